@@ -1,0 +1,15 @@
+import { OperatorError } from '../errors.ts';
+import { type LicenseFiles, verifyLicense } from '../service/license.ts';
+import { type OutputOptions, print, time } from './output.ts';
+
+/** Prints the state of the license; fails when tokenize would. */
+export async function licenseVerify(files: LicenseFiles, options: OutputOptions): Promise<void> {
+  const state = await verifyLicense(files);
+  if (state.status === 'invalid')
+    throw new OperatorError(`The license is invalid: ${state.problem}.`);
+  print(options, state, `${state.status}: ${state.subject}, until ${time(state.expires_at)}`);
+  if (state.status === 'expired')
+    throw new OperatorError(
+      'The license has expired: tokenize answers 500. Put a new one in LICENSE_FILE.',
+    );
+}

@@ -1,0 +1,146 @@
+import type {
+  KeyPurpose,
+  Sealed,
+  SealedRecord,
+  Token,
+  TokenFingerprint,
+  Value,
+  ValueFingerprint,
+} from '../types.ts';
+import {
+  deriveKey,
+  hmacSha256,
+  hmacSha512,
+  importKey,
+  type Key,
+  randomLatin1,
+} from './primitives.ts';
+import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
+
+/** An unwrapped key of the vault. */
+export interface PlainKey {
+  readonly purpose: KeyPurpose;
+  readonly version: number;
+  readonly bytes: Buffer;
+}
+
+/** Bytes of one draw that make the stem; the rest of draw 0 is the value fingerprint. */
+const DRAW_BYTES = 48;
+const SUBKEYS = 256;
+
+export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
+
+/**
+ * The keys of a vault, unwrapped and ready for use. All methods are synchronous and pure but for the random ones.
+ * Formats: docs/record-format.md.
+ */
+export class Keyring {
+  /** The DEK version that new records are sealed with. */
+  readonly primary_version: number;
+  readonly #deks: ReadonlyMap<number, readonly Key[]>;
+  readonly #fingerprint_key: Key;
+  readonly #token_key: Key;
+  readonly #api_key_key: Key;
+  readonly #prefix = Buffer.alloc(2);
+
+  constructor(keys: readonly PlainKey[]) {
+    const deks = keys.filter((key) => key.purpose === 'dek');
+    this.primary_version = Math.max(...deks.map((key) => key.version));
+    this.#deks = new Map(deks.map((key) => [key.version, subkeys(importKey(key.bytes))]));
+    this.#fingerprint_key = only(keys, 'fingerprint');
+    this.#token_key = only(keys, 'token');
+    this.#api_key_key = only(keys, 'api-key');
+  }
+
+  /** First 16 bytes of HMAC-SHA-256(fingerprint key, token). */
+  tokenFingerprint(token: Token): TokenFingerprint {
+    return hmacSha256(this.#fingerprint_key, token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
+  }
+
+  /**
+   * Bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key, draw, block, value), draw and block
+   * one byte each. With `value_fingerprint`, the last 16 of draw 0, block 0: one HMAC serves both, and the bits
+   * of a PRF are independent.
+   */
+  deterministicDraws(value: Value): {
+    draws: (draw: number, block: number) => string;
+    value_fingerprint: ValueFingerprint;
+  } {
+    const first = this.#draw(value, 0, 0);
+    return {
+      draws: (draw, block) =>
+        (draw === 0 && block === 0 ? first : this.#draw(value, draw, block)).slice(0, DRAW_BYTES),
+      value_fingerprint: first.slice(DRAW_BYTES) as ValueFingerprint,
+    };
+  }
+
+  /** Fresh bytes each time, and a fingerprint that says nothing of the value: equal values stay unlinkable at rest. */
+  randomDraws(): {
+    draws: (draw: number, block: number) => string;
+    value_fingerprint: ValueFingerprint;
+  } {
+    return {
+      draws: () => randomLatin1(DRAW_BYTES),
+      value_fingerprint: randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint,
+    };
+  }
+
+  seal(value: Value, token: Token, value_fingerprint: ValueFingerprint): SealedRecord {
+    const token_fingerprint = this.tokenFingerprint(token);
+    const key_version = this.primary_version;
+    const key = subkeyFor(this.#deks.get(key_version)!, token_fingerprint);
+    return {
+      token_fingerprint,
+      value_fingerprint,
+      key_version,
+      sealed: sealRecord(key, key_version, token_fingerprint, value_fingerprint, value),
+    };
+  }
+
+  /** @param record of which `token_fingerprint` was computed from the caller's token, not read from the row */
+  open(record: SealedRecord): Opened {
+    const subkeys = this.#deks.get(record.key_version);
+    if (subkeys === undefined) return { failure: 'key_missing' };
+    const { token_fingerprint, value_fingerprint, key_version, sealed } = record;
+    const key = subkeyFor(subkeys, token_fingerprint);
+    const value = openRecord(
+      key,
+      key_version,
+      token_fingerprint,
+      value_fingerprint,
+      sealed as Sealed,
+    );
+    return value === undefined ? { failure: 'damaged' } : { value: value as Value };
+  }
+
+  /** HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string, all that is stored of an API key. */
+  apiKeyDigest(api_key: string): string {
+    return hmacSha256(this.#api_key_key, api_key);
+  }
+
+  #draw(value: Value, draw: number, block: number): string {
+    this.#prefix[0] = draw;
+    this.#prefix[1] = block;
+    return hmacSha512(this.#token_key, this.#prefix, value);
+  }
+}
+
+function only(keys: readonly PlainKey[], purpose: KeyPurpose): Key {
+  const found = keys.filter((key) => key.purpose === purpose);
+  if (found.length !== 1) throw new RangeError(`the keyring needs one ${purpose} key`);
+  return importKey(found[0]!.bytes);
+}
+
+/**
+ * 256 subkeys a DEK, picked by the first fingerprint byte: each seals 1/256 of the records, so that random nonces
+ * stay below the 2^32 invocations a key of NIST SP 800-38D section 8.3 up to 10^12 records.
+ */
+function subkeys(dek: Key): Key[] {
+  return Array.from({ length: SUBKEYS }, (_, index) =>
+    deriveKey(dek, `standin record subkey ${index}`),
+  );
+}
+
+function subkeyFor(subkeys: readonly Key[], token_fingerprint: TokenFingerprint): Key {
+  return subkeys[token_fingerprint.charCodeAt(0)]!;
+}

@@ -1,0 +1,84 @@
+/**
+ * Every error answer of the service, in one table. `docs/errors.md` is checked against it both ways.
+ * The caller's errors are rows of CALLER_ERRORS; ours are `internal_error` with a row of INTERNAL_REASONS.
+ */
+export const CALLER_ERRORS = {
+  bad_request: { status: 400, when: 'the request is not valid HTTP' },
+  invalid_type: {
+    status: 400,
+    when: 'the body, a field or a value is not acceptable, or a token is not known',
+  },
+  unauthorized: {
+    status: 401,
+    when: 'the API key is missing, malformed, unknown, expired or revoked',
+  },
+  not_found: { status: 404, when: 'no such path' },
+  method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
+  request_timeout: { status: 408, when: 'the request did not arrive in time' },
+  payload_too_large: { status: 413, when: 'the body is larger than BODY_LIMIT' },
+  unsupported_media_type: {
+    status: 415,
+    when: 'the body is not declared as uncompressed application/json',
+  },
+  expectation_failed: {
+    status: 417,
+    when: 'the Expect header asks for something other than 100-continue',
+  },
+  user_limit: { status: 429, when: 'the rate limit of the client is exceeded (interface 1.0.5)' },
+  rate_limit: { status: 429, when: 'the rate limit of the client is exceeded (interface 1.0.4)' },
+  headers_too_large: {
+    status: 431,
+    when: 'the request line and headers are too large or too many',
+  },
+  overloaded: {
+    status: 503,
+    when: 'the queue to the database is full, or the process is draining',
+  },
+} as const;
+
+export type CallerErrorCode = keyof typeof CALLER_ERRORS;
+
+/** Fixed texts of a 500: nothing of a request, a row or a library reaches the caller. */
+export const INTERNAL_REASONS = {
+  database_unavailable: 'database unavailable',
+  license_expired: 'license expired',
+  license_invalid: 'license invalid',
+  record_damaged: 'record failed authentication',
+  key_missing: 'key version not in the keyring',
+  token_space_exhausted: 'token space exhausted',
+  unexpected: 'unexpected failure',
+} as const;
+
+export type InternalReason = keyof typeof INTERNAL_REASONS;
+
+/** The caller can mend it: becomes the answer of its row in CALLER_ERRORS. */
+export class CallerError extends Error {
+  readonly code: CallerErrorCode;
+  readonly retry_after_s: number | undefined;
+
+  constructor(code: CallerErrorCode, message = '', retry_after_s?: number) {
+    super(message);
+    this.code = code;
+    this.retry_after_s = retry_after_s;
+  }
+}
+
+/** Ours: becomes a 500 with the fixed text of its reason; the cause goes to the log as a code only. */
+export class InternalError extends Error {
+  readonly reason: InternalReason;
+
+  constructor(reason: InternalReason, options?: { cause?: unknown }) {
+    super(INTERNAL_REASONS[reason], options);
+    this.reason = reason;
+  }
+}
+
+/** The operator can mend it: printed by the command line as it is, exit code 1. */
+export class OperatorError extends Error {
+  readonly problems: readonly string[];
+
+  constructor(...problems: readonly string[]) {
+    super(problems.join('\n'));
+    this.problems = problems;
+  }
+}

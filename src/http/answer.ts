@@ -1,0 +1,97 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
+import { failureFields } from '../log.ts';
+import type { ServerContext } from './context.ts';
+
+const HEADERS = {
+  'Content-Type': 'application/json; charset=utf-8',
+  'Cache-Control': 'no-store',
+  'X-Content-Type-Options': 'nosniff',
+} as const;
+
+/** Answers, logs and counts: the one way out of every request that reached a route. */
+export function answer(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  body: string,
+  values = 0,
+): FastifyReply {
+  const route = request.routeOptions.url ?? 'none';
+  const duration_ms = performance.now() - request.started_at_ms;
+  context.metrics.request(route, status, duration_ms);
+  context.log.info({
+    request_id: request.id,
+    client_id: request.caller?.client.client_id,
+    api_key_id: request.caller?.api_key_id,
+    method: request.method,
+    route,
+    status,
+    values,
+    duration_ms: Math.round(duration_ms * 1000) / 1000,
+  });
+  reply.code(status).headers(HEADERS).header('X-Request-Id', request.id);
+  // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the connection is kept.
+  if (!request.raw.complete && !hasBoundedBody(context, request))
+    reply.header('Connection', 'close');
+  if (context.state.phase !== 'serving') reply.header('Connection', 'close');
+  return reply.send(body);
+}
+
+export function answerError(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+): FastifyReply {
+  const failure = callerErrorOf(error);
+  if (failure === undefined) return answerFailure(context, request, reply, error);
+  const { code, retry_after_s } = failure;
+  const body: Record<string, unknown> = { error: code };
+  if (code === 'invalid_type') body.message = failure.message;
+  if (retry_after_s !== undefined) {
+    body.retry_after = retry_after_s;
+    reply.header('Retry-After', retry_after_s);
+  }
+  if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
+  return answer(context, request, reply, CALLER_ERRORS[code].status, JSON.stringify(body));
+}
+
+function answerFailure(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  error: unknown,
+): FastifyReply {
+  const failure =
+    error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
+  context.log.error({ request_id: request.id, reason: failure.reason, ...failureFields(error) });
+  const body = JSON.stringify({ error: 'internal_error', message: failure.message });
+  return answer(context, request, reply, 500, body);
+}
+
+/** Fastify's own codes for what a caller did; everything else of Fastify's is ours. */
+const FASTIFY_CODES: Record<string, CallerError> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: new CallerError('payload_too_large'),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: new CallerError('unsupported_media_type'),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: new CallerError('bad_request'),
+  FST_ERR_BAD_URL: new CallerError('not_found'),
+  ECONNRESET: new CallerError('bad_request'),
+};
+
+function callerErrorOf(error: unknown): CallerError | undefined {
+  if (error instanceof CallerError) return error;
+  return FASTIFY_CODES[(error as { code?: string }).code ?? ''];
+}
+
+/** RFC 6750 section 3: `error` only when a credential was sent. */
+function challenge(request: FastifyRequest): string {
+  const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
+  return `Bearer realm="standin"${sent}`;
+}
+
+function hasBoundedBody(context: ServerContext, request: FastifyRequest): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  return encoding === undefined && Number(length ?? 0) <= context.body_limit;
+}

@@ -1,0 +1,39 @@
+import type { Log } from '../log.ts';
+import type { Metrics } from '../ops/metrics.ts';
+import type { Authenticator, Caller } from '../service/authenticator.ts';
+import type { Detokenizer } from '../service/detokenizer.ts';
+import type { Health } from '../service/health.ts';
+import type { RateLimiter } from '../service/rate-limit.ts';
+import type { Tokenizer } from '../service/tokenizer.ts';
+
+export type InterfaceVersion = '1.0.5' | '1.0.4';
+
+/** serving -> draining (still answering, /health says 503) -> closing (new requests are refused). */
+export interface ServerState {
+  phase: 'serving' | 'draining' | 'closing';
+}
+
+/** All that the endpoints use. */
+export interface ServerContext {
+  readonly interface_version: InterfaceVersion;
+  readonly body_limit: number;
+  readonly values_limit: number;
+  /** Requests a second of a client without a limit of its own. */
+  readonly rate_limit: number;
+  readonly authenticator: Authenticator;
+  readonly rate_limiter: RateLimiter;
+  readonly tokenizer: Tokenizer;
+  readonly detokenizer: Detokenizer;
+  readonly health: Health;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly state: ServerState;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    started_at_ms: number;
+    /** Set when the API key was accepted. */
+    caller: Caller | null;
+  }
+}

@@ -1,0 +1,120 @@
+import type { CallerError } from '../errors.ts';
+import { invalid, isObject, type JsonObject } from './body.ts';
+
+export const MAX_VALUE_BYTES = 65_536;
+export const MAX_NAME_BYTES = 256;
+export const MAX_DEPTH = 16;
+
+/** A string somewhere inside `data`, and where to put what replaces it. */
+export interface Field {
+  readonly parent: JsonObject | unknown[];
+  readonly name: string | number;
+  readonly text: string;
+}
+
+type Path = (string | number)[];
+
+/**
+ * All strings inside `data`, at any depth up to MAX_DEPTH.
+ * @throws CallerError invalid_type that names the path of what is not acceptable, and never its value
+ */
+export function collectFields(data: JsonObject, max_fields: number): Field[] {
+  const fields: Field[] = [];
+  collect(data, ['data'], fields, max_fields);
+  return fields;
+}
+
+/** Puts the replacements in the places of the fields; the structure stays. */
+export function replaceFields(fields: readonly Field[], replacements: readonly string[]): void {
+  fields.forEach(({ parent, name }, i) => {
+    (parent as Record<string | number, unknown>)[name] = replacements[i];
+  });
+}
+
+/** The path of a collected field, for messages: found by walking again, since only errors need it. */
+export function pathOf(data: JsonObject, field: Field): string {
+  return pathText(find(data, ['data'], field) ?? ['data']);
+}
+
+function find(parent: JsonObject | unknown[], path: Path, field: Field): Path | undefined {
+  if (parent === field.parent) return [...path, field.name];
+  for (const [key, child] of Object.entries(parent)) {
+    if (!isObject(child) && !Array.isArray(child)) continue;
+    const found = find(child, [...path, Array.isArray(parent) ? Number(key) : key], field);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function collect(
+  parent: JsonObject | unknown[],
+  path: Path,
+  fields: Field[],
+  max_fields: number,
+): void {
+  if (path.length > MAX_DEPTH) throw problem(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  const is_array = Array.isArray(parent);
+  for (const key of Object.keys(parent)) {
+    const name = is_array ? Number(key) : key;
+    if (!is_array) checkName(key, path);
+    const child = (parent as JsonObject)[key];
+    if (typeof child === 'string') {
+      if (fields.length === max_fields) {
+        throw problem(
+          ['data'],
+          `has more than ${max_fields} values; send them in several requests`,
+        );
+      }
+      checkText(child, path, name);
+      fields.push({ parent, name, text: child });
+    } else if (isObject(child) || Array.isArray(child)) {
+      path.push(name);
+      collect(child, path, fields, max_fields);
+      path.pop();
+    } else {
+      throw problem([...path, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
+    }
+  }
+}
+
+function checkName(name: string, path: Path): void {
+  if (name === '__proto__')
+    throw problem(path, 'has a field named __proto__, which is not allowed');
+  if (name.length * 3 > MAX_NAME_BYTES && Buffer.byteLength(name) > MAX_NAME_BYTES) {
+    throw problem(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
+  }
+  if (!name.isWellFormed()) throw problem(path, 'has a field name that is not well-formed Unicode');
+}
+
+function checkText(text: string, path: Path, name: string | number): void {
+  if (!text.isWellFormed()) {
+    throw problem([...path, name], 'must be well-formed Unicode; it has half of a surrogate pair');
+  }
+  if (text.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(text) > MAX_VALUE_BYTES) {
+    throw problem([...path, name], `must not be longer than ${MAX_VALUE_BYTES} bytes`);
+  }
+}
+
+function typeName(json: unknown): string {
+  return json === null ? 'null' : `a ${typeof json}`;
+}
+
+function remedy(json: unknown): string {
+  return typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
+}
+
+function problem(path: Path, reason: string): CallerError {
+  return invalid(`${pathText(path)}: ${reason}`);
+}
+
+const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
+
+/** `data.customer.emails[1]`; names that are not plain in quotes: `data["e mail"]`. */
+export function pathText(path: readonly (string | number)[]): string {
+  const [root, ...rest] = path;
+  const steps = rest.map((name) => {
+    if (typeof name === 'string' && PLAIN_NAME.test(name)) return `.${name}`;
+    return `[${typeof name === 'number' ? name : JSON.stringify(name)}]`;
+  });
+  return `${root}${steps.join('')}`;
+}

@@ -1,0 +1,88 @@
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
+import { CallerError } from '../errors.ts';
+import type { Caller } from '../service/authenticator.ts';
+import type { ServerContext } from './context.ts';
+
+/** More headers than this are refused. Node drops those above its own bound without a word. */
+export const MAX_HEADERS = 128;
+
+const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
+const CHARSET = /; *charset="?([\w.-]+)/i;
+
+/** Before any route: what Node lets through and HTTP does not. */
+export function protocolGuard(request: FastifyRequest): void {
+  const { rawHeaders, httpVersionMajor } = request.raw;
+  // RFC 9112 section 3.2: more than one Host is a 400. A request without version is HTTP/0.9.
+  if (httpVersionMajor < 1 || countOf(rawHeaders, 'host') > 1) throw new CallerError('bad_request');
+  if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');
+  const { expect } = request.headers;
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue')
+    throw new CallerError('expectation_failed');
+}
+
+/** Before the body is read, in this order: API key, rate limit, content type, size. */
+export function admission(context: ServerContext) {
+  return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
+    try {
+      if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+      // Node keeps the first of two Authorization headers: the other could be what a proxy checked.
+      if (countOf(request.raw.rawHeaders, 'authorization') > 1)
+        throw new CallerError('unauthorized');
+      const caller = context.authenticator.authenticate(request.headers.authorization);
+      if (!(caller instanceof Promise)) admit(context, request, reply, caller, done);
+      else caller.then((late) => admit(context, request, reply, late, done)).catch(done);
+    } catch (error) {
+      done(error as Error);
+    }
+  };
+}
+
+function admit(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  caller: Caller,
+  done: HookHandlerDoneFunction,
+): void {
+  request.caller = caller;
+  const rate = caller.client.rate_limit ?? context.rate_limit;
+  const retry_after = context.rate_limiter.take(caller.client.client_id, rate);
+  const next = (retry_after_s: number | undefined): void => {
+    if (retry_after_s !== undefined) throw overLimit(context, retry_after_s);
+    checkMedia(request, context.body_limit);
+    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    done();
+  };
+  if (retry_after instanceof Promise) retry_after.then(next).catch(done);
+  else next(retry_after);
+}
+
+function overLimit(context: ServerContext, retry_after_s: number): CallerError {
+  context.metrics.rejection();
+  const code = context.interface_version === '1.0.5' ? 'user_limit' : 'rate_limit';
+  return new CallerError(code, '', retry_after_s);
+}
+
+function checkMedia(request: FastifyRequest, body_limit: number): void {
+  const {
+    'content-type': type,
+    'content-encoding': encoding,
+    'content-length': length,
+  } = request.headers;
+  if (type === undefined || !MEDIA_TYPE.test(type)) throw new CallerError('unsupported_media_type');
+  const charset = CHARSET.exec(type)?.[1];
+  if (charset !== undefined && charset.toLowerCase() !== 'utf-8')
+    throw new CallerError('unsupported_media_type');
+  if (encoding !== undefined && encoding !== 'identity')
+    throw new CallerError('unsupported_media_type');
+  if (Number(length ?? 0) > body_limit) throw new CallerError('payload_too_large');
+}
+
+function countOf(raw_headers: readonly string[], name: string): number {
+  let count = 0;
+  for (let i = 0; i < raw_headers.length; i += 2) {
+    const header = raw_headers[i]!;
+    if (header.length === name.length && header.toLowerCase() === name) count++;
+  }
+  return count;
+}

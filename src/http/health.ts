@@ -1,0 +1,24 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { answer } from './answer.ts';
+import type { ServerContext } from './context.ts';
+
+/** GET /health: 200 when the database answers, 503 when it does not or the process is draining. */
+export function healthHandler(context: ServerContext) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const is_database_up = await context.health.isDatabaseUp();
+    const is_ready = is_database_up && context.state.phase === 'serving';
+    const body = {
+      status: is_ready ? 'ok' : 'error',
+      timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
+      postgres: is_database_up ? 'ok' : 'error',
+      version: context.interface_version,
+    };
+    return answer(context, request, reply, is_ready ? 200 : 503, JSON.stringify(body));
+  };
+}
+
+/** GET /health/live: 200 while the process turns, whatever the database does. */
+export function livenessHandler(context: ServerContext) {
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
+    answer(context, request, reply, 200, '{"status":"ok"}');
+}

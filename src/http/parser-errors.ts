@@ -1,0 +1,44 @@
+import { randomUUID } from 'node:crypto';
+import { STATUS_CODES } from 'node:http';
+import type { Socket } from 'node:net';
+import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { Metrics } from '../ops/metrics.ts';
+
+const CODES: Record<string, CallerErrorCode> = {
+  HPE_HEADER_OVERFLOW: 'headers_too_large',
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 'payload_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+};
+
+/** Answers what Node's HTTP parser refuses, in the form of all other errors; then the connection ends. */
+export function parserErrorHandler(log: Log, metrics: Metrics) {
+  return (error: NodeJS.ErrnoException, socket: Socket): void => {
+    if (error.code === 'ECONNRESET' || !socket.writable) {
+      socket.destroy();
+      return;
+    }
+    const code = CODES[error.code ?? ''] ?? 'bad_request';
+    const { status } = CALLER_ERRORS[code];
+    const request_id = randomUUID();
+    metrics.request('none', status, 0);
+    log.info({ request_id, status, error: error.code });
+    socket.end(rawAnswer(status, code, request_id), () => socket.destroy());
+  };
+}
+
+/** A whole HTTP/1.1 answer for a request that has no response object. */
+export function rawAnswer(status: number, code: CallerErrorCode, request_id: string): string {
+  const body = JSON.stringify({ error: code });
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    `X-Request-Id: ${request_id}`,
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}

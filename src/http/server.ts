@@ -1,0 +1,91 @@
+import { randomUUID } from 'node:crypto';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { CallerError } from '../errors.ts';
+import { answer, answerError } from './answer.ts';
+import type { ServerContext } from './context.ts';
+import { detokenizeHandler } from './detokenize.ts';
+import { admission, MAX_HEADERS, protocolGuard } from './guards.ts';
+import { healthHandler, livenessHandler } from './health.ts';
+import { parserErrorHandler } from './parser-errors.ts';
+import { tokenizeHandler } from './tokenize.ts';
+
+/** A client that dribbles its headers or body is cut off after these; checked every second. */
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_HEADER_BYTES = 16_384;
+
+/** Methods of each path, for 405 and OPTIONS. */
+const ALLOWED: Record<string, string> = {
+  '/api/v1/tokenize': 'POST',
+  '/api/v1/detokenize': 'POST',
+  '/health': 'GET, HEAD',
+  '/health/live': 'GET, HEAD',
+};
+
+/** The public listener, ready to listen. */
+export function createHttpServer(context: ServerContext): FastifyInstance {
+  const app: FastifyInstance = fastify({
+    logger: false,
+    bodyLimit: context.body_limit,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    exposeHeadRoutes: true,
+    requestIdHeader: false,
+    genReqId: () => randomUUID(),
+    http: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_INTERVAL_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      requireHostHeader: true,
+    },
+    clientErrorHandler: parserErrorHandler(context.log, context.metrics),
+    frameworkErrors: (error, request, reply) => {
+      request.started_at_ms = performance.now();
+      answerError(context, request, reply as FastifyReply, error);
+    },
+  });
+  app.server.maxHeadersCount = MAX_HEADERS;
+  app.decorateRequest('started_at_ms', 0);
+  app.decorateRequest('caller', null);
+  app.addHook('onRequest', (request, _reply, done) => {
+    request.started_at_ms = performance.now();
+    protocolGuard(request);
+    done();
+  });
+  app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
+  app.setNotFoundHandler((request, reply) => notFound(context, request, reply));
+  app.removeAllContentTypeParsers();
+  // As bytes: the body is checked for UTF-8 and duplicate names before it is believed.
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  addRoutes(app, context);
+  addExpectations(app);
+  return app;
+}
+
+function addRoutes(app: FastifyInstance, context: ServerContext): void {
+  const onRequest = admission(context);
+  app.post('/api/v1/tokenize', { onRequest }, tokenizeHandler(context));
+  app.post('/api/v1/detokenize', { onRequest }, detokenizeHandler(context));
+  app.get('/health', healthHandler(context));
+  app.get('/health/live', livenessHandler(context));
+}
+
+/** Node would say 100 Continue before the API key is looked at; here the body is asked for after admission. */
+function addExpectations(app: FastifyInstance): void {
+  app.server.on('checkContinue', (request, response) => app.routing(request, response));
+  app.server.on('checkExpectation', (request, response) => app.routing(request, response));
+}
+
+function notFound(
+  context: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): FastifyReply {
+  const allowed = ALLOWED[request.url.split('?', 1)[0]!];
+  if (allowed === undefined) throw new CallerError('not_found');
+  reply.header('Allow', allowed);
+  if (request.method !== 'OPTIONS') throw new CallerError('method_not_allowed');
+  return answer(context, request, reply, 204, '');
+}

@@ -1,0 +1,23 @@
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Value } from '../types.ts';
+import { answer } from './answer.ts';
+import { parseData } from './body.ts';
+import type { ServerContext } from './context.ts';
+import { collectFields, replaceFields } from './fields.ts';
+
+/** POST /api/v1/tokenize */
+export function tokenizeHandler(context: ServerContext) {
+  const has_client_id = context.interface_version === '1.0.5';
+  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const data = parseData(request.body as Buffer | undefined);
+    const fields = collectFields(data, context.values_limit);
+    const { client } = request.caller!;
+    const values = fields.map((field) => field.text as Value);
+    replaceFields(fields, await context.tokenizer.tokenize(values, client.token_mode));
+    context.metrics.values('tokenize', fields.length);
+    const body = has_client_id
+      ? { data, request_id: request.id, client_id: client.client_id }
+      : { data, Request_id: request.id };
+    return answer(context, request, reply, 200, JSON.stringify(body), fields.length);
+  };
+}

@@ -1,0 +1,59 @@
+import { type DestinationStream, type Logger, pino } from 'pino';
+import { errorCode } from './store/failure.ts';
+
+export type Log = Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'>;
+
+export interface LogOptions {
+  readonly level: string;
+  readonly is_pretty: boolean;
+}
+
+/**
+ * JSON lines on standard output. Only what a call names is logged: never a request, a body, a header or an error
+ * object, so nothing has to be taken out again.
+ */
+export async function openLog(options: LogOptions): Promise<Log> {
+  const log: Log = pino(
+    {
+      level: options.level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (level) => ({ level }) },
+    },
+    options.is_pretty
+      ? await prettyOutput()
+      : pino.destination({ fd: 1, sync: false, minLength: 0 }),
+  );
+  return log;
+}
+
+async function prettyOutput(): Promise<DestinationStream> {
+  const { default: pretty } = await import('pino-pretty');
+  return pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+}
+
+/**
+ * What a log may tell of a failure: names, codes and places in the program. Messages of libraries can carry values,
+ * SQL or key material.
+ */
+export function failureFields(error: unknown): Record<string, string> {
+  if (!(error instanceof Error)) return { error: typeof error };
+  const fields: Record<string, string> = { error: error.constructor.name, at: frames(error) };
+  const code = errorCode(error) ?? errorCode(error.cause);
+  if (code !== undefined) fields.code = code;
+  if (error.cause instanceof Error) fields.cause = error.cause.constructor.name;
+  return fields;
+}
+
+const MAX_FRAMES = 6;
+
+/** The stack without its first lines, which are the message. */
+function frames(error: Error): string {
+  const stack = (error.stack ?? '').slice(String(error).length);
+  return stack
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line.startsWith('at '))
+    .slice(0, MAX_FRAMES)
+    .join(' | ');
+}

@@ -1,0 +1,191 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+import type { Config } from './config.ts';
+import { OperatorError } from './errors.ts';
+import type { ServerContext } from './http/context.ts';
+import { createHttpServer } from './http/server.ts';
+import { failureFields, type Log, openLog } from './log.ts';
+import { createMetrics, type Metrics } from './ops/metrics.ts';
+import { createOpsServer } from './ops/server.ts';
+import { Authenticator } from './service/authenticator.ts';
+import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
+import { Detokenizer } from './service/detokenizer.ts';
+import { Health } from './service/health.ts';
+import { License } from './service/license.ts';
+import { MemoryRateLimiter } from './service/rate-limit.ts';
+import { Tokenizer } from './service/tokenizer.ts';
+import { openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
+import { countRecords } from './store/server.ts';
+
+/** In-flight requests get this long after the listener is closed; then their connections are cut. */
+const FINISH_TIMEOUT_MS = 8_000;
+/** A database that does not take leave must not keep the process. */
+const CLOSE_TIMEOUT_MS = 2_000;
+const LICENSE_WARNING_INTERVAL_MS = 86_400_000;
+
+/** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
+export async function serve(config: Config): Promise<void> {
+  const log = await openLog({ level: config.LOG_LEVEL, is_pretty: isPretty(config) });
+  endOnUncaught(log);
+  const metrics = createMetrics();
+  const license = new License(config.license);
+  await license.start();
+  const vault = await openVault(config.vault);
+  const context = await createContext(config, vault, license, metrics, log);
+  const app = createHttpServer(context);
+  const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(metrics);
+  const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
+    app.listen({ host: config.HOST, port: config.PORT }),
+  );
+  const ops_url =
+    ops &&
+    (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT', () =>
+      ops.listen(config.OPS_PORT, config.OPS_HOST),
+    ));
+  const first = await createFirstClient(vault, config.CLIENT_PREFIX);
+  if (first !== undefined) process.stdout.write(firstStart(first, url));
+  log.info(
+    {
+      url,
+      ops_url,
+      database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
+      migrations: vault.applied_migrations,
+    },
+    'listening',
+  );
+  warnOfLicense(license, log);
+  const stop = once((delay_ms: number) => shutDown(context, app, ops, vault, delay_ms, log));
+  process.on('SIGTERM', () => void stop(config.DRAIN_DELAY_MS));
+  process.on('SIGINT', () => void stop(0));
+  // The default of Node would open a debugger port, with all keys behind it.
+  process.on('SIGUSR1', () => {});
+}
+
+async function createContext(
+  config: Config,
+  vault: Vault,
+  license: License,
+  metrics: Metrics,
+  log: Log,
+): Promise<ServerContext> {
+  const records = vault.records(metrics.batch);
+  const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
+  await authenticator.start();
+  metrics.observe({
+    vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
+    licenseDaysLeft: () => license.daysLeft(),
+  });
+  return {
+    interface_version: config.INTERFACE_VERSION,
+    body_limit: config.BODY_LIMIT,
+    values_limit: config.VALUES_LIMIT,
+    rate_limit: config.RATE_LIMIT,
+    authenticator,
+    rate_limiter: new MemoryRateLimiter(),
+    tokenizer: new Tokenizer(records, vault.keyring, vault.token_suffix, license),
+    detokenizer: new Detokenizer(records, vault.keyring, metrics.damaged),
+    health: new Health(vault.pool),
+    metrics,
+    log,
+    state: { phase: 'serving' },
+  };
+}
+
+/** Readiness first, then the listener, then what is in flight, then the database. */
+async function shutDown(
+  context: ServerContext,
+  app: FastifyInstance,
+  ops: Server | undefined,
+  vault: Vault,
+  delay_ms: number,
+  log: Log,
+): Promise<void> {
+  context.state.phase = 'draining';
+  log.info({ delay_ms }, 'draining');
+  await sleep(delay_ms);
+  context.state.phase = 'closing';
+  const cut = setTimeout(() => app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+  await app.close();
+  clearTimeout(cut);
+  ops?.close();
+  context.authenticator.stop();
+  await Promise.race([vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
+  log.info({}, 'stopped');
+  log.flush(() => process.exit(0));
+}
+
+/** @returns the URL it listens on; OperatorError that names the setting when it cannot */
+async function listen(
+  server: Server,
+  host: string,
+  port: number,
+  setting: string,
+  start: () => unknown,
+): Promise<string> {
+  await new Promise<void>((resolve, reject) => {
+    const fail = (error: NodeJS.ErrnoException) =>
+      reject(
+        new OperatorError(
+          `Cannot listen on ${host}:${port} (${error.code}). Stop what listens there, or set ${setting} to another port.`,
+        ),
+      );
+    server.once('listening', resolve);
+    server.once('error', fail);
+    Promise.resolve(start()).catch(fail);
+  });
+  const { address, family, port: bound } = server.address() as AddressInfo;
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
+}
+
+function isPretty(config: Config): boolean {
+  return (
+    config.LOG_FORMAT === 'pretty' ||
+    (config.LOG_FORMAT === 'auto' && process.stdout.isTTY === true)
+  );
+}
+
+/** Half alive is worse than dead: the supervisor starts a whole one. */
+function endOnUncaught(log: Log): void {
+  process.on('uncaughtException', (error) => {
+    log.error(failureFields(error), 'unexpected failure, ending');
+    log.flush(() => process.exit(1));
+    setTimeout(() => process.exit(1), 500);
+  });
+}
+
+function warnOfLicense(license: License, log: Log): void {
+  const warn = () => {
+    const warning = license.warning();
+    if (warning !== undefined) log.warn({ days_left: license.daysLeft() }, warning);
+  };
+  warn();
+  setInterval(warn, LICENSE_WARNING_INTERVAL_MS).unref();
+}
+
+function firstStart(first: IssuedApiKey, url: string): string {
+  return `
+First start: client ${first.client_id} was made. Its API key, shown only this once:
+
+  ${first.api_key}
+
+Try it:
+
+  curl -s ${url}/api/v1/tokenize -H 'Authorization: Bearer ${first.api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
+
+`;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function once<T extends unknown[]>(
+  work: (...args: T) => Promise<void>,
+): (...args: T) => Promise<void> {
+  let started: Promise<void> | undefined;
+  return (...args) => {
+    started ??= work(...args);
+    return started;
+  };
+}

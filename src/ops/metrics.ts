@@ -1,0 +1,98 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+
+const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
+const ROWS_FRESH_FOR_MS = 60_000;
+
+/** Read when metrics are scraped. */
+export interface Gauges {
+  vaultRows(): Promise<number>;
+  licenseDaysLeft(): number | undefined;
+}
+
+export type Metrics = ReturnType<typeof createMetrics>;
+
+/** All metrics of a process, in the text format of Prometheus. */
+export function createMetrics() {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const requests = new Counter({
+    name: 'standin_requests_total',
+    help: 'Requests answered.',
+    labelNames: ['route', 'status'],
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'standin_request_duration_seconds',
+    help: 'Time from the headers of a request to its answer.',
+    labelNames: ['route'],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const values = new Counter({
+    name: 'standin_values_total',
+    help: 'Values tokenized and detokenized.',
+    labelNames: ['operation'],
+    registers,
+  });
+  const batches = new Histogram({
+    name: 'standin_batch_records',
+    help: 'Records of one statement to the vault.',
+    labelNames: ['statement'],
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  const rejections = new Counter({
+    name: 'standin_rate_limit_rejections_total',
+    help: 'Requests refused because the client was over its rate limit.',
+    registers,
+  });
+  const damaged = new Counter({
+    name: 'standin_damaged_records_total',
+    help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
+    registers,
+  });
+  return {
+    request(route: string, status: number, duration_ms: number): void {
+      requests.inc({ route, status });
+      duration.observe({ route }, duration_ms / 1000);
+    },
+    values: (operation: 'tokenize' | 'detokenize', count: number) =>
+      values.inc({ operation }, count),
+    batch: (statement: 'insert' | 'find', records: number) =>
+      batches.observe({ statement }, records),
+    rejection: () => rejections.inc(),
+    damaged: (records: number) => damaged.inc(records),
+    observe: (gauges: Gauges) => addGauges(registers, gauges),
+    text: () => registry.metrics(),
+    content_type: registry.contentType,
+  };
+}
+
+function addGauges(registers: Registry[], gauges: Gauges): void {
+  let counted_at_ms = -Infinity;
+  new Gauge({
+    name: 'standin_vault_rows',
+    help: 'Records in the vault; an estimate above 100,000.',
+    registers,
+    async collect() {
+      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
+      try {
+        this.set(await gauges.vaultRows());
+        counted_at_ms = performance.now();
+      } catch {
+        // The last count stays: the scrape must work while the database is away.
+      }
+    },
+  });
+  if (gauges.licenseDaysLeft() === undefined) return;
+  new Gauge({
+    name: 'standin_license_days_left',
+    help: 'Days until the license expires; negative after.',
+    registers,
+    collect() {
+      this.set(gauges.licenseDaysLeft() ?? Number.NaN);
+    },
+  });
+}

@@ -1,0 +1,96 @@
+import { newApiKey, randomHex } from '../crypto/api-key.ts';
+import { OperatorError } from '../errors.ts';
+import type { ClientChange } from '../store/clients.ts';
+import type { ApiKey, Client, TokenMode } from '../types.ts';
+import { commandDeadline, type Vault } from './vault.ts';
+
+const CLIENT_ID_BYTES = 12;
+const API_KEY_ID_BYTES = 6;
+
+/** An API key in clear: it is shown once and stored nowhere. */
+export interface IssuedApiKey extends ApiKey {
+  readonly api_key: string;
+}
+
+export interface NewClient {
+  readonly client_prefix: string;
+  readonly name: string;
+  /** null: the deployment's RATE_LIMIT. */
+  readonly rate_limit: number | null;
+  readonly token_mode: TokenMode;
+}
+
+export async function createClient(vault: Vault, client: NewClient): Promise<Client> {
+  const client_id = `${client.client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
+  return vault.clients.insert(
+    client_id,
+    client.name,
+    client.rate_limit,
+    client.token_mode,
+    commandDeadline(),
+  );
+}
+
+/** On a vault without clients: one, with an API key. undefined when there are clients already. */
+export async function createFirstClient(
+  vault: Vault,
+  client_prefix: string,
+): Promise<IssuedApiKey | undefined> {
+  if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
+  const first = {
+    client_prefix,
+    name: 'first',
+    rate_limit: null,
+    token_mode: 'deterministic',
+  } as const;
+  const { client_id } = await createClient(vault, first);
+  return issueApiKey(vault, client_id, null);
+}
+
+export async function updateClient(
+  vault: Vault,
+  client_id: string,
+  change: ClientChange,
+): Promise<Client> {
+  const client = await vault.clients.update(client_id, change, commandDeadline());
+  if (client === undefined) throw noClient(client_id);
+  return client;
+}
+
+/** @param expires_at null: never */
+export async function issueApiKey(
+  vault: Vault,
+  client_id: string,
+  expires_at: Date | null,
+): Promise<IssuedApiKey> {
+  const client = (await vault.clients.list(commandDeadline())).find(
+    (one) => one.client_id === client_id,
+  );
+  if (client === undefined) throw noClient(client_id);
+  if (client.disabled_at !== null) {
+    throw new OperatorError(
+      `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
+    );
+  }
+  const api_key = newApiKey();
+  const digest = vault.keyring.apiKeyDigest(api_key);
+  const id = `key_${randomHex(API_KEY_ID_BYTES)}`;
+  return {
+    ...(await vault.api_keys.insert(id, client_id, digest, expires_at, commandDeadline())),
+    api_key,
+  };
+}
+
+export async function revokeApiKey(vault: Vault, api_key_id: string): Promise<ApiKey> {
+  const revoked = await vault.api_keys.revoke(api_key_id, commandDeadline());
+  if (revoked === undefined) {
+    throw new OperatorError(
+      `There is no API key ${api_key_id}. List them with: standin api-key list`,
+    );
+  }
+  return revoked;
+}
+
+function noClient(client_id: string): OperatorError {
+  return new OperatorError(`There is no client ${client_id}. List them with: standin client list`);
+}

@@ -1,0 +1,63 @@
+import { type Kek, kekOf } from '../crypto/kek.ts';
+import { Keyring, type PlainKey } from '../crypto/keyring.ts';
+import { newKeyBytes } from '../crypto/primitives.ts';
+import { OperatorError } from '../errors.ts';
+import type { KeyringStore } from '../store/keyring.ts';
+import { KEY_PURPOSES, type WrappedKey } from '../types.ts';
+import type { KekSource } from './kek-file.ts';
+
+/** Loads the keys of the vault; makes the vault when there is none. */
+export async function openKeyring(
+  store: KeyringStore,
+  source: KekSource,
+  token_suffix: string,
+  deadline_ms: number,
+): Promise<Keyring> {
+  let keys = await store.list(deadline_ms);
+  const kek = kekOf(keys.length === 0 ? source.readOrCreate() : source.read());
+  if (keys.length === 0)
+    keys = await store.create(newKeys(kek), new Map([['token_suffix', token_suffix]]), deadline_ms);
+  const keyring = new Keyring(unwrap(keys, kek, source));
+  await checkSuffix(store, token_suffix, deadline_ms);
+  return keyring;
+}
+
+function newKeys(kek: Kek) {
+  return KEY_PURPOSES.map((purpose) => ({
+    purpose,
+    version: 1,
+    kek_id: kek.id,
+    wrapped: kek.wrap(purpose, 1, newKeyBytes()),
+  }));
+}
+
+/** @throws OperatorError when the KEK is another than the one that wrapped the keys, or a row was changed */
+export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
+  return keys.map(({ purpose, version, kek_id, wrapped }) => {
+    if (kek_id !== kek.id) {
+      throw new OperatorError(
+        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kek_id}). Set KEK_FILE to the right one; nothing was changed.`,
+      );
+    }
+    const bytes = kek.unwrap(purpose, version, wrapped);
+    if (bytes === undefined) {
+      throw new OperatorError(
+        `The ${purpose} key, version ${version}, does not unwrap: its row in standin.keyring was changed. Put the table back from your backup.`,
+      );
+    }
+    return { purpose, version, bytes };
+  });
+}
+
+export async function checkSuffix(
+  store: KeyringStore,
+  token_suffix: string,
+  deadline_ms: number,
+): Promise<void> {
+  const fixed = (await store.settings(deadline_ms)).get('token_suffix');
+  if (fixed !== token_suffix) {
+    throw new OperatorError(
+      `TOKEN_SUFFIX is "${token_suffix}", but the tokens of this vault end in "_${fixed}": the suffix is fixed when the vault is made. Set TOKEN_SUFFIX=${fixed}.`,
+    );
+  }
+}

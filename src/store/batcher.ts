@@ -1,0 +1,119 @@
+import { CallerError } from '../errors.ts';
+import { Unavailable } from './failure.ts';
+
+export interface BatcherOptions<Item, Result> {
+  /** Answers a batch, one result an item, in order, by the deadline (a performance.now() time). */
+  readonly run: (items: readonly Item[], deadline_ms: number) => Promise<readonly Result[]>;
+  /** Told the size of every batch. */
+  readonly onBatch: (items: number) => void;
+  /** Batches in flight at once. */
+  readonly lanes: number;
+  readonly max_batch_items: number;
+  /** Items waiting beyond this are refused with 503. */
+  readonly max_waiting_items: number;
+  /** An item that has no answer after this long is Unavailable. */
+  readonly patience_ms: number;
+}
+
+interface Entry<Item, Result> {
+  readonly items: readonly Item[];
+  readonly deadline_ms: number;
+  readonly resolve: (results: readonly Result[]) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Natural batching: what arrives while a batch is in flight shares the next one. An idle batcher flushes at the end
+ * of the turn of the event loop, so that requests read together go together; there is no timer to wait for.
+ */
+export class Batcher<Item, Result> {
+  readonly #options: BatcherOptions<Item, Result>;
+  #waiting: Entry<Item, Result>[] = [];
+  #waiting_items = 0;
+  #in_flight = 0;
+  #flush_scheduled = false;
+  #sweep: NodeJS.Timeout | undefined;
+
+  constructor(options: BatcherOptions<Item, Result>) {
+    this.#options = options;
+  }
+
+  /** The items of one call stay together; results come in their order. */
+  submit(items: readonly Item[]): Promise<readonly Result[]> {
+    if (items.length === 0) return Promise.resolve([]);
+    if (
+      this.#waiting_items + items.length > this.#options.max_waiting_items &&
+      this.#waiting_items > 0
+    ) {
+      return Promise.reject(new CallerError('overloaded', '', 1));
+    }
+    return new Promise((resolve, reject) => {
+      const deadline_ms = performance.now() + this.#options.patience_ms;
+      this.#waiting.push({ items, deadline_ms, resolve, reject });
+      this.#waiting_items += items.length;
+      this.#schedule();
+    });
+  }
+
+  #schedule(): void {
+    if (this.#flush_scheduled || this.#waiting.length === 0) return;
+    if (this.#in_flight >= this.#options.lanes) {
+      this.#sweep ??= setTimeout(
+        () => this.#sweepExpired(),
+        this.#waiting[0]!.deadline_ms - performance.now(),
+      );
+      return;
+    }
+    this.#flush_scheduled = true;
+    setImmediate(() => {
+      this.#flush_scheduled = false;
+      while (this.#in_flight < this.#options.lanes && this.#waiting.length > 0) void this.#flush();
+      this.#schedule();
+    });
+  }
+
+  async #flush(): Promise<void> {
+    const entries = this.#takeBatch();
+    const items =
+      entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
+    this.#in_flight++;
+    this.#options.onBatch(items.length);
+    try {
+      const results = await this.#options.run(items, entries[0]!.deadline_ms);
+      let from = 0;
+      for (const entry of entries) {
+        entry.resolve(results.slice(from, from + entry.items.length));
+        from += entry.items.length;
+      }
+    } catch (error) {
+      for (const entry of entries) entry.reject(error);
+    } finally {
+      this.#in_flight--;
+      this.#schedule();
+    }
+  }
+
+  /** At least one entry, and no more than max_batch_items items unless that one has more. */
+  #takeBatch(): Entry<Item, Result>[] {
+    let items = 0;
+    let count = 0;
+    for (const entry of this.#waiting) {
+      if (count > 0 && items + entry.items.length > this.#options.max_batch_items) break;
+      items += entry.items.length;
+      count++;
+    }
+    this.#waiting_items -= items;
+    return this.#waiting.splice(0, count);
+  }
+
+  #sweepExpired(): void {
+    this.#sweep = undefined;
+    const now_ms = performance.now();
+    while (this.#waiting.length > 0 && this.#waiting[0]!.deadline_ms <= now_ms) {
+      const entry = this.#waiting.shift()!;
+      this.#waiting_items -= entry.items.length;
+      entry.reject(new Unavailable(new Error('no connection was free in time')));
+    }
+    this.#schedule();
+  }
+}

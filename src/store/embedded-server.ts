@@ -1,0 +1,128 @@
+import { rmSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { PGlite } from '@electric-sql/pglite';
+import { answers, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
+import { Framer, leavesIdle, simpleQuery } from './wire.ts';
+
+/**
+ * The embedded Postgres: a process of its own around PGlite, which has one session and one thread.
+ *
+ * Its listening Unix socket is also the lock on the data directory: the kernel drops it the moment the process is
+ * gone, however that came. Sockets are numbered; nobody removes another's path before owning the directory, so no
+ * two processes can take over the same stale path. Two PGlite processes on one directory would lose data silently.
+ */
+const IDLE_OWNER_TIMEOUT_MS = 30_000;
+
+interface Turn {
+  readonly connection: Connection;
+  readonly bytes: Buffer;
+}
+
+interface Connection {
+  readonly socket: Socket;
+  readonly framer: Framer;
+}
+
+const data_dir = process.argv[2]!;
+const connections = new Set<Connection>();
+const turns: Turn[] = [];
+/** The connection whose transaction is open: the others wait. */
+let owner: Connection | undefined;
+let owner_timer: NodeJS.Timeout | undefined;
+let database: PGlite | undefined;
+let busy = false;
+let ending = false;
+
+process.umask(0o077);
+// The parent asks for the end by IPC or by dying; a Ctrl-C of the whole group must not come first.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+process.on('disconnect', () => void endWhenUnused());
+
+const server = createServer((socket) => accept(socket));
+const number = await claim();
+database = await PGlite.create({ dataDir: join(data_dir, 'postgres') });
+process.send?.({ port: number });
+void work();
+
+/** Binds the next free number, then makes sure that nobody else holds the directory. */
+async function claim(): Promise<number> {
+  const own = Math.max(0, ...socketNumbers(data_dir)) + 1;
+  server.on('error', () => process.exit(LOST_RACE));
+  await new Promise<void>((resolve) => server.listen(socketPath(data_dir, own), resolve));
+  for (const other of socketNumbers(data_dir)) {
+    if (other > own || (other < own && (await answers(data_dir, other)))) process.exit(LOST_RACE);
+  }
+  for (const other of socketNumbers(data_dir)) {
+    if (other < own) rmSync(socketPath(data_dir, other), { force: true });
+  }
+  return own;
+}
+
+function accept(socket: Socket): void {
+  const connection = { socket, framer: new Framer() };
+  connections.add(connection);
+  socket.setNoDelay(true);
+  socket.on('error', () => {});
+  socket.on('close', () => void drop(connection));
+  socket.on('data', (chunk: Buffer) => {
+    for (const part of connection.framer.push(chunk)) {
+      if (part.kind === 'encryption_request') socket.write('N');
+      else if (part.kind === 'end') socket.destroy();
+      else turns.push({ connection, bytes: part.bytes });
+    }
+    void work();
+  });
+}
+
+/** One group of messages after the other; whole groups only, or one connection would run another's statement. */
+async function work(): Promise<void> {
+  if (busy || ending || database === undefined) return;
+  busy = true;
+  for (let turn = nextTurn(); turn !== undefined; turn = nextTurn()) {
+    const { connection } = turn;
+    clearTimeout(owner_timer);
+    const answer = await database.execProtocolRaw(turn.bytes);
+    owner = leavesIdle(answer) ? undefined : connection;
+    // A copy: the answer is a view of memory that the next one overwrites.
+    if (connection.socket.writable) connection.socket.write(Buffer.from(answer));
+    if (owner !== undefined && connection.socket.destroyed) await rollback();
+    if (owner !== undefined) {
+      owner_timer = setTimeout(() => connection.socket.destroy(), IDLE_OWNER_TIMEOUT_MS);
+    }
+  }
+  busy = false;
+}
+
+function nextTurn(): Turn | undefined {
+  const index = owner === undefined ? 0 : turns.findIndex((turn) => turn.connection === owner);
+  return index === -1 ? undefined : turns.splice(index, 1)[0];
+}
+
+async function drop(connection: Connection): Promise<void> {
+  connections.delete(connection);
+  // Waiting statements of a lost connection are not run: a real server would read the loss first.
+  for (let i = turns.length - 1; i >= 0; i--)
+    if (turns[i]!.connection === connection) turns.splice(i, 1);
+  if (owner === connection && !busy) {
+    busy = true;
+    await rollback();
+    busy = false;
+    void work();
+  }
+  await endWhenUnused();
+}
+
+async function rollback(): Promise<void> {
+  clearTimeout(owner_timer);
+  await database!.execProtocolRaw(simpleQuery('rollback'));
+  owner = undefined;
+}
+
+/** The socket stays bound until the exit: it says that the directory is in use. */
+async function endWhenUnused(): Promise<void> {
+  if (ending || process.connected || connections.size > 0) return;
+  ending = true;
+  await database?.close();
+  process.exit(0);
+}

@@ -1,0 +1,81 @@
+import { fork } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { OperatorError } from '../errors.ts';
+import {
+  answers,
+  LOST_RACE,
+  MAX_SOCKET_PATH_BYTES,
+  socketNumbers,
+  socketPath,
+} from './embedded-socket.ts';
+import type { Address } from './pool.ts';
+
+const SERVER = fileURLToPath(new URL('./embedded-server.js', import.meta.url));
+const START_TIMEOUT_MS = 60_000;
+const RETRY_PAUSE_MS = 50;
+
+/**
+ * Finds the embedded Postgres of a data directory, or starts it as a child process. The child serves all
+ * processes of the machine that use the directory, and ends when its parent is gone and nobody is connected.
+ */
+export class EmbeddedDatabase {
+  readonly #data_dir: string;
+
+  constructor(data_dir: string) {
+    this.#data_dir = resolve(data_dir);
+    const longest = Buffer.byteLength(socketPath(this.#data_dir, 999_999));
+    if (longest > MAX_SOCKET_PATH_BYTES) {
+      throw new OperatorError(
+        `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, and a system allows ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
+      );
+    }
+  }
+
+  /** Where it listens now. Safe to call at once from several processes. */
+  async locate(): Promise<Address> {
+    mkdirSync(this.#data_dir, { recursive: true, mode: 0o700 });
+    const give_up_ms = performance.now() + START_TIMEOUT_MS;
+    while (performance.now() < give_up_ms) {
+      const port = (await this.#running()) ?? (await this.#start());
+      if (port !== undefined) return { socket_dir: this.#data_dir, port };
+      await new Promise((done) => setTimeout(done, RETRY_PAUSE_MS * (1 + Math.random())));
+    }
+    throw new OperatorError(
+      `The embedded database in ${this.#data_dir} did not start within ${START_TIMEOUT_MS / 1000} s.`,
+    );
+  }
+
+  async #running(): Promise<number | undefined> {
+    for (const number of socketNumbers(this.#data_dir)) {
+      if (await answers(this.#data_dir, number)) return number;
+    }
+    return undefined;
+  }
+
+  /** The port number of a new server, or undefined when another process was first. */
+  #start(): Promise<number | undefined> {
+    const child = fork(SERVER, [this.#data_dir], {
+      execArgv: [],
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    return new Promise((resolve, reject) => {
+      child.once('message', (message: { port: number }) => {
+        // It must not keep this process from ending, and ends with it.
+        child.unref();
+        child.channel?.unref();
+        resolve(message.port);
+      });
+      child.once('error', reject);
+      child.once('exit', (code, signal) => {
+        if (code === LOST_RACE) resolve(undefined);
+        else reject(new OperatorError(startFailure(this.#data_dir, code ?? signal)));
+      });
+    });
+  }
+}
+
+function startFailure(data_dir: string, end: number | string | null): string {
+  return `The embedded database in ${data_dir} could not start (it ended with ${end}). See the lines above; the directory must be writable and made by this program.`;
+}

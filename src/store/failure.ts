@@ -1,0 +1,44 @@
+import { InternalError } from '../errors.ts';
+
+/** SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, read-only, conflict. */
+const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
+const UNAVAILABLE_CODES = new Set(['25006', '40001', '40P01', '55P03', 'XX000']);
+
+/** What pg, the operating system and our own deadline say when the connection is the trouble. */
+const CONNECTION_CODES = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ENOENT',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+]);
+
+/** The database could not be asked, or did not answer in time; the statement may or may not have run. */
+export class Unavailable extends InternalError {
+  constructor(cause: unknown) {
+    super('database_unavailable', { cause });
+  }
+}
+
+/** Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its cause. */
+export function databaseError(error: unknown): InternalError {
+  if (error instanceof InternalError) return error;
+  const code = errorCode(error);
+  if (code === undefined) return new Unavailable(error);
+  const is_sqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
+  if (!is_sqlstate) return new Unavailable(error);
+  if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))
+    return new Unavailable(error);
+  return new InternalError('unexpected', { cause: error });
+}
+
+/** The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost connections). */
+export function errorCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}

@@ -1,0 +1,81 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { OperatorError } from '../errors.ts';
+import type { Pool, Query } from './pool.ts';
+
+const FOLDER = new URL('../../migrations/', import.meta.url);
+const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
+/** Any number, the same in all versions: nodes that start at once migrate one after the other. */
+const MIGRATION_LOCK = 7_382_159;
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+export function readMigrations(): Migration[] {
+  return readdirSync(FOLDER)
+    .filter((name) => FILE_NAME.test(name))
+    .sort()
+    .map((name) => ({
+      version: Number(name.slice(0, 4)),
+      name,
+      sql: readFileSync(new URL(name, FOLDER), 'utf8'),
+    }));
+}
+
+/** Version of the schema in the database; 0 before the first migration. */
+export async function schemaVersion(pool: Pool, deadline_ms: number): Promise<number> {
+  const found = await pool.query(
+    "select to_regclass('standin.migrations') as name",
+    [],
+    deadline_ms,
+  );
+  if (found.rows[0]?.name === null) return 0;
+  return readVersion((text, values) => pool.query(text, values ?? [], deadline_ms));
+}
+
+/**
+ * Brings the schema to the newest version of this program: forward only, each file in its own transaction. Returns
+ * the names of the files it applied.
+ * @throws OperatorError when the schema is newer than this program
+ */
+export async function migrate(
+  pool: Pool,
+  deadline_ms: number,
+  migrations: readonly Migration[] = readMigrations(),
+): Promise<string[]> {
+  const newest = migrations.at(-1)?.version ?? 0;
+  const applied: string[] = [];
+  let current = await schemaVersion(pool, deadline_ms);
+  while (current < newest) {
+    current = await pool.transaction(deadline_ms, async (query) => {
+      await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+      await query('create schema if not exists standin');
+      await query(
+        'create table if not exists standin.migrations (version integer primary key, name text not null, applied_at timestamptz not null default now())',
+      );
+      const version = await readVersion(query);
+      const next = migrations.find((migration) => migration.version > version);
+      if (next === undefined) return version;
+      await query(next.sql);
+      await query('insert into standin.migrations (version, name) values ($1, $2)', [
+        next.version,
+        next.name,
+      ]);
+      applied.push(next.name);
+      return next.version;
+    });
+  }
+  if (current > newest) {
+    throw new OperatorError(
+      `The database has schema version ${current}, and this program knows versions up to ${newest}. Start a newer release; a schema is never taken back.`,
+    );
+  }
+  return applied;
+}
+
+async function readVersion(query: Query): Promise<number> {
+  const result = await query('select coalesce(max(version), 0) as version from standin.migrations');
+  return Number(result.rows[0]!.version);
+}

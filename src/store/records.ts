@@ -1,0 +1,164 @@
+import type {
+  InsertOutcome,
+  Sealed,
+  SealedRecord,
+  TokenFingerprint,
+  ValueFingerprint,
+} from '../types.ts';
+import { Batcher } from './batcher.ts';
+import { byteaArray, bytesOfBytea, latin1OfBytea } from './bytea-array.ts';
+import { Unavailable } from './failure.ts';
+import type { Pool } from './pool.ts';
+
+export interface RecordsOptions {
+  readonly patience_ms: number;
+  readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
+}
+
+const INSERT = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
+select * from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])
+on conflict (token_fingerprint) do nothing`;
+const FIND_VALUE_FINGERPRINTS =
+  'select token_fingerprint, value_fingerprint from standin.records where token_fingerprint = any($1::bytea[])';
+const FIND =
+  'select token_fingerprint, value_fingerprint, key_version, sealed from standin.records where token_fingerprint = any($1::bytea[])';
+
+const MAX_BATCH_RECORDS = 1_000;
+const MAX_WAITING_RECORDS = 100_000;
+const INSERT_LANES = 1;
+const FIND_LANES = 1;
+/** First pause before a statement is tried again; doubled each time, within the deadline. */
+const RETRY_PAUSE_MS = 25;
+
+/** The records of the vault. Concurrent calls share statements (group commit); nothing is kept in memory. */
+export class RecordStore {
+  readonly #pool: Pool;
+  readonly #inserts: Batcher<SealedRecord, InsertOutcome>;
+  readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+
+  constructor(pool: Pool, options: RecordsOptions) {
+    this.#pool = pool;
+    const bounds = {
+      max_batch_items: MAX_BATCH_RECORDS,
+      max_waiting_items: MAX_WAITING_RECORDS,
+      patience_ms: options.patience_ms,
+    };
+    this.#inserts = new Batcher({
+      ...bounds,
+      lanes: INSERT_LANES,
+      onBatch: (records) => options.onBatch('insert', records),
+      run: (records, deadline_ms) => retried(deadline_ms, () => this.#insert(records, deadline_ms)),
+    });
+    this.#finds = new Batcher({
+      ...bounds,
+      lanes: FIND_LANES,
+      onBatch: (records) => options.onBatch('find', records),
+      run: (fingerprints, deadline_ms) =>
+        retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+    });
+  }
+
+  /** Durable when it resolves. Idempotent: a record that is there already is `stored`. */
+  insert(records: readonly SealedRecord[]): Promise<readonly InsertOutcome[]> {
+    return this.#inserts.submit(records);
+  }
+
+  find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
+    return this.#finds.submit(fingerprints);
+  }
+
+  async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
+    const rows = sortedDistinct(records);
+    const { count } = await this.#pool.query(
+      INSERT,
+      [
+        byteaArray(rows.map((row) => row.token_fingerprint)),
+        byteaArray(rows.map((row) => row.value_fingerprint)),
+        rows.map((row) => row.key_version),
+        byteaArray(rows.map((row) => row.sealed)),
+      ],
+      deadline_ms,
+    );
+    const holders =
+      count === rows.length
+        ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
+        : await this.#holders(rows, deadline_ms);
+    return records.map((record) => outcome(record, holders));
+  }
+
+  /** Which value each token stands for. A row of a concurrent insert is visible only to a new statement: read again. */
+  async #holders(
+    rows: readonly SealedRecord[],
+    deadline_ms: number,
+  ): Promise<Map<TokenFingerprint, ValueFingerprint>> {
+    const fingerprints = byteaArray(rows.map((row) => row.token_fingerprint));
+    const { rows: found } = await this.#pool.query(
+      FIND_VALUE_FINGERPRINTS,
+      [fingerprints],
+      deadline_ms,
+    );
+    const holders = new Map<TokenFingerprint, ValueFingerprint>();
+    for (const row of found) {
+      holders.set(
+        latin1OfBytea(row.token_fingerprint!) as TokenFingerprint,
+        latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,
+      );
+    }
+    return holders;
+  }
+
+  async #find(
+    fingerprints: readonly TokenFingerprint[],
+    deadline_ms: number,
+  ): Promise<(SealedRecord | undefined)[]> {
+    const { rows } = await this.#pool.query(FIND, [byteaArray(fingerprints)], deadline_ms);
+    const found = new Map<TokenFingerprint, SealedRecord>();
+    for (const row of rows) {
+      const token_fingerprint = latin1OfBytea(row.token_fingerprint!) as TokenFingerprint;
+      found.set(token_fingerprint, {
+        token_fingerprint,
+        value_fingerprint: latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,
+        key_version: Number(row.key_version),
+        sealed: bytesOfBytea(row.sealed!) as Sealed,
+      });
+    }
+    return fingerprints.map((fingerprint) => found.get(fingerprint));
+  }
+}
+
+/** In the order of their fingerprints, so that two nodes never wait for each other; the first of equals only. */
+function sortedDistinct(records: readonly SealedRecord[]): SealedRecord[] {
+  const sorted = records.toSorted((a, b) =>
+    a.token_fingerprint < b.token_fingerprint
+      ? -1
+      : a.token_fingerprint > b.token_fingerprint
+        ? 1
+        : 0,
+  );
+  return sorted.filter(
+    (row, i) => i === 0 || row.token_fingerprint !== sorted[i - 1]!.token_fingerprint,
+  );
+}
+
+function outcome(
+  record: SealedRecord,
+  holders: ReadonlyMap<TokenFingerprint, ValueFingerprint>,
+): InsertOutcome {
+  const holder = holders.get(record.token_fingerprint);
+  // Deleted between the two statements: the insert is tried again.
+  if (holder === undefined) throw new Unavailable(new Error('a record went away'));
+  return holder === record.value_fingerprint ? 'stored' : 'collision';
+}
+
+/** Tries again while the database is unavailable and the deadline allows: both statements are idempotent. */
+async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
+  for (let pause_ms = RETRY_PAUSE_MS; ; pause_ms *= 2) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Unavailable) || performance.now() + pause_ms >= deadline_ms)
+        throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause_ms));
+    }
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * Framing of PostgreSQL's frontend protocol, version 3 (PostgreSQL documentation, chapter "Frontend/Backend
+ * Protocol"), as far as the embedded server needs it.
+ */
+const SSL_REQUEST = 80877103;
+const GSS_REQUEST = 80877104;
+const CANCEL_REQUEST = 80877102;
+/** A client that sends more than this in one message is cut off. */
+const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
+
+export type Part =
+  /** Messages that the database answers as one: a start-up packet, a simple query, or all up to Sync or Flush. */
+  | { readonly kind: 'group'; readonly bytes: Buffer }
+  | { readonly kind: 'encryption_request' }
+  | { readonly kind: 'end' };
+
+/** Cuts the bytes of one connection into parts; keeps what is not whole yet. */
+export class Framer {
+  #pending: Buffer[] = [];
+  #pending_bytes = 0;
+  #needed_bytes = 1;
+  #group: Buffer[] = [];
+  #started = false;
+
+  push(chunk: Buffer): Part[] {
+    this.#pending.push(chunk);
+    this.#pending_bytes += chunk.length;
+    const parts: Part[] = [];
+    // A large parameter comes in thousands of chunks: they are joined only when the message is whole.
+    if (this.#pending_bytes < this.#needed_bytes) return parts;
+    let bytes = this.#pending.length === 1 ? chunk : Buffer.concat(this.#pending);
+    for (;;) {
+      const header = this.#started ? 5 : 8;
+      if (bytes.length < header) break;
+      const length = this.#started ? 1 + bytes.readInt32BE(1) : bytes.readInt32BE(0);
+      if (length < header - (this.#started ? 0 : 4) || length > MAX_MESSAGE_BYTES) {
+        parts.push({ kind: 'end' });
+        break;
+      }
+      if (bytes.length < length) {
+        this.#needed_bytes = length;
+        break;
+      }
+      this.#take(bytes.subarray(0, length), parts);
+      bytes = bytes.subarray(length);
+      this.#needed_bytes = 1;
+    }
+    this.#pending = bytes.length === 0 ? [] : [bytes];
+    this.#pending_bytes = bytes.length;
+    return parts;
+  }
+
+  #take(message: Buffer, parts: Part[]): void {
+    if (!this.#started) this.#takeStartup(message, parts);
+    else this.#takeMessage(message, parts);
+  }
+
+  #takeStartup(message: Buffer, parts: Part[]): void {
+    const code = message.readInt32BE(4);
+    if (code === SSL_REQUEST || code === GSS_REQUEST) parts.push({ kind: 'encryption_request' });
+    else if (code === CANCEL_REQUEST) parts.push({ kind: 'end' });
+    else {
+      this.#started = true;
+      parts.push({ kind: 'group', bytes: message });
+    }
+  }
+
+  #takeMessage(message: Buffer, parts: Part[]): void {
+    const type = String.fromCharCode(message[0]!);
+    if (type === 'X') {
+      parts.push({ kind: 'end' });
+      return;
+    }
+    this.#group.push(message);
+    if (type !== 'S' && type !== 'Q' && type !== 'H') return;
+    parts.push({ kind: 'group', bytes: Buffer.concat(this.#group) });
+    this.#group = [];
+  }
+}
+
+/** Whether an answer ends with ReadyForQuery outside a transaction: the database is free for another connection. */
+export function leavesIdle(answer: Uint8Array): boolean {
+  const n = answer.length;
+  return n >= 6 && answer[n - 6] === 0x5a && answer[n - 2] === 5 && answer[n - 1] === 0x49;
+}
+
+/** A simple query as a message. */
+export function simpleQuery(text: string): Buffer {
+  const message = Buffer.alloc(1 + 4 + text.length + 1);
+  message.write('Q', 0);
+  message.writeInt32BE(message.length - 1, 1);
+  message.write(text, 5);
+  return message;
+}

@@ -1,0 +1,66 @@
+/** Brands keep the kinds of string apart at compile time: a Value cannot reach SQL, a Token is no Value. */
+declare const brand: unique symbol;
+type Brand<T, Name extends string> = T & { readonly [brand]: Name };
+
+/** A string to protect. Always well-formed UTF-16 of at most 64 KiB UTF-8. */
+export type Value = Brand<string, 'Value'>;
+
+/** What stands in for a value: stem + `_` + suffix, printable ASCII. */
+export type Token = Brand<string, 'Token'>;
+
+/** The drawn part of a token, before the suffix. */
+export type Stem = Brand<string, 'Stem'>;
+
+/** 16 bytes as a latin1 string (one character a byte): cheap to compare, sort and use as a Map key. */
+export type TokenFingerprint = Brand<string, 'TokenFingerprint'>;
+
+/** 16 bytes as a latin1 string: tells "already stored" from "collision" without decrypting. */
+export type ValueFingerprint = Brand<string, 'ValueFingerprint'>;
+
+/** nonce (12 bytes), ciphertext, authentication tag (16 bytes). */
+export type Sealed = Brand<Buffer, 'Sealed'>;
+
+/** One row of the vault, with no value and no token in clear. */
+export interface SealedRecord {
+  readonly token_fingerprint: TokenFingerprint;
+  readonly value_fingerprint: ValueFingerprint;
+  readonly key_version: number;
+  readonly sealed: Sealed;
+}
+
+/** What became of a record that was to be inserted: it is there now, or its token stands for another value. */
+export type InsertOutcome = 'stored' | 'collision';
+
+export type TokenMode = 'deterministic' | 'random';
+
+export const KEY_PURPOSES = ['dek', 'fingerprint', 'token', 'api-key'] as const;
+export type KeyPurpose = (typeof KEY_PURPOSES)[number];
+
+/** A key of the vault, wrapped by the KEK, as it is stored. */
+export interface WrappedKey {
+  readonly purpose: KeyPurpose;
+  readonly version: number;
+  readonly kek_id: string;
+  readonly wrapped: Buffer;
+  readonly created_at: Date;
+}
+
+/** Who calls, as an API key proves it. */
+export interface Client {
+  readonly client_id: string;
+  readonly name: string;
+  /** Requests a second; null: the deployment's RATE_LIMIT; 0: no limit. */
+  readonly rate_limit: number | null;
+  readonly token_mode: TokenMode;
+  readonly created_at: Date;
+  readonly disabled_at: Date | null;
+}
+
+export interface ApiKey {
+  /** Names the key in commands and logs; it is no secret and opens nothing. */
+  readonly api_key_id: string;
+  readonly client_id: string;
+  readonly created_at: Date;
+  readonly expires_at: Date | null;
+  readonly revoked_at: Date | null;
+}
