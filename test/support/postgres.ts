@@ -1,0 +1,174 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  appendFileSync,
+  chownSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+
+/** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
+export const postgres_bin = findBinaries();
+
+function findBinaries(): string | undefined {
+  const debian = '/usr/lib/postgresql';
+  const versions = existsSync(debian)
+    ? readdirSync(debian).sort((a, b) => Number(b) - Number(a))
+    : [];
+  const folders = [
+    ...versions.map((version) => join(debian, version, 'bin')),
+    '/usr/local/bin',
+    '/usr/bin',
+    '/opt/homebrew/bin',
+  ];
+  return folders.find((folder) =>
+    ['initdb', 'postgres', 'pg_ctl', 'pg_dump'].every((name) => existsSync(join(folder, name))),
+  );
+}
+
+/** Postgres refuses to run as root: then everything of a cluster runs as the user `postgres`. */
+const is_root = process.getuid?.() === 0;
+const owner = is_root ? userIds('postgres') : {};
+
+function userIds(name: string): { uid?: number; gid?: number } {
+  try {
+    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }));
+    return { uid: id('-u'), gid: id('-g') };
+  } catch {
+    return {};
+  }
+}
+
+/** A PostgreSQL server of the test's own, in a temporary folder, on a free port of the loopback address. */
+export class PostgresCluster {
+  readonly folder: string;
+  readonly data_dir: string;
+  readonly log_file: string;
+  readonly port: number;
+
+  private constructor(folder: string, port: number) {
+    this.folder = folder;
+    this.data_dir = join(folder, 'data');
+    this.log_file = join(folder, 'postgres.log');
+    this.port = port;
+  }
+
+  /** @param settings lines of postgresql.conf, by name */
+  static async start(settings: Record<string, string> = {}): Promise<PostgresCluster> {
+    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
+    if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid!);
+    const cluster = new PostgresCluster(folder, await freePort());
+    run('initdb', [
+      '-D',
+      cluster.data_dir,
+      '-U',
+      'postgres',
+      '-A',
+      'trust',
+      '-E',
+      'UTF8',
+      '--no-sync',
+      '--locale=C',
+    ]);
+    const lines = {
+      listen_addresses: "'127.0.0.1'",
+      port: String(cluster.port),
+      unix_socket_directories: `'${folder}'`,
+      ...settings,
+    };
+    appendFileSync(
+      join(cluster.data_dir, 'postgresql.conf'),
+      Object.entries(lines)
+        .map(([name, value]) => `${name} = ${value}\n`)
+        .join(''),
+    );
+    cluster.startAgain();
+    return cluster;
+  }
+
+  url(database: string): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
+  }
+
+  /** A new, empty database. */
+  async createDatabase(): Promise<string> {
+    return createDatabase(this.url('postgres'));
+  }
+
+  /** Starts the server on its data, after start, stop or kill; resolves when it takes connections. */
+  startAgain(): void {
+    run('pg_ctl', ['-D', this.data_dir, '-l', this.log_file, '-w', '-t', '60', 'start']);
+  }
+
+  get postmaster_pid(): number {
+    return Number(readFileSync(join(this.data_dir, 'postmaster.pid'), 'utf8').split('\n')[0]);
+  }
+
+  /** kill -9 of the postmaster; its backends notice and end by themselves. */
+  kill(): void {
+    process.kill(this.postmaster_pid, 'SIGKILL');
+  }
+
+  stop(): void {
+    try {
+      run('pg_ctl', ['-D', this.data_dir, '-m', 'immediate', '-w', 'stop']);
+    } catch {
+      // Not running: that is what was asked for.
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Runs a PostgreSQL program as the user that may. */
+export function run(program: string, args: readonly string[]): string {
+  return execFileSync(join(postgres_bin!, program), args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: 1 << 30,
+    cwd: '/',
+    ...owner,
+  });
+}
+
+/** Makes a new database on the server of a URL. */
+export async function createDatabase(server_url: string): Promise<string> {
+  const name = `standin_${randomBytes(6).toString('hex')}`;
+  await query(server_url, `create database ${name}`);
+  const url = new URL(server_url);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+/** One statement on a connection of its own. */
+export async function query(
+  url: string,
+  text: string,
+  values: unknown[] = [],
+): Promise<Record<string, any>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** A TCP port of the loopback address that was free a moment ago. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,179 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { inject } from 'vitest';
+import { createDatabase } from './postgres.ts';
+
+export const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+
+/** The kinds of database that this run can test: embedded always, a server where there is one. */
+export type Kind = 'embedded' | 'server';
+export function kinds(): Kind[] {
+  return inject('server_url') === '' ? ['embedded'] : ['embedded', 'server'];
+}
+
+/** A fresh vault: a folder with its KEK, and for `server` a new database. */
+export interface Place {
+  readonly kind: Kind;
+  readonly folder: string;
+  readonly env: Record<string, string>;
+  remove(): void;
+}
+
+export async function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
+  // Short: the embedded database has a Unix socket in it.
+  const folder = mkdtempSync(join(tmpdir(), 'standin-'));
+  const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
+  if (kind === 'server') {
+    env.DATABASE_URL = await createDatabase(server_url);
+    env.KEK_FILE = join(folder, 'kek');
+    writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
+  }
+  return {
+    kind,
+    folder,
+    env,
+    remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
+  };
+}
+
+export interface Service {
+  readonly place: Place;
+  readonly url: string;
+  readonly ops_url: string | undefined;
+  readonly pid: number;
+  /** Of the first start on a new place; empty otherwise. */
+  readonly api_key: string;
+  readonly client_id: string;
+  /** Everything it wrote, both streams. */
+  output(): string;
+  /** Resolves to the exit code, or the name of the signal. */
+  readonly exit: Promise<number | string>;
+  kill(signal?: NodeJS.Signals): void;
+  /** SIGINT and wait. */
+  stop(): Promise<void>;
+}
+
+/** Starts the real program and resolves when it listens; rejects with its output when it ends instead. */
+export async function startService(
+  place: Place,
+  env: Record<string, string> = {},
+): Promise<Service> {
+  const child = spawnCli(['serve'], place, {
+    PORT: '0',
+    OPS_PORT: '0',
+    RATE_LIMIT: '0',
+    LOG_FORMAT: 'json',
+    ...env,
+  });
+  let output = '';
+  const exit = new Promise<number | string>((resolve) =>
+    child.once('exit', (code, signal) => resolve(code ?? signal!)),
+  );
+  const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
+    const read = (chunk: Buffer) => {
+      output += chunk;
+      const line = output
+        .split('\n')
+        .find((one) => one.includes('"msg":"listening"') && one.endsWith('}'));
+      if (line !== undefined) resolve(JSON.parse(line));
+    };
+    child.stdout!.on('data', read);
+    child.stderr!.on('data', read);
+    void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
+  });
+  return {
+    place,
+    url: listening.url,
+    ops_url: listening.ops_url,
+    pid: child.pid!,
+    api_key: /stk_[0-9A-Za-z]{34}/.exec(output)?.[0] ?? '',
+    client_id: /client (\w+_[0-9a-f]{24}) was made/.exec(output)?.[1] ?? '',
+    output: () => output,
+    exit,
+    kill: (signal = 'SIGKILL') => child.kill(signal),
+    stop: async () => {
+      child.kill('SIGINT');
+      await exit;
+    },
+  };
+}
+
+export function spawnCli(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string> = {},
+): ChildProcess {
+  // Not the environment of the test run: a developer's own settings must not reach the service under test.
+  const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
+  const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
+  return spawn(process.execPath, [CLI, ...args], {
+    cwd: place.folder,
+    env: { ...inherited, ...place.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+}
+
+export interface Ended {
+  readonly code: number | string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs one command of the real program to its end. */
+export async function runCli(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string> = {},
+): Promise<Ended> {
+  const child = spawnCli(args, place, env);
+  let stdout = '';
+  let stderr = '';
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr!.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  const code = await new Promise<number | string>((resolve) =>
+    child.once('close', (code, signal) => resolve(code ?? signal!)),
+  );
+  return { code, stdout, stderr };
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: any;
+}
+
+/** POSTs `{"data": data}` with the service's API key. */
+export async function call(
+  service: Service,
+  operation: 'tokenize' | 'detokenize',
+  data: unknown,
+  api_key = service.api_key,
+): Promise<Answer> {
+  const response = await fetch(`${service.url}/api/v1/${operation}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ data }),
+  });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+/** Polls until the condition holds; fails after `patience_ms`. Instead of sleeping. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string,
+  patience_ms = 30_000,
+): Promise<void> {
+  const give_up_ms = performance.now() + patience_ms;
+  while (!(await condition())) {
+    if (performance.now() > give_up_ms) throw new Error(`not within ${patience_ms} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
