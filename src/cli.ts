@@ -200,8 +200,9 @@ function rate(text: string): number {
   return parsed;
 }
 
-function rateOrDefault(text: string): number | null {
-  return text === 'default' ? null : rate(text);
+/** Not null for the default: commander makes that an empty text. */
+function rateOrDefault(text: string): number | 'default' {
+  return text === 'default' ? text : rate(text);
 }
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
