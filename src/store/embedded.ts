@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { OperatorError } from '../errors.ts';
@@ -35,7 +35,7 @@ export class EmbeddedDatabase {
 
   /** Where it listens now. Safe to call at once from several processes. */
   async locate(): Promise<Address> {
-    mkdirSync(this.#data_dir, { recursive: true, mode: 0o700 });
+    makeFolder(this.#data_dir);
     const give_up_ms = performance.now() + START_TIMEOUT_MS;
     while (performance.now() < give_up_ms) {
       const port = (await this.#running()) ?? (await this.#start());
@@ -73,6 +73,18 @@ export class EmbeddedDatabase {
         else reject(new OperatorError(startFailure(this.#data_dir, code ?? signal)));
       });
     });
+  }
+}
+
+/** Said here in words: the child could only tell that it has no socket. */
+function makeFolder(data_dir: string): void {
+  try {
+    mkdirSync(data_dir, { recursive: true, mode: 0o700 });
+    accessSync(data_dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new OperatorError(
+      `DATA_DIR is ${data_dir}, and this user cannot make or write that folder (${(error as NodeJS.ErrnoException).code}). Set DATA_DIR to a folder that it can write.`,
+    );
   }
 }
 
