@@ -15,7 +15,7 @@ import {
   unpackCalls,
 } from './thread-messages.ts';
 import { Tokenizer } from './tokenizer.ts';
-import { openPool, REQUEST_PATIENCE_MS } from './vault.ts';
+import { CONTROL_CONNECTIONS, openPool, REQUEST_PATIENCE_MS } from './vault.ts';
 
 /**
  * The entry of a vault thread: shape, cryptography and database, off the event loop that serves HTTP.
@@ -28,7 +28,8 @@ const CALLS_A_TURN = 16;
 const { vault, keys } = workerData as ThreadData;
 const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(packReports(reports)));
 const keyring = new Keyring(keys);
-const records = new RecordStore(openPool(vault), {
+const pool = openPool(vault, vault.database_connections - CONTROL_CONNECTIONS);
+const records = new RecordStore(pool, {
   patience_ms: REQUEST_PATIENCE_MS,
   onBatch: (batch, records) => outbox.put({ batch, records }),
 });

@@ -38,14 +38,16 @@ export interface Vault {
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
+/** Of the connections of a process, those for health, API keys and metrics; the vault thread has the others. */
+export const CONTROL_CONNECTIONS = 3;
 const OLDEST_POSTGRES = 140_000;
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;
 }
 
-export function openPool(options: VaultOptions): Pool {
-  const { database_url: url, database_connections: connections, data_dir } = options;
+export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
+  const { database_url: url, data_dir } = options;
   if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
   const embedded = new EmbeddedDatabase(data_dir);
   return new Pool({ connections, locate: () => embedded.locate() });
