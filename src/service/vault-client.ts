@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { CallerError } from '../errors.ts';
 import type { Token, TokenMode, Value } from '../types.ts';
 import type { License } from './license.ts';
 import {
@@ -22,7 +23,11 @@ export interface ThreadObserver {
   damaged(records: number): void;
 }
 
+/** Texts under way beyond this are refused with 503: about half a second of work, so that nobody waits for long. */
+const MAX_PENDING_TEXTS = 30_000;
+
 interface Pending {
+  readonly texts: number;
   readonly resolve: (texts: Texts) => void;
   readonly reject: (error: Error) => void;
 }
@@ -36,6 +41,7 @@ export class VaultClient {
   readonly #license: License;
   readonly #pending = new Map<number, Pending>();
   readonly #outbox: Outbox<Call>;
+  #pending_texts = 0;
   #last_id = 0;
 
   constructor(data: ThreadData, license: License, observer: ThreadObserver) {
@@ -70,9 +76,13 @@ export class VaultClient {
   }
 
   #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    if (this.#pending_texts > 0 && this.#pending_texts + texts.length > MAX_PENDING_TEXTS) {
+      return Promise.reject(new CallerError('overloaded', '', 1));
+    }
     return new Promise((resolve, reject) => {
       const id = ++this.#last_id;
-      this.#pending.set(id, { resolve, reject });
+      this.#pending.set(id, { texts: texts.length, resolve, reject });
+      this.#pending_texts += texts.length;
       this.#outbox.put({ id, operation, texts });
     });
   }
@@ -83,6 +93,7 @@ export class VaultClient {
     else {
       const pending = this.#pending.get(report.id)!;
       this.#pending.delete(report.id);
+      this.#pending_texts -= pending.texts;
       if ('texts' in report) pending.resolve(report.texts);
       else pending.reject(errorOf(report.failure));
     }
