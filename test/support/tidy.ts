@@ -1,0 +1,141 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+
+/** A source file: its path from `src/` and its text. */
+export interface Source {
+  readonly path: string;
+  readonly text: string;
+}
+
+/** A rule of the house: what is wrong with one file, in words. */
+export type Rule = (source: Source, all: readonly Source[]) => string[];
+
+export function readSources(folder: string): Source[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => ({ path: name, text: readFileSync(join(folder, name), 'utf8') }));
+}
+
+/** What a room may import besides itself and packages; files right in src/ are rooms of their own. */
+const ROOMS: Record<string, readonly string[]> = {
+  types: [],
+  errors: [],
+  version: [],
+  shape: ['types'],
+  crypto: ['types'],
+  store: ['types', 'errors'],
+  service: ['types', 'errors', 'shape', 'crypto', 'store'],
+  log: ['store'],
+  http: ['types', 'errors', 'service', 'log', 'ops'],
+  ops: ['service'],
+  commands: ['types', 'errors', 'service'],
+  config: ['errors', 'service'],
+  main: ['errors', 'config', 'http', 'log', 'ops', 'service', 'store'],
+  cli: ['commands', 'config', 'errors', 'main', 'service', 'store', 'version'],
+};
+
+/** Packages that only one room may know. */
+const PACKAGES: Record<string, readonly string[]> = {
+  pg: ['store'],
+  '@electric-sql/pglite': ['store'],
+  'node:crypto': ['crypto', 'http'],
+  fastify: ['http', 'main'],
+  commander: ['cli'],
+  pino: ['log'],
+  'prom-client': ['ops'],
+  jose: ['service'],
+};
+
+export const roomsKeepApart: Rule = ({ path, text }) => {
+  const room = roomOf(path);
+  const may = ROOMS[room];
+  if (may === undefined) return [`${path} is in no known room`];
+  return importsOf(text).flatMap((target) => {
+    if (!target.startsWith('.')) {
+      const rooms = PACKAGES[target];
+      return rooms === undefined || rooms.includes(room)
+        ? []
+        : [`${path} must not import ${target}`];
+    }
+    const other = roomOf(resolveImport(path, target));
+    return other === room || may.includes(other) ? [] : [`${path} must not import ${other}`];
+  });
+};
+
+export const noCycles: Rule = ({ path }, all) => {
+  const texts = new Map(all.map((source) => [source.path, source.text]));
+  const seen = new Set<string>();
+  const stack = runtimeImports(path, texts);
+  while (stack.length > 0) {
+    const next = stack.pop()!;
+    if (next === path) return [`${path} imports itself over other files`];
+    if (seen.has(next)) continue;
+    seen.add(next);
+    stack.push(...runtimeImports(next, texts));
+  }
+  return [];
+};
+
+export const filesAreShort: Rule = ({ path, text }) => {
+  const lines = text.split('\n');
+  const problems = lines.length > 300 ? [`${path} has ${lines.length} lines`] : [];
+  lines.forEach((line, i) => {
+    // A text in quotes or backticks cannot be broken without changing what it says.
+    if (line.length > 100 && !/['"`]/.test(line)) problems.push(`${path}:${i + 1} is too long`);
+  });
+  return problems;
+};
+
+const MAX_FUNCTION_LINES = 60;
+
+export const functionsAreShort: Rule = ({ path, text }) => {
+  const problems: string[] = [];
+  let start = -1;
+  text.split('\n').forEach((line, i) => {
+    // The formatter puts functions at depth 0 and methods at depth 2; their ends stand alone.
+    if (start === -1 && /^( {2})?(export |async |function |#|static )?.*\) ?(: .*)?\{$/.test(line))
+      start = i;
+    if (/^( {2})?\}/.test(line) && start !== -1) {
+      if (i - start > MAX_FUNCTION_LINES)
+        problems.push(`${path}:${start + 1} is ${i - start} lines long`);
+      start = -1;
+    }
+  });
+  return problems;
+};
+
+export const namesSaySomething: Rule = ({ path }) =>
+  /(^|[/-])(lib|utils?|helpers?|common|managers?)([./-]|$)/.test(path)
+    ? [`${path}: banned name`]
+    : [];
+
+export const oneReaderOfTheEnvironment: Rule = ({ path, text }) =>
+  path !== 'config.ts' && text.includes('process.env') ? [`${path} reads process.env`] : [];
+
+export const statementsHaveNoName: Rule = ({ path, text }) =>
+  path.startsWith('store/') && /query\(\{[^}]*\bname:/.test(text)
+    ? [`${path}: a named statement`]
+    : [];
+
+export const nothingIsLeft: Rule = ({ path, text }) =>
+  /\b(TODO|FIXME|XXX|console\.(log|error))\b/.test(text) ? [`${path}: a leftover`] : [];
+
+function roomOf(path: string): string {
+  return path.includes('/') ? path.split('/')[0]! : path.replace(/\.ts$/, '');
+}
+
+function importsOf(text: string): string[] {
+  return [...text.matchAll(/(?:from|import\() ?'([^']+)'/g)].map((match) => match[1]!);
+}
+
+function resolveImport(path: string, target: string): string {
+  return relative('.', normalize(join(dirname(path), target)));
+}
+
+/** Files that are loaded with this one; `import type` is gone at run time. */
+function runtimeImports(path: string, texts: ReadonlyMap<string, string>): string[] {
+  const text = (texts.get(path) ?? '').replace(/import type [^;]+;/g, '');
+  return importsOf(text)
+    .filter((target) => target.startsWith('.'))
+    .map((target) => resolveImport(path, target));
+}
