@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
+import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
+
+describe.skipIf(samples_folder === undefined).each(kinds())(
+  'real rows on the %s database',
+  (kind) => {
+    let service: Service;
+    beforeAll(async () => {
+      service = await startService(await newPlace(kind));
+    });
+    afterAll(async () => {
+      await service.stop();
+      service.place.remove();
+    });
+
+    /** Tokenizes and restores all rows in one request each way; returns the rows of tokens. */
+    async function roundTrip(rows: unknown[]): Promise<any[]> {
+      const tokenized = await call(service, 'tokenize', { rows });
+      expect(tokenized.status).toBe(200);
+      const restored = await call(service, 'detokenize', tokenized.body.data);
+      expect(restored.status).toBe(200);
+      expect(restored.body.data).toEqual({ rows });
+      return tokenized.body.data.rows;
+    }
+
+    test('all 658 customers come back byte for byte, and every token has the shape of its value', async () => {
+      const customers = [
+        ...parseCsv(readSample('chinook-customers.csv')).map((row) => ({
+          ...row,
+          full_name: `${row.first_name} ${row.last_name}`,
+        })),
+        ...parseCsv(readSample('sakila-customers.csv')),
+      ] as Record<string, string>[];
+      expect(customers).toHaveLength(658);
+      const rows = await roundTrip(customers);
+      let two_word_names = 0;
+      customers.forEach((customer, i) => {
+        for (const [field, value] of Object.entries(customer)) {
+          expect(rows[i][field], `${field} of row ${i}`).toMatch(tokenPattern(value));
+        }
+        expect(rows[i].email).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
+        if (/^\p{L}+ \p{L}+$/u.test(customer.full_name!.normalize('NFC'))) {
+          two_word_names++;
+          expect(rows[i].full_name).toMatch(/^[a-z]+ [a-z]+_tok$/);
+        }
+      });
+      expect(two_word_names).toBeGreaterThan(600);
+    });
+
+    test('all naughty strings come back byte for byte, and every token has the shape of its value', async () => {
+      const strings = JSON.parse(readSample('naughty-strings.json')) as string[];
+      const tokens = await roundTrip(strings);
+      strings.forEach((value, i) => {
+        expect(tokens[i], JSON.stringify(value)).toMatch(tokenPattern(value));
+      });
+      expect(new Set(tokens).size).toBe(new Set(strings).size);
+    });
+  },
+);

@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Random, randomString } from '../support/random.ts';
+import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+
+const BATCH = 2_500;
+let service: Service;
+beforeAll(async () => {
+  service = await startService(await newPlace(kinds().at(-1)!));
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+async function tokens(values: string[]): Promise<string[]> {
+  const { status, body } = await call(service, 'tokenize', { values });
+  expect(status).toBe(200);
+  return body.data.values;
+}
+
+test('A02: 100,000 random well-formed strings come back as they were', async () => {
+  const random = new Random();
+  for (let sent = 0; sent < 100_000; sent += BATCH) {
+    const values = Array.from({ length: BATCH }, () => randomString(random));
+    const { status, body } = await call(service, 'detokenize', { values: await tokens(values) });
+    expect(status).toBe(200);
+    expect(body.data.values).toEqual(values);
+  }
+});
+
+test('A02: composed and decomposed forms of a text get different tokens', async () => {
+  const [composed, decomposed] = await tokens(['é'.normalize('NFC'), 'é'.normalize('NFD')]);
+  expect(composed).not.toBe(decomposed);
+});
+
+test('L15: all 18,278 strings of one to three letters get tokens of their own', async () => {
+  const letters = 'abcdefghijklmnopqrstuvwxyz'.split('');
+  const two = letters.flatMap((a) => letters.map((b) => a + b));
+  const all = [...letters, ...two, ...two.flatMap((a) => letters.map((b) => a + b))];
+  expect(all).toHaveLength(18_278);
+  const seen = new Set<string>();
+  for (let i = 0; i < all.length; i += BATCH)
+    for (const token of await tokens(all.slice(i, i + BATCH))) seen.add(token);
+  expect(seen.size).toBe(18_278);
+});
+
+test('F19: one value in 10,000 fields is one token', async () => {
+  const data = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`f${i}`, 'Ann Lee']));
+  const { status, body } = await call(service, 'tokenize', data);
+  expect(status).toBe(200);
+  expect(Object.keys(body.data)).toHaveLength(10_000);
+  expect(new Set(Object.values(body.data)).size).toBe(1);
+});

@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { migrate } from '../../src/store/migrate.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { RecordStore } from '../../src/store/records.ts';
+import { kinds, newPlace, type Place } from '../support/service.ts';
+import { openTestPool, randomRecord, soon } from '../support/store.ts';
+
+describe.each(kinds())('records on the %s database', (kind) => {
+  let place: Place;
+  let pool: Pool;
+  const batches: number[] = [];
+  let records: RecordStore;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    pool = openTestPool(place);
+    await migrate(pool, soon());
+    records = newStore();
+  });
+  afterAll(async () => {
+    await pool.end();
+    place.remove();
+  });
+
+  function newStore(): RecordStore {
+    return new RecordStore(pool, { patience_ms: 20_000, onBatch: (_, size) => batches.push(size) });
+  }
+
+  async function count(): Promise<number> {
+    const { rows } = await pool.query('select count(*) as n from standin.records', [], soon());
+    return Number(rows[0]!.n);
+  }
+
+  test('what was inserted is found, in the order of the question', async () => {
+    const made = Array.from({ length: 5 }, () => randomRecord());
+    expect(await records.insert(made)).toEqual(Array(5).fill('stored'));
+    const asked = [made[3]!, randomRecord(), made[0]!].map((record) => record.token_fingerprint);
+    expect(await records.find(asked)).toEqual([made[3], undefined, made[0]]);
+  });
+
+  test('inserting again is stored, and changes nothing', async () => {
+    const first = randomRecord();
+    await records.insert([first]);
+    const again = { ...randomRecord(), ...first, sealed: randomRecord().sealed };
+    const before = await count();
+    expect(await records.insert([again, randomRecord()])).toEqual(['stored', 'stored']);
+    expect(await count()).toBe(before + 1);
+    expect(await records.find([first.token_fingerprint])).toEqual([first]);
+  });
+
+  test('a token that stands for another value is a collision, across and within batches', async () => {
+    const first = randomRecord();
+    const { token_fingerprint } = first;
+    const rival = randomRecord({ token_fingerprint });
+    const outcomes = await records.insert([first, rival, first]);
+    expect(outcomes.toSorted()).toEqual(['collision', 'stored', 'stored']);
+    expect(await records.insert([rival])).toEqual(['collision']);
+    expect(await records.find([token_fingerprint])).toEqual([first]);
+  });
+
+  test('concurrent calls share statements, and each gets its own answers', async () => {
+    batches.length = 0;
+    const calls = Array.from({ length: 200 }, () => [
+      randomRecord(),
+      randomRecord(),
+      randomRecord(),
+    ]);
+    const outcomes = await Promise.all(calls.map((call) => records.insert(call)));
+    expect(outcomes).toEqual(Array(200).fill(['stored', 'stored', 'stored']));
+    expect(batches.reduce((sum, size) => sum + size)).toBe(600);
+    expect(batches.length).toBeLessThan(20);
+    const found = await Promise.all(
+      calls.map((call) => records.find(call.map((record) => record.token_fingerprint))),
+    );
+    expect(found).toEqual(calls);
+  });
+
+  test('two nodes that insert the same records in opposite orders both get done', async () => {
+    const made = Array.from({ length: 500 }, () => randomRecord());
+    const nodes = [newStore(), newStore()];
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => {
+        const part = made.slice(i * 20, i * 20 + 100);
+        return nodes[i % 2]!.insert(i % 2 === 0 ? part : part.toReversed());
+      }),
+    );
+    expect(new Set(outcomes.flat())).toEqual(new Set(['stored']));
+  });
+
+  test('no statement has a name: a pooler in transaction mode may stand between', async () => {
+    const { rows } = await pool.query('select name from pg_prepared_statements', [], soon());
+    expect(rows).toEqual([]);
+  });
+});

@@ -1,0 +1,29 @@
+import { randomBytes } from 'node:crypto';
+import { EmbeddedDatabase } from '../../dist/store/embedded.js';
+import { Pool } from '../../src/store/pool.ts';
+import type { SealedRecord } from '../../src/types.ts';
+import type { Place } from './service.ts';
+
+/** A pool on the database of a place; the embedded one is started when it is not running. */
+export function openTestPool(place: Place, connections = 4): Pool {
+  const { DATABASE_URL: url, DATA_DIR } = place.env;
+  if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
+  const embedded = new EmbeddedDatabase(DATA_DIR!);
+  return new Pool({ connections, locate: () => embedded.locate() });
+}
+
+export function soon(): number {
+  return performance.now() + 30_000;
+}
+
+/** A record of random bytes: the store does not look into it. */
+export function randomRecord(parts: Partial<SealedRecord> = {}): SealedRecord {
+  const latin1 = () => randomBytes(16).toString('latin1') as never;
+  return {
+    token_fingerprint: latin1(),
+    value_fingerprint: latin1(),
+    key_version: 1,
+    sealed: randomBytes(40) as never,
+    ...parts,
+  };
+}

@@ -1,0 +1,40 @@
+/**
+ * The shape rules of docs/tokens.md, written a second time from their words: a pattern that the token of a value
+ * must match. Not made from src/shape, which it checks.
+ */
+export function tokenPattern(value: string): RegExp {
+  const characters = [...value].slice(0, 256);
+  return new RegExp(`^(?:${emailPattern(characters.join('')) ?? textPattern(characters)})_tok$`);
+}
+
+function emailPattern(text: string): string | undefined {
+  const parts = /^([^@]+)@([^@]+)\.([^@.]+)$/su.exec(text);
+  if (parts === null) return undefined;
+  const [local, domain, top] = parts.slice(1).map((part) => [...part].length) as [
+    number,
+    number,
+    number,
+  ];
+  const stems = local + domain + top >= 5;
+  return `[a-z]{${local}${stems ? '' : ','}}@[a-z]{${domain}}\\.[a-z]{${top}}`;
+}
+
+function textPattern(characters: string[]): string {
+  const kinds = characters.map((character, i) => {
+    if (/[0-9]/.test(character)) return '[0-9]';
+    const is_edge = isBlank(characters.slice(0, i + 1)) || isBlank(characters.slice(i));
+    const is_kept = /[ -~]/.test(character) && !/[A-Za-z]/.test(character) && !is_edge;
+    return is_kept ? `\\x${character.codePointAt(0)!.toString(16).padStart(2, '0')}` : '[a-z]';
+  });
+  const letters = kinds.filter((kind) => kind === '[a-z]').length;
+  const digits = kinds.filter((kind) => kind === '[0-9]').length;
+  if (letters + digits === 0) return `${kinds.join('')}[a-z]{8}`;
+  if (26 ** letters * 10 ** digits >= 1_000_000) return kinds.join('');
+  // The floor: the last drawn run is longer than in the value.
+  const last = kinds.findLastIndex((kind) => kind.startsWith('['));
+  return kinds.map((kind, i) => (i === last ? `${kind}+` : kind)).join('');
+}
+
+function isBlank(characters: string[]): boolean {
+  return characters.every((character) => character === ' ');
+}
