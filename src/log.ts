@@ -20,11 +20,29 @@ export async function openLog(options: LogOptions): Promise<Log> {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    options.is_pretty
-      ? await prettyOutput()
-      : pino.destination({ fd: 1, sync: false, minLength: 0 }),
+    options.is_pretty ? await prettyOutput() : jsonOutput(),
   );
   return log;
+}
+
+/** How long a line may wait for others, so that they share a write. */
+const FLUSH_INTERVAL_MS = 20;
+const BUFFER_BYTES = 8_192;
+
+function jsonOutput(): DestinationStream {
+  const output = pino.destination({ fd: 1, sync: false, minLength: BUFFER_BYTES });
+  let timer: NodeJS.Timeout | undefined;
+  const flush = () => {
+    timer = undefined;
+    output.flush();
+  };
+  return {
+    write(line) {
+      output.write(line);
+      timer ??= setTimeout(flush, FLUSH_INTERVAL_MS);
+    },
+    flush: output.flush.bind(output),
+  } as DestinationStream;
 }
 
 async function prettyOutput(): Promise<DestinationStream> {

@@ -10,12 +10,11 @@ import { createMetrics, type Metrics } from './ops/metrics.ts';
 import { createOpsServer } from './ops/server.ts';
 import { Authenticator } from './service/authenticator.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
-import { Detokenizer } from './service/detokenizer.ts';
 import { Health } from './service/health.ts';
 import { License } from './service/license.ts';
 import { MemoryRateLimiter } from './service/rate-limit.ts';
-import { Tokenizer } from './service/tokenizer.ts';
 import { openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
+import { VaultClient } from './service/vault-client.ts';
 import { countRecords } from './store/server.ts';
 
 /** In-flight requests get this long after the listener is closed; then their connections are cut. */
@@ -70,7 +69,6 @@ async function createContext(
   metrics: Metrics,
   log: Log,
 ): Promise<ServerContext> {
-  const records = vault.records(metrics.batch);
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   await authenticator.start();
   metrics.observe({
@@ -84,8 +82,7 @@ async function createContext(
     rate_limit: config.RATE_LIMIT,
     authenticator,
     rate_limiter: new MemoryRateLimiter(),
-    tokenizer: new Tokenizer(records, vault.keyring, vault.token_suffix, license),
-    detokenizer: new Detokenizer(records, vault.keyring, metrics.damaged),
+    vault: new VaultClient({ vault: config.vault, keys: vault.plain_keys }, license, metrics),
     health: new Health(vault.pool),
     metrics,
     log,
@@ -111,7 +108,10 @@ async function shutDown(
   clearTimeout(cut);
   ops?.close();
   context.authenticator.stop();
-  await Promise.race([vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
+  await Promise.race([
+    Promise.all([context.vault.close(), vault.close()]),
+    sleep(CLOSE_TIMEOUT_MS),
+  ]);
   log.info({}, 'stopped');
   log.flush(() => process.exit(0));
 }
