@@ -31,15 +31,17 @@ const BUFFER_BYTES = 8_192;
 
 function jsonOutput(): DestinationStream {
   const output = pino.destination({ fd: 1, sync: false, minLength: BUFFER_BYTES });
-  let timer: NodeJS.Timeout | undefined;
+  let is_flush_due = false;
   const flush = () => {
-    timer = undefined;
+    is_flush_due = false;
     output.flush();
   };
   return {
     write(line) {
       output.write(line);
-      timer ??= setTimeout(flush, FLUSH_INTERVAL_MS);
+      if (is_flush_due) return;
+      is_flush_due = true;
+      setTimeout(flush, FLUSH_INTERVAL_MS);
     },
     flush: output.flush.bind(output),
   } as DestinationStream;
