@@ -222,7 +222,7 @@ function contradictions(config: Values): string[] {
   if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
     problems.push('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.');
   }
-  if (config.PORT !== 0 && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
+  if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
       'PORT and OPS_PORT are the same: give the ops listener a port of its own, or OPS_PORT=0.',
     );

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { databaseError, Unavailable } from './failure.ts';
+import { databaseError, operatorError, Unavailable } from './failure.ts';
 
 /** Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded one). */
 export type Address =
@@ -21,6 +21,7 @@ export interface QueryResult {
 export type Query = (text: string, values?: readonly unknown[]) => Promise<QueryResult>;
 
 const CONNECT_TIMEOUT_MS = 2_000;
+const RECONNECT_PAUSE_MS = 50;
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
@@ -32,6 +33,7 @@ export class Pool {
   readonly #pool: pg.Pool;
   readonly #locate: () => Promise<Address>;
   #located: Promise<void> | undefined;
+  #is_embedded = false;
 
   constructor(options: PoolOptions) {
     this.#locate = options.locate;
@@ -91,19 +93,26 @@ export class Pool {
   }
 
   async #connect(deadline_ms: number): Promise<pg.PoolClient> {
-    if (performance.now() >= deadline_ms) throw new Unavailable(new Error('deadline'));
-    try {
-      this.#located ??= this.#relocate();
-      await this.#located;
-      return await before(deadline_ms, this.#pool.connect());
-    } catch (error) {
-      this.#located = undefined;
-      throw databaseError(error);
+    for (;;) {
+      if (performance.now() >= deadline_ms) throw new Unavailable(new Error('deadline'));
+      try {
+        this.#located ??= this.#relocate();
+        await this.#located;
+        return await before(deadline_ms, this.#pool.connect());
+      } catch (error) {
+        this.#located = undefined;
+        const failure = databaseError(error);
+        // An embedded server that is about to end takes connections and drops them; the next start replaces it.
+        if (!this.#is_embedded || !(failure instanceof Unavailable) || operatorError(failure))
+          throw failure;
+      }
+      await new Promise((resolve) => setTimeout(resolve, RECONNECT_PAUSE_MS));
     }
   }
 
   async #relocate(): Promise<void> {
     const address = await this.#locate();
+    this.#is_embedded = !('url' in address);
     Object.assign(
       this.#pool.options,
       'url' in address

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   call,
@@ -9,6 +10,9 @@ import {
   startService,
 } from '../support/service.ts';
 
+const { version } = JSON.parse(
+  readFileSync(new URL('../../package.json', import.meta.url), 'utf8'),
+);
 const API_KEY = /^stk_[0-9A-Za-z]{34}$/;
 const CLIENT_ID = /^standin_[0-9a-f]{24}$/;
 const NO_CLIENT = 'standin_000000000000000000000000';
@@ -58,7 +62,7 @@ describe('help and usage', () => {
 
   test('--version prints the version of package.json', async () => {
     const { code, stdout } = await runCli(['--version'], place);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '0.1.0\n' });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: `${version}\n` });
   });
 
   test.each([

@@ -1,0 +1,188 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { rmSync, writeFileSync } from 'node:fs';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { Licenser } from '../support/license.ts';
+import { freePort } from '../support/postgres.ts';
+import {
+  type Answer,
+  call,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
+
+const DATA = { name: 'Ann Lee' };
+
+let place: Place;
+let licenser: Licenser;
+
+describe('the service with a license', () => {
+  let service: Service;
+  let api_key: string;
+  let stored: unknown;
+
+  beforeAll(async () => {
+    place = await newPlace('embedded');
+    licenser = new Licenser(place.folder);
+    const first = await startService(place);
+    api_key = first.api_key;
+    stored = (await call(first, 'tokenize', DATA)).body.data;
+    await first.stop();
+  });
+  afterAll(() => place.remove());
+  afterEach(() => service.stop());
+
+  const start = async () => {
+    service = await startService(place, { ...licenser.env, OPS_PORT: String(await freePort()) });
+  };
+  const tokenize = (): Promise<Answer> => call(service, 'tokenize', DATA, api_key);
+
+  async function daysLeft(): Promise<number> {
+    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+    return Number(/^standin_license_days_left (\S+)$/m.exec(metrics)?.[1]);
+  }
+
+  const expectRefused = async (message: string) => {
+    const { status, body } = await tokenize();
+    expect({ status, body }).toEqual({ status: 500, body: { error: 'internal_error', message } });
+    const restored = await call(service, 'detokenize', stored, api_key);
+    expect(restored.body).toMatchObject({ data: DATA, status: 'success' });
+    expect((await fetch(`${service.url}/health`)).status).toBe(200);
+  };
+
+  test('a valid one serves, with its days as a metric and no warning', async () => {
+    await licenser.issue(90);
+    await start();
+    expect((await tokenize()).status).toBe(200);
+    expect(await daysLeft()).toBeCloseTo(90, 1);
+    expect(service.output()).not.toContain('"level":"warn"');
+  });
+
+  test('one that expires within 30 days serves, and a warning counts the days', async () => {
+    await licenser.issue(29.5);
+    await start();
+    expect((await tokenize()).status).toBe(200);
+    expect(await daysLeft()).toBeCloseTo(29.5, 1);
+    await until(() => service.output().includes('license expires'), 'the warning');
+    expect(service.output()).toMatch(/"level":"warn".*"msg":"license expires in 30 days"/);
+  });
+
+  test('an expired one stops tokenize with a 500; detokenize goes on, and health stays well', async () => {
+    await licenser.issue(-2);
+    await start();
+    await expectRefused('license expired');
+    expect(await daysLeft()).toBeCloseTo(-2, 1);
+    expect(service.output()).toContain('"msg":"license expired; tokenize answers 500"');
+  });
+
+  test('an invalid one does the same in its own words, and a valid one in its place mends it without a restart', async () => {
+    licenser.write('not a license');
+    await start();
+    await expectRefused('license invalid');
+    expect(await daysLeft()).toBe(0);
+    expect(service.output()).toContain('license invalid: ERR_JWS_INVALID; tokenize answers 500');
+    await licenser.issue(90);
+    await until(async () => (await tokenize()).status === 200, 'the new license is read');
+    expect(await daysLeft()).toBeCloseTo(90, 1);
+  });
+
+  test('one that is taken away stops tokenize without a restart, with a line in the log', async () => {
+    await licenser.issue(90);
+    await start();
+    rmSync(licenser.env.LICENSE_FILE);
+    await until(async () => (await tokenize()).status === 500, 'the loss is seen');
+    await expectRefused('license invalid');
+    await until(() => service.output().includes('license.jwt: ENOENT'), 'the log line');
+  });
+
+  test('without LICENSE_FILE none is asked for, and there is no metric', async () => {
+    service = await startService(place, { OPS_PORT: String(await freePort()) });
+    expect((await tokenize()).status).toBe(200);
+    expect(await daysLeft()).toBeNaN();
+  });
+});
+
+describe('license verify', () => {
+  beforeEach(async () => {
+    place = await newPlace('embedded');
+    licenser = new Licenser(place.folder);
+  });
+  afterEach(() => place.remove());
+
+  const verify = async (args: string[] = ['--json'], env: Record<string, string> = licenser.env) =>
+    runCli(['license', 'verify', ...args], place, env);
+
+  test('a valid license exits with 0, from the settings or from the arguments', async () => {
+    await licenser.issue(90);
+    const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = licenser.env;
+    for (const ended of [
+      await verify(),
+      await verify([LICENSE_FILE, '--public-key', LICENSE_PUBLIC_KEY_FILE, '--json'], {}),
+    ]) {
+      expect(ended).toMatchObject({ code: 0, stderr: '' });
+      expect(JSON.parse(ended.stdout)).toEqual({
+        status: 'valid',
+        subject: 'Acme Ltd',
+        expires_at: expect.stringMatching(/Z$/),
+      });
+    }
+    expect((await verify([])).stdout).toMatch(/^valid: Acme Ltd, until \S+Z\n$/);
+  });
+
+  test('an expired license exits with 1 and says what to do', async () => {
+    await licenser.issue(-1);
+    const { code, stdout, stderr } = await verify();
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).status).toBe('expired');
+    expect(stderr).toMatch(/^standin: The license has expired: .*Put a new one in LICENSE_FILE/);
+  });
+
+  test.each([
+    ['garbage', () => licenser.write('garbage'), 'ERR_JWS_INVALID'],
+    ['of another signer', () => issueByAnother(), 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED'],
+    ['without a licensee', () => licenser.issue(1, {}), 'ERR_JWT_CLAIM_VALIDATION_FAILED'],
+    ['not valid yet', () => licenser.issue(90, { sub: 'x', nbf: 4_000_000_000 }), '(nbf)'],
+    ['unsigned', () => licenser.write(`${encoded({ alg: 'none' })}.${encoded(CLAIMS)}.`), 'ERR_'],
+    ['missing', () => {}, 'license.jwt: ENOENT'],
+    ['checked with a key of another kind', () => otherKey(), 'not an EdDSA key in PEM (SPKI)'],
+  ])('a license that is %s exits with 1 and the reason', async (_, make, problem) => {
+    await make();
+    const { code, stdout, stderr } = await verify();
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toEqual({
+      status: 'invalid',
+      problem: expect.stringContaining(problem),
+    });
+    expect(stderr).toMatch(/^standin: The license is invalid: .* Put a valid one in LICENSE_FILE/);
+  });
+
+  test('without a license or a public key it says how to name them', async () => {
+    const { code, stderr } = await verify([], {});
+    expect(code).toBe(1);
+    expect(stderr).toContain('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE, or give FILE');
+  });
+});
+
+const CLAIMS = { sub: 'x', exp: 4_000_000_000 };
+
+function encoded(json: unknown): string {
+  return Buffer.from(JSON.stringify(json)).toString('base64url');
+}
+
+/** A license of one signer beside the public key of the next. */
+async function issueByAnother(): Promise<void> {
+  await licenser.issue(90);
+  licenser = new Licenser(place.folder);
+}
+
+async function otherKey(): Promise<void> {
+  await licenser.issue(90);
+  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+  writeFileSync(
+    licenser.env.LICENSE_PUBLIC_KEY_FILE,
+    publicKey.export({ type: 'spki', format: 'pem' }),
+  );
+}

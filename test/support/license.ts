@@ -1,0 +1,39 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SignJWT } from 'jose';
+
+/** Who signs licenses, with files of a license and a public key in a folder. */
+export class Licenser {
+  readonly env: { readonly LICENSE_FILE: string; readonly LICENSE_PUBLIC_KEY_FILE: string };
+  readonly #private_key: KeyObject;
+
+  constructor(folder: string) {
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    this.#private_key = privateKey;
+    this.env = {
+      LICENSE_FILE: join(folder, 'license.jwt'),
+      LICENSE_PUBLIC_KEY_FILE: join(folder, 'license.pem'),
+    };
+    writeFileSync(
+      this.env.LICENSE_PUBLIC_KEY_FILE,
+      publicKey.export({ type: 'spki', format: 'pem' }),
+    );
+  }
+
+  /** Puts a license in the place of the one before that expires in so many days. */
+  async issue(days: number, claims: Record<string, unknown> = { sub: 'Acme Ltd' }): Promise<void> {
+    const expires_at_s = Math.floor(Date.now() / 1000) + Math.round(days * 86_400);
+    this.write(
+      await new SignJWT({ ...claims, exp: expires_at_s })
+        .setProtectedHeader({ alg: 'EdDSA' })
+        .sign(this.#private_key),
+    );
+  }
+
+  /** Whole at once: a service may read it at any moment. */
+  write(text: string): void {
+    writeFileSync(`${this.env.LICENSE_FILE}.new`, `${text}\n`);
+    renameSync(`${this.env.LICENSE_FILE}.new`, this.env.LICENSE_FILE);
+  }
+}
