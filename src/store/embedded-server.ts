@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
-import { answers, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
+import { isHeld, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
@@ -31,6 +31,11 @@ const turns: Turn[] = [];
 let owner: Connection | undefined;
 let owner_timer: NodeJS.Timeout | undefined;
 let database: PGlite | undefined;
+let becomeReady = () => {};
+/** Until then, connections are taken and wait: a database that is being made takes seconds. */
+const ready = new Promise<void>((resolve) => {
+  becomeReady = resolve;
+});
 let busy = false;
 let ending = false;
 
@@ -42,6 +47,7 @@ process.on('disconnect', () => void endWhenUnused());
 const server = createServer((socket) => accept(socket));
 const number = await claim();
 database = await PGlite.create({ dataDir: join(data_dir, 'postgres') });
+becomeReady();
 process.send?.({ port: number });
 void work();
 
@@ -53,7 +59,7 @@ async function claim(): Promise<number> {
   });
   await new Promise<void>((resolve) => server.listen(socketPath(data_dir, own), resolve));
   for (const other of socketNumbers(data_dir)) {
-    if (other > own || (other < own && (await answers(data_dir, other)))) process.exit(LOST_RACE);
+    if (other > own || (other < own && (await isHeld(data_dir, other)))) process.exit(LOST_RACE);
   }
   for (const other of socketNumbers(data_dir)) {
     if (other < own) rmSync(socketPath(data_dir, other), { force: true });
@@ -69,7 +75,7 @@ function accept(socket: Socket): void {
   socket.on('close', () => void drop(connection));
   socket.on('data', (chunk: Buffer) => {
     for (const part of connection.framer.push(chunk)) {
-      if (part.kind === 'encryption_request') socket.write('N');
+      if (part.kind === 'encryption_request') void ready.then(() => socket.write('N'));
       else if (part.kind === 'end') socket.destroy();
       else turns.push({ connection, bytes: part.bytes });
     }

@@ -8,6 +8,9 @@ export const LOST_RACE = 75;
 /** sun_path of a Unix socket address on macOS and the BSDs; Linux has four more. */
 export const MAX_SOCKET_PATH_BYTES = 103;
 
+/** SSLRequest of PostgreSQL's protocol: its length and its code. */
+const ENCRYPTION_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
+
 const SOCKET_NAME = /^\.s\.PGSQL\.(\d+)$/;
 
 /** The name that PostgreSQL's drivers look for when the host is a folder. */
@@ -23,15 +26,29 @@ export function socketNumbers(data_dir: string): number[] {
     .sort((a, b) => b - a);
 }
 
-/** Whether a living process listens on the socket. */
-export function answers(data_dir: string, number: number): Promise<boolean> {
+/** Whether a living process listens on the socket: it holds the directory. */
+export function isHeld(data_dir: string, number: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath(data_dir, number));
-    const settle = (is_alive: boolean) => {
+    socket.once('connect', () => {
       socket.destroy();
-      resolve(is_alive);
-    };
-    socket.once('connect', () => settle(true));
-    socket.once('error', () => settle(false));
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+  });
+}
+
+/** Whether the database behind the socket takes connections: waits for its start, false when it is gone. */
+export function isReady(data_dir: string, number: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(socketPath(data_dir, number));
+    socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
+    // Its answer, a plain no, comes only when the database is there.
+    socket.once('data', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', () => resolve(false));
+    socket.once('close', () => resolve(false));
   });
 }

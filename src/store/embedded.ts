@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { OperatorError } from '../errors.ts';
 import {
-  answers,
+  isReady,
   LOST_RACE,
   MAX_SOCKET_PATH_BYTES,
   socketNumbers,
@@ -12,7 +12,8 @@ import {
 } from './embedded-socket.ts';
 import type { Address } from './pool.ts';
 
-const SERVER = fileURLToPath(new URL('./embedded-server.js', import.meta.url));
+/** The compiled one, also when this file runs as TypeScript in a test. */
+const SERVER = fileURLToPath(new URL('../../dist/store/embedded-server.js', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
 const RETRY_PAUSE_MS = 50;
 
@@ -49,7 +50,7 @@ export class EmbeddedDatabase {
 
   async #running(): Promise<number | undefined> {
     for (const number of socketNumbers(this.#data_dir)) {
-      if (await answers(this.#data_dir, number)) return number;
+      if (await isReady(this.#data_dir, number)) return number;
     }
     return undefined;
   }

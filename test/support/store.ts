@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { EmbeddedDatabase } from '../../dist/store/embedded.js';
+import { EmbeddedDatabase } from '../../src/store/embedded.ts';
 import { Pool } from '../../src/store/pool.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import type { Place } from './service.ts';
