@@ -60,7 +60,7 @@ function small(name: keyof typeof SMALL_TITLES, connections: number): Load {
 function bulk(): Load {
   return {
     name: 'bulk',
-    title: `Tokenize ${BULK_RECORDS} new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
+    title: `Bulk: tokenize 1,000 new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
     values_per_request: BULK_RECORDS * VALUES_PER_RECORD,
     is_beside: false,
     job: () => ({
@@ -75,7 +75,9 @@ function block(is_beside: boolean): Load {
   const large = LARGE_RECORDS * VALUES_PER_RECORD;
   return {
     name: 'block',
-    title: is_beside ? `Small requests beside one of ${large} values` : 'Small requests alone',
+    title: is_beside
+      ? `Small requests beside large ones of ${large.toLocaleString('en-US')} values`
+      : 'Small requests alone',
     values_per_request: VALUES_PER_RECORD,
     is_beside,
     job: () => ({

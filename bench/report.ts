@@ -143,7 +143,7 @@ function checks(measurements: readonly Measurement[]): string {
 
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
-- Figures are medians of ${rounds} rounds of ${seconds} s each, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
+- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
 - Every contestant is one Node.js process and gets the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
 - Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. PostgreSQL has default settings (\`fsync\` on); the embedded database does not fsync.
 - The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
@@ -162,6 +162,7 @@ function table(headings: readonly string[], rows: readonly (readonly string[])[]
 function spread(numbers: readonly number[]): string {
   const middle = median(numbers);
   if (middle === undefined) return NONE;
+  if (numbers.length === 1) return whole(middle);
   return `${whole(middle)} (${whole(Math.min(...numbers))}–${whole(Math.max(...numbers))})`;
 }
 

@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { type Contestant, startContestant, startProgram } from './contestants.ts';
 import { type DatabaseServer, startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags, USAGE } from './flags.ts';
@@ -84,7 +84,9 @@ function needsServer(name: Contestant['name']): boolean {
 
 function publish(text: string, file: string | undefined): void {
   process.stdout.write(text);
-  if (file !== undefined) writeFileSync(file, text);
+  if (file === undefined) return;
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
 }
 
 /** Figures of a service that answers wrongly are no figures. */
