@@ -45,7 +45,7 @@ export async function measureAll(
     for (let round = 0; round <= plan.rounds; round++) {
       for (const contestant of plan.contestants) {
         const turn = round === 0 ? 'warm-up' : `round ${round}`;
-        const text = `${load.title}, ${turn}, ${contestant.name}`;
+        const text = `${contestant.name}, ${turn}: ${load.title}`;
         progress.begin(text);
         const seconds = round === 0 ? Math.min(MAX_WARM_UP_S, plan.seconds / 2) : plan.seconds;
         const job: Job = {

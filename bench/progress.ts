@@ -22,7 +22,7 @@ export class Progress {
   /** @param outcome in words, for those who read a log of the run */
   end(text: string, outcome: string): void {
     this.#done++;
-    if (!this.#is_terminal) this.#write(`${this.#place(0)} ${text}: ${outcome}`);
+    if (!this.#is_terminal) this.#write(`${this.#place(0)} ${text} => ${outcome}`);
   }
 
   clear(): void {
@@ -40,7 +40,7 @@ export class Progress {
 
   #write(line: string): void {
     if (!this.#is_terminal) process.stderr.write(`${line}\n`);
-    else process.stderr.write(`\r\x1b[2K${line.slice(0, (process.stderr.columns ?? 80) - 1)}`);
+    else process.stderr.write(`\r\x1b[2K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
   }
 }
 
