@@ -1,7 +1,13 @@
 #!/usr/bin/env node
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { apiKeyIssue, apiKeyList, apiKeyRevoke } from './commands/api-key.ts';
-import { clientCreate, clientDisable, clientList, clientUpdate } from './commands/client.ts';
+import {
+  clientCreate,
+  clientDisable,
+  clientList,
+  clientUpdate,
+  type UpdateOptions,
+} from './commands/client.ts';
 import { doctor } from './commands/doctor.ts';
 import { keyringStatus } from './commands/keyring.ts';
 import { licenseVerify } from './commands/license.ts';
@@ -10,7 +16,7 @@ import { type Config, parseConfig, parseRate, readEnvironment } from './config.t
 import { InternalError, OperatorError } from './errors.ts';
 import { serve } from './main.ts';
 import { openVault, type Vault } from './service/vault.ts';
-import { errorCode } from './store/failure.ts';
+import { errorCode, operatorError } from './store/failure.ts';
 import { VERSION } from './version.ts';
 
 /** The command line. Exit codes: 0 done, 1 a problem that is named on standard error, 2 wrong usage. */
@@ -92,7 +98,11 @@ function addClient(program: Command): void {
     .option('--rate-limit <n>', 'requests a second; 0: none; "default": RATE_LIMIT', rateOrDefault)
     .addOption(tokenMode())
     .option('--enable', 'undo disable')
-    .action((client_id, options) => withVault((vault) => clientUpdate(vault, client_id, options)));
+    .action((client_id, options, itself: Command) => {
+      if (!isChange(options))
+        itself.error('error: name what to change, for example --rate-limit 200');
+      return withVault((vault) => clientUpdate(vault, client_id, options));
+    });
   command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
     'standin client disable standin_0123456789abcdef01234567',
   ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
@@ -179,6 +189,10 @@ function nonEmpty(text: string): string {
   return text;
 }
 
+function isChange({ json: _, ...change }: UpdateOptions): boolean {
+  return Object.keys(change).length > 0;
+}
+
 function rate(text: string): number {
   const parsed = parseRate(text);
   if (parsed === undefined)
@@ -186,8 +200,9 @@ function rate(text: string): number {
   return parsed;
 }
 
-function rateOrDefault(text: string): number | null {
-  return text === 'default' ? null : rate(text);
+/** Not null for the default: commander makes that an empty text. */
+function rateOrDefault(text: string): number | 'default' {
+  return text === 'default' ? text : rate(text);
 }
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -205,7 +220,8 @@ function expiry(text: string): Date {
 
 /** What went wrong, for the operator: our own words, or the code of what failed. */
 function explain(error: unknown): string {
-  if (error instanceof OperatorError) return error.message;
+  const operator_error = operatorError(error);
+  if (operator_error !== undefined) return operator_error.message;
   const code = errorCode(error) ?? errorCode((error as Error).cause);
   const detail = code === undefined ? '' : ` (${code})`;
   if (error instanceof InternalError) return `${error.message}${detail}. Run: standin doctor`;

@@ -79,8 +79,8 @@ export const SETTINGS = {
   ),
   DATABASE_CONNECTIONS: setting(
     '8',
-    '2 to 200',
-    whole(2, 200),
+    '5 to 200',
+    whole(5, 200),
     'Connections of one process to the database.',
   ),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),

@@ -20,11 +20,31 @@ export async function openLog(options: LogOptions): Promise<Log> {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    options.is_pretty
-      ? await prettyOutput()
-      : pino.destination({ fd: 1, sync: false, minLength: 0 }),
+    options.is_pretty ? await prettyOutput() : jsonOutput(),
   );
   return log;
+}
+
+/** How long a line may wait for others, so that they share a write. */
+const FLUSH_INTERVAL_MS = 20;
+const BUFFER_BYTES = 8_192;
+
+function jsonOutput(): DestinationStream {
+  const output = pino.destination({ fd: 1, sync: false, minLength: BUFFER_BYTES });
+  let is_flush_due = false;
+  const flush = () => {
+    is_flush_due = false;
+    output.flush();
+  };
+  return {
+    write(line) {
+      output.write(line);
+      if (is_flush_due) return;
+      is_flush_due = true;
+      setTimeout(flush, FLUSH_INTERVAL_MS);
+    },
+    flush: output.flush.bind(output),
+  } as DestinationStream;
 }
 
 async function prettyOutput(): Promise<DestinationStream> {

@@ -10,19 +10,19 @@ import { createMetrics, type Metrics } from './ops/metrics.ts';
 import { createOpsServer } from './ops/server.ts';
 import { Authenticator } from './service/authenticator.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
-import { Detokenizer } from './service/detokenizer.ts';
 import { Health } from './service/health.ts';
 import { License } from './service/license.ts';
 import { MemoryRateLimiter } from './service/rate-limit.ts';
-import { Tokenizer } from './service/tokenizer.ts';
 import { openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
+import { VaultClient } from './service/vault-client.ts';
 import { countRecords } from './store/server.ts';
 
 /** In-flight requests get this long after the listener is closed; then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
 /** A database that does not take leave must not keep the process. */
 const CLOSE_TIMEOUT_MS = 2_000;
-const LICENSE_WARNING_INTERVAL_MS = 86_400_000;
+const LICENSE_LOOK_INTERVAL_MS = 10_000;
+const LICENSE_REMINDER_INTERVAL_MS = 86_400_000;
 
 /** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
@@ -69,12 +69,11 @@ async function createContext(
   metrics: Metrics,
   log: Log,
 ): Promise<ServerContext> {
-  const records = vault.records(metrics.batch);
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   await authenticator.start();
   metrics.observe({
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
-    licenseDaysLeft: () => license.daysLeft(),
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
   });
   return {
     interface_version: config.INTERFACE_VERSION,
@@ -83,8 +82,7 @@ async function createContext(
     rate_limit: config.RATE_LIMIT,
     authenticator,
     rate_limiter: new MemoryRateLimiter(),
-    tokenizer: new Tokenizer(records, vault.keyring, vault.token_suffix, license),
-    detokenizer: new Detokenizer(records, vault.keyring, metrics.damaged),
+    vault: new VaultClient({ vault: config.vault, keys: vault.plain_keys }, license, metrics),
     health: new Health(vault.pool),
     metrics,
     log,
@@ -110,7 +108,10 @@ async function shutDown(
   clearTimeout(cut);
   ops?.close();
   context.authenticator.stop();
-  await Promise.race([vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
+  await Promise.race([
+    Promise.all([context.vault.close(), vault.close()]),
+    sleep(CLOSE_TIMEOUT_MS),
+  ]);
   log.info({}, 'stopped');
   log.flush(() => process.exit(0));
 }
@@ -127,7 +128,7 @@ async function listen(
     const fail = (error: NodeJS.ErrnoException) =>
       reject(
         new OperatorError(
-          `Cannot listen on ${host}:${port} (${error.code}). Stop what listens there, or set ${setting} to another port.`,
+          `Cannot listen on ${host}:${port} (${error.code}). ${listenRemedy(error.code, setting)}`,
         ),
       );
     server.once('listening', resolve);
@@ -136,6 +137,13 @@ async function listen(
   });
   const { address, family, port: bound } = server.address() as AddressInfo;
   return `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
+}
+
+function listenRemedy(code: string | undefined, setting: string): string {
+  if (code === 'EADDRINUSE') return `Stop what listens there, or set ${setting} to another port.`;
+  if (code === 'EACCES')
+    return `This user may not take that port: set ${setting} to one above 1023.`;
+  return `Set ${setting.replace('PORT', 'HOST')} to an address of this machine.`;
 }
 
 function isPretty(config: Config): boolean {
@@ -154,13 +162,20 @@ function endOnUncaught(log: Log): void {
   });
 }
 
+/** Says what is wrong with the license when that changes, and again every day. */
 function warnOfLicense(license: License, log: Log): void {
+  let last: string | undefined;
+  let last_at_ms = -Infinity;
   const warn = () => {
     const warning = license.warning();
+    const now_ms = performance.now();
+    if (warning === last && now_ms - last_at_ms < LICENSE_REMINDER_INTERVAL_MS) return;
+    last = warning;
+    last_at_ms = now_ms;
     if (warning !== undefined) log.warn({ days_left: license.daysLeft() }, warning);
   };
   warn();
-  setInterval(warn, LICENSE_WARNING_INTERVAL_MS).unref();
+  setInterval(warn, LICENSE_LOOK_INTERVAL_MS).unref();
 }
 
 function firstStart(first: IssuedApiKey, url: string): string {
@@ -171,7 +186,7 @@ First start: client ${first.client_id} was made. Its API key, shown only this on
 
 Try it:
 
-  curl -s ${url}/api/v1/tokenize -H 'Authorization: Bearer ${first.api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
+  curl -s '${url}/api/v1/tokenize' -H 'Authorization: Bearer ${first.api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
 
 `;
 }

@@ -1,5 +1,5 @@
-import { issueApiKey, revokeApiKey } from '../service/clients.ts';
-import { commandDeadline, type Vault } from '../service/vault.ts';
+import { issueApiKey, listApiKeys, revokeApiKey } from '../service/clients.ts';
+import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
@@ -25,7 +25,7 @@ export async function apiKeyList(
   vault: Vault,
   options: OutputOptions & { readonly client?: string },
 ): Promise<void> {
-  const api_keys = await vault.api_keys.list(options.client, commandDeadline());
+  const api_keys = await listApiKeys(vault, options.client);
   const rows = api_keys.map((key) => [
     key.api_key_id,
     key.client_id,

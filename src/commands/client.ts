@@ -5,7 +5,7 @@ import { type OutputOptions, print, table, time } from './output.ts';
 
 export interface CreateOptions extends OutputOptions {
   readonly name: string;
-  readonly rateLimit?: number | null;
+  readonly rateLimit?: number;
   readonly tokenMode: TokenMode;
 }
 
@@ -43,7 +43,7 @@ export async function clientList(vault: Vault, options: OutputOptions): Promise<
 
 export interface UpdateOptions extends OutputOptions {
   readonly name?: string;
-  readonly rateLimit?: number | null;
+  readonly rateLimit?: number | 'default';
   readonly tokenMode?: TokenMode;
   readonly enable?: boolean;
 }
@@ -53,7 +53,8 @@ export async function clientUpdate(
   client_id: string,
   options: UpdateOptions,
 ): Promise<void> {
-  const { name, rateLimit: rate_limit, tokenMode: token_mode, enable } = options;
+  const { name, rateLimit, tokenMode: token_mode, enable } = options;
+  const rate_limit = rateLimit === 'default' ? null : rateLimit;
   const client = await updateClient(vault, client_id, {
     ...(name === undefined ? {} : { name }),
     ...(rate_limit === undefined ? {} : { rate_limit }),

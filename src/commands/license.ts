@@ -5,9 +5,15 @@ import { type OutputOptions, print, time } from './output.ts';
 /** Prints the state of the license; fails when tokenize would. */
 export async function licenseVerify(files: LicenseFiles, options: OutputOptions): Promise<void> {
   const state = await verifyLicense(files);
+  const detail =
+    state.status === 'invalid'
+      ? state.problem
+      : `${state.subject}, until ${time(state.expires_at)}`;
+  print(options, state, `${state.status}: ${detail}`);
   if (state.status === 'invalid')
-    throw new OperatorError(`The license is invalid: ${state.problem}.`);
-  print(options, state, `${state.status}: ${state.subject}, until ${time(state.expires_at)}`);
+    throw new OperatorError(
+      'The license is invalid: tokenize answers 500. Put a valid one in LICENSE_FILE.',
+    );
   if (state.status === 'expired')
     throw new OperatorError(
       'The license has expired: tokenize answers 500. Put a new one in LICENSE_FILE.',

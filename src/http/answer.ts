@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { ServerContext } from './context.ts';
+import { METHODS, pathOf } from './routes.ts';
 
 const HEADERS = {
   'Content-Type': 'application/json; charset=utf-8',
@@ -18,7 +19,8 @@ export function answer(
   body: string,
   values = 0,
 ): FastifyReply {
-  const route = request.routeOptions.url ?? 'none';
+  const path = pathOf(request.url);
+  const route = path in METHODS ? path : 'none';
   const duration_ms = performance.now() - request.started_at_ms;
   context.metrics.request(route, status, duration_ms);
   context.log.info({
@@ -33,9 +35,8 @@ export function answer(
   });
   reply.code(status).headers(HEADERS).header('X-Request-Id', request.id);
   // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the connection is kept.
-  if (!request.raw.complete && !hasBoundedBody(context, request))
-    reply.header('Connection', 'close');
-  if (context.state.phase !== 'serving') reply.header('Connection', 'close');
+  const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
+  if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
   return reply.send(body);
 }
 

@@ -1,10 +1,9 @@
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import type { Authenticator, Caller } from '../service/authenticator.ts';
-import type { Detokenizer } from '../service/detokenizer.ts';
 import type { Health } from '../service/health.ts';
 import type { RateLimiter } from '../service/rate-limit.ts';
-import type { Tokenizer } from '../service/tokenizer.ts';
+import type { VaultClient } from '../service/vault-client.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -22,8 +21,7 @@ export interface ServerContext {
   readonly rate_limit: number;
   readonly authenticator: Authenticator;
   readonly rate_limiter: RateLimiter;
-  readonly tokenizer: Tokenizer;
-  readonly detokenizer: Detokenizer;
+  readonly vault: VaultClient;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;

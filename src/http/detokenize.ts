@@ -11,7 +11,7 @@ export function detokenizeHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(request.body as Buffer | undefined);
     const fields = collectFields(data, context.values_limit);
-    const values = await context.detokenizer.detokenize(fields.map((field) => field.text as Token));
+    const values = await context.vault.detokenize(fields.map((field) => field.text as Token));
     const unknown = values.indexOf(undefined);
     if (unknown !== -1) throw invalid(`${pathOf(data, fields[unknown]!)}: is not a known token`);
     replaceFields(fields, values as Value[]);

@@ -7,6 +7,7 @@ import { detokenizeHandler } from './detokenize.ts';
 import { admission, MAX_HEADERS, protocolGuard } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { parserErrorHandler } from './parser-errors.ts';
+import { METHODS, pathOf } from './routes.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
 /** A client that dribbles its headers or body is cut off after these; checked every second. */
@@ -14,14 +15,6 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_HEADER_BYTES = 16_384;
-
-/** Methods of each path, for 405 and OPTIONS. */
-const ALLOWED: Record<string, string> = {
-  '/api/v1/tokenize': 'POST',
-  '/api/v1/detokenize': 'POST',
-  '/health': 'GET, HEAD',
-  '/health/live': 'GET, HEAD',
-};
 
 /** The public listener, ready to listen. */
 export function createHttpServer(context: ServerContext): FastifyInstance {
@@ -83,7 +76,7 @@ function notFound(
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const allowed = ALLOWED[request.url.split('?', 1)[0]!];
+  const allowed = METHODS[pathOf(request.url)];
   if (allowed === undefined) throw new CallerError('not_found');
   reply.header('Allow', allowed);
   if (request.method !== 'OPTIONS') throw new CallerError('method_not_allowed');

@@ -7,7 +7,8 @@ const ROWS_FRESH_FOR_MS = 60_000;
 /** Read when metrics are scraped. */
 export interface Gauges {
   vaultRows(): Promise<number>;
-  licenseDaysLeft(): number | undefined;
+  /** undefined: no license is asked for. */
+  readonly licenseDaysLeft: (() => number) | undefined;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -86,13 +87,14 @@ function addGauges(registers: Registry[], gauges: Gauges): void {
       }
     },
   });
-  if (gauges.licenseDaysLeft() === undefined) return;
+  const { licenseDaysLeft } = gauges;
+  if (licenseDaysLeft === undefined) return;
   new Gauge({
     name: 'standin_license_days_left',
-    help: 'Days until the license expires; negative after.',
+    help: 'Days until the license expires: negative after, 0 when it is invalid.',
     registers,
     collect() {
-      this.set(gauges.licenseDaysLeft() ?? Number.NaN);
+      this.set(licenseDaysLeft());
     },
   });
 }

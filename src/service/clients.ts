@@ -63,10 +63,7 @@ export async function issueApiKey(
   client_id: string,
   expires_at: Date | null,
 ): Promise<IssuedApiKey> {
-  const client = (await vault.clients.list(commandDeadline())).find(
-    (one) => one.client_id === client_id,
-  );
-  if (client === undefined) throw noClient(client_id);
+  const client = await findClient(vault, client_id);
   if (client.disabled_at !== null) {
     throw new OperatorError(
       `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
@@ -81,6 +78,12 @@ export async function issueApiKey(
   };
 }
 
+/** @param client_id undefined: those of all clients */
+export async function listApiKeys(vault: Vault, client_id: string | undefined): Promise<ApiKey[]> {
+  if (client_id !== undefined) await findClient(vault, client_id);
+  return vault.api_keys.list(client_id, commandDeadline());
+}
+
 export async function revokeApiKey(vault: Vault, api_key_id: string): Promise<ApiKey> {
   const revoked = await vault.api_keys.revoke(api_key_id, commandDeadline());
   if (revoked === undefined) {
@@ -89,6 +92,13 @@ export async function revokeApiKey(vault: Vault, api_key_id: string): Promise<Ap
     );
   }
   return revoked;
+}
+
+async function findClient(vault: Vault, client_id: string): Promise<Client> {
+  const clients = await vault.clients.list(commandDeadline());
+  const client = clients.find((one) => one.client_id === client_id);
+  if (client === undefined) throw noClient(client_id);
+  return client;
 }
 
 function noClient(client_id: string): OperatorError {

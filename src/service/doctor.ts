@@ -1,11 +1,13 @@
 import { kekOf } from '../crypto/kek.ts';
 import { OperatorError } from '../errors.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { errorCode } from '../store/failure.ts';
+import { errorCode, operatorError } from '../store/failure.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { serverFacts } from '../store/server.ts';
+import type { WrappedKey } from '../types.ts';
 import { isOpenToOthers, type KekSource } from './kek-file.ts';
 import { checkSuffix, unwrap } from './keyring.ts';
 import { type LicenseFiles, verifyLicense } from './license.ts';
@@ -30,54 +32,66 @@ export async function examine(
   license: LicenseFiles | undefined,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
-  const source = kekSource(options);
   const pool = openPool(options);
   try {
-    await run(findings, 'database', async () => database(pool, options));
-    if (findings.at(-1)!.status !== 'problem') await examineVault(findings, pool, source, options);
-    if (license !== undefined) await run(findings, 'license', async () => licenseFinding(license));
+    await run(findings, 'database', () => database(pool, options));
+    const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
+    // Without a vault, the file in DATA_DIR is still to be made.
+    if (wrapped.length > 0 || options.kek_file !== undefined)
+      await run(findings, 'key-encryption key', async () => kek(kekSource(options), wrapped));
+    if (wrapped.length > 0) await examineVault(findings, pool, options.token_suffix);
+    if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
   } finally {
     await pool.end();
   }
   return findings;
 }
 
-async function examineVault(
-  findings: Finding[],
-  pool: Pool,
-  source: KekSource,
-  options: VaultOptions,
-): Promise<void> {
-  const version = await schemaVersion(pool, commandDeadline());
-  const newest = readMigrations().at(-1)!.version;
-  findings.push(schema(version, newest));
-  const is_made = version > 0;
-  // Without a vault, the file in DATA_DIR is still to be made.
-  if (!is_made && options.kek_file === undefined) return;
-  const keys = new KeyringStore(pool);
-  await run(findings, 'key-encryption key', async () => {
-    const kek = kekOf(source.read());
-    const wrapped = is_made ? await keys.list(commandDeadline()) : [];
-    unwrap(wrapped, kek, source);
-    if (isOpenToOthers(source.place)) {
-      return warning(
-        `${source.place} can be read by other users of the system. Run: chmod 600 ${source.place}`,
-      );
-    }
-    return ok(`${source.place} (${kek.id}) opens all ${wrapped.length} keys`);
+function isOk(findings: readonly Finding[]): boolean {
+  return findings.at(-1)!.status !== 'problem';
+}
+
+/** The wrapped keys of the vault: none when it is still to be made, or when they cannot be read. */
+async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]> {
+  let wrapped: WrappedKey[] = [];
+  await run(findings, 'schema', async () => {
+    const version = await schemaVersion(pool, commandDeadline());
+    if (version > 0) wrapped = await new KeyringStore(pool).list(commandDeadline());
+    return schema(version, readMigrations().at(-1)!.version);
   });
-  if (!is_made) return;
+  return wrapped;
+}
+
+function kek(source: KekSource, wrapped: readonly WrappedKey[]): Omit<Finding, 'check'> {
+  const kek = kekOf(source.read());
+  unwrap(wrapped, kek, source);
+  if (isOpenToOthers(source.place)) {
+    return warning(
+      `${source.place} can be read by other users of the system. Run: chmod 600 ${source.place}`,
+    );
+  }
+  const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
+  return ok(`${source.place} (${kek.id}) ${opens}`);
+}
+
+async function examineVault(findings: Finding[], pool: Pool, token_suffix: string): Promise<void> {
   await run(findings, 'token suffix', async () => {
-    await checkSuffix(keys, options.token_suffix, commandDeadline());
-    return ok(`_${options.token_suffix}`);
+    await checkSuffix(new KeyringStore(pool), token_suffix, commandDeadline());
+    return ok(`_${token_suffix}`);
   });
   await run(findings, 'clients', async () => {
     const clients = await new ClientStore(pool).list(commandDeadline());
     const enabled = clients.filter((client) => client.disabled_at === null).length;
-    return enabled > 0
-      ? ok(`${enabled} enabled`)
+    const live = (await new ApiKeyStore(pool).listLive(commandDeadline())).length;
+    if (enabled === 0) {
+      return warning(
+        'There is none, so nobody can call. Make one with: standin client create --name NAME',
+      );
+    }
+    return live > 0
+      ? ok(`${enabled} enabled, ${live} live API ${live > 1 ? 'keys' : 'key'}`)
       : warning(
-          'There is none, so nobody can call. Make one with: standin client create --name NAME',
+          'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
         );
   });
 }
@@ -98,23 +112,17 @@ async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding
     : ok(`PostgreSQL ${facts.version}`);
 }
 
-function schema(version: number, newest: number): Finding {
-  const check = 'schema';
+function schema(version: number, newest: number): Omit<Finding, 'check'> {
   if (version > newest) {
-    return {
-      check,
-      status: 'problem',
-      detail: `The schema has version ${version}, this program knows ${newest}. Start a newer release.`,
-    };
+    throw new OperatorError(
+      `The schema has version ${version}, this program knows ${newest}. Start a newer release.`,
+    );
   }
-  if (version < newest) {
-    return {
-      check,
-      status: 'warning',
-      detail: `The schema has version ${version} of ${newest}; the next start brings it up, or run: standin migrate`,
-    };
-  }
-  return { check, status: 'ok', detail: `version ${version}` };
+  return version < newest
+    ? warning(
+        `The schema has version ${version} of ${newest}; the next start brings it up, or run: standin migrate`,
+      )
+    : ok(`version ${version}`);
 }
 
 async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check'>> {
@@ -148,7 +156,8 @@ async function run(
 }
 
 function problemText(error: unknown): string {
-  if (error instanceof OperatorError) return error.message;
+  const operator_error = operatorError(error);
+  if (operator_error !== undefined) return operator_error.message;
   const code = errorCode((error as Error).cause) ?? errorCode(error);
   return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it takes this user.`;
 }

@@ -1,25 +1,27 @@
 import { type Kek, kekOf } from '../crypto/kek.ts';
-import { Keyring, type PlainKey } from '../crypto/keyring.ts';
+import type { PlainKey } from '../crypto/keyring.ts';
 import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
 import type { KeyringStore } from '../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../types.ts';
 import type { KekSource } from './kek-file.ts';
 
-/** Loads the keys of the vault; makes the vault when there is none. */
-export async function openKeyring(
+/** The keys of the vault, unwrapped; makes the vault when there is none. */
+export async function openKeys(
   store: KeyringStore,
   source: KekSource,
   token_suffix: string,
   deadline_ms: number,
-): Promise<Keyring> {
+): Promise<PlainKey[]> {
   let keys = await store.list(deadline_ms);
   const kek = kekOf(keys.length === 0 ? source.readOrCreate() : source.read());
-  if (keys.length === 0)
-    keys = await store.create(newKeys(kek), new Map([['token_suffix', token_suffix]]), deadline_ms);
-  const keyring = new Keyring(unwrap(keys, kek, source));
+  if (keys.length === 0) {
+    const settings = new Map([['token_suffix', token_suffix]]);
+    keys = await store.create(newKeys(kek), settings, deadline_ms);
+  }
+  const plain_keys = unwrap(keys, kek, source);
   await checkSuffix(store, token_suffix, deadline_ms);
-  return keyring;
+  return plain_keys;
 }
 
 function newKeys(kek: Kek) {

@@ -3,7 +3,6 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenMode, Value } from '../types.ts';
-import type { License } from './license.ts';
 import { inSlices } from './slices.ts';
 
 /** A distinct value on its way to a token that is its own. */
@@ -20,18 +19,15 @@ export class Tokenizer {
   readonly #records: RecordStore;
   readonly #keyring: Keyring;
   readonly #suffix: string;
-  readonly #license: License;
 
-  constructor(records: RecordStore, keyring: Keyring, suffix: string, license: License) {
+  constructor(records: RecordStore, keyring: Keyring, suffix: string) {
     this.#records = records;
     this.#keyring = keyring;
     this.#suffix = suffix;
-    this.#license = license;
   }
 
   /** One token a value, in order; all records are durable when it resolves. Equal values of a call share a token. */
   async tokenize(values: readonly Value[], mode: TokenMode): Promise<Token[]> {
-    this.#license.check();
     const drafts = new Map<Value, Draft>();
     await inSlices([...new Set(values)], (value) => {
       drafts.set(value, this.#draft(value, mode));

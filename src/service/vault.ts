@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import type { Keyring } from '../crypto/keyring.ts';
+import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
@@ -7,10 +7,9 @@ import { EmbeddedDatabase } from '../store/embedded.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
 import { Pool } from '../store/pool.ts';
-import { RecordStore, type RecordsOptions } from '../store/records.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { type KekSource, kekFile } from './kek-file.ts';
-import { openKeyring } from './keyring.ts';
+import { openKeys } from './keyring.ts';
 
 export interface VaultOptions {
   /** undefined: the embedded database in data_dir. */
@@ -29,9 +28,9 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly keys: KeyringStore;
-  readonly token_suffix: string;
+  /** For the vault thread, which has a keyring of its own. */
+  readonly plain_keys: readonly PlainKey[];
   readonly applied_migrations: readonly string[];
-  records(onBatch: RecordsOptions['onBatch']): RecordStore;
   close(): Promise<void>;
 }
 
@@ -39,14 +38,16 @@ export interface Vault {
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
+/** Of the connections of a process, those for health, API keys and metrics; the vault thread has the others. */
+export const CONTROL_CONNECTIONS = 3;
 const OLDEST_POSTGRES = 140_000;
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;
 }
 
-export function openPool(options: VaultOptions): Pool {
-  const { database_url: url, database_connections: connections, data_dir } = options;
+export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
+  const { database_url: url, data_dir } = options;
   if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
   const embedded = new EmbeddedDatabase(data_dir);
   return new Pool({ connections, locate: () => embedded.locate() });
@@ -68,21 +69,16 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     if (problems.length > 0) throw new OperatorError(...problems);
     const applied_migrations = await migrate(pool, commandDeadline());
     const keys = new KeyringStore(pool);
-    const keyring = await openKeyring(
-      keys,
-      kekSource(options),
-      options.token_suffix,
-      commandDeadline(),
-    );
+    const { token_suffix } = options;
+    const plain_keys = await openKeys(keys, kekSource(options), token_suffix, commandDeadline());
     return {
       pool,
-      keyring,
+      keyring: new Keyring(plain_keys),
+      plain_keys,
       keys,
       clients: new ClientStore(pool),
       api_keys: new ApiKeyStore(pool),
-      token_suffix: options.token_suffix,
       applied_migrations,
-      records: (onBatch) => new RecordStore(pool, { patience_ms: REQUEST_PATIENCE_MS, onBatch }),
       close: () => pool.end(),
     };
   } catch (error) {

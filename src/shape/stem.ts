@@ -3,13 +3,19 @@ import type { Stem } from '../types.ts';
 /** Random bytes as a latin1 string (one character a byte), block after block. */
 export type ByteBlocks = (block: number) => string;
 
-const LETTERS = 'abcdefghijklmnopqrstuvwxyz';
-const DIGITS = '0123456789';
+const A = 0x61;
+const ZERO = 0x30;
 /** Bytes from here on are thrown away, so that every letter and digit is equally likely. */
 const LETTER_BOUND = 256 - (256 % 26);
 const DIGIT_BOUND = 256 - (256 % 10);
 
-/** Draws a stem of this shape, unbiased (rejection sampling), from as many blocks as it takes. */
+/** Longer than any shape; one buffer serves all draws, which are synchronous. */
+const drawn = Buffer.alloc(1_024);
+
+/**
+ * Draws a stem of this shape, unbiased (rejection sampling), from as many blocks as it takes.
+ * Written into a buffer: a string put together by characters costs twice as much, and again when it is hashed.
+ */
 export function drawStem(shape: string, blocks: ByteBlocks): Stem {
   let bytes = blocks(0);
   let block = 0;
@@ -24,12 +30,11 @@ export function drawStem(shape: string, blocks: ByteBlocks): Stem {
       if (byte < bound) return byte;
     }
   };
-  let stem = '';
   for (let i = 0; i < shape.length; i++) {
     const unit = shape.charCodeAt(i);
-    if (unit === 0x61) stem += LETTERS.charAt(below(LETTER_BOUND) % 26);
-    else if (unit === 0x30) stem += DIGITS.charAt(below(DIGIT_BOUND) % 10);
-    else stem += shape.charAt(i);
+    if (unit === A) drawn[i] = A + (below(LETTER_BOUND) % 26);
+    else if (unit === ZERO) drawn[i] = ZERO + (below(DIGIT_BOUND) % 10);
+    else drawn[i] = unit;
   }
-  return stem as Stem;
+  return drawn.toString('latin1', 0, shape.length) as Stem;
 }

@@ -48,7 +48,9 @@ void work();
 /** Binds the next free number, then makes sure that nobody else holds the directory. */
 async function claim(): Promise<number> {
   const own = Math.max(0, ...socketNumbers(data_dir)) + 1;
-  server.on('error', () => process.exit(LOST_RACE));
+  server.on('error', (error: NodeJS.ErrnoException) => {
+    process.exit(error.code === 'EADDRINUSE' ? LOST_RACE : 1);
+  });
   await new Promise<void>((resolve) => server.listen(socketPath(data_dir, own), resolve));
   for (const other of socketNumbers(data_dir)) {
     if (other > own || (other < own && (await answers(data_dir, other)))) process.exit(LOST_RACE);

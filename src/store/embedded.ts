@@ -1,6 +1,6 @@
 import { fork } from 'node:child_process';
-import { mkdirSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { accessSync, constants, mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { OperatorError } from '../errors.ts';
 import {
@@ -35,7 +35,7 @@ export class EmbeddedDatabase {
 
   /** Where it listens now. Safe to call at once from several processes. */
   async locate(): Promise<Address> {
-    mkdirSync(this.#data_dir, { recursive: true, mode: 0o700 });
+    makeUsable(this.#data_dir);
     const give_up_ms = performance.now() + START_TIMEOUT_MS;
     while (performance.now() < give_up_ms) {
       const port = (await this.#running()) ?? (await this.#start());
@@ -73,6 +73,32 @@ export class EmbeddedDatabase {
         else reject(new OperatorError(startFailure(this.#data_dir, code ?? signal)));
       });
     });
+  }
+}
+
+/** @throws OperatorError when the folder cannot be made or written to */
+function makeUsable(data_dir: string): void {
+  try {
+    makeFolder(data_dir);
+    accessSync(data_dir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(
+      `DATA_DIR is ${data_dir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
+    );
+  }
+}
+
+/** Not `recursive`: Node 20 never returns from that where a file system refuses new folders with ENOENT (/proc). */
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    makeFolder(dirname(path));
+    mkdirSync(path, { mode: 0o700 });
   }
 }
 

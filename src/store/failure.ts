@@ -1,4 +1,4 @@
-import { InternalError } from '../errors.ts';
+import { InternalError, OperatorError } from '../errors.ts';
 
 /** SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, read-only, conflict. */
 const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
@@ -41,4 +41,10 @@ export function databaseError(error: unknown): InternalError {
 export function errorCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : undefined;
+}
+
+/** What an operator can mend, also where it was wrapped on its way: no database to connect to is a 500 to a caller. */
+export function operatorError(error: unknown): OperatorError | undefined {
+  if (error instanceof OperatorError) return error;
+  return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;
 }

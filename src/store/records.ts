@@ -25,8 +25,7 @@ const FIND =
 
 const MAX_BATCH_RECORDS = 1_000;
 const MAX_WAITING_RECORDS = 100_000;
-const INSERT_LANES = 1;
-const FIND_LANES = 1;
+const LANES = 2;
 /** First pause before a statement is tried again; doubled each time, within the deadline. */
 const RETRY_PAUSE_MS = 25;
 
@@ -45,13 +44,13 @@ export class RecordStore {
     };
     this.#inserts = new Batcher({
       ...bounds,
-      lanes: INSERT_LANES,
+      lanes: LANES,
       onBatch: (records) => options.onBatch('insert', records),
       run: (records, deadline_ms) => retried(deadline_ms, () => this.#insert(records, deadline_ms)),
     });
     this.#finds = new Batcher({
       ...bounds,
-      lanes: FIND_LANES,
+      lanes: LANES,
       onBatch: (records) => options.onBatch('find', records),
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),

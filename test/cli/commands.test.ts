@@ -1,0 +1,286 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  call,
+  kinds,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+
+const API_KEY = /^stk_[0-9A-Za-z]{34}$/;
+const CLIENT_ID = /^standin_[0-9a-f]{24}$/;
+const NO_CLIENT = 'standin_000000000000000000000000';
+
+const COMMANDS = [
+  'serve',
+  'migrate',
+  'client create',
+  'client list',
+  'client update',
+  'client disable',
+  'api-key issue',
+  'api-key list',
+  'api-key revoke',
+  'keyring status',
+  'doctor',
+  'license verify',
+];
+
+describe('help and usage', () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = await newPlace('embedded');
+  });
+  afterAll(() => place.remove());
+
+  test.each(COMMANDS)('%s --help explains it with an example and exits with 0', async (command) => {
+    const { code, stdout, stderr } = await runCli([...command.split(' '), '--help'], place);
+    expect(code).toBe(0);
+    expect(stderr).toBe('');
+    expect(stdout).toContain(`Usage: standin ${command}`);
+    expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
+    expect(stdout.includes('--json')).toBe(command !== 'serve');
+  });
+
+  test('--help lists every group, and every group lists its commands', async () => {
+    const { stdout } = await runCli(['--help'], place);
+    for (const name of new Set(COMMANDS.map((command) => command.split(' ')[0]!))) {
+      expect(stdout).toMatch(new RegExp(`^  ${name} `, 'm'));
+      const members = COMMANDS.filter((command) => command.startsWith(`${name} `));
+      if (members.length === 0) continue;
+      const group = await runCli([name, '--help'], place);
+      for (const member of members)
+        expect(group.stdout).toMatch(new RegExp(`^  ${member.split(' ')[1]} `, 'm'));
+    }
+  });
+
+  test('--version prints the version of package.json', async () => {
+    const { code, stdout } = await runCli(['--version'], place);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '0.1.0\n' });
+  });
+
+  test.each([
+    [[], 'Usage: standin'],
+    [['client'], 'Usage: standin client'],
+    [['nonsense'], "unknown command 'nonsense'"],
+    [['client', 'nonsense'], "unknown command 'nonsense'"],
+    [['serve', 'extra'], "too many arguments for 'serve'"],
+    [['serve', '--json'], "unknown option '--json'"],
+    [['migrate', '--force'], "unknown option '--force'"],
+    [['client', 'create'], "required option '--name <name>' not specified"],
+    [['client', 'create', '--name', ' '], 'It must have 1 to 200 characters'],
+    [['client', 'create', '--name', 'x'.repeat(201)], 'It must have 1 to 200 characters'],
+    [['client', 'create', '--name', 'x', '--rate-limit', '-1'], 'a number of requests a second'],
+    [['client', 'create', '--name', 'x', '--rate-limit', '1000001'], '0 to 1000000'],
+    [['client', 'create', '--name', 'x', '--rate-limit', 'default'], '0 to 1000000'],
+    [['client', 'create', '--name', 'x', '--token-mode', 'odd'], 'deterministic, random'],
+    [['client', 'update'], "missing required argument 'client_id'"],
+    [['client', 'update', NO_CLIENT], 'name what to change'],
+    [['client', 'update', NO_CLIENT, '--json'], 'name what to change'],
+    [['client', 'disable'], "missing required argument 'client_id'"],
+    [['api-key', 'issue'], "required option '--client <client_id>' not specified"],
+    [['api-key', 'issue', '--client', NO_CLIENT, '--expires', 'soon'], '30m, 12h or 90d'],
+    [['api-key', 'issue', '--client', NO_CLIENT, '--expires', '2001-01-01'], 'in the future'],
+    [['api-key', 'issue', '--client', NO_CLIENT, '--expires', '0d'], 'in the future'],
+    [['api-key', 'revoke'], "missing required argument 'api_key_id'"],
+  ])('standin %j is wrong usage: exit code 2, and what is wrong', async (args, message) => {
+    const { code, stdout, stderr } = await runCli(args, place);
+    expect(stderr).toContain(message);
+    expect(stdout).toBe('');
+    expect(code).toBe(2);
+  });
+});
+
+describe.each(kinds())('admin commands on the %s database', (kind) => {
+  describe.each(['stopped', 'running'] as const)('with the service %s', (state) => {
+    let place: Place;
+    let service: Service | undefined;
+    beforeAll(async () => {
+      place = await newPlace(kind);
+      if (state === 'running') service = await startService(place);
+    });
+    afterAll(async () => {
+      await service?.stop();
+      place.remove();
+    });
+
+    /** The one JSON document that a command prints. */
+    async function json(...args: string[]): Promise<any> {
+      const { code, stdout, stderr } = await runCli([...args, '--json'], place);
+      expect(stderr).toBe('');
+      expect(code).toBe(0);
+      expect(stdout).toMatch(/^\S.*\n$/);
+      return JSON.parse(stdout);
+    }
+
+    async function text(...args: string[]): Promise<string> {
+      const { code, stdout, stderr } = await runCli(args, place);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      return stdout;
+    }
+
+    async function failure(...args: string[]): Promise<string> {
+      const { code, stdout, stderr } = await runCli(args, place);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      return stderr;
+    }
+
+    test('migrate applies what is missing, and the second time nothing', async () => {
+      const applied = state === 'running' ? [] : ['0001_vault.sql'];
+      expect(await json('migrate')).toEqual({ applied });
+      expect(await json('migrate')).toEqual({ applied: [] });
+      expect(await text('migrate')).toBe('The schema is up to date.\n');
+    });
+
+    test('client create --json prints client_id and api_key, and nothing else', async () => {
+      const made = await json('client', 'create', '--name', 'billing');
+      expect(made).toEqual({
+        client_id: expect.stringMatching(CLIENT_ID),
+        api_key: expect.stringMatching(API_KEY),
+      });
+      if (service !== undefined) {
+        const { status, body } = await call(service, 'tokenize', { a: 'Ann' }, made.api_key);
+        expect({ status, client_id: body.client_id }).toEqual({
+          status: 200,
+          client_id: made.client_id,
+        });
+      }
+    });
+
+    test('client list shows every client as it was made', async () => {
+      const { client_id } = await json(
+        ...['client', 'create', '--name', 'crm', '--rate-limit', '0.5', '--token-mode', 'random'],
+      );
+      const clients = await json('client', 'list');
+      expect(clients.find((one: any) => one.client_id === client_id)).toEqual({
+        client_id,
+        name: 'crm',
+        rate_limit: 0.5,
+        token_mode: 'random',
+        created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
+        disabled_at: null,
+      });
+      const row = (await text('client', 'list'))
+        .split('\n')
+        .find((line) => line.startsWith(client_id));
+      expect(row).toMatch(/ crm +0\.5\/s +random +\S+Z +-$/);
+    });
+
+    test('client update changes what is named and nothing else', async () => {
+      const { client_id } = await json(
+        ...['client', 'create', '--name', 'old', '--rate-limit', '5', '--token-mode', 'random'],
+      );
+      expect(await json('client', 'update', client_id, '--name', 'new')).toMatchObject({
+        name: 'new',
+        rate_limit: 5,
+        token_mode: 'random',
+        disabled_at: null,
+      });
+      expect(await json('client', 'update', client_id, '--rate-limit', 'default')).toMatchObject({
+        name: 'new',
+        rate_limit: null,
+        token_mode: 'random',
+      });
+      expect(
+        await json(
+          'client',
+          'update',
+          client_id,
+          '--rate-limit',
+          '0',
+          '--token-mode=deterministic',
+        ),
+      ).toMatchObject({ name: 'new', rate_limit: 0, token_mode: 'deterministic' });
+    });
+
+    test('client disable is undone by client update --enable', async () => {
+      const { client_id } = await json('client', 'create', '--name', 'gone');
+      const disabled = await json('client', 'disable', client_id);
+      expect(disabled.disabled_at).toMatch(/Z$/);
+      expect(await json('client', 'disable', client_id)).toEqual(disabled);
+      expect(await failure('api-key', 'issue', '--client', client_id)).toBe(
+        `standin: Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable\n`,
+      );
+      expect((await json('client', 'update', client_id, '--enable')).disabled_at).toBeNull();
+    });
+
+    test('API keys are issued beside each other, listed without the key, and revoked by id', async () => {
+      const { client_id, api_key } = await json('client', 'create', '--name', 'keys');
+      const issued = await json('api-key', 'issue', '--client', client_id, '--expires', '90d');
+      expect(issued).toEqual({
+        api_key_id: expect.stringMatching(/^key_[0-9a-f]{12}$/),
+        client_id,
+        api_key: expect.stringMatching(API_KEY),
+        expires_at: expect.stringMatching(/Z$/),
+      });
+      expect(issued.api_key).not.toBe(api_key);
+      const printed = await text('api-key', 'list', '--client', client_id);
+      expect(printed).not.toContain('stk_');
+      expect(printed.match(/ live /g)).toHaveLength(2);
+      const revoked = await json('api-key', 'revoke', issued.api_key_id);
+      expect(revoked.revoked_at).toMatch(/Z$/);
+      expect(await json('api-key', 'revoke', issued.api_key_id)).toEqual(revoked);
+      expect(await json('api-key', 'list', '--client', client_id)).toEqual([
+        expect.objectContaining({ client_id, expires_at: null, revoked_at: null }),
+        revoked,
+      ]);
+      expect(await text('api-key', 'list', '--client', client_id)).toMatch(
+        new RegExp(`^${issued.api_key_id} .* revoked `, 'm'),
+      );
+    });
+
+    test('keyring status lists the four keys of a new vault, wrapped by one KEK', async () => {
+      const keys = await json('keyring', 'status');
+      expect(keys.map((key: any) => key.purpose)).toEqual([
+        'api-key',
+        'dek',
+        'fingerprint',
+        'token',
+      ]);
+      for (const key of keys) {
+        expect(key).toEqual({
+          purpose: expect.any(String),
+          version: 1,
+          is_primary: true,
+          kek_id: keys[0].kek_id,
+          created_at: expect.stringMatching(/Z$/),
+        });
+      }
+      expect(keys[0].kek_id).toMatch(/^[0-9a-f]{16}$/);
+    });
+
+    test('doctor finds nothing wrong', async () => {
+      const findings = await json('doctor');
+      expect(findings.map((one: any) => [one.check, one.status])).toEqual([
+        ['configuration', 'ok'],
+        ['database', 'ok'],
+        ['schema', 'ok'],
+        ['key-encryption key', 'ok'],
+        ['token suffix', 'ok'],
+        ['clients', 'ok'],
+      ]);
+    });
+
+    test.each([
+      [['client', 'update', NO_CLIENT, '--name', 'x'], 'client list'],
+      [['client', 'disable', NO_CLIENT], 'client list'],
+      [['api-key', 'issue', '--client', NO_CLIENT], 'client list'],
+      [['api-key', 'list', '--client', NO_CLIENT], 'client list'],
+      [['api-key', 'revoke', 'key_000000000000'], 'api-key list'],
+    ])('%j names what there is none of and how to find it', async (args, remedy) => {
+      expect(await failure(...args)).toMatch(
+        new RegExp(`^standin: There is no .*_0+\\. List them with: standin ${remedy}\n$`),
+      );
+    });
+  });
+});
+
+test('client create begins the client_id with CLIENT_PREFIX', async () => {
+  const place = await newPlace('embedded');
+  const args = ['client', 'create', '--name', 'x', '--json'];
+  const { stdout } = await runCli(args, place, { CLIENT_PREFIX: 'acme' });
+  expect(JSON.parse(stdout).client_id).toMatch(/^acme_[0-9a-f]{24}$/);
+  place.remove();
+});
