@@ -63,8 +63,8 @@ function columnsOf(load: Load, measurements: readonly Measurement[]): Column[] {
       heading: is_bulk ? 'values/s (min–max)' : 'requests/s (min–max)',
       cell: (rounds) => spread(rounds.map(({ rate }) => rate * unit)),
     },
-    { heading: 'of the echo', cell: ratioTo('echo', measurements, 2) },
-    { heading: 'times naive', cell: ratioTo('naive', measurements, 1) },
+    { heading: 'of the echo', cell: ratioTo('echo', measurements) },
+    { heading: 'times naive', cell: ratioTo('naive', measurements) },
     { heading: 'p50 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p50_ms)) },
     { heading: 'p99 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p99_ms)) },
     {
@@ -77,7 +77,7 @@ function columnsOf(load: Load, measurements: readonly Measurement[]): Column[] {
 }
 
 /** Each round to the same round of the other: what slows the machine down slows both. */
-function ratioTo(name: ContestantName, measurements: readonly Measurement[], digits: number) {
+function ratioTo(name: ContestantName, measurements: readonly Measurement[]) {
   return (rounds: readonly Measurement[]): string => {
     const ratios = rounds.flatMap(({ load, round, rate }) => {
       const other = measurements.find(
@@ -85,7 +85,9 @@ function ratioTo(name: ContestantName, measurements: readonly Measurement[], dig
       );
       return other === undefined || other.rate === 0 ? [] : [rate / other.rate];
     });
-    return median(ratios)?.toFixed(digits) ?? NONE;
+    const middle = median(ratios);
+    if (middle === undefined) return NONE;
+    return middle < 100 ? middle.toPrecision(2) : whole(middle);
   };
 }
 
