@@ -1,43 +1,15 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { inject } from 'vitest';
-import { createDatabase } from './postgres.ts';
+import { type Kind, makePlace, type Place, spawnCli } from './program.ts';
 
-export const CLI = fileURLToPath(new URL('../../dist/cli.js', import.meta.url));
+export * from './program.ts';
 
 /** The kinds of database that this run can test: embedded always, a server where there is one. */
-export type Kind = 'embedded' | 'server';
 export function kinds(): Kind[] {
   return inject('server_url') === '' ? ['embedded'] : ['embedded', 'server'];
 }
 
-/** A fresh vault: a folder with its KEK, and for `server` a new database. */
-export interface Place {
-  readonly kind: Kind;
-  readonly folder: string;
-  readonly env: Record<string, string>;
-  remove(): void;
-}
-
-export async function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
-  // Short: the embedded database has a Unix socket in it.
-  const folder = mkdtempSync(join(tmpdir(), 'standin-'));
-  const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
-  if (kind === 'server') {
-    env.DATABASE_URL = await createDatabase(server_url);
-    env.KEK_FILE = join(folder, 'kek');
-    writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
-  }
-  return {
-    kind,
-    folder,
-    env,
-    remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
-  };
+export function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
+  return makePlace(kind, server_url);
 }
 
 export interface Service {
@@ -100,48 +72,6 @@ export async function startService(
       await exit;
     },
   };
-}
-
-export function spawnCli(
-  args: readonly string[],
-  place: Place,
-  env: Record<string, string> = {},
-): ChildProcess {
-  // Not the environment of the test run: a developer's own settings must not reach the service under test.
-  const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
-  const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
-  return spawn(process.execPath, [CLI, ...args], {
-    cwd: place.folder,
-    env: { ...inherited, ...place.env, ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-}
-
-export interface Ended {
-  readonly code: number | string;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/** Runs one command of the real program to its end. */
-export async function runCli(
-  args: readonly string[],
-  place: Place,
-  env: Record<string, string> = {},
-): Promise<Ended> {
-  const child = spawnCli(args, place, env);
-  let stdout = '';
-  let stderr = '';
-  child.stdout!.on('data', (chunk) => {
-    stdout += chunk;
-  });
-  child.stderr!.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  const code = await new Promise<number | string>((resolve) =>
-    child.once('close', (code, signal) => resolve(code ?? signal!)),
-  );
-  return { code, stdout, stderr };
 }
 
 export interface Answer {

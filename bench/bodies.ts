@@ -1,0 +1,25 @@
+/** What the loads send: e-mail, name and phone number, three values a record. */
+export const VALUES_PER_RECORD = 3;
+
+/** JSON of `data` with records that no other number gives: one record as it is, more of them in a list. */
+export function freshData(from: number, records: number): string {
+  if (records === 1) return record(from);
+  return `{"records":[${Array.from({ length: records }, (_, i) => record(from + i)).join(',')}]}`;
+}
+
+function record(number: number): string {
+  const name = letters(number);
+  const digits = String(number).padStart(10, '0');
+  return `{"email":"${name}@example.com","name":"Ann ${name}","phone":"+49 151 ${digits}"}`;
+}
+
+const NAME_LETTERS = 8;
+
+/** The number in base 26, in lowercase letters: 26^8 of them. */
+function letters(number: number): string {
+  let text = '';
+  for (let rest = number; text.length < NAME_LETTERS; rest = Math.floor(rest / 26)) {
+    text = String.fromCharCode(0x61 + (rest % 26)) + text;
+  }
+  return text;
+}

@@ -1,0 +1,138 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { createDatabase, freePort } from '../test/support/postgres.ts';
+import { type Kind, makePlace, runCli, spawnCli } from '../test/support/program.ts';
+import { childrenOf, familyCpuSeconds, processCpuSeconds } from './cpu.ts';
+import type { DatabaseServer } from './database.ts';
+import type { Leftovers } from './leftovers.ts';
+
+export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
+export type ContestantName = (typeof CONTESTANTS)[number];
+
+export const TITLES: Record<ContestantName, string> = {
+  echo: 'bare Fastify echo',
+  naive: 'naive service on PostgreSQL',
+  postgres: 'Standin on PostgreSQL',
+  embedded: 'Standin on its embedded database',
+};
+
+/** A service under load, a process of its own. */
+export interface Contestant {
+  readonly name: ContestantName;
+  readonly url: string;
+  readonly api_key: string;
+  serviceCpuSeconds(): number | undefined;
+  databaseCpuSeconds(): number | undefined;
+}
+
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 10_000;
+
+/**
+ * @param server undefined: only for those that need none
+ * @param leftovers gets what must be ended and removed, as soon as there is something
+ */
+export function startContestant(
+  name: ContestantName,
+  server: DatabaseServer | undefined,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  switch (name) {
+    case 'echo':
+      return startEcho(leftovers);
+    case 'naive':
+      return startNaive(server!, leftovers);
+    case 'postgres':
+      return startStandin('server', server, leftovers);
+    case 'embedded':
+      return startStandin('embedded', undefined, leftovers);
+  }
+}
+
+async function startEcho(leftovers: Leftovers): Promise<Contestant> {
+  const { child, url } = await startProgram('echo.js', [], leftovers);
+  return {
+    name: 'echo',
+    url,
+    api_key: 'none',
+    serviceCpuSeconds: () => processCpuSeconds(child.pid!),
+    databaseCpuSeconds: () => undefined,
+  };
+}
+
+async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise<Contestant> {
+  const database_url = await createDatabase(server.url);
+  leftovers.add(() => server.drop(database_url));
+  const { child, url } = await startProgram('naive.js', [database_url], leftovers);
+  return {
+    name: 'naive',
+    url,
+    api_key: 'none',
+    serviceCpuSeconds: () => processCpuSeconds(child.pid!),
+    databaseCpuSeconds: () => server.pid && familyCpuSeconds(server.pid),
+  };
+}
+
+/** The real program with its default settings, but for the rate limit. Its log is thrown away. */
+async function startStandin(
+  kind: Kind,
+  server: DatabaseServer | undefined,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  const place = await makePlace(kind, server?.url ?? '');
+  const { DATABASE_URL: database_url } = place.env;
+  leftovers.add(async () => place.remove());
+  if (database_url !== undefined) leftovers.add(() => server!.drop(database_url));
+  const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
+  if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
+  const port = await freePort();
+  const env = { PORT: String(port), OPS_PORT: '0', RATE_LIMIT: '0' };
+  const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
+  leftovers.add(() => end(child, 'SIGINT'));
+  const url = `http://127.0.0.1:${port}`;
+  await healthy(url, child);
+  const pid = child.pid!;
+  const database_pid = kind === 'server' ? server!.pid : childrenOf(pid)[0];
+  return {
+    name: kind === 'server' ? 'postgres' : 'embedded',
+    url,
+    api_key: JSON.parse(made.stdout).api_key,
+    serviceCpuSeconds: () => processCpuSeconds(pid),
+    databaseCpuSeconds: () => database_pid && familyCpuSeconds(database_pid),
+  };
+}
+
+/** Starts a program of the benchmark, which announces where it listens. */
+export async function startProgram(
+  file: string,
+  args: readonly string[],
+  leftovers: Leftovers,
+): Promise<{ child: ChildProcess; url: string }> {
+  const child = fork(new URL(file, import.meta.url), args, { execArgv: [] });
+  leftovers.add(() => end(child, 'SIGKILL'));
+  const url = await new Promise<string>((resolve, reject) => {
+    child.once('message', (message: { url: string }) => resolve(message.url));
+    child.once('exit', (code, signal) => reject(new Error(`${file} ended with ${code ?? signal}`)));
+  });
+  return { child, url };
+}
+
+async function healthy(url: string, child: ChildProcess): Promise<void> {
+  const give_up_ms = performance.now() + START_TIMEOUT_MS;
+  while (performance.now() < give_up_ms) {
+    if (child.exitCode !== null) throw new Error(`standin serve ended with ${child.exitCode}`);
+    const answer = await fetch(`${url}/health`).catch(() => undefined);
+    if (answer?.status === 200) return;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`standin serve was not healthy within ${START_TIMEOUT_MS} ms`);
+}
+
+/** Asks a process to end and waits; makes it when it does not. */
+async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exit = new Promise((resolve) => child.once('exit', resolve));
+  child.kill(signal);
+  const force = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
+  await exit;
+  clearTimeout(force);
+}

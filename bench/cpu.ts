@@ -1,0 +1,65 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** CPU time from /proc; undefined on a system without it. */
+
+interface ProcessTimes {
+  readonly parent_pid: number;
+  /** User and system time of the process itself, in clock ticks. */
+  readonly own_ticks: number;
+  /** Of its children that have ended and were waited for. */
+  readonly reaped_ticks: number;
+}
+
+const ticks_per_s = clockTicks();
+
+function clockTicks(): number {
+  try {
+    return Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' })) || 100;
+  } catch {
+    return 100;
+  }
+}
+
+/** Of one process, all its threads. */
+export function processCpuSeconds(pid: number): number | undefined {
+  const times = readTimes(pid);
+  return times && times.own_ticks / ticks_per_s;
+}
+
+/** Of a process and of its children, ended ones too: a Postgres with its backends. */
+export function familyCpuSeconds(pid: number): number | undefined {
+  const head = readTimes(pid);
+  if (head === undefined) return undefined;
+  let ticks = head.own_ticks + head.reaped_ticks;
+  for (const child of childrenOf(pid)) ticks += readTimes(child)?.own_ticks ?? 0;
+  return ticks / ticks_per_s;
+}
+
+export function childrenOf(pid: number): number[] {
+  return processes().filter((other) => readTimes(other)?.parent_pid === pid);
+}
+
+function processes(): number[] {
+  try {
+    return readdirSync('/proc').map(Number).filter(Number.isInteger);
+  } catch {
+    return [];
+  }
+}
+
+/** proc(5): fields 4, 14, 15, 16 and 17 of /proc/PID/stat, counted after the name, which may have spaces in it. */
+function readTimes(pid: number): ProcessTimes | undefined {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const field = (number: number) => Number(fields[number - 3]);
+    return {
+      parent_pid: field(4),
+      own_ticks: field(14) + field(15),
+      reaped_ticks: field(16) + field(17),
+    };
+  } catch {
+    return undefined;
+  }
+}

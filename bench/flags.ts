@@ -1,0 +1,78 @@
+import { parseArgs } from 'node:util';
+import { CONTESTANTS, type ContestantName } from './contestants.ts';
+import { LOADS, type LoadName } from './loads.ts';
+
+export interface Flags {
+  readonly seconds: number;
+  readonly rounds: number;
+  readonly connections: readonly number[];
+  readonly contestants: readonly ContestantName[];
+  readonly loads: readonly LoadName[];
+  /** The page to write, or undefined. */
+  readonly write: string | undefined;
+}
+
+export const USAGE = `npm run bench -- [flags]
+
+Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run.
+It takes about eleven minutes; --seconds 1 --rounds 1 gives a first impression in one and a half.
+
+  --seconds N        length of one measurement (default 5)
+  --rounds N         measurements of each contestant and load, taken in turns (default 3)
+  --connections A,B  connections of the loads of small requests (default 64,256)
+  --only A,B         only these contestants (${CONTESTANTS.join(', ')})
+                     and loads (${LOADS.join(', ')})
+  --write FILE       write the page to a file too, such as docs/benchmarks.md
+  --help             this text
+
+BENCH_DATABASE_URL names a PostgreSQL to use, on which databases may be created; not set: one of the
+benchmark's own, with default settings, where PostgreSQL is installed.
+Exit codes: 0 done, 1 failed or wrong answers, 2 wrong usage, 130 interrupted.`;
+
+const OPTIONS = {
+  seconds: { type: 'string', default: '5' },
+  rounds: { type: 'string', default: '3' },
+  connections: { type: 'string', default: '64,256' },
+  only: { type: 'string', default: '' },
+  write: { type: 'string' },
+  help: { type: 'boolean', default: false },
+} as const;
+
+/** @returns undefined when help is asked for; throws Error on wrong usage */
+export function parseFlags(args: readonly string[]): Flags | undefined {
+  const { values } = parseArgs({ args: [...args], options: OPTIONS });
+  if (values.help) return undefined;
+  const only = list(values.only);
+  const known: readonly string[] = [...CONTESTANTS, ...LOADS];
+  const unknown = only.find((name) => !known.includes(name));
+  if (unknown !== undefined) throw new Error(`--only: ${unknown} is none of ${known.join(', ')}`);
+  return {
+    seconds: number('seconds', values.seconds, 0.1, 600),
+    rounds: whole('rounds', values.rounds, 100),
+    connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
+    contestants: chosen(CONTESTANTS, only),
+    loads: chosen(LOADS, only),
+    write: values.write,
+  };
+}
+
+function list(text: string): string[] {
+  return text.split(',').filter((item) => item !== '');
+}
+
+function chosen<T extends string>(all: readonly T[], only: readonly string[]): readonly T[] {
+  const some = all.filter((name) => only.includes(name));
+  return some.length === 0 ? all : some;
+}
+
+function whole(name: string, text: string, max: number): number {
+  const parsed = number(name, text, 1, max);
+  if (!Number.isInteger(parsed)) throw new Error(`--${name}: ${text} is not a whole number`);
+  return parsed;
+}
+
+function number(name: string, text: string, min: number, max: number): number {
+  const parsed = Number(text);
+  if (parsed >= min && parsed <= max) return parsed;
+  throw new Error(`--${name}: ${text} is not a number from ${min} to ${max}`);
+}

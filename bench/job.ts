@@ -1,0 +1,49 @@
+/** What the benchmark asks of the load generator, and what it hears back. */
+
+export type Operation = 'tokenize' | 'detokenize';
+
+export type Source =
+  /** Every request has this many records that were never sent before. */
+  | { readonly kind: 'fresh'; readonly records: number }
+  /** A file of JSON: a list of [data sent, data expected], both as JSON; taken in a random order. */
+  | { readonly kind: 'pairs'; readonly file: string };
+
+export interface Job {
+  readonly url: string;
+  readonly api_key: string;
+  readonly operation: Operation;
+  readonly source: Source;
+  /** Number of the first fresh record. */
+  readonly from: number;
+  readonly connections: number;
+  readonly duration_ms: number;
+  /**
+   * Not set: each connection sends its next request when it has its answer. Set: a request every so often, whatever
+   * the answers do, and waiting for a free connection counts as latency.
+   */
+  readonly interval_ms?: number;
+  /** One more connection sends fresh bodies of this many records meanwhile, this long after each answer. */
+  readonly beside?: { readonly records: number; readonly pause_ms: number };
+}
+
+export interface JobResult {
+  /** Answered with 200 and, where the answer is known, with the right one. */
+  readonly right: number;
+  /** Everything else, by reason: a status, `wrong answer`. */
+  readonly failures: Record<string, number>;
+  /** From the first request to the last answer. */
+  readonly duration_s: number;
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  readonly max_ms: number;
+  /** Median of the large requests beside; 0 without. */
+  readonly beside_p50_ms: number;
+  /** CPU time of the generator. */
+  readonly cpu_s: number;
+  /** A random sample of [data sent, data answered] of a fresh source. */
+  readonly samples: readonly (readonly [unknown, unknown])[];
+  /** Number of the first record that was not made. */
+  readonly next: number;
+}
+
+export type Reply = { readonly result: JobResult } | { readonly error: string };

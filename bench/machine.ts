@@ -1,0 +1,62 @@
+import { execFileSync } from 'node:child_process';
+import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs';
+import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type } from 'node:os';
+import { join } from 'node:path';
+import { ROOT } from '../test/support/program.ts';
+import { median } from './measure.ts';
+
+const FSYNCS = 50;
+const PAGE_BYTES = 8_192;
+
+/** What the figures depend on, by name. */
+export function machineFacts(postgres_version: string | undefined): [string, string][] {
+  const { version: pglite_version } = readJson('node_modules/@electric-sql/pglite/package.json');
+  const { version: fastify_version } = readJson('node_modules/fastify/package.json');
+  return [
+    ['Date', `${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`],
+    ['Standin', `${readJson('package.json').version}, commit ${commit()}`],
+    ['CPU', `${availableParallelism()} cores, ${cpus()[0]?.model.trim() || 'model not told'}`],
+    ['Memory', `${Math.round(totalmem() / 2 ** 30)} GiB`],
+    ['System', `${type()} ${release()}`],
+    ['Load before the start', loadavg()[0]!.toFixed(2)],
+    ['Node.js, Fastify', `${process.versions.node}, ${fastify_version}`],
+    ['PostgreSQL', postgres_version ?? 'none'],
+    ['PGlite', String(pglite_version)],
+    [`fsync of ${PAGE_BYTES / 1024} KiB`, `${fsyncMedianMs().toFixed(2)} ms (median of ${FSYNCS})`],
+  ];
+}
+
+function readJson(path: string): Record<string, unknown> {
+  return JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
+}
+
+function commit(): string {
+  const git = (...args: string[]) =>
+    execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
+  try {
+    const is_changed =
+      git('status', '--porcelain', '--', 'src', 'bench', 'package-lock.json') !== '';
+    return `${git('rev-parse', '--short', 'HEAD').trim()}${is_changed ? ' with changes' : ''}`;
+  } catch {
+    return 'unknown';
+  }
+}
+
+/** Of the folder that the databases are in: what a commit costs at least. */
+function fsyncMedianMs(): number {
+  const path = join(tmpdir(), `standin-bench-fsync-${process.pid}`);
+  const file = openSync(path, 'w');
+  const page = Buffer.alloc(PAGE_BYTES, 1);
+  try {
+    const times_ms = Array.from({ length: FSYNCS }, () => {
+      const start_ms = performance.now();
+      writeSync(file, page);
+      fsyncSync(file);
+      return performance.now() - start_ms;
+    });
+    return median(times_ms)!;
+  } finally {
+    closeSync(file);
+    rmSync(path);
+  }
+}

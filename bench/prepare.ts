@@ -1,0 +1,92 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { freshData } from './bodies.ts';
+import type { Contestant } from './contestants.ts';
+import type { JobResult, Operation } from './job.ts';
+
+/** Files of a contestant for the generator, see Source. */
+export interface Prepared {
+  /** Tokens made before the measurements, and their values. */
+  readonly tokens_file: string;
+  /** Values that are stored, and their tokens: the same ones again and again. */
+  readonly repeated_file: string;
+}
+
+const REQUESTS = 10;
+const RECORDS_PER_REQUEST = 1_000;
+const REPEATED_RECORDS = 3_333;
+
+/** Numbers of records below this are those of the preparation. */
+export const FIRST_FRESH_RECORD = REQUESTS * RECORDS_PER_REQUEST;
+
+/**
+ * Tokenizes the values that later loads are about, detokenizes all of their tokens and compares.
+ * @throws Error when a contestant does not do what it is measured for
+ */
+export async function prepare(contestant: Contestant, folder: string): Promise<Prepared> {
+  const pairs = (
+    await Promise.all(Array.from({ length: REQUESTS }, (_, i) => prepareRequest(contestant, i)))
+  ).flat();
+  const tokens_file = join(folder, `${contestant.name}-tokens.json`);
+  const repeated_file = join(folder, `${contestant.name}-repeated.json`);
+  writeFileSync(tokens_file, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
+  writeFileSync(repeated_file, JSON.stringify(pairs.slice(0, REPEATED_RECORDS)));
+  return { tokens_file, repeated_file };
+}
+
+/** Pairs of [data of values, data of tokens], as JSON. */
+async function prepareRequest(
+  contestant: Contestant,
+  request: number,
+): Promise<[string, string][]> {
+  const data = JSON.parse(freshData(request * RECORDS_PER_REQUEST, RECORDS_PER_REQUEST));
+  const tokenized = await call(contestant, 'tokenize', data);
+  await verify(contestant, [[data, tokenized]]);
+  return data.records.map((record: unknown, i: number) => [
+    JSON.stringify(record),
+    JSON.stringify(tokenized.records[i]),
+  ]);
+}
+
+/**
+ * Detokenizes what tokenize answered and compares it with what was sent.
+ * @returns the number of tokens
+ */
+export async function verify(
+  contestant: Contestant,
+  samples: JobResult['samples'],
+): Promise<number> {
+  let tokens = 0;
+  for (const [sent, answered] of samples) {
+    const sent_text = JSON.stringify(sent);
+    const is_same = JSON.stringify(answered) === sent_text;
+    if (is_same !== (contestant.name === 'echo')) {
+      throw new Error(`${contestant.name}: tokenize answered the values`);
+    }
+    // The echo gives back what it gets: for it, that was all.
+    const restored =
+      contestant.name === 'echo' ? sent : await call(contestant, 'detokenize', answered);
+    if (JSON.stringify(restored) !== sent_text) {
+      throw new Error(`${contestant.name}: detokenize answered other values than were tokenized`);
+    }
+    tokens += (answered as any).records?.length ?? 1;
+  }
+  return tokens * 3;
+}
+
+/** @returns `data` of the answer */
+async function call(contestant: Contestant, operation: Operation, data: unknown): Promise<any> {
+  const response = await fetch(`${contestant.url}/api/v1/${operation}`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${contestant.api_key}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ data }),
+  });
+  if (response.status !== 200) {
+    throw new Error(`${contestant.name}: ${operation} answered ${response.status}`);
+  }
+  const answer: any = await response.json();
+  return answer.data;
+}

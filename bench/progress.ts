@@ -1,0 +1,50 @@
+/** Says how far a long run is: one updating line on a terminal, else a line a step. */
+export class Progress {
+  readonly #steps: number;
+  readonly #is_terminal = process.stderr.isTTY === true;
+  #started_ms = 0;
+  #done = 0;
+
+  constructor(steps: number) {
+    this.#steps = steps;
+  }
+
+  /** Before the steps that are counted. */
+  note(text: string): void {
+    this.#write(text);
+  }
+
+  begin(text: string): void {
+    if (this.#started_ms === 0) this.#started_ms = performance.now();
+    if (this.#is_terminal) this.#write(`${this.#place(1)} ${text}`);
+  }
+
+  /** @param outcome in words, for those who read a log of the run */
+  end(text: string, outcome: string): void {
+    this.#done++;
+    if (!this.#is_terminal) this.#write(`${this.#place(0)} ${text} => ${outcome}`);
+  }
+
+  clear(): void {
+    if (this.#is_terminal) process.stderr.write('\r\x1b[2K');
+  }
+
+  #place(step: 0 | 1): string {
+    const left_ms =
+      this.#done === 0
+        ? undefined
+        : ((performance.now() - this.#started_ms) / this.#done) * (this.#steps - this.#done);
+    const left = left_ms === undefined ? '' : `, ${minutes(left_ms)} left`;
+    return `[${this.#done + step}/${this.#steps}${left}]`;
+  }
+
+  #write(line: string): void {
+    if (!this.#is_terminal) process.stderr.write(`${line}\n`);
+    else process.stderr.write(`\r\x1b[2K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
+  }
+}
+
+function minutes(ms: number): string {
+  const seconds = Math.round(ms / 1_000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}

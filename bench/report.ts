@@ -1,0 +1,182 @@
+import { type ContestantName, TITLES } from './contestants.ts';
+import type { Flags } from './flags.ts';
+import type { Load } from './loads.ts';
+import { median } from './measure.ts';
+import type { Measurement } from './measurements.ts';
+
+/** A column of a table: its heading and its cell for the rounds of one contestant. */
+interface Column {
+  readonly heading: string;
+  cell(rounds: readonly Measurement[]): string;
+}
+
+const NONE = '–';
+
+/** The Markdown page of a run. */
+export function page(
+  measurements: readonly Measurement[],
+  facts: readonly (readonly [string, string])[],
+  args: readonly string[],
+  flags: Flags,
+): string {
+  const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
+  const loads = [...new Set(measurements.map(({ load }) => load))];
+  const blocks = loads.filter(({ name }) => name === 'block');
+  const sections = [
+    '# Benchmarks',
+    `Written by \`${command}\`: do not edit, run it again. All contestants ran on one machine in one run, in turns. Compare the ratios; requests a second of different machines or days say little.`,
+    table(['Machine', ''], facts),
+    ...loads
+      .filter((load) => !blocks.includes(load))
+      .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
+    ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
+    checks(measurements),
+    method(flags),
+  ];
+  return `${sections.join('\n\n')}\n`;
+}
+
+export function countFailures(measurements: readonly Measurement[]): number {
+  return sum(measurements.flatMap(({ result }) => Object.values(result.failures)));
+}
+
+function section(
+  title: string,
+  columns: readonly Column[],
+  measurements: readonly Measurement[],
+  load: Load,
+): string {
+  const rows = contestantsOf(measurements).map((name) => {
+    const rounds = measurements.filter((one) => one.load === load && one.contestant === name);
+    return [TITLES[name], ...columns.map((column) => column.cell(rounds))];
+  });
+  return `## ${title}\n\n${table(['', ...columns.map(({ heading }) => heading)], rows)}`;
+}
+
+function columnsOf(load: Load, measurements: readonly Measurement[]): Column[] {
+  const is_bulk = load.name === 'bulk';
+  const unit = is_bulk ? load.values_per_request : 1;
+  const cpu_unit = is_bulk ? 1_000 / load.values_per_request : 1_000;
+  const per = is_bulk ? '1,000 values' : '1,000 requests';
+  return [
+    {
+      heading: is_bulk ? 'values/s (min–max)' : 'requests/s (min–max)',
+      cell: (rounds) => spread(rounds.map(({ rate }) => rate * unit)),
+    },
+    { heading: 'of the echo', cell: ratioTo('echo', measurements) },
+    { heading: 'times naive', cell: ratioTo('naive', measurements) },
+    { heading: 'p50 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p50_ms)) },
+    { heading: 'p99 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p99_ms)) },
+    {
+      heading: `CPU s per ${per}: service`,
+      cell: (rounds) => cpu(rounds, (one) => one.service_cpu_s, cpu_unit),
+    },
+    { heading: 'database', cell: (rounds) => cpu(rounds, (one) => one.database_cpu_s, cpu_unit) },
+    { heading: 'generator', cell: (rounds) => cpu(rounds, (one) => one.result.cpu_s, cpu_unit) },
+  ];
+}
+
+/** Each round to the same round of the other: what slows the machine down slows both. */
+function ratioTo(name: ContestantName, measurements: readonly Measurement[]) {
+  return (rounds: readonly Measurement[]): string => {
+    const ratios = rounds.flatMap(({ load, round, rate }) => {
+      const other = measurements.find(
+        (one) => one.contestant === name && one.load === load && one.round === round,
+      );
+      return other === undefined || other.rate === 0 ? [] : [rate / other.rate];
+    });
+    const middle = median(ratios);
+    if (middle === undefined) return NONE;
+    return middle < 100 ? middle.toPrecision(2) : whole(middle);
+  };
+}
+
+function cpu(
+  rounds: readonly Measurement[],
+  seconds: (one: Measurement) => number | undefined,
+  unit: number,
+): string {
+  const costs = rounds.flatMap((one) => {
+    const spent_s = seconds(one);
+    return spent_s === undefined || one.result.right === 0 ? [] : [spent_s / one.result.right];
+  });
+  const middle = median(costs);
+  return middle === undefined ? NONE : (middle * unit).toPrecision(2);
+}
+
+/** Latency of a paced trickle of small requests, alone and beside large ones. */
+function blockSection(measurements: readonly Measurement[], blocks: readonly Load[]): string {
+  const alone = blocks.find((load) => !load.is_beside)!;
+  const beside = blocks.find((load) => load.is_beside)!;
+  const column = (heading: string, load: Load, pick: (one: Measurement) => number): Column => ({
+    heading,
+    cell: (rounds) =>
+      latency(
+        measurements
+          .filter((one) => one.load === load && one.contestant === rounds[0]?.contestant)
+          .map(pick),
+      ),
+  });
+  const columns = [
+    column('alone: p50 ms', alone, ({ result }) => result.p50_ms),
+    column('p99 ms', alone, ({ result }) => result.p99_ms),
+    column('beside: p50 ms', beside, ({ result }) => result.p50_ms),
+    column('p99 ms', beside, ({ result }) => result.p99_ms),
+    column('longest ms', beside, ({ result }) => result.max_ms),
+    column('the large one ms', beside, ({ result }) => result.beside_p50_ms),
+  ];
+  return section(beside.title, columns, measurements, beside);
+}
+
+function checks(measurements: readonly Measurement[]): string {
+  const right = sum(measurements.map(({ result }) => result.right));
+  const verified = sum(measurements.map((one) => one.verified_tokens));
+  const lines = [
+    `${whole(right)} requests were answered with 200 and counted; ${whole(countFailures(measurements))} were not.`,
+    `${whole(verified)} of the new tokens, drawn at random, were detokenized after their round and compared.`,
+  ];
+  for (const { load, contestant, result } of measurements) {
+    for (const [reason, count] of Object.entries(result.failures)) {
+      lines.push(`Failed: ${TITLES[contestant]}, ${load.title}: ${whole(count)} x ${reason}.`);
+    }
+  }
+  return `## Checks\n\n${lines.map((line) => `- ${line}`).join('\n')}`;
+}
+
+const method = ({ seconds, rounds }: Flags): string => `## How it is measured
+
+- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
+- Every contestant is one Node.js process (Standin with its default threads) and gets the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
+- Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. PostgreSQL has default settings (\`fsync\` on); the embedded database does not fsync.
+- The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
+- Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before.
+- CPU seconds are user and system time of the processes (\`/proc/PID/stat\`): they vary less than requests a second when others use the machine.`;
+
+function contestantsOf(measurements: readonly Measurement[]): ContestantName[] {
+  return [...new Set(measurements.map(({ contestant }) => contestant))];
+}
+
+function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+function spread(numbers: readonly number[]): string {
+  const middle = median(numbers);
+  if (middle === undefined) return NONE;
+  if (numbers.length === 1) return whole(middle);
+  return `${whole(middle)} (${whole(Math.min(...numbers))}–${whole(Math.max(...numbers))})`;
+}
+
+function latency(numbers: readonly number[]): string {
+  const middle = median(numbers);
+  return middle === undefined ? NONE : middle.toFixed(middle < 100 ? 1 : 0);
+}
+
+function whole(number: number): string {
+  return Math.round(number).toLocaleString('en-US');
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
+}

@@ -1,0 +1,105 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type Contestant, startContestant, startProgram } from './contestants.ts';
+import { type DatabaseServer, startDatabaseServer } from './database.ts';
+import { type Flags, parseFlags, USAGE } from './flags.ts';
+import { Leftovers } from './leftovers.ts';
+import { expandLoads } from './loads.ts';
+import { machineFacts } from './machine.ts';
+import { countSteps, type Measurement, measureAll } from './measurements.ts';
+import { type Prepared, prepare } from './prepare.ts';
+import { Progress } from './progress.ts';
+import { countFailures, page } from './report.ts';
+
+const FAILED = 1;
+const WRONG_USAGE = 2;
+const INTERRUPTED = 130;
+
+const leftovers = new Leftovers();
+let is_interrupted = false;
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt);
+await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<void> {
+  let flags: Flags | undefined;
+  try {
+    flags = parseFlags(args);
+  } catch (error) {
+    console.error(`${(error as Error).message}\n\n${USAGE}`);
+    process.exit(WRONG_USAGE);
+  }
+  if (flags === undefined) return console.log(USAGE);
+  try {
+    await run(flags, args);
+  } catch (error) {
+    // What an interruption takes away fails, and that is no news.
+    if (is_interrupted) return;
+    console.error((error as Error).message);
+    process.exitCode = FAILED;
+  }
+  await leftovers.removeAll();
+}
+
+async function run(flags: Flags, args: readonly string[]): Promise<void> {
+  const loads = expandLoads(flags.loads, flags.connections);
+  const { seconds, rounds } = flags;
+  const server = await startDatabaseServer(leftovers);
+  const names = flags.contestants.filter((name) => server !== undefined || !needsServer(name));
+  const progress = new Progress(countSteps(loads.length, names.length, rounds));
+  if (names.length < flags.contestants.length) {
+    progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
+  }
+  const facts = machineFacts(server?.version);
+  const contestants = await startAll(names, server, progress);
+  const { child: generator } = await startProgram('load.js', [], leftovers);
+  const plan = { contestants, loads, seconds, rounds };
+  const measurements = await measureAll(plan, generator, progress);
+  progress.clear();
+  if (is_interrupted) return;
+  publish(page(measurements, facts, args, flags), flags.write);
+  fail(measurements);
+}
+
+async function startAll(
+  names: Flags['contestants'],
+  server: DatabaseServer | undefined,
+  progress: Progress,
+): Promise<(Contestant & { prepared: Prepared })[]> {
+  const folder = mkdtempSync(join(tmpdir(), 'standin-bench-'));
+  leftovers.add(async () => rmSync(folder, { recursive: true, force: true }));
+  const contestants = [];
+  for (const name of names) {
+    progress.note(`Starting and checking ${name}`);
+    const contestant = await startContestant(name, server, leftovers);
+    contestants.push({ ...contestant, prepared: await prepare(contestant, folder) });
+  }
+  return contestants;
+}
+
+function needsServer(name: Contestant['name']): boolean {
+  return name === 'naive' || name === 'postgres';
+}
+
+function publish(text: string, file: string | undefined): void {
+  process.stdout.write(text);
+  if (file === undefined) return;
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+}
+
+/** Figures of a service that answers wrongly are no figures. */
+function fail(measurements: readonly Measurement[]): void {
+  const failures = countFailures(measurements);
+  if (failures === 0) return;
+  console.error(`${failures} requests failed: see the page.`);
+  process.exitCode = FAILED;
+}
+
+function interrupt(): void {
+  if (is_interrupted) return;
+  is_interrupted = true;
+  console.error('\nInterrupted: ending what was started.');
+  void leftovers.removeAll().then(() => process.exit(INTERRUPTED));
+}

@@ -1,0 +1,86 @@
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createDatabase } from './postgres.ts';
+
+/** The folder of package.json, also seen from a compiled copy of this file. */
+export const ROOT = findRoot(import.meta.dirname);
+export const CLI = join(ROOT, 'dist/cli.js');
+
+function findRoot(folder: string): string {
+  return existsSync(join(folder, 'package.json')) ? folder : findRoot(dirname(folder));
+}
+
+/** The kinds of database that a vault can be on. */
+export type Kind = 'embedded' | 'server';
+
+/** A fresh vault: a folder with its KEK, and for `server` a new database. */
+export interface Place {
+  readonly kind: Kind;
+  readonly folder: string;
+  readonly env: Record<string, string>;
+  remove(): void;
+}
+
+/** @param server_url a PostgreSQL on which databases may be created; for `server` only */
+export async function makePlace(kind: Kind, server_url: string): Promise<Place> {
+  // Short: the embedded database has a Unix socket in it.
+  const folder = mkdtempSync(join(tmpdir(), 'standin-'));
+  const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
+  if (kind === 'server') {
+    env.DATABASE_URL = await createDatabase(server_url);
+    env.KEK_FILE = join(folder, 'kek');
+    writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
+  }
+  return {
+    kind,
+    folder,
+    env,
+    remove: () => rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }),
+  };
+}
+
+export function spawnCli(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string> = {},
+  stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
+): ChildProcess {
+  // Not the environment of the test run: a developer's own settings must not reach the service under test.
+  const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
+  const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
+  return spawn(process.execPath, [CLI, ...args], {
+    cwd: place.folder,
+    env: { ...inherited, ...place.env, ...env },
+    stdio,
+  });
+}
+
+export interface Ended {
+  readonly code: number | string;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs one command of the real program to its end. */
+export async function runCli(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string> = {},
+): Promise<Ended> {
+  const child = spawnCli(args, place, env);
+  let stdout = '';
+  let stderr = '';
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr!.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  const code = await new Promise<number | string>((resolve) =>
+    child.once('close', (code, signal) => resolve(code ?? signal!)),
+  );
+  return { code, stdout, stderr };
+}
