@@ -3,15 +3,15 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenMode, Value } from '../types.ts';
-import { inSlices } from './slices.ts';
+import { inPieces } from './pieces.ts';
 
-/** A distinct value on its way to a token that is its own. */
+/** A value on its way to a token that is its own. */
 interface Draft {
   readonly value: Value;
   readonly source: ReturnType<Keyring['randomDraws']>;
-  draw: number;
-  token: Token;
-  record: SealedRecord;
+  readonly draw: number;
+  readonly token: Token;
+  readonly record: SealedRecord;
 }
 
 /** Replaces values by tokens. */
@@ -26,40 +26,43 @@ export class Tokenizer {
     this.#suffix = suffix;
   }
 
-  /** One token a value, in order; all records are durable when it resolves. Equal values of a call share a token. */
-  async tokenize(values: readonly Value[], mode: TokenMode): Promise<Token[]> {
-    const drafts = new Map<Value, Draft>();
-    await inSlices([...new Set(values)], (value) => {
-      drafts.set(value, this.#draft(value, mode));
-    });
-    let pending = [...drafts.values()];
+  /**
+   * One token a value, in order; all records are durable when it resolves. Equal values of a call share a token.
+   * @throws InternalError database_unavailable or token_space_exhausted, CallerError overloaded
+   */
+  async tokenize(values: readonly Value[], mode: TokenMode): Promise<readonly Token[]> {
+    const distinct = [...new Set(values)];
+    const tokens = await inPieces(distinct, (piece) => this.#tokenizeDistinct(piece, mode));
+    if (distinct.length === values.length) return tokens;
+    const by_value = new Map(distinct.map((value, i) => [value, tokens[i]!]));
+    return values.map((value) => by_value.get(value)!);
+  }
+
+  async #tokenizeDistinct(values: readonly Value[], mode: TokenMode): Promise<Token[]> {
+    const drafts = values.map((value) => this.#draft(value, this.#source(value, mode), 0));
+    let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
-      const outcomes = await this.#records.insert(pending.map((draft) => draft.record));
+      const outcomes = await this.#records.insert(pending.map((i) => drafts[i]!.record));
       pending = pending.filter((_, i) => outcomes[i] === 'collision');
-      for (const draft of pending) this.#redraw(draft);
+      for (const i of pending) {
+        const { value, source, draw } = drafts[i]!;
+        drafts[i] = this.#draft(value, source, draw + 1);
+      }
     }
-    return values.map((value) => drafts.get(value)!.token);
+    return drafts.map((draft) => draft.token);
   }
 
-  #draft(value: Value, mode: TokenMode): Draft {
-    const source =
-      mode === 'random' ? this.#keyring.randomDraws() : this.#keyring.deterministicDraws(value);
-    return { value, source, ...this.#drawn(value, source, 0) };
+  #source(value: Value, mode: TokenMode): Draft['source'] {
+    return mode === 'random'
+      ? this.#keyring.randomDraws()
+      : this.#keyring.deterministicDraws(value);
   }
 
-  /** The token already stands for another value: the next draw. */
-  #redraw(draft: Draft): void {
-    Object.assign(draft, this.#drawn(draft.value, draft.source, draft.draw + 1));
-  }
-
-  #drawn(
-    value: Value,
-    source: Draft['source'],
-    from: number,
-  ): Pick<Draft, 'draw' | 'token' | 'record'> {
+  /** @param from the first draw to try: those before it stand for other values */
+  #draft(value: Value, source: Draft['source'], from: number): Draft {
     const drawn = drawToken(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
     const record = this.#keyring.seal(value, drawn.token, source.value_fingerprint);
-    return { ...drawn, record };
+    return { value, source, ...drawn, record };
   }
 }
