@@ -20,7 +20,7 @@ export class JournalledWriters {
   readonly #file: string;
   readonly #fd: number;
   readonly #service: () => Service;
-  readonly #done: Promise<void[]>;
+  readonly #done: Promise<unknown>;
   #is_over = false;
   acknowledged = 0;
   readonly failures = new Set<string>();

@@ -1,0 +1,146 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../support/postgres.ts';
+import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+/** Somebody with write access to the database changes rows: an error, never another value. */
+const PAIRS = 100;
+let service: Service;
+beforeAll(async () => {
+  const OPS_PORT = String(await freePort());
+  service = await startService(await newPlace(kinds().at(-1)!), { OPS_PORT });
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+/** Tokens of new values, by value. */
+async function tokensOf(values: string[]): Promise<string[]> {
+  return (await call(service, 'tokenize', { values })).body.data.values;
+}
+
+async function damaged(): Promise<number> {
+  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  return Number(/^standin_damaged_records_total (\d+)$/m.exec(text)![1]);
+}
+
+async function expectDamaged(token: string): Promise<void> {
+  const answer = await call(service, 'detokenize', { token });
+  expect(answer.body).toEqual({ error: 'internal_error', message: 'record failed authentication' });
+  expect(answer.status).toBe(500);
+}
+
+/** Exchanges columns between each two rows that follow one another in time; created_at is made unique for that. */
+async function swap(columns: string[], where = 'true'): Promise<void> {
+  const set = columns.map((column) => `${column} = other.${column}`).join(', ');
+  await sql(
+    service.place,
+    `with numbered as (
+       select token_fingerprint as own, row_number() over (order by token_fingerprint) - 1 as n, * from standin.records where ${where}
+     )
+     update standin.records as record set ${set}
+     from numbered join numbered other on other.n = numbered.n + 1 - 2 * (numbered.n % 2)
+     where record.token_fingerprint = numbered.own`,
+  );
+}
+
+test.each([
+  ['sealed', ['sealed']],
+  ['value_fingerprint', ['value_fingerprint']],
+  ['all but the token fingerprint', ['sealed', 'value_fingerprint', 'key_version', 'created_at']],
+])(
+  'C04: %s exchanged between 100 pairs of rows: 200 errors, 200 alarms',
+  async (_name, columns) => {
+    await sql(service.place, 'truncate standin.records');
+    const tokens = await tokensOf(
+      Array.from({ length: 2 * PAIRS }, (_, i) => `swap ${columns} ${i}`),
+    );
+    await swap(columns);
+    const before = await damaged();
+    for (const token of tokens) await expectDamaged(token);
+    expect(await damaged()).toBe(before + 2 * PAIRS);
+  },
+);
+
+test('C04: another key version in 200 rows: 200 errors', async () => {
+  const tokens = await tokensOf(Array.from({ length: 2 * PAIRS }, (_, i) => `version ${i}`));
+  await sql(service.place, 'update standin.records set key_version = key_version + 1');
+  for (const token of tokens) {
+    const answer = await call(service, 'detokenize', { token });
+    expect([answer.status, answer.body.message]).toEqual([500, 'key version not in the keyring']);
+  }
+});
+
+// created_at is not authenticated: it says nothing of the value, and the database writes it.
+test('C05: every single bit of a row changed: an error or an unknown token, never another value', async () => {
+  await sql(service.place, 'truncate standin.records');
+  const [token] = await tokensOf(['Ann Lee']);
+  const rows = await sql(service.place, 'select * from standin.records');
+  const row = rows[0]!;
+  let changes = 0;
+  const check = async (column: string, value: unknown) => {
+    await sql(service.place, `update standin.records set ${column} = $1`, [value]);
+    const { status } = await call(service, 'detokenize', { token });
+    expect(status, `${column} ${changes}`).toBe(column === 'token_fingerprint' ? 400 : 500);
+    await sql(service.place, `update standin.records set ${column} = $1`, [row[column]]);
+    changes++;
+  };
+  for (const column of ['token_fingerprint', 'value_fingerprint', 'sealed']) {
+    for (let bit = 0; bit < row[column].length * 8; bit++) {
+      const flipped = Buffer.from(row[column]);
+      flipped[bit >> 3]! ^= 1 << (bit & 7);
+      await check(column, flipped);
+    }
+  }
+  for (let bit = 0; bit < 31; bit++) await check('key_version', row.key_version ^ (1 << bit));
+  expect(changes).toBe((16 + 16 + 12 + 7 + 16) * 8 + 31);
+  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Ann Lee' });
+});
+
+test.each([1, 4, 8, 12, 15, 27])('C06: sealed cut by %i bytes is an error', async (bytes) => {
+  await sql(service.place, 'truncate standin.records');
+  const [token] = await tokensOf(['Ann Lee']);
+  await sql(
+    service.place,
+    'update standin.records set sealed = substr(sealed, 1, length(sealed) - $1::int)',
+    [bytes],
+  );
+  await expectDamaged(token!);
+});
+
+test('C07: the row of one token put in the place of another is an error', async () => {
+  await sql(service.place, 'truncate standin.records');
+  const [ann] = await tokensOf(['Ann Lee']);
+  const [record] = await sql(service.place, 'select * from standin.records');
+  await sql(service.place, 'truncate standin.records');
+  const [bob] = await tokensOf(['Bob Ray']);
+  await sql(service.place, 'update standin.records set value_fingerprint = $1, sealed = $2', [
+    record!.value_fingerprint,
+    record!.sealed,
+  ]);
+  await expectDamaged(bob!);
+  expect((await call(service, 'detokenize', { a: ann })).status).toBe(400);
+});
+
+test('a record that was deleted is an unknown token, and tokenizing again brings the same one back', async () => {
+  const [token] = await tokensOf(['Cy Vance']);
+  await sql(service.place, 'truncate standin.records');
+  expect((await call(service, 'detokenize', { token })).status).toBe(400);
+  expect(await tokensOf(['Cy Vance'])).toEqual([token]);
+  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Cy Vance' });
+});
+
+test('C21: of an API key there is a keyed digest only', async () => {
+  const { createHash } = await import('node:crypto');
+  const rows = await sql(
+    service.place,
+    'select digest, k::text as row from standin.api_keys k',
+  );
+  expect(rows[0]!.digest).toHaveLength(32);
+  const plain = createHash('sha256').update(service.api_key).digest();
+  for (const { digest, row } of rows) {
+    expect(digest.equals(plain)).toBe(false);
+    expect(row).not.toContain(service.api_key);
+  }
+});
