@@ -133,10 +133,7 @@ test('a record that was deleted is an unknown token, and tokenizing again brings
 
 test('C21: of an API key there is a keyed digest only', async () => {
   const { createHash } = await import('node:crypto');
-  const rows = await sql(
-    service.place,
-    'select digest, k::text as row from standin.api_keys k',
-  );
+  const rows = await sql(service.place, 'select digest, k::text as row from standin.api_keys k');
   expect(rows[0]!.digest).toHaveLength(32);
   const plain = createHash('sha256').update(service.api_key).digest();
   for (const { digest, row } of rows) {

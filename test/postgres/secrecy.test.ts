@@ -1,0 +1,129 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { contentsBelow, findText, hashes } from '../support/leaks.ts';
+import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
+import { childrenOf, isRunning } from '../support/processes.ts';
+import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+const CANARIES = 10_000;
+/** All canaries begin with it, so that one search finds any of them. */
+const PREFIX = 'zqjxkvbwq';
+const WORDS = Array.from({ length: CANARIES }, (_, i) => `dictionary word ${i}`);
+
+/** Canaries and dictionary words through the service both ways; some tokens, as they were given out. */
+async function fill(service: Service): Promise<string[]> {
+  const canaries = Array.from({ length: CANARIES }, (_, i) => `${PREFIX}${i}${PREFIX}@example.com`);
+  const tokens: string[] = (await call(service, 'tokenize', { canaries })).body.data.canaries;
+  expect((await call(service, 'detokenize', { tokens })).body.data.tokens).toEqual(canaries);
+  expect((await call(service, 'tokenize', { WORDS })).status).toBe(200);
+  // Errors, too, must not tell.
+  expect((await call(service, 'tokenize', { a: [`${PREFIX}`, 1] })).status).toBe(400);
+  expect((await call(service, 'detokenize', { a: `${PREFIX}` })).status).toBe(400);
+  return tokens;
+}
+
+function expectSecret(texts: string[], contents: Map<string, Buffer>): void {
+  // The search itself is checked first: a planted text is found in each of its twelve forms.
+  const planted = new Map([['planted', Buffer.concat([...plant(PREFIX)])]]);
+  expect(findText(PREFIX, planted)).toHaveLength(12);
+  for (const text of texts) expect(findText(text, contents)).toEqual([]);
+}
+
+function plant(text: string): Buffer[] {
+  const bytes = Buffer.from(text);
+  const utf16 = Buffer.from(text, 'utf16le');
+  const base64 = [0, 1, 2].map((before) =>
+    Buffer.concat([Buffer.alloc(before, 1), bytes]).toString('base64'),
+  );
+  const texts = [
+    text,
+    bytes.toString('hex'),
+    bytes.toString('hex').toUpperCase(),
+    text.toUpperCase(),
+  ];
+  const url = [...bytes].map((byte) => `%${byte.toString(16)}`).join('');
+  const parts = [...texts, [...text].toReversed().join(''), url, ...base64].map((part) =>
+    Buffer.from(part),
+  );
+  return [...parts, utf16, Buffer.from(utf16).swap16()];
+}
+
+describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all it can', () => {
+  let cluster: PostgresCluster;
+  let service: Service;
+  let tokens: string[];
+  let contents: Map<string, Buffer>;
+  beforeAll(async () => {
+    cluster = await PostgresCluster.start({
+      log_statement: 'all',
+      log_parameter_max_length_on_error: '-1',
+      log_min_messages: 'debug1',
+    });
+    service = await startService(await newPlace('server', cluster.url('postgres')), {
+      LOG_LEVEL: 'trace',
+    });
+    tokens = await fill(service);
+    await sql(service.place, 'checkpoint');
+    const dump = run('pg_dump', [service.place.env.DATABASE_URL!]);
+    contents = contentsBelow(cluster.data_dir);
+    contents.set('pg_dump', Buffer.from(dump));
+    contents.set('log of postgres', readFileSync(cluster.log_file));
+  });
+  afterAll(async () => {
+    await service?.stop();
+    cluster.stop();
+    service?.place.remove();
+  });
+
+  test('no value, token, API key or key is in a dump, the data files, the WAL or the log of the server', () => {
+    expect(contents.get('pg_dump')!.length).toBeGreaterThan(CANARIES * 100);
+    const kek = readFileSync(service.place.env.KEK_FILE!).toString('latin1');
+    expectSecret([PREFIX, service.api_key, kek, ...tokens.slice(0, 20)], contents);
+  });
+
+  test('nor in what the service writes, but for the API key of the first start', () => {
+    const output = service.output().replace(service.api_key, '').replace(service.api_key, '');
+    expectSecret(
+      [PREFIX, service.api_key, ...tokens.slice(0, 20)],
+      new Map([['output', Buffer.from(output)]]),
+    );
+  });
+
+  test('C20: a list of guessed values confirms none', async () => {
+    const keys = await sql(service.place, 'select wrapped from standin.keyring');
+    const rows = await sql(service.place, 'select * from standin.records limit 3');
+    const stored = [
+      ...keys.map((key) => key.wrapped),
+      ...rows.flatMap((row) => [row.token_fingerprint, row.sealed]),
+    ];
+    const records = await sql(
+      service.place,
+      'select token_fingerprint, value_fingerprint from standin.records',
+    );
+    const fingerprints = new Set(
+      records
+        .flatMap((record) => [record.token_fingerprint, record.value_fingerprint])
+        .map((bytes: Buffer) => bytes.toString('hex')),
+    );
+    expect(fingerprints.size).toBeGreaterThan(4 * CANARIES - 10);
+    const confirmed = WORDS.filter((word) =>
+      hashes(word, stored).some(
+        (hash) => fingerprints.has(hash.slice(0, 32)) || fingerprints.has(hash.slice(-32)),
+      ),
+    );
+    expect(confirmed).toEqual([]);
+  });
+});
+
+test('C01: no value, token or API key is in the files of the embedded database', async () => {
+  const service = await startService(await newPlace('embedded'), { LOG_LEVEL: 'trace' });
+  const tokens = await fill(service);
+  const database = childrenOf(service.pid);
+  await service.stop();
+  await until(() => !database.some(isRunning), 'the end of the database process');
+  const contents = contentsBelow(join(service.place.env.DATA_DIR!, 'postgres'));
+  expectSecret([PREFIX, service.api_key, ...tokens.slice(0, 20)], contents);
+  service.place.remove();
+});

@@ -1,0 +1,57 @@
+import { createHash, createHmac } from 'node:crypto';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A text in the forms in which it could lie in a file. */
+export function encodings(text: string): Map<string, Buffer> {
+  const bytes = Buffer.from(text);
+  const utf16 = Buffer.from(text, 'utf16le');
+  const forms = new Map<string, Buffer>([
+    ['utf8', bytes],
+    ['utf16le', utf16],
+    ['utf16be', Buffer.from(utf16).swap16()],
+    ['hex', Buffer.from(bytes.toString('hex'))],
+    ['HEX', Buffer.from(bytes.toString('hex').toUpperCase())],
+    ['reversed', Buffer.from(text.split('').toReversed().join(''))],
+    ['upper', Buffer.from(text.toUpperCase())],
+    ['lower', Buffer.from(text.toLowerCase())],
+    ['url', Buffer.from([...bytes].map((byte) => `%${byte.toString(16)}`).join(''))],
+  ]);
+  // Base64 of the text in the middle of something, for each of its three alignments: the inner characters only.
+  for (const before of [0, 1, 2]) {
+    const whole = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
+    forms.set(`base64 ${before}`, Buffer.from(whole.slice(before === 0 ? 0 : 4, -4)));
+  }
+  return forms;
+}
+
+/** Hashes that a thief could compare with: plain, and keyed or salted with what is stored. */
+export function hashes(text: string, stored: readonly Buffer[]): string[] {
+  const algorithms = ['md5', 'sha1', 'sha256', 'sha512'];
+  return algorithms.flatMap((algorithm) => [
+    createHash(algorithm).update(text).digest('hex'),
+    ...stored.flatMap((salt) => [
+      createHmac(algorithm, salt).update(text).digest('hex'),
+      createHash(algorithm).update(salt).update(text).digest('hex'),
+      createHash(algorithm).update(text).update(salt).digest('hex'),
+    ]),
+  ]);
+}
+
+/** Contents of all files below a folder, by path. */
+export function contentsBelow(folder: string): Map<string, Buffer> {
+  const paths = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((name) =>
+    join(folder, name),
+  );
+  return new Map(
+    paths.filter((path) => statSync(path).isFile()).map((path) => [path, readFileSync(path)]),
+  );
+}
+
+/** Where a text is found, as `path: encoding`. */
+export function findText(text: string, contents: ReadonlyMap<string, Buffer>): string[] {
+  const forms = [...encodings(text)];
+  return [...contents].flatMap(([path, bytes]) =>
+    forms.filter(([, form]) => bytes.includes(form)).map(([name]) => `${path}: ${name}`),
+  );
+}
