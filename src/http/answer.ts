@@ -55,6 +55,8 @@ export function answerError(
     body.retry_after = retry_after_s;
     reply.header('Retry-After', retry_after_s);
   }
+  // The parser and we may not agree on where this request ends.
+  if (code === 'bad_request' || code === 'headers_too_large') reply.header('Connection', 'close');
   if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
   return answer(context, request, reply, CALLER_ERRORS[code].status, JSON.stringify(body));
 }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
@@ -11,13 +12,32 @@ const CHARSET = /; *charset="?([\w.-]+)/i;
 
 /** Before any route: what Node lets through and HTTP does not. */
 export function protocolGuard(request: FastifyRequest): void {
-  const { rawHeaders, httpVersionMajor } = request.raw;
-  // RFC 9112 section 3.2: more than one Host is a 400. A request without version is HTTP/0.9.
-  if (httpVersionMajor < 1 || countOf(rawHeaders, 'host') > 1) throw new CallerError('bad_request');
+  const { rawHeaders, headers } = request.raw;
+  if (!isWellFormed(request.raw)) {
+    refused.add(request.raw.socket);
+    throw new CallerError('bad_request');
+  }
   if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');
-  const { expect } = request.headers;
-  if (expect !== undefined && expect.toLowerCase() !== '100-continue')
+  const { expect } = headers;
+  if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
     throw new CallerError('expectation_failed');
+  }
+}
+
+/** Connections that were told off here: the parser's own error, which may follow, is not answered again. */
+export const refused = new WeakSet<object>();
+
+/**
+ * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked. A request
+ * without version is HTTP/0.9.
+ */
+function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
+  const hosts = countOf(rawHeaders, 'host');
+  const coding = headers['transfer-encoding'];
+  return (
+    (httpVersion === '1.1' ? hosts === 1 : httpVersion === '1.0' && hosts <= 1) &&
+    (coding === undefined || coding.toLowerCase() === 'chunked')
+  );
 }
 
 /** Before the body is read, in this order: API key, rate limit, content type, size. */

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { refused } from './guards.ts';
 
 const CODES: Record<string, CallerErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -14,6 +15,7 @@ const CODES: Record<string, CallerErrorCode> = {
 /** Answers what Node's HTTP parser refuses, in the form of all other errors; then the connection ends. */
 export function parserErrorHandler(log: Log, metrics: Metrics) {
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
+    if (refused.has(socket)) return;
     if (error.code === 'ECONNRESET' || !socket.writable) {
       socket.destroy();
       return;

@@ -31,7 +31,8 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
       headersTimeout: HEADERS_TIMEOUT_MS,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
-      requireHostHeader: true,
+      // Node would answer without a body; protocolGuard asks for it.
+      requireHostHeader: false,
     },
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {

@@ -13,6 +13,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { childrenOf, isRunning } from './processes.ts';
 
 /** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
 export const postgres_bin = findBinaries();
@@ -111,9 +112,14 @@ export class PostgresCluster {
     return Number(readFileSync(join(this.data_dir, 'postmaster.pid'), 'utf8').split('\n')[0]);
   }
 
-  /** kill -9 of the postmaster; its backends notice and end by themselves. */
-  kill(): void {
-    process.kill(this.postmaster_pid, 'SIGKILL');
+  /** kill -9 of the postmaster; resolves when its backends have noticed and are gone. */
+  async crash(): Promise<void> {
+    const pid = this.postmaster_pid;
+    const backends = childrenOf(pid);
+    process.kill(pid, 'SIGKILL');
+    for (const backend of [pid, ...backends]) {
+      while (isRunning(backend)) await new Promise((resolve) => setTimeout(resolve, 10));
+    }
   }
 
   stop(): void {

@@ -1,0 +1,94 @@
+import { connect } from 'node:net';
+import { expect } from 'vitest';
+import type { Service } from './service.ts';
+
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Sends a body as it is, with the service's API key; headers can be changed or taken away with null. */
+export async function send(
+  service: Service,
+  path: string,
+  body: string | Uint8Array | undefined,
+  headers: Record<string, string | null> = {},
+  method = 'POST',
+): Promise<RawAnswer> {
+  const all = {
+    authorization: `Bearer ${service.api_key}`,
+    'content-type': 'application/json',
+    ...headers,
+  };
+  const kept = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null);
+  // A Buffer keeps fetch from adding a content type of its own.
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+  const response = await fetch(service.url + path, {
+    method,
+    headers: Object.fromEntries(kept),
+    ...(bytes === undefined ? {} : { body: bytes as never }),
+  });
+  const answer = {
+    status: response.status,
+    headers: response.headers,
+    text: await response.text(),
+  };
+  if (!response.ok) expectErrorForm(answer, method);
+  return answer;
+}
+
+const WITH_MESSAGE = ['invalid_type', 'internal_error'];
+
+/** A45: the form of every error answer. */
+export function expectErrorForm({ status, headers, text }: RawAnswer, method = 'POST'): void {
+  expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
+  expect(headers.get('cache-control')).toBe('no-store');
+  expect(headers.get('x-content-type-options')).toBe('nosniff');
+  expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
+  if (method === 'HEAD') return;
+  const body = JSON.parse(text);
+  if (status === 503 && 'postgres' in body) return;
+  expect(body.error).toMatch(/^[a-z_]+$/);
+  expect('message' in body).toBe(WITH_MESSAGE.includes(body.error));
+  expect(text).not.toMatch(/node_modules|\.js:|select |insert |fastify|postgres:/i);
+}
+
+/** Writes bytes on a connection of its own; resolves to all that comes back until the server ends it. */
+export function rawExchange(
+  service: Service,
+  bytes: string | Buffer,
+  patience_ms = 5_000,
+): Promise<string> {
+  const { hostname, port } = new URL(service.url);
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(port), hostname, () => socket.write(bytes));
+    let received = '';
+    // A connection that the server keeps is ended by us, once it has been quiet.
+    socket.setTimeout(Math.min(patience_ms, 700), () => socket.end());
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+    });
+    socket.on('error', () => resolve(received));
+    socket.on('close', () => resolve(received));
+    setTimeout(() => reject(new Error(`no end: ${received}`)), patience_ms).unref();
+  });
+}
+
+/** The answers in what came back on a connection. */
+export function parseAnswers(received: string): RawAnswer[] {
+  const answers: RawAnswer[] = [];
+  for (let rest = received; rest.startsWith('HTTP/1.1 '); ) {
+    const end = rest.indexOf('\r\n\r\n');
+    const [first, ...lines] = rest.slice(0, end).split('\r\n');
+    const headers = new Headers(lines.map((line) => line.split(': ', 2) as [string, string]));
+    const length = Number(headers.get('content-length') ?? 0);
+    answers.push({
+      status: Number(first!.split(' ')[1]),
+      headers,
+      text: rest.slice(end + 4, end + 4 + length),
+    });
+    rest = rest.slice(end + 4 + length);
+  }
+  return answers;
+}
