@@ -8,11 +8,7 @@ export async function sql(
   text: string,
   values: unknown[] = [],
 ): Promise<Record<string, any>[]> {
-  const client = new pg.Client(
-    place.kind === 'server'
-      ? { connectionString: place.env.DATABASE_URL }
-      : embeddedAddress(place.env.DATA_DIR!),
-  );
+  const client = new pg.Client(vaultAddress(place));
   await client.connect();
   try {
     return (await client.query(text, values)).rows;
@@ -21,7 +17,10 @@ export async function sql(
   }
 }
 
-function embeddedAddress(data_dir: string): pg.ClientConfig {
+/** Where the database of a place listens. */
+export function vaultAddress({ kind, env }: Place): pg.ClientConfig {
+  if (kind === 'server') return { connectionString: env.DATABASE_URL };
+  const data_dir = env.DATA_DIR!;
   const [socket] = readdirSync(data_dir).filter((name) => name.startsWith('.s.PGSQL.'));
   const port = Number(socket!.slice('.s.PGSQL.'.length));
   return { host: data_dir, port, user: 'postgres', database: 'postgres' };

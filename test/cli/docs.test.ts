@@ -1,0 +1,189 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { shapeOf } from '../../src/shape/shape.ts';
+import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
+import { Licenser } from '../support/license.ts';
+import { freePort } from '../support/postgres.ts';
+import {
+  call,
+  kinds,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+let place: Place;
+let service: Service;
+
+beforeAll(async () => {
+  place = await newPlace('embedded');
+  const licenser = new Licenser(place.folder);
+  await licenser.issue(90);
+  service = await startService(place, { ...licenser.env, OPS_PORT: String(await freePort()) });
+});
+afterAll(async () => {
+  await service.stop();
+  place.remove();
+});
+
+/** Whether a token could stand for the value: its shape, drawn, and the suffix. */
+function expectTokenOf(value: string, token: string): void {
+  const pattern = shapeOf(value).replaceAll(/[^a0]/g, '\\$&').replaceAll('a', '[a-z]');
+  expect(token).toMatch(new RegExp(`^${pattern.replaceAll('0', '\\d')}_tok$`));
+}
+
+describe('the README', () => {
+  const [tokenized, restored] = blocks('README.md', 'json').map((text) => JSON.parse(text));
+  const curls = blocks('README.md', 'sh')
+    .map((block) => /^curl .*/ms.exec(block)?.[0])
+    .filter((curl) => curl !== undefined);
+
+  /** Runs a curl command of the README against the service of this test. */
+  function run(curl: string): any {
+    const script = curl.replace('http://127.0.0.1:8080', service.url);
+    const env = { ...process.env, API_KEY: service.api_key };
+    return JSON.parse(execFileSync('sh', ['-c', script], { encoding: 'utf8', env }));
+  }
+
+  test('tokenizes as it says: the same fields, tokens of the same shapes', () => {
+    const sent = JSON.parse(/-d '(.*)'/.exec(curls[0]!)![1]!).data;
+    const answer = run(curls[0]!);
+    expect(Object.keys(answer)).toEqual(Object.keys(tokenized));
+    for (const body of [answer, tokenized]) {
+      expect(Object.keys(body.data)).toEqual(Object.keys(sent));
+      for (const name of Object.keys(sent)) expectTokenOf(sent[name], body.data[name]);
+      expect(body.request_id).toMatch(/^[0-9a-f-]{36}$/);
+      expect(body.client_id).toMatch(/^standin_[0-9a-f]{24}$/);
+    }
+    expect(restored.data).toEqual(sent);
+  });
+
+  test('detokenizes as it says: the tokens that it showed give back what was sent', () => {
+    const answer = run(curls[0]!);
+    const shown = JSON.stringify({ data: tokenized.data });
+    expect(curls[1]).toContain(`-d '${shown}'`);
+    const back = run(curls[1]!.replace(shown, JSON.stringify({ data: answer.data })));
+    expect(Object.keys(back)).toEqual(Object.keys(restored));
+    expect(back).toMatchObject({ data: restored.data, status: restored.status });
+  });
+
+  test('shows the words of the first start', () => {
+    const [shown] = blocks('README.md', 'text');
+    const blank = (text: string) => text.replaceAll(/stk_\w+|_[0-9a-f]{24}/g, '?').trim();
+    expect(blank(service.output())).toContain(blank(shown!));
+  });
+});
+
+test('commands that documents name exist, with the options that they are given', async () => {
+  const help = new Map<string, Promise<{ code: unknown; stdout: string }>>();
+  const lines = documents()
+    // What is HMACed there begins with the word, too.
+    .filter((path) => path !== 'docs/record-format.md')
+    .flatMap(codePieces)
+    .map((piece) => /^(?:npm run -s standin -- |standin )(.*)/.exec(piece)?.[1])
+    .filter((line) => line !== undefined);
+  expect(lines.length).toBeGreaterThan(15);
+  for (const line of lines) {
+    const command = /^[a-z-]*(?: [a-z]+)?/.exec(line.replace(/ ?--.*/, ''))![0];
+    if (!help.has(command)) help.set(command, runCli([...command.split(' '), '--help'], place));
+    const { code, stdout } = await help.get(command)!;
+    expect({ line, code }).toEqual({ line, code: 0 });
+    if (command !== '') expect(stdout).toContain(`Usage: standin ${command}`);
+    for (const [option] of line.matchAll(/--[a-z-]+/g)) expect(stdout, line).toContain(option);
+  }
+});
+
+test('the table of metrics is what a scrape gives', async () => {
+  const { body } = await call(service, 'tokenize', { a: 'Ann' });
+  await call(service, 'detokenize', body.data);
+  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const scraped = [...text.matchAll(/^# HELP (standin_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)/gm)].map(
+    ([, name, help, type, sample]) => {
+      const labels = [...sample!.matchAll(/(\w+)="/g)].map((match) => match[1]!);
+      return [name, type, new Set(labels.filter((label) => label !== 'le')), help];
+    },
+  );
+  const headings = ['Metric', 'Type', 'Labels', 'Meaning', 'Alert on'];
+  const written = table('docs/operating.md', headings).map(([name, type, labels, meaning]) => {
+    const names = [...labels!.matchAll(/\w+/g)].map((match) => match[0]);
+    return [name, type, new Set(names), meaning];
+  });
+  expect(written).toEqual(scraped);
+});
+
+test('the schema in record-format.md is that of the database', async () => {
+  const columns = await sql(
+    place,
+    "select table_name, column_name from information_schema.columns where table_schema = 'standin'",
+  );
+  const found: Record<string, string[]> = {};
+  for (const { table_name, column_name } of columns) {
+    found[table_name] ??= [];
+    found[table_name].push(column_name);
+  }
+  const rows = table('docs/record-format.md', ['Table', 'Columns']);
+  const written = rows.map(([name, cell]) => {
+    const [listed] = cell!.split(';');
+    return [name, [...listed!.matchAll(/`(\w+)`/g)].map((match) => match[1]!)] as const;
+  });
+  const sorted = (entries: (readonly [string | undefined, string[]])[]) =>
+    Object.fromEntries(entries.map(([name, names]) => [name, names.toSorted()]));
+  expect(sorted([...written])).toEqual(sorted(Object.entries(found)));
+});
+
+test('the example of nested data in api.md is what the service does', async () => {
+  const [sent, shown] = blocks('docs/api.md', 'json').map((text) => JSON.parse(text));
+  const { body } = await call(service, 'tokenize', sent.data);
+  for (const { data } of [body, shown]) {
+    const { emails, iban } = sent.data.customer;
+    expectTokenOf(emails[0], data.customer.emails[0]);
+    expectTokenOf(emails[1], data.customer.emails[1]);
+    expectTokenOf(iban, data.customer.iban);
+  }
+  expect(Object.keys(body)).toEqual(Object.keys(shown));
+});
+
+test('messages of a 400 that api.md shows are those of the service', async () => {
+  const shown = table('docs/api.md', ['Status', 'Example']).map(([, example]) => example!);
+  const answers = await Promise.all([
+    call(service, 'tokenize', { customer: { emails: ['ann@example.com', 7] } }),
+    call(service, 'detokenize', { a: 'nobody@knows.me_tok' }),
+    call(service, 'tokenize', undefined),
+  ]);
+  for (const { body } of answers) expect(shown).toContain(JSON.stringify(body));
+});
+
+describe.runIf(kinds().includes('server'))('operating.md', () => {
+  test('gives the user of the service rights that are enough to serve', async () => {
+    const server = await newPlace('server');
+    const made = await runCli(['client', 'create', '--name', 'x', '--json'], server);
+    const role = `standin_app_${randomBytes(4).toString('hex')}`;
+    const [rights] = blocks('docs/operating.md', 'sql');
+    await sql(
+      server,
+      `${rights!.replaceAll('standin_app', role)}; alter role ${role} password 'x'`,
+    );
+    const url = new URL(server.env.DATABASE_URL!);
+    url.username = role;
+    url.password = 'x';
+    const limited = await startService(server, { DATABASE_URL: url.href });
+    const { api_key } = JSON.parse(made.stdout);
+    const tokenized = await call(limited, 'tokenize', { a: 'Ann' }, api_key);
+    const restored = await call(limited, 'detokenize', tokenized.body.data, api_key);
+    expect(restored.body.data).toEqual({ a: 'Ann' });
+    await limited.stop();
+    await expect(
+      sql({ ...server, env: { DATABASE_URL: url.href } }, 'delete from standin.records'),
+    ).rejects.toThrow('permission denied');
+    await sql(server, `drop owned by ${role}; drop role ${role}`);
+    server.remove();
+  });
+});
+
+test('no document names a port, a path or a key of the machine it was written on', () => {
+  for (const path of documents()) expect(readText(path)).not.toMatch(/\/tmp\/|\/root\/|\/home\//);
+});

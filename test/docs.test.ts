@@ -1,0 +1,177 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { expect, test } from 'vitest';
+import { SETTINGS } from '../src/config.ts';
+import { isApiKey } from '../src/crypto/api-key.ts';
+import { kekOf } from '../src/crypto/kek.ts';
+import { Keyring } from '../src/crypto/keyring.ts';
+import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
+import { MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from '../src/http/fields.ts';
+import { METHODS } from '../src/http/routes.ts';
+import { shapeOf } from '../src/shape/shape.ts';
+import { drawToken } from '../src/shape/token.ts';
+import type { Token, Value } from '../src/types.ts';
+import {
+  anchors,
+  blocks,
+  codePieces,
+  documents,
+  internalLinks,
+  ROOT,
+  readText,
+  table,
+} from './support/docs.ts';
+
+const package_json = JSON.parse(readText('package.json'));
+
+test('configuration.md has every setting, with its default, what it accepts and its meaning', () => {
+  expect(table('docs/configuration.md', ['Setting', 'Default', 'Accepts', 'Meaning'])).toEqual(
+    Object.entries(SETTINGS).map(([name, setting]) => [
+      name,
+      setting.default ?? 'not set',
+      setting.accepts,
+      setting.meaning,
+    ]),
+  );
+});
+
+test('settings that documents name exist', () => {
+  const known = new Set([...Object.keys(SETTINGS), 'API_KEY', 'TEST_DATABASE_URL']);
+  for (const path of documents()) {
+    for (const piece of codePieces(path)) {
+      for (const [, name] of piece.matchAll(/(?<![\w$])([A-Z]+_[A-Z_]+)(?==|$)/g))
+        expect(known, path).toContain(name);
+    }
+  }
+});
+
+test('errors.md has every error of a caller, with its status and when it comes', () => {
+  expect(table('docs/errors.md', ['Status', '`error`', 'When'])).toEqual(
+    Object.entries(CALLER_ERRORS).map(([code, { status, when }]) => [String(status), code, when]),
+  );
+});
+
+test('errors.md has every message of an internal_error', () => {
+  const rows = table('docs/errors.md', ['`message`', 'What it means', 'What to do']);
+  expect(rows.map(([message]) => message)).toEqual(Object.values(INTERNAL_REASONS));
+});
+
+test('api.md shows every status with an answer that has its code', () => {
+  const shown = table('docs/api.md', ['Status', 'Example']).flatMap(([status, example]) =>
+    example!.startsWith('{') ? [[Number(status), JSON.parse(example!).error]] : [],
+  );
+  const codes = new Map<unknown, number>([['internal_error', 500]]);
+  for (const [code, { status }] of Object.entries(CALLER_ERRORS)) codes.set(code, status);
+  const errors = shown.filter(([, code]) => code !== undefined);
+  for (const [status, code] of errors) expect(codes.get(code)).toBe(status);
+  expect(new Set(errors.map(([status]) => status))).toEqual(new Set(codes.values()));
+});
+
+test('api.md has the paths, methods and limits of the program', () => {
+  expect(
+    table('docs/api.md', ['Path', 'Methods', 'API key', 'What it does']).map(([path, methods]) => [
+      path,
+      methods,
+    ]),
+  ).toEqual(Object.entries(METHODS));
+  const limits = new Map(
+    table('docs/api.md', ['What', 'Limit', 'Beyond it']).map(([what, limit]) => [what, limit]),
+  );
+  expect(limits.get('a value')).toBe(`${MAX_VALUE_BYTES.toLocaleString('en')} bytes of UTF-8`);
+  expect(limits.get('a field name')).toBe(`${MAX_NAME_BYTES} bytes of UTF-8`);
+  expect(limits.get('depth of `data`')).toContain(`${MAX_DEPTH} levels`);
+  expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
+  expect(limits.get('body')).toContain('1 MiB');
+  expect(limits.get('values in a request')).toContain(
+    Number(SETTINGS.VALUES_LIMIT.default).toLocaleString('en'),
+  );
+});
+
+const example = JSON.parse(blocks('docs/record-format.md', 'json')[0]!);
+const hex = (latin1: string) => Buffer.from(latin1, 'latin1').toString('hex');
+const latin1 = (digits: string) => Buffer.from(digits, 'hex').toString('latin1');
+const keyring = new Keyring(
+  (['dek', 'fingerprint', 'token', 'api-key'] as const).map((purpose) => ({
+    purpose,
+    version: 1,
+    bytes: Buffer.from(
+      example[purpose === 'dek' ? 'dek' : `${purpose.replace('-', '_')}_key`],
+      'hex',
+    ),
+  })),
+);
+
+test('the example of record-format.md is what the program makes and opens', () => {
+  const { draws, value_fingerprint } = keyring.deterministicDraws(example.value);
+  expect(hex(draws(0, 0))).toBe(example.draw_0_block_0);
+  expect(hex(value_fingerprint)).toBe(example.value_fingerprint);
+  expect(drawToken(example.value, 'tok', draws, 0)?.token).toBe(example.token);
+  const token_fingerprint = keyring.tokenFingerprint(example.token as Token);
+  expect(hex(token_fingerprint)).toBe(example.token_fingerprint);
+  const sealed = Buffer.from(example.sealed, 'hex');
+  const record = { token_fingerprint, value_fingerprint, key_version: 1, sealed };
+  expect(keyring.open(record as never)).toEqual({ value: example.value });
+  const kek = kekOf(Buffer.from(example.kek, 'hex'));
+  expect(kek.id).toBe(example.kek_id);
+  const wrapped = Buffer.from(example.wrapped_dek, 'hex');
+  expect(kek.unwrap('dek', 1, wrapped)?.toString('hex')).toBe(example.dek);
+  expect(isApiKey(example.api_key)).toBe(true);
+  expect(keyring.apiKeyDigest(example.api_key)).toBe(latin1(example.api_key_digest));
+});
+
+test('the tokens of tokens.md are those that the program draws', () => {
+  const rows = table('docs/tokens.md', ['Value', 'Shape', 'Token']);
+  expect(rows.length).toBeGreaterThan(15);
+  for (const [written, shape, token] of rows) {
+    const value = JSON.parse(written!) as Value;
+    expect([written, shapeOf(value)]).toEqual([written, shape]);
+    const { draws } = keyring.deterministicDraws(value);
+    expect(drawToken(value, 'tok', draws, 0)?.token).toBe(token);
+  }
+});
+
+test('links between documents lead to files and headings that exist', () => {
+  let links = 0;
+  for (const path of documents()) {
+    for (const link of internalLinks(path)) {
+      const [file, anchor] = link.split('#');
+      const target = file === '' ? path : normalize(join(dirname(path), file!));
+      expect(existsSync(join(ROOT, target)), `${path}: ${link}`).toBe(true);
+      if (anchor !== undefined) expect(anchors(target), `${path}: ${link}`).toContain(anchor);
+      links++;
+    }
+  }
+  expect(links).toBeGreaterThan(20);
+});
+
+test('README leads to every document, and the list of decisions to every decision', () => {
+  const docs = readdirSync(join(ROOT, 'docs')).filter((name) => name.endsWith('.md'));
+  expect(internalLinks('README.md')).toEqual(
+    expect.arrayContaining(docs.map((name) => `docs/${name}`)),
+  );
+  const decisions = readdirSync(join(ROOT, 'docs/decisions')).filter((name) => /^\d/.test(name));
+  expect(internalLinks('docs/decisions/README.md')).toEqual(decisions.sort());
+  for (const name of decisions)
+    expect(readText(join('docs/decisions', name))).toMatch(new RegExp(`^# ${name.slice(0, 4)}: `));
+});
+
+test('npm commands and files of the source that documents name exist', () => {
+  for (const path of documents()) {
+    for (const piece of codePieces(path)) {
+      for (const [, script] of piece.matchAll(/npm run (?:-s )?([\w-]+)/g))
+        expect(Object.keys(package_json.scripts), path).toContain(script);
+      const file = /^(?:src|test|migrations|docs)\/[\w./-]*$/.exec(piece)?.[0];
+      if (file !== undefined) expect(existsSync(join(ROOT, file)), `${path}: ${file}`).toBe(true);
+    }
+  }
+  expect(Object.keys(package_json.scripts)).toEqual(expect.arrayContaining(['start', 'test']));
+});
+
+test('LICENSE, package.json and README name the same license; CHANGELOG has the version', () => {
+  expect(package_json.license).toBe('Apache-2.0');
+  expect(readText('LICENSE')).toMatch(/Apache License\s+Version 2\.0, January 2004/);
+  expect(readText('README.md')).toContain('Apache License 2.0');
+  expect(readText('CHANGELOG.md')).toMatch(new RegExp(`^## ${package_json.version} - `, 'm'));
+  expect(package_json.engines.node).toBe('>=20.19');
+  expect(readText('README.md')).toContain('Node 20.19 or newer');
+});

@@ -1,0 +1,71 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
+
+export function readText(path: string): string {
+  return readFileSync(join(ROOT, path), 'utf8');
+}
+
+/** Paths of all documents, from the root of the repository. */
+export function documents(): string[] {
+  const root = readdirSync(ROOT).filter((name) => name.endsWith('.md'));
+  const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name));
+  return [...root, ...docs].sort();
+}
+
+/** Cells of the rows of the table under these headings, without the backticks around whole cells. */
+export function table(path: string, headings: readonly string[]): string[][] {
+  const lines = readText(path).split('\n');
+  const head = lines.indexOf(`| ${headings.join(' | ')} |`);
+  if (head === -1) throw new Error(`${path} has no table ${headings.join(' | ')}`);
+  const rows: string[][] = [];
+  for (let i = head + 2; lines[i]?.startsWith('|'); i++) rows.push(cells(lines[i]!));
+  return rows;
+}
+
+function cells(row: string): string[] {
+  return row
+    .slice(1, -1)
+    .split(/(?<!\\)\|/)
+    .map((cell) => cell.trim().replaceAll('\\|', '|'))
+    .map((cell) => /^`([^`]*)`$/.exec(cell)?.[1] ?? cell);
+}
+
+/** Contents of the fenced blocks of a language. */
+export function blocks(path: string, language: string): string[] {
+  return [...readText(path).matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\`$`, 'gms'))].map(
+    (match) => match[1]!,
+  );
+}
+
+/** Pieces of code: lines of fenced blocks, and text between backticks. */
+export function codePieces(path: string): string[] {
+  const text = readText(path);
+  const fenced = [...text.matchAll(/^```\w*\n(.*?)^```$/gms)].flatMap((match) =>
+    match[1]!.split('\n'),
+  );
+  const inline = [...text.replaceAll(/^```.*?^```$/gms, '').matchAll(/`([^`\n]+)`/g)];
+  return [...fenced, ...inline.map((match) => match[1]!)];
+}
+
+/** The links of a document that stay in the repository. */
+export function internalLinks(path: string): string[] {
+  const text = readText(path).replaceAll(/^```.*?^```$/gms, '');
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
+    .map((match) => match[1]!)
+    .filter((target) => !/^[a-z]+:/.test(target));
+}
+
+/** The anchors of a document: its headings, as GitHub names them. */
+export function anchors(path: string): string[] {
+  return [...readText(path).matchAll(/^#+ (.+)$/gm)].map((match) =>
+    match[1]!
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
