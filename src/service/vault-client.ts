@@ -23,8 +23,9 @@ export interface ThreadObserver {
   damaged(records: number): void;
 }
 
-/** Texts under way beyond this are refused with 503: about half a second of work, so that nobody waits for long. */
-const MAX_PENDING_TEXTS = 30_000;
+/** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
+const MAX_PENDING_CALLS = 5_000;
+const MAX_PENDING_TEXTS = 100_000;
 
 interface Pending {
   readonly texts: number;
@@ -76,15 +77,20 @@ export class VaultClient {
   }
 
   #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
-    if (this.#pending_texts > 0 && this.#pending_texts + texts.length > MAX_PENDING_TEXTS) {
-      return Promise.reject(new CallerError('overloaded', '', 1));
-    }
+    if (this.#isFull(texts.length)) return Promise.reject(new CallerError('overloaded', '', 1));
     return new Promise((resolve, reject) => {
       const id = ++this.#last_id;
       this.#pending.set(id, { texts: texts.length, resolve, reject });
       this.#pending_texts += texts.length;
       this.#outbox.put({ id, operation, texts });
     });
+  }
+
+  /** One call alone is always taken, however large: its size has a limit of its own. */
+  #isFull(texts: number): boolean {
+    if (this.#pending.size === 0) return false;
+    const too_many_texts = this.#pending_texts + texts > MAX_PENDING_TEXTS;
+    return too_many_texts || this.#pending.size >= MAX_PENDING_CALLS;
   }
 
   #take(report: Report, observer: ThreadObserver): void {
