@@ -43,7 +43,7 @@ export function errorCode(error: unknown): string | undefined {
   return typeof code === 'string' ? code : undefined;
 }
 
-/** What an operator can mend, also where it was wrapped on its way: no database to connect to is a 500 to a caller. */
+/** What an operator can mend, also where it was wrapped on its way to be a 500 to a caller. */
 export function operatorError(error: unknown): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
   return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;

@@ -102,7 +102,7 @@ export class Pool {
       } catch (error) {
         this.#located = undefined;
         const failure = databaseError(error);
-        // An embedded server that is about to end takes connections and drops them; the next start replaces it.
+        // An embedded server about to end takes connections and drops them; the next one replaces it.
         if (!this.#is_embedded || !(failure instanceof Unavailable) || operatorError(failure))
           throw failure;
       }
