@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { isApiKey } from '../../src/crypto/api-key.ts';
+import { kekOf } from '../../src/crypto/kek.ts';
+import { Keyring } from '../../src/crypto/keyring.ts';
+import { looksLikeCard } from '../../src/shape/card.ts';
+import { shapeOf } from '../../src/shape/shape.ts';
+import { drawStem } from '../../src/shape/stem.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import { KEY_PURPOSES } from '../../src/types.ts';
+
+/** The same file serves implementations in other languages; its expected values come from one in Python. */
+const vectors = JSON.parse(
+  readFileSync(new URL('../vectors/vectors.json', import.meta.url), 'utf8'),
+);
+const keys = KEY_PURPOSES.map((purpose) => ({
+  purpose,
+  version: 1,
+  bytes: Buffer.from(vectors.keys[purpose], 'hex'),
+}));
+const keyring = new Keyring(keys);
+const hex = (latin1: string) => Buffer.from(latin1, 'latin1').toString('hex');
+const latin1 = (digits: string) => Buffer.from(digits, 'hex').toString('latin1');
+
+describe('test vectors', () => {
+  test.each<any>(vectors.shapes.cases)('shape of $value', ({ value, shape }) => {
+    expect(shapeOf(value)).toBe(shape);
+  });
+
+  test.each<any>(vectors.stems.cases)('stem of $shape', ({ shape, stem }) => {
+    const up = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte));
+    const blocks = (block: number) => (block === 0 ? up : up.toReversed()).join('');
+    expect(drawStem(shape, blocks)).toBe(stem);
+  });
+
+  test.each<any>(vectors.tokens.cases)('token of $value from draw $from', (vector) => {
+    const { draws, value_fingerprint } = keyring.deterministicDraws(vector.value);
+    const { token, draw } = vector;
+    expect(drawToken(vector.value, 'tok', draws, vector.from)).toEqual({ token, draw });
+    expect(hex(value_fingerprint)).toBe(vector.value_fingerprint);
+  });
+
+  test.each<any>(vectors.token_fingerprints.cases)(
+    'fingerprint of $token',
+    ({ token, token_fingerprint }) => {
+      expect(hex(keyring.tokenFingerprint(token))).toBe(token_fingerprint);
+    },
+  );
+
+  test.each<any>(vectors.records.cases)('record of $token $why', (vector) => {
+    const opened = keyring.open({
+      token_fingerprint: keyring.tokenFingerprint(vector.token),
+      value_fingerprint: latin1(vector.value_fingerprint) as never,
+      key_version: vector.key_version,
+      sealed: Buffer.from(vector.sealed, 'hex') as never,
+    });
+    if (vector.opens === false) expect(opened).toHaveProperty('failure');
+    else expect(opened).toEqual({ value: vector.value });
+  });
+
+  const kek = kekOf(Buffer.from(vectors.keys.kek, 'hex'));
+  test.each<any>(vectors.wrapped_keys.cases)('wrapped $purpose key, version $version', (vector) => {
+    const key = kek.unwrap(vector.purpose, vector.version, Buffer.from(vector.wrapped, 'hex'));
+    expect(kek.id).toBe(vectors.wrapped_keys.kek_id);
+    expect(key?.toString('hex') ?? null).toBe(vector.key);
+  });
+
+  test.each<any>(vectors.api_keys.cases)('API key $api_key', ({ api_key, is_valid, digest }) => {
+    expect(isApiKey(api_key)).toBe(is_valid);
+    if (is_valid) expect(hex(keyring.apiKeyDigest(api_key))).toBe(digest);
+  });
+
+  test.each<any>(vectors.cards.cases)('card-like: $text', ({ text, is_card }) => {
+    expect(looksLikeCard(text)).toBe(is_card);
+  });
+});
