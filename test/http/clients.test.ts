@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { call, newPlace, runCli, type Service, startService, until } from '../support/service.ts';
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService(await newPlace('embedded'), { RATE_LIMIT: '1000' });
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+/** Runs a command beside the service, and returns its JSON. */
+async function command(...args: string[]): Promise<any> {
+  const { code, stdout, stderr } = await runCli([...args, '--json'], service.place);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+const status = async (api_key: string) =>
+  (await call(service, 'tokenize', { a: 'b' }, api_key)).status;
+const refused = (api_key: string) =>
+  until(async () => (await status(api_key)) === 401, 'a 401', 10_000);
+
+test('a client has several live API keys; each works at once, and ends alone', async () => {
+  const { client_id, api_key: first } = await command('client', 'create', '--name', 'shop');
+  expect(await status(first)).toBe(200);
+  const second = await command('api-key', 'issue', '--client', client_id);
+  expect(await status(second.api_key)).toBe(200);
+  await command('api-key', 'revoke', second.api_key_id);
+  await refused(second.api_key);
+  expect(await status(first)).toBe(200);
+});
+
+test('an API key ends when its time is over', async () => {
+  const { client_id } = await command('client', 'create', '--name', 'guest');
+  const soon = new Date(Date.now() + 2_500).toISOString();
+  const { api_key } = await command('api-key', 'issue', '--client', client_id, '--expires', soon);
+  expect(await status(api_key)).toBe(200);
+  await refused(api_key);
+  expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
+});
+
+test('a disabled client is turned away with all its keys, and taken again when enabled', async () => {
+  const { client_id, api_key } = await command('client', 'create', '--name', 'off');
+  expect(await status(api_key)).toBe(200);
+  await command('client', 'disable', client_id);
+  await refused(api_key);
+  await command('client', 'update', client_id, '--enable');
+  expect(await status(api_key)).toBe(200);
+});
+
+test('a client has a limit of its own, 0 is none, and others are not touched', async () => {
+  const slow = await command('client', 'create', '--name', 'slow', '--rate-limit', '0.5');
+  expect(await status(slow.api_key)).toBe(200);
+  const limited = await call(service, 'tokenize', { a: 'b' }, slow.api_key);
+  expect([limited.status, limited.body]).toEqual([429, { error: 'user_limit', retry_after: 2 }]);
+  expect(limited.headers.get('retry-after')).toBe('2');
+  expect(await status(service.api_key)).toBe(200);
+  await command('client', 'update', slow.client_id, '--rate-limit', '0');
+  await until(async () => (await status(slow.api_key)) === 200, 'the new limit');
+  for (let i = 0; i < 20; i++) expect(await status(slow.api_key)).toBe(200);
+});
