@@ -19,7 +19,9 @@ import { openVault, type Vault } from './service/vault.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import { VERSION } from './version.ts';
 
-/** The command line. Exit codes: 0 done, 1 a problem that is named on standard error, 2 wrong usage. */
+/**
+ * The command line. Exit codes: 0 done, 1 a problem that is named on standard error, 2 wrong usage.
+ */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 

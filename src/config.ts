@@ -4,7 +4,9 @@ import { OperatorError } from './errors.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
 
-/** The only reader of the environment. docs/configuration.md is checked against SETTINGS both ways. */
+/**
+ * The only reader of the environment. docs/configuration.md is checked against SETTINGS both ways.
+ */
 interface Setting<T> {
   /** As it is written in the environment; undefined: not set. */
   readonly default: string | undefined;

@@ -1,6 +1,7 @@
 /**
- * Every error answer of the service, in one table. `docs/errors.md` is checked against it both ways.
- * The caller's errors are rows of CALLER_ERRORS; ours are `internal_error` with a row of INTERNAL_REASONS.
+ * Every error answer of the service, in one table. `docs/errors.md` is checked against it both
+ * ways. The caller's errors are rows of CALLER_ERRORS; ours are `internal_error` with a row of
+ * INTERNAL_REASONS.
  */
 export const CALLER_ERRORS = {
   bad_request: { status: 400, when: 'the request is not valid HTTP' },
@@ -63,7 +64,9 @@ export class CallerError extends Error {
   }
 }
 
-/** Ours: becomes a 500 with the fixed text of its reason; the cause goes to the log as a code only. */
+/**
+ * Ours: becomes a 500 with the fixed text of its reason; the cause goes to the log as a code only.
+ */
 export class InternalError extends Error {
   readonly reason: InternalReason;
 

@@ -9,8 +9,8 @@ export interface LogOptions {
 }
 
 /**
- * JSON lines on standard output. Only what a call names is logged: never a request, a body, a header or an error
- * object, so nothing has to be taken out again.
+ * JSON lines on standard output. Only what a call names is logged: never a request, a body, a
+ * header or an error object, so nothing has to be taken out again.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
   const log: Log = pino(
@@ -53,8 +53,8 @@ async function prettyOutput(): Promise<DestinationStream> {
 }
 
 /**
- * What a log may tell of a failure: names, codes and places in the program. Messages of libraries can carry values,
- * SQL or key material.
+ * What a log may tell of a failure: names, codes and places in the program. Messages of libraries
+ * can carry values, SQL or key material.
  */
 export function failureFields(error: unknown): Record<string, string> {
   if (!(error instanceof Error)) return { error: typeof error };

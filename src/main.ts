@@ -17,7 +17,9 @@ import { openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
 import { VaultClient } from './service/vault-client.ts';
 import { countRecords } from './store/server.ts';
 
-/** In-flight requests get this long after the listener is closed; then their connections are cut. */
+/**
+ * In-flight requests get this long after the listener is closed; then their connections are cut.
+ */
 const FINISH_TIMEOUT_MS = 8_000;
 /** A database that does not take leave must not keep the process. */
 const CLOSE_TIMEOUT_MS = 2_000;

@@ -1,4 +1,7 @@
-/** Brands keep the kinds of string apart at compile time: a Value cannot reach SQL, a Token is no Value. */
+/**
+ * Brands keep the kinds of string apart at compile time: a Value cannot reach SQL, a Token is no
+ * Value.
+ */
 declare const brand: unique symbol;
 type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
@@ -11,7 +14,9 @@ export type Token = Brand<string, 'Token'>;
 /** The drawn part of a token, before the suffix. */
 export type Stem = Brand<string, 'Stem'>;
 
-/** 16 bytes as a latin1 string (one character a byte): cheap to compare, sort and use as a Map key. */
+/**
+ * 16 bytes as a latin1 string (one character a byte): cheap to compare, sort and use as a Map key.
+ */
 export type TokenFingerprint = Brand<string, 'TokenFingerprint'>;
 
 /** 16 bytes as a latin1 string: tells "already stored" from "collision" without decrypting. */
@@ -28,7 +33,10 @@ export interface SealedRecord {
   readonly sealed: Sealed;
 }
 
-/** What became of a record that was to be inserted: it is there now, or its token stands for another value. */
+/**
+ * What became of a record that was to be inserted: it is there now, or its token stands for another
+ * value.
+ */
 export type InsertOutcome = 'stored' | 'collision';
 
 export type TokenMode = 'deterministic' | 'random';

@@ -1,4 +1,7 @@
-/** How commands answer: for people by default, one JSON object or array on standard output with --json. */
+/**
+ * How commands answer: for people by default, one JSON object or array on standard output with
+ * --json.
+ */
 export interface OutputOptions {
   readonly json?: boolean;
 }

@@ -1,7 +1,10 @@
 import type { KeyPurpose } from '../types.ts';
 import { hmacSha256, importKey, type Key, open, seal } from './primitives.ts';
 
-/** Key-encryption key (NIST SP 800-57 part 1): lives outside the database and wraps the keys inside it. */
+/**
+ * Key-encryption key (NIST SP 800-57 part 1): lives outside the database and wraps the keys inside
+ * it.
+ */
 export interface Kek {
   /** 16 hex digits that name the key without telling anything of it. */
   readonly id: string;

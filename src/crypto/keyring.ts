@@ -31,8 +31,8 @@ const SUBKEYS = 256;
 export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
- * The keys of a vault, unwrapped and ready for use. All methods are synchronous and pure but for the random ones.
- * Formats: docs/record-format.md.
+ * The keys of a vault, unwrapped and ready for use. All methods are synchronous and pure but for
+ * the random ones. Formats: docs/record-format.md.
  */
 export class Keyring {
   /** The DEK version that new records are sealed with. */
@@ -58,9 +58,9 @@ export class Keyring {
   }
 
   /**
-   * Bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key, draw, block, value), draw and block
-   * one byte each. With `value_fingerprint`, the last 16 of draw 0, block 0: one HMAC serves both, and the bits
-   * of a PRF are independent.
+   * Bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key, draw, block, value),
+   * draw and block one byte each. With `value_fingerprint`, the last 16 of draw 0, block 0: one
+   * HMAC serves both, and the bits of a PRF are independent.
    */
   deterministicDraws(value: Value): {
     draws: (draw: number, block: number) => string;
@@ -74,7 +74,10 @@ export class Keyring {
     };
   }
 
-  /** Fresh bytes each time, and a fingerprint that says nothing of the value: equal values stay unlinkable at rest. */
+  /**
+   * Fresh bytes each time, and a fingerprint that says nothing of the value: equal values stay
+   * unlinkable at rest.
+   */
   randomDraws(): {
     draws: (draw: number, block: number) => string;
     value_fingerprint: ValueFingerprint;
@@ -97,7 +100,10 @@ export class Keyring {
     };
   }
 
-  /** @param record of which `token_fingerprint` was computed from the caller's token, not read from the row */
+  /**
+   * @param record of which `token_fingerprint` was computed from the caller's token, not read from
+   * the row
+   */
   open(record: SealedRecord): Opened {
     const subkeys = this.#deks.get(record.key_version);
     if (subkeys === undefined) return { failure: 'key_missing' };
@@ -113,7 +119,10 @@ export class Keyring {
     return value === undefined ? { failure: 'damaged' } : { value: value as Value };
   }
 
-  /** HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string, all that is stored of an API key. */
+  /**
+   * HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string, all that is stored of an API
+   * key.
+   */
   apiKeyDigest(api_key: string): string {
     return hmacSha256(this.#api_key_key, api_key);
   }
@@ -132,8 +141,9 @@ function only(keys: readonly PlainKey[], purpose: KeyPurpose): Key {
 }
 
 /**
- * 256 subkeys a DEK, picked by the first fingerprint byte: each seals 1/256 of the records, so that random nonces
- * stay below the 2^32 invocations a key of NIST SP 800-38D section 8.3 up to 10^12 records.
+ * 256 subkeys a DEK, picked by the first fingerprint byte: each seals 1/256 of the records, so that
+ * random nonces stay below the 2^32 invocations a key of NIST SP 800-38D section 8.3 up to 10^12
+ * records.
  */
 function subkeys(dek: Key): Key[] {
   return Array.from({ length: SUBKEYS }, (_, index) =>

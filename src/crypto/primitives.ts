@@ -10,8 +10,8 @@ import {
 } from 'node:crypto';
 
 /**
- * All that the rest of the program uses of node:crypto. Keys are KeyObjects: with a raw Buffer, Node 24
- * takes 18 us a call instead of 4.
+ * All that the rest of the program uses of node:crypto. Keys are KeyObjects: with a raw Buffer,
+ * Node 24 takes 18 us a call instead of 4.
  */
 export const KEY_BYTES = 32;
 export const NONCE_BYTES = 12;
@@ -29,7 +29,9 @@ export function importKey(bytes: Uint8Array): Key {
   return createSecretKey(bytes);
 }
 
-/** HMAC-SHA-256 (RFC 2104): 32 bytes as a latin1 string. A string costs half of what a Buffer does. */
+/**
+ * HMAC-SHA-256 (RFC 2104): 32 bytes as a latin1 string. A string costs half of what a Buffer does.
+ */
 export function hmacSha256(key: Key, message: string | Buffer): string {
   return createHmac('sha256', key).update(message).digest('binary');
 }
@@ -63,7 +65,9 @@ export function seal(key: Key, plaintext: string | Buffer, aad: Buffer): Buffer 
   return sealed;
 }
 
-/** The plaintext that seal was given, or undefined when key, AAD or any bit of `sealed` is another. */
+/**
+ * The plaintext that seal was given, or undefined when key, AAD or any bit of `sealed` is another.
+ */
 export function open(key: Key, sealed: Buffer, aad: Buffer): Buffer | undefined {
   const tag_start = sealed.length - TAG_BYTES;
   if (tag_start < NONCE_BYTES) return undefined;

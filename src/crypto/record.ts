@@ -8,9 +8,9 @@ export const FINGERPRINT_BYTES = 16;
 const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
 
 /**
- * Binds a record to its place: format version (1 byte), key version (4, big-endian), token fingerprint (16),
- * value fingerprint (16). A swapped row, column or key version fails to open. One buffer serves all calls:
- * seal and open are synchronous and do not keep it.
+ * Binds a record to its place: format version (1 byte), key version (4, big-endian), token
+ * fingerprint (16), value fingerprint (16). A swapped row, column or key version fails to open. One
+ * buffer serves all calls: seal and open are synchronous and do not keep it.
  */
 function recordAad(
   key_version: number,

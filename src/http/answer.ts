@@ -34,7 +34,8 @@ export function answer(
     duration_ms: Math.round(duration_ms * 1000) / 1000,
   });
   reply.code(status).headers(HEADERS).header('X-Request-Id', request.id);
-  // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the connection is kept.
+  // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the
+  // connection is kept.
   const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
   if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
   return reply.send(body);

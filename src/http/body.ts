@@ -5,8 +5,8 @@ import { CallerError } from '../errors.ts';
 export type JsonObject = Record<string, unknown>;
 
 /**
- * The `data` object of a request body. Names that occur twice are an error: JSON.parse would keep the last and lose
- * the others.
+ * The `data` object of a request body. Names that occur twice are an error: JSON.parse would keep
+ * the last and lose the others.
  * @throws CallerError invalid_type
  */
 export function parseData(body: Buffer | undefined): JsonObject {
@@ -66,7 +66,10 @@ function isWhiteSpace(unit: number): boolean {
   return unit === 0x20 || unit === 0x0a || unit === 0x0d || unit === 0x09;
 }
 
-/** Names of all objects as they were parsed. Not recursive: what is beside `data` may be nested without bound. */
+/**
+ * Names of all objects as they were parsed. Not recursive: what is beside `data` may be nested
+ * without bound.
+ */
 function countNames(json: unknown): number {
   let names = 0;
   const stack: unknown[] = [json];

@@ -7,7 +7,9 @@ import type { VaultClient } from '../service/vault-client.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
-/** serving -> draining (still answering, /health says 503) -> closing (new requests are refused). */
+/**
+ * serving -> draining (still answering, /health says 503) -> closing (new requests are refused).
+ */
 export interface ServerState {
   phase: 'serving' | 'draining' | 'closing';
 }

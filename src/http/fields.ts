@@ -16,7 +16,8 @@ type Path = (string | number)[];
 
 /**
  * All strings inside `data`, at any depth up to MAX_DEPTH.
- * @throws CallerError invalid_type that names the path of what is not acceptable, and never its value
+ * @throws CallerError invalid_type that names the path of what is not acceptable, and never its
+ * value
  */
 export function collectFields(data: JsonObject, max_fields: number): Field[] {
   const fields: Field[] = [];
@@ -31,7 +32,9 @@ export function replaceFields(fields: readonly Field[], replacements: readonly s
   });
 }
 
-/** The path of a collected field, for messages: found by walking again, since only errors need it. */
+/**
+ * The path of a collected field, for messages: found by walking again, since only errors need it.
+ */
 export function pathOf(data: JsonObject, field: Field): string {
   return pathText(find(data, ['data'], field) ?? ['data']);
 }

@@ -24,12 +24,15 @@ export function protocolGuard(request: FastifyRequest): void {
   }
 }
 
-/** Connections that were told off here: the parser's own error, which may follow, is not answered again. */
+/**
+ * Connections that were told off here: the parser's own error, which may follow, is not answered
+ * again.
+ */
 export const refused = new WeakSet<object>();
 
 /**
- * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked. A request
- * without version is HTTP/0.9.
+ * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
+ * A request without version is HTTP/0.9.
  */
 function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
   const hosts = countOf(rawHeaders, 'host');

@@ -12,7 +12,10 @@ const CODES: Record<string, CallerErrorCode> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
-/** Answers what Node's HTTP parser refuses, in the form of all other errors; then the connection ends. */
+/**
+ * Answers what Node's HTTP parser refuses, in the form of all other errors; then the connection
+ * ends.
+ */
 export function parserErrorHandler(log: Log, metrics: Metrics) {
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
     if (refused.has(socket)) return;

@@ -66,7 +66,10 @@ function addRoutes(app: FastifyInstance, context: ServerContext): void {
   app.get('/health/live', livenessHandler(context));
 }
 
-/** Node would say 100 Continue before the API key is looked at; here the body is asked for after admission. */
+/**
+ * Node would say 100 Continue before the API key is looked at; here the body is asked for after
+ * admission.
+ */
 function addExpectations(app: FastifyInstance): void {
   app.server.on('checkContinue', (request, response) => app.routing(request, response));
   app.server.on('checkExpectation', (request, response) => app.routing(request, response));

@@ -31,7 +31,10 @@ export class Authenticator {
   readonly #api_keys: ApiKeyStore;
   readonly #keyring: Keyring;
   #by_digest: ReadonlyMap<string, Entry> = new Map();
-  /** API keys seen since the last refresh: spares a digest a request. Only live ones, so it is bounded. */
+  /**
+   * API keys seen since the last refresh: spares a digest a request. Only live ones, so it is
+   * bounded.
+   */
   #by_api_key = new Map<string, Entry>();
   #loaded_at_ms = -Infinity;
   #started_at_ms = -Infinity;
@@ -58,7 +61,8 @@ export class Authenticator {
 
   /**
    * The caller of an Authorization header. Synchronous for an API key that is known.
-   * @throws CallerError unauthorized, InternalError when the database must be asked and does not answer
+   * @throws CallerError unauthorized, InternalError when the database must be asked and does not
+   * answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
     const api_key = BEARER.exec(authorization ?? '')?.[1];

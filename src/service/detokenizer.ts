@@ -18,8 +18,8 @@ export class Detokenizer {
   }
 
   /**
-   * One value a token, in order; undefined for a token that is not known. Malformed and unknown tokens take the same
-   * way, so that nobody learns which is which.
+   * One value a token, in order; undefined for a token that is not known. Malformed and unknown
+   * tokens take the same way, so that nobody learns which is which.
    * @throws InternalError record_damaged or key_missing, never another value
    */
   async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {

@@ -26,7 +26,10 @@ export interface Finding {
   readonly detail: string;
 }
 
-/** Looks at everything that a start needs, changes nothing, and goes on after a problem as far as it can. */
+/**
+ * Looks at everything that a start needs, changes nothing, and goes on after a problem as far as it
+ * can.
+ */
 export async function examine(
   options: VaultOptions,
   license: LicenseFiles | undefined,

@@ -3,7 +3,10 @@ import { ping } from '../store/server.ts';
 
 /** Within 1.5 s an orchestrator gets its answer. */
 const PROBE_PATIENCE_MS = 1_000;
-/** Probes closer together than this share an answer: /health needs no API key, and must not load the database. */
+/**
+ * Probes closer together than this share an answer: /health needs no API key, and must not load the
+ * database.
+ */
 const SHARED_FOR_MS = 100;
 
 /** Whether the database answers. */

@@ -3,7 +3,10 @@ import { parseKek } from '../crypto/kek.ts';
 import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
 
-/** Where the KEK comes from. One interface, so that a key management service fits in beside the file. */
+/**
+ * Where the KEK comes from. One interface, so that a key management service fits in beside the
+ * file.
+ */
 export interface KekSource {
   /** For messages: where an operator looks. */
   readonly place: string;
@@ -48,7 +51,9 @@ function read(path: string): Buffer {
   return kek;
 }
 
-/** Appears whole or not at all, and never over an existing file: several processes may try at once. */
+/**
+ * Appears whole or not at all, and never over an existing file: several processes may try at once.
+ */
 function create(path: string): void {
   const draft = `${path}.${process.pid}`;
   try {

@@ -33,7 +33,10 @@ function newKeys(kek: Kek) {
   }));
 }
 
-/** @throws OperatorError when the KEK is another than the one that wrapped the keys, or a row was changed */
+/**
+ * @throws OperatorError when the KEK is another than the one that wrapped the keys, or a row was
+ * changed
+ */
 export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
   return keys.map(({ purpose, version, kek_id, wrapped }) => {
     if (kek_id !== kek.id) {

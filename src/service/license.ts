@@ -16,8 +16,8 @@ const WARN_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 /**
- * The state of a license file: a JWT (RFC 7519) signed with EdDSA (RFC 8037), verified offline against a public key
- * in PEM (SPKI). `sub` names the licensee, `exp` is required.
+ * The state of a license file: a JWT (RFC 7519) signed with EdDSA (RFC 8037), verified offline
+ * against a public key in PEM (SPKI). `sub` names the licensee, `exp` is required.
  */
 export async function verifyLicense(
   files: LicenseFiles,

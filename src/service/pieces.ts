@@ -2,8 +2,8 @@
 const PIECE_ITEMS = 250;
 
 /**
- * Works on many items piece by piece, with a turn of the event loop for others between: while one piece is written,
- * the next is sealed. Results are in the order of the items.
+ * Works on many items piece by piece, with a turn of the event loop for others between: while one
+ * piece is written, the next is sealed. Results are in the order of the items.
  */
 export async function inPieces<T, R>(
   items: readonly T[],

@@ -1,16 +1,20 @@
 /** undefined: go on; otherwise whole seconds after which one request is allowed. */
 export type RetryAfter = number | undefined;
 
-/** Counts the requests of clients; in memory here, the same interface for limits shared by several nodes. */
+/**
+ * Counts the requests of clients; in memory here, the same interface for limits shared by several
+ * nodes.
+ */
 export interface RateLimiter {
   /** @param rate requests a second; 0: no limit */
   take(client_id: string, rate: number): RetryAfter | Promise<RetryAfter>;
 }
 
 /**
- * Token bucket a client, in the form of the generic cell rate algorithm (ITU-T I.371, annex A): one number a client,
- * the time at which its bucket is full again. A bucket holds one second of requests, at least one.
- * `rate-limiter-flexible` counts in fixed windows, which lets twice the rate through at the edge of two.
+ * Token bucket a client, in the form of the generic cell rate algorithm (ITU-T I.371, annex A): one
+ * number a client, the time at which its bucket is full again. A bucket holds one second of
+ * requests, at least one. `rate-limiter-flexible` counts in fixed windows, which lets twice the
+ * rate through at the edge of two.
  */
 export class MemoryRateLimiter implements RateLimiter {
   readonly #full_at_ms = new Map<string, number>();

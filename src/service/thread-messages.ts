@@ -35,7 +35,9 @@ export type Report =
   | { readonly batch: 'insert' | 'find'; readonly records: number }
   | { readonly damaged: number };
 
-/** Lists of texts as one string and its lengths: cloning them one by one costs six times as much. */
+/**
+ * Lists of texts as one string and its lengths: cloning them one by one costs six times as much.
+ */
 interface Packed {
   readonly counts: readonly number[];
   /** UTF-16 units; -1: undefined. */
@@ -135,7 +137,10 @@ export function errorOf(failure: Failure): Error {
   return new InternalError(reason, { cause });
 }
 
-/** Sends what is put in during one turn of the event loop as one message: a message costs more than a call. */
+/**
+ * Sends what is put in during one turn of the event loop as one message: a message costs more than
+ * a call.
+ */
 export class Outbox<T> {
   readonly #post: (entries: T[]) => void;
   #entries: T[] = [];

@@ -27,7 +27,8 @@ export class Tokenizer {
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves. Equal values of a call share a token.
+   * One token a value, in order; all records are durable when it resolves. Equal values of a call
+   * share a token.
    * @throws InternalError database_unavailable or token_space_exhausted, CallerError overloaded
    */
   async tokenize(values: readonly Value[], mode: TokenMode): Promise<readonly Token[]> {

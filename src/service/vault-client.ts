@@ -34,8 +34,9 @@ interface Pending {
 }
 
 /**
- * Tokenize and detokenize for the HTTP side, done in a vault thread. Measured with one process on two cores: the
- * cryptography of a request (nine operations) costs twice what its HTTP does, and both ran on one core before.
+ * Tokenize and detokenize for the HTTP side, done in a vault thread. Measured with one process on
+ * two cores: the cryptography of a request (nine operations) costs twice what its HTTP does, and
+ * both ran on one core before.
  */
 export class VaultClient {
   readonly #thread: Worker;

@@ -18,10 +18,12 @@ import { Tokenizer } from './tokenizer.ts';
 import { CONTROL_CONNECTIONS, openPool, REQUEST_PATIENCE_MS } from './vault.ts';
 
 /**
- * The entry of a vault thread: shape, cryptography and database, off the event loop that serves HTTP.
+ * The entry of a vault thread: shape, cryptography and database, off the event loop that serves
+ * HTTP.
  *
- * Calls are begun a few at a time, with a turn of the event loop between: so one batch is sealed while another is
- * written and the answers of a third go out. All at once, each of the three would wait for the others.
+ * Calls are begun a few at a time, with a turn of the event loop between: so one batch is sealed
+ * while another is written and the answers of a third go out. All at once, each of the three would
+ * wait for the others.
  */
 const CALLS_A_TURN = 16;
 

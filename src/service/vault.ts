@@ -38,7 +38,10 @@ export interface Vault {
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
-/** Of the connections of a process, those for health, API keys and metrics; the vault thread has the others. */
+/**
+ * Of the connections of a process, those for health, API keys and metrics; the vault thread has the
+ * others.
+ */
 export const CONTROL_CONNECTIONS = 3;
 const OLDEST_POSTGRES = 140_000;
 
@@ -59,7 +62,10 @@ export function kekSource(options: VaultOptions): KekSource {
     : kekFile(options.kek_file, false);
 }
 
-/** Connects, checks the server, migrates, loads the keys. @throws OperatorError with what to do about it */
+/**
+ * Connects, checks the server, migrates, loads the keys. @throws OperatorError with what to do
+ * about it
+ */
 export async function openVault(options: VaultOptions): Promise<Vault> {
   // Read before anything is written, so that a bad file stops the start at once.
   if (options.kek_file !== undefined) kekSource(options).read();
@@ -97,7 +103,10 @@ export async function migrateVault(options: VaultOptions): Promise<string[]> {
   }
 }
 
-/** Why a server is not one to keep a vault on; the embedded one makes no such promise and is not asked. */
+/**
+ * Why a server is not one to keep a vault on; the embedded one makes no such promise and is not
+ * asked.
+ */
 export function serverProblems(facts: ServerFacts, options: VaultOptions): string[] {
   if (options.database_url === undefined) return [];
   const problems: string[] = [];

@@ -6,7 +6,10 @@
 /** Only so many characters (code points) of a value shape its stem. */
 export const SHAPED_CHARACTERS = 256;
 
-/** Fewer possible stems than this, and the shape grows: a token space must not be guessable by trying all. */
+/**
+ * Fewer possible stems than this, and the shape grows: a token space must not be guessable by
+ * trying all.
+ */
 export const MIN_STEMS = 1_000_000;
 
 /** Letters added to a value without any letter or digit to draw. */
@@ -25,7 +28,9 @@ export function shapeOf(value: string): string {
   return withFloor(shape);
 }
 
-/** The shape with `extra` more characters in its last drawn run (for an e-mail: in its local part). */
+/**
+ * The shape with `extra` more characters in its last drawn run (for an e-mail: in its local part).
+ */
 export function grow(shape: string, extra: number): string {
   if (extra === 0) return shape;
   if (EMAIL_SHAPE.test(shape)) return 'a'.repeat(extra) + shape;
@@ -45,7 +50,10 @@ function firstCharacters(value: string, count: number): string {
   return value.slice(0, end);
 }
 
-/** One `@`, a dot in the domain, no part empty: letters `@` letters `.` letters, each as long as its original. */
+/**
+ * One `@`, a dot in the domain, no part empty: letters `@` letters `.` letters, each as long as its
+ * original.
+ */
 function emailShape(value: string): string | undefined {
   const at = value.indexOf('@');
   if (at <= 0 || value.indexOf('@', at + 1) !== -1) return undefined;
@@ -75,7 +83,10 @@ function textShape(value: string): string {
   return shape + 'a'.repeat(value.length - end);
 }
 
-/** ASCII digits are drawn as digits; ASCII space and punctuation stay; all else is drawn as a letter. */
+/**
+ * ASCII digits are drawn as digits; ASCII space and punctuation stay; all else is drawn as a
+ * letter.
+ */
 function characterShape(unit: number, value: string, index: number): string {
   if (unit >= 0x30 && unit <= 0x39) return '0';
   const is_letter = (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a);

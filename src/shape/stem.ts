@@ -14,7 +14,8 @@ const drawn = Buffer.alloc(1_024);
 
 /**
  * Draws a stem of this shape, unbiased (rejection sampling), from as many blocks as it takes.
- * Written into a buffer: a string put together by characters costs twice as much, and again when it is hashed.
+ * Written into a buffer: a string put together by characters costs twice as much, and again when it
+ * is hashed.
  */
 export function drawStem(shape: string, blocks: ByteBlocks): Stem {
   let bytes = blocks(0);

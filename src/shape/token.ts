@@ -6,7 +6,10 @@ import { type ByteBlocks, drawStem } from './stem.ts';
 /** So many draws are tried at a length before the shape grows by one character. */
 export const DRAWS_A_LENGTH = 8;
 
-/** After so many draws a value has no token: with a floor of 10^6 stems and growth, out of reach in practice. */
+/**
+ * After so many draws a value has no token: with a floor of 10^6 stems and growth, out of reach in
+ * practice.
+ */
 export const MAX_DRAWS = 64;
 
 /** Random bytes of one draw, as blocks. */
@@ -19,8 +22,9 @@ export interface Drawn {
 }
 
 /**
- * The first acceptable token of a value from draw `from` on, or undefined when all draws are used up.
- * A draw is skipped when its stem or token is the value itself, or when it looks like a card number.
+ * The first acceptable token of a value from draw `from` on, or undefined when all draws are used
+ * up. A draw is skipped when its stem or token is the value itself, or when it looks like a card
+ * number.
  */
 export function drawToken(
   value: Value,

@@ -51,7 +51,10 @@ export class ApiKeyStore {
     return rows.map((row) => ({ ...apiKeyOf(row), digest: latin1OfBytea(row.digest!) }));
   }
 
-  /** The API key as it is after, or undefined when there is none of that id. A second time changes nothing. */
+  /**
+   * The API key as it is after, or undefined when there is none of that id. A second time changes
+   * nothing.
+   */
   async revoke(api_key_id: string, deadline_ms: number): Promise<ApiKey | undefined> {
     const { rows } = await this.#pool.query(
       `update standin.api_keys set revoked_at = coalesce(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`,

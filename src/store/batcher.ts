@@ -23,8 +23,9 @@ interface Entry<Item, Result> {
 }
 
 /**
- * Natural batching: what arrives while a batch is in flight shares the next one. An idle batcher flushes at the end
- * of the turn of the event loop, so that requests read together go together; there is no timer to wait for.
+ * Natural batching: what arrives while a batch is in flight shares the next one. An idle batcher
+ * flushes at the end of the turn of the event loop, so that requests read together go together;
+ * there is no timer to wait for.
  */
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;

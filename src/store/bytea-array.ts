@@ -2,9 +2,9 @@ const BYTEA_OID = 17;
 const HEADER_BYTES = 20;
 
 /**
- * A bytea[] in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a Buffer as a
- * binary parameter, so the whole array is one copy instead of an escaped text of twice the size.
- * Strings are latin1, one character a byte.
+ * A bytea[] in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
+ * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
+ * the size. Strings are latin1, one character a byte.
  */
 export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
   let size = HEADER_BYTES;

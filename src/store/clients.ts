@@ -52,7 +52,10 @@ export class ClientStore {
          name = coalesce($2, name),
          rate_limit = case when $3 then $4::double precision else rate_limit end,
          token_mode = coalesce($5, token_mode),
-         disabled_at = case when $6::boolean is null then disabled_at when $6 then coalesce(disabled_at, now()) end
+         disabled_at = case
+           when $6::boolean is null then disabled_at
+           when $6 then coalesce(disabled_at, now())
+         end
        where client_id = $1 returning ${COLUMNS}`,
       [
         client_id,

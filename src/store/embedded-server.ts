@@ -8,9 +8,10 @@ import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 /**
  * The embedded Postgres: a process of its own around PGlite, which has one session and one thread.
  *
- * Its listening Unix socket is also the lock on the data directory: the kernel drops it the moment the process is
- * gone, however that came. Sockets are numbered; nobody removes another's path before owning the directory, so no
- * two processes can take over the same stale path. Two PGlite processes on one directory would lose data silently.
+ * Its listening Unix socket is also the lock on the data directory: the kernel drops it the moment
+ * the process is gone, however that came. Sockets are numbered; nobody removes another's path
+ * before owning the directory, so no two processes can take over the same stale path. Two PGlite
+ * processes on one directory would lose data silently.
  */
 const IDLE_OWNER_TIMEOUT_MS = 30_000;
 
@@ -83,7 +84,10 @@ function accept(socket: Socket): void {
   });
 }
 
-/** One group of messages after the other; whole groups only, or one connection would run another's statement. */
+/**
+ * One group of messages after the other; whole groups only, or one connection would run another's
+ * statement.
+ */
 async function work(): Promise<void> {
   if (busy || ending || database === undefined) return;
   busy = true;

@@ -38,7 +38,10 @@ export function isHeld(data_dir: string, number: number): Promise<boolean> {
   });
 }
 
-/** Whether the database behind the socket takes connections: waits for its start, false when it is gone. */
+/**
+ * Whether the database behind the socket takes connections: waits for its start, false when it is
+ * gone.
+ */
 export function isReady(data_dir: string, number: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath(data_dir, number));

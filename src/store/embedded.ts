@@ -18,8 +18,9 @@ const START_TIMEOUT_MS = 60_000;
 const RETRY_PAUSE_MS = 50;
 
 /**
- * Finds the embedded Postgres of a data directory, or starts it as a child process. The child serves all
- * processes of the machine that use the directory, and ends when its parent is gone and nobody is connected.
+ * Finds the embedded Postgres of a data directory, or starts it as a child process. The child
+ * serves all processes of the machine that use the directory, and ends when its parent is gone and
+ * nobody is connected.
  */
 export class EmbeddedDatabase {
   readonly #data_dir: string;
@@ -90,7 +91,10 @@ function makeUsable(data_dir: string): void {
   }
 }
 
-/** Not `recursive`: Node 20 never returns from that where a file system refuses new folders with ENOENT (/proc). */
+/**
+ * Not `recursive`: Node 20 never returns from that where a file system refuses new folders with
+ * ENOENT (/proc).
+ */
 function makeFolder(path: string): void {
   try {
     mkdirSync(path, { mode: 0o700 });

@@ -1,6 +1,9 @@
 import { InternalError, OperatorError } from '../errors.ts';
 
-/** SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, read-only, conflict. */
+/**
+ * SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, read-only,
+ * conflict.
+ */
 const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
 const UNAVAILABLE_CODES = new Set(['25006', '40001', '40P01', '55P03', 'XX000']);
 
@@ -18,14 +21,20 @@ const CONNECTION_CODES = new Set([
   'EAI_AGAIN',
 ]);
 
-/** The database could not be asked, or did not answer in time; the statement may or may not have run. */
+/**
+ * The database could not be asked, or did not answer in time; the statement may or may not have
+ * run.
+ */
 export class Unavailable extends InternalError {
   constructor(cause: unknown) {
     super('database_unavailable', { cause });
   }
 }
 
-/** Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its cause. */
+/**
+ * Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its
+ * cause.
+ */
 export function databaseError(error: unknown): InternalError {
   if (error instanceof InternalError) return error;
   const code = errorCode(error);
@@ -37,7 +46,10 @@ export function databaseError(error: unknown): InternalError {
   return new InternalError('unexpected', { cause: error });
 }
 
-/** The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost connections). */
+/**
+ * The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost
+ * connections).
+ */
 export function errorCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : undefined;

@@ -2,7 +2,10 @@ import type { KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
 
-/** Any number, the same in all versions: nodes that make the vault at once do it one after the other. */
+/**
+ * Any number, the same in all versions: nodes that make the vault at once do it one after the
+ * other.
+ */
 const VAULT_LOCK = 7_382_160;
 
 export type NewKey = Omit<WrappedKey, 'created_at'>;

@@ -36,8 +36,8 @@ export async function schemaVersion(pool: Pool, deadline_ms: number): Promise<nu
 }
 
 /**
- * Brings the schema to the newest version of this program: forward only, each file in its own transaction. Returns
- * the names of the files it applied.
+ * Brings the schema to the newest version of this program: forward only, each file in its own
+ * transaction. Returns the names of the files it applied.
  * @throws OperatorError when the schema is newer than this program
  */
 export async function migrate(

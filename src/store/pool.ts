@@ -1,14 +1,20 @@
 import pg from 'pg';
 import { databaseError, operatorError, Unavailable } from './failure.ts';
 
-/** Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded one). */
+/**
+ * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
+ * one).
+ */
 export type Address =
   | { readonly url: string }
   | { readonly socket_dir: string; readonly port: number };
 
 export interface PoolOptions {
   readonly connections: number;
-  /** Asked before the first connection and after each refused one: an embedded server moves when it is replaced. */
+  /**
+   * Asked before the first connection and after each refused one: an embedded server moves when it
+   * is replaced.
+   */
   readonly locate: () => Promise<Address>;
 }
 
@@ -25,9 +31,9 @@ const RECONNECT_PAUSE_MS = 50;
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
- * Connections to the vault's Postgres. Two rules keep answers with their questions: a connection whose statement
- * timed out or failed to arrive is destroyed, never reused; and no statement is named, so that a connection pooler
- * in transaction mode may stand between.
+ * Connections to the vault's Postgres. Two rules keep answers with their questions: a connection
+ * whose statement timed out or failed to arrive is destroyed, never reused; and no statement is
+ * named, so that a connection pooler in transaction mode may stand between.
  */
 export class Pool {
   readonly #pool: pg.Pool;
@@ -44,7 +50,8 @@ export class Pool {
       keepAlive: true,
       application_name: 'standin',
     });
-    // A connection that dies, idle or in use, is replaced by the next query; without listeners it would end the process.
+    // A connection that dies, idle or in use, is replaced by the next query; without listeners it
+    // would end the process.
     this.#pool.on('error', ignore);
     this.#pool.on('connect', (client) => client.on('error', ignore));
   }
@@ -102,7 +109,8 @@ export class Pool {
       } catch (error) {
         this.#located = undefined;
         const failure = databaseError(error);
-        // An embedded server about to end takes connections and drops them; the next one replaces it.
+        // An embedded server about to end takes connections and drops them; the next one replaces
+        // it.
         if (!this.#is_embedded || !(failure instanceof Unavailable) || operatorError(failure))
           throw failure;
       }

@@ -29,7 +29,10 @@ const LANES = 2;
 /** First pause before a statement is tried again; doubled each time, within the deadline. */
 const RETRY_PAUSE_MS = 25;
 
-/** The records of the vault. Concurrent calls share statements (group commit); nothing is kept in memory. */
+/**
+ * The records of the vault. Concurrent calls share statements (group commit); nothing is kept in
+ * memory.
+ */
 export class RecordStore {
   readonly #pool: Pool;
   readonly #inserts: Batcher<SealedRecord, InsertOutcome>;
@@ -85,7 +88,10 @@ export class RecordStore {
     return records.map((record) => outcome(record, holders));
   }
 
-  /** Which value each token stands for. A row of a concurrent insert is visible only to a new statement: read again. */
+  /**
+   * Which value each token stands for. A row of a concurrent insert is visible only to a new
+   * statement: read again.
+   */
   async #holders(
     rows: readonly SealedRecord[],
     deadline_ms: number,
@@ -125,7 +131,10 @@ export class RecordStore {
   }
 }
 
-/** In the order of their fingerprints, so that two nodes never wait for each other; the first of equals only. */
+/**
+ * In the order of their fingerprints, so that two nodes never wait for each other; the first of
+ * equals only.
+ */
 function sortedDistinct(records: readonly SealedRecord[]): SealedRecord[] {
   const sorted = records.toSorted((a, b) =>
     a.token_fingerprint < b.token_fingerprint
@@ -149,7 +158,10 @@ function outcome(
   return holder === record.value_fingerprint ? 'stored' : 'collision';
 }
 
-/** Tries again while the database is unavailable and the deadline allows: both statements are idempotent. */
+/**
+ * Tries again while the database is unavailable and the deadline allows: both statements are
+ * idempotent.
+ */
 async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
   for (let pause_ms = RETRY_PAUSE_MS; ; pause_ms *= 2) {
     try {

@@ -1,6 +1,6 @@
 /**
- * Framing of PostgreSQL's frontend protocol, version 3 (PostgreSQL documentation, chapter "Frontend/Backend
- * Protocol"), as far as the embedded server needs it.
+ * Framing of PostgreSQL's frontend protocol, version 3 (PostgreSQL documentation, chapter
+ * "Frontend/Backend Protocol"), as far as the embedded server needs it.
  */
 const SSL_REQUEST = 80877103;
 const GSS_REQUEST = 80877104;
@@ -9,7 +9,10 @@ const CANCEL_REQUEST = 80877102;
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
 export type Part =
-  /** Messages that the database answers as one: a start-up packet, a simple query, or all up to Sync or Flush. */
+  /**
+   * Messages that the database answers as one: a start-up packet, a simple query, or all up to Sync
+   * or Flush.
+   */
   | { readonly kind: 'group'; readonly bytes: Buffer }
   | { readonly kind: 'encryption_request' }
   | { readonly kind: 'end' };
@@ -26,7 +29,8 @@ export class Framer {
     this.#pending.push(chunk);
     this.#pending_bytes += chunk.length;
     const parts: Part[] = [];
-    // A large parameter comes in thousands of chunks: they are joined only when the message is whole.
+    // A large parameter comes in thousands of chunks: they are joined only when the message is
+    // whole.
     if (this.#pending_bytes < this.#needed_bytes) return parts;
     let bytes = this.#pending.length === 1 ? chunk : Buffer.concat(this.#pending);
     for (;;) {
@@ -78,7 +82,10 @@ export class Framer {
   }
 }
 
-/** Whether an answer ends with ReadyForQuery outside a transaction: the database is free for another connection. */
+/**
+ * Whether an answer ends with ReadyForQuery outside a transaction: the database is free for another
+ * connection.
+ */
 export function leavesIdle(answer: Uint8Array): boolean {
   const n = answer.length;
   return n >= 6 && answer[n - 6] === 0x5a && answer[n - 2] === 5 && answer[n - 1] === 0x49;
