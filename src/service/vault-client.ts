@@ -7,12 +7,9 @@ import {
   errorOf,
   type Operation,
   Outbox,
-  packCalls,
   type Report,
-  type ReportMessage,
   type Texts,
   type ThreadData,
-  unpackReports,
 } from './thread-messages.ts';
 
 const THREAD = new URL('./vault-thread.js', import.meta.url);
@@ -49,9 +46,9 @@ export class VaultClient {
   constructor(data: ThreadData, license: License, observer: ThreadObserver) {
     this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
     this.#license = license;
-    this.#outbox = new Outbox((calls) => this.#thread.postMessage(packCalls(calls)));
-    this.#thread.on('message', (message: ReportMessage) => {
-      for (const report of unpackReports(message)) this.#take(report, observer);
+    this.#outbox = new Outbox((calls) => this.#thread.postMessage(calls));
+    this.#thread.on('message', (reports: Report[]) => {
+      for (const report of reports) this.#take(report, observer);
     });
     // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
     this.#thread.on('error', (error) => {

@@ -5,14 +5,11 @@ import type { Token, Value } from '../types.ts';
 import { Detokenizer } from './detokenizer.ts';
 import {
   type Call,
-  type CallMessage,
   failureOf,
   Outbox,
-  packReports,
   type Report,
   type Texts,
   type ThreadData,
-  unpackCalls,
 } from './thread-messages.ts';
 import { Tokenizer } from './tokenizer.ts';
 import { CONTROL_CONNECTIONS, openPool, REQUEST_PATIENCE_MS } from './vault.ts';
@@ -28,7 +25,7 @@ import { CONTROL_CONNECTIONS, openPool, REQUEST_PATIENCE_MS } from './vault.ts';
 const CALLS_A_TURN = 16;
 
 const { vault, keys } = workerData as ThreadData;
-const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(packReports(reports)));
+const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(reports));
 const keyring = new Keyring(keys);
 const pool = openPool(vault, vault.database_connections - CONTROL_CONNECTIONS);
 const records = new RecordStore(pool, {
@@ -39,9 +36,9 @@ const tokenizer = new Tokenizer(records, keyring, vault.token_suffix);
 const detokenizer = new Detokenizer(records, keyring, (damaged) => outbox.put({ damaged }));
 let waiting: Call[] = [];
 
-parentPort!.on('message', (message: CallMessage) => {
+parentPort!.on('message', (calls: Call[]) => {
   if (waiting.length === 0) setImmediate(begin);
-  waiting.push(...unpackCalls(message));
+  waiting.push(...calls);
 });
 
 function begin(): void {

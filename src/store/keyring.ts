@@ -1,3 +1,4 @@
+import { OperatorError } from '../errors.ts';
 import type { KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
@@ -7,6 +8,10 @@ import type { Pool, Query } from './pool.ts';
  * other.
  */
 const VAULT_LOCK = 7_382_160;
+
+/** New keys would open nothing, and tokens made with them would not be those of before. */
+const KEYS_ARE_GONE =
+  'The vault is there, but its keys are gone: standin.keyring is empty. Put the table back from your backup; nothing was changed.';
 
 export type NewKey = Omit<WrappedKey, 'created_at'>;
 
@@ -41,6 +46,8 @@ export class KeyringStore {
       await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
       const existing = await listKeys(query);
       if (existing.length > 0) return existing;
+      const { rows: made } = await query('select name from standin.settings limit 1');
+      if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
       for (const key of keys) {
         await query(
           'insert into standin.keyring (purpose, version, kek_id, wrapped) values ($1, $2, $3, $4)',

@@ -75,6 +75,14 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
     await expectNoStart(place, /The dek key, version 1, does not unwrap/);
   });
 
+  test('a vault whose keys were deleted gets no new ones', async () => {
+    const place = await placeOn('server');
+    await (await startService(place)).stop();
+    await query(place.env.DATABASE_URL!, 'delete from standin.keyring');
+    await expectNoStart(place, /standin\.keyring is empty/);
+    expect(await query(place.env.DATABASE_URL!, 'select 1 from standin.keyring')).toEqual([]);
+  });
+
   test('four nodes that start at once on an empty database all serve, with one set of keys', async () => {
     const place = await placeOn('server');
     const services = await Promise.all(Array.from({ length: 4 }, () => startService(place)));

@@ -1,14 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
-import {
-  errorOf,
-  failureOf,
-  packCalls,
-  packReports,
-  unpackCalls,
-  unpackReports,
-} from '../../src/service/thread-messages.ts';
+import { errorOf, failureOf } from '../../src/service/thread-messages.ts';
 import { byteaArray } from '../../src/store/bytea-array.ts';
 import { Framer, leavesIdle, simpleQuery } from '../../src/store/wire.ts';
 
@@ -23,36 +16,8 @@ describe('bytea arrays', () => {
   });
 });
 
-describe('messages between threads', () => {
-  const texts = fc.array(fc.string({ unit: 'binary', maxLength: 20 }), { maxLength: 5 });
-  test('bring calls over as they were', () => {
-    const operation = fc.constantFrom(
-      'deterministic' as const,
-      'random' as const,
-      'detokenize' as const,
-    );
-    fc.assert(
-      fc.property(fc.array(fc.record({ id: fc.nat(), operation, texts })), (calls) => {
-        expect(unpackCalls(structuredClone(packCalls(calls)))).toEqual(calls);
-      }),
-    );
-  });
-  test('bring reports over as they were', () => {
-    const answers = fc.array(fc.option(fc.string({ maxLength: 9 }), { nil: undefined }), {
-      maxLength: 5,
-    });
-    fc.assert(
-      fc.property(
-        fc.array(fc.record({ id: fc.nat(), texts: answers })),
-        fc.nat(),
-        (reports, damaged) => {
-          const all = [...reports, { damaged }];
-          expect(unpackReports(structuredClone(packReports(all)))).toEqual(all);
-        },
-      ),
-    );
-  });
-  test('bring errors over with all that an answer and a log need', () => {
+describe('failures between threads', () => {
+  test('come over with all that an answer and a log need', () => {
     const cause = Object.assign(new Error('x'), { code: '57P01' });
     const ours = errorOf(
       structuredClone(failureOf(new InternalError('database_unavailable', { cause }))),
