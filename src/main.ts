@@ -33,6 +33,9 @@ export async function serve(config: Config): Promise<void> {
   const metrics = createMetrics();
   const license = new License(config.license);
   await license.start();
+  const is_embedded = config.DATABASE_URL === undefined;
+  // The first start makes it, which takes seconds: something must be seen.
+  if (is_embedded) log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   const vault = await openVault(config.vault);
   const context = await createContext(config, vault, license, metrics, log);
   const app = createHttpServer(context);
@@ -51,7 +54,7 @@ export async function serve(config: Config): Promise<void> {
     {
       url,
       ops_url,
-      database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
+      database: is_embedded ? 'embedded' : 'postgres',
       migrations: vault.applied_migrations,
     },
     'listening',
