@@ -34,8 +34,10 @@ export async function serve(config: Config): Promise<void> {
   const license = new License(config.license);
   await license.start();
   const is_embedded = config.DATABASE_URL === undefined;
-  // The first start makes it, which takes seconds: something must be seen.
-  if (is_embedded) log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
+  // The first start makes it, which takes seconds: people at a terminal see that something goes on.
+  if (is_embedded && isPretty(config)) {
+    log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
+  }
   const vault = await openVault(config.vault);
   const context = await createContext(config, vault, license, metrics, log);
   const app = createHttpServer(context);
