@@ -227,6 +227,11 @@ describe('A37-A40: what the HTTP parser refuses is answered in JSON, and the con
     await expectRawError(request(`GET /${'a'.repeat(17_408)} HTTP/1.1`, 'Host: a'), [431]);
     await expectRawError(post(...Array(2_500).fill('a: b'), auth(), json), [431]);
   });
+  test('a chunk extension of 20 KB is a 413', async () => {
+    const head = post(auth(), json, 'Transfer-Encoding: chunked');
+    const received = await rawExchange(service, `${head}5;${'a'.repeat(20_000)}\r\n`);
+    expect(parseAnswers(received)[0]!.status).toBe(413);
+  });
   test('HTTP/1.0 is served', async () => {
     expect(
       parseAnswers(await rawExchange(service, 'GET /health/live HTTP/1.0\r\n\r\n'))[0]!.status,
