@@ -45,6 +45,7 @@ export class Keyring {
 
   constructor(keys: readonly PlainKey[]) {
     const deks = keys.filter((key) => key.purpose === 'dek');
+    if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
     this.primary_version = Math.max(...deks.map((key) => key.version));
     this.#deks = new Map(deks.map((key) => [key.version, subkeys(importKey(key.bytes))]));
     this.#fingerprint_key = only(keys, 'fingerprint');
