@@ -27,7 +27,9 @@ const whole = (min: number, max: number) => (text: string) => {
   const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   return number >= min && number <= max ? number : undefined;
 };
-const flag = (text: string): boolean | undefined => ({ true: true, false: false })[text];
+// Not a look-up in an object: `constructor` would be found there, and count as true.
+const flag = (text: string): boolean | undefined =>
+  text === 'true' ? true : text === 'false' ? false : undefined;
 
 /** Requests a second: 0, or from 0.001 (one in a quarter of an hour) to a million. */
 export function parseRate(text: string): number | undefined {
