@@ -37,7 +37,7 @@ export class Framer {
       const header = this.#started ? 5 : 8;
       if (bytes.length < header) break;
       const length = this.#started ? 1 + bytes.readInt32BE(1) : bytes.readInt32BE(0);
-      if (length < header - (this.#started ? 0 : 4) || length > MAX_MESSAGE_BYTES) {
+      if (length < header || length > MAX_MESSAGE_BYTES) {
         parts.push({ kind: 'end' });
         break;
       }
