@@ -1,0 +1,25 @@
+import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
+import { KEY_PURPOSES } from '../../src/types.ts';
+import { seededBytes } from './bytes.ts';
+
+/** A key that its name decides. */
+export function testKey(name: string): Buffer {
+  return Buffer.from(seededBytes(name, 32), 'latin1');
+}
+
+/** One key a purpose, and a DEK for each of the versions. */
+export function testKeys(dek_versions: readonly number[] = [1]): PlainKey[] {
+  const others = KEY_PURPOSES.filter((purpose) => purpose !== 'dek');
+  return [
+    ...dek_versions.map((version) => ({
+      purpose: 'dek' as const,
+      version,
+      bytes: testKey(`dek ${version}`),
+    })),
+    ...others.map((purpose) => ({ purpose, version: 1, bytes: testKey(purpose) })),
+  ];
+}
+
+export function testKeyring(dek_versions?: readonly number[]): Keyring {
+  return new Keyring(testKeys(dek_versions));
+}

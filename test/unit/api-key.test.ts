@@ -1,0 +1,111 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { isApiKey, newApiKey, randomHex } from '../../src/crypto/api-key.ts';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** CRC-32 (ISO 3309), bit by bit. */
+function crc32(text: string): number {
+  let crc = 0xffffffff;
+  for (const byte of Buffer.from(text)) {
+    crc ^= byte;
+    for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);
+  }
+  return ~crc >>> 0;
+}
+
+test('an API key is stk_, 28 random base62 digits and 6 check digits', () => {
+  expect(newApiKey()).toMatch(/^stk_[0-9A-Za-z]{34}$/);
+});
+
+test('the check digits are the CRC-32 of what is before them, in base 62', () => {
+  for (let i = 0; i < 100; i++) {
+    const api_key = newApiKey();
+    const check = [...api_key.slice(-6)].reduce((sum, c) => sum * 62 + BASE62.indexOf(c), 0);
+    expect(check).toBe(crc32(api_key.slice(0, -6)));
+  }
+});
+
+test('a new API key is an API key', () => {
+  for (let i = 0; i < 1_000; i++) expect(isApiKey(newApiKey())).toBe(true);
+});
+
+test('at least 160 random bits: every base62 digit is equally likely in each of 28 places', () => {
+  expect(28 * Math.log2(62)).toBeGreaterThan(160);
+  const keys = Array.from({ length: 20_000 }, newApiKey);
+  expect(new Set(keys).size).toBe(keys.length);
+  const counts = new Map<string, number>();
+  for (let place = 4; place < 32; place++) {
+    const digits = keys.map((api_key) => api_key.charAt(place));
+    expect(new Set(digits).size).toBe(62);
+    for (const digit of digits) counts.set(digit, (counts.get(digit) ?? 0) + 1);
+  }
+  // Eight standard deviations: once in 10^13 runs. Bytes modulo 62 without rejection are twenty off.
+  const expected = (keys.length * 28) / 62;
+  for (const n of counts.values()) {
+    expect(Math.abs(n - expected)).toBeLessThan(8 * Math.sqrt(expected));
+  }
+});
+
+describe('a typo is told apart', () => {
+  test('any one character replaced by any other', () => {
+    const api_key = newApiKey();
+    for (let place = 0; place < api_key.length; place++) {
+      for (const character of `${BASE62}_- \n`) {
+        if (character === api_key.charAt(place)) continue;
+        const typo = api_key.slice(0, place) + character + api_key.slice(place + 1);
+        expect(isApiKey(typo)).toBe(false);
+      }
+    }
+  });
+
+  test('two neighbours swapped', () => {
+    for (let i = 0; i < 100; i++) {
+      const api_key = newApiKey();
+      for (let place = 0; place + 1 < api_key.length; place++) {
+        const pair = api_key.slice(place, place + 2);
+        const swapped = pair.charAt(1) + pair.charAt(0);
+        if (swapped === pair) continue;
+        const typo = api_key.slice(0, place) + swapped + api_key.slice(place + 2);
+        expect(isApiKey(typo)).toBe(false);
+      }
+    }
+  });
+
+  test.each([
+    ['the last character lost', (api_key: string) => api_key.slice(0, -1)],
+    ['the first character lost', (api_key: string) => api_key.slice(1)],
+    ['a character more', (api_key: string) => `${api_key}0`],
+    ['a line end pasted with it', (api_key: string) => `${api_key}\n`],
+    ['a space before it', (api_key: string) => ` ${api_key}`],
+    ['a no-break space after it', (api_key: string) => `${api_key}\u00a0`],
+    ['capital and small letters swapped', swapCase],
+    ['two keys at once', (api_key: string) => api_key + api_key],
+  ])('%s', (_, mistake) => {
+    expect(isApiKey(mistake(newApiKey()))).toBe(false);
+  });
+});
+
+test('no other string is an API key', () => {
+  const look_alike = fc
+    .string({ unit: fc.constantFrom(...BASE62), minLength: 34, maxLength: 34 })
+    .map((digits) => `stk_${digits}`);
+  fc.assert(
+    fc.property(fc.oneof(fc.string(), look_alike), (text) => {
+      expect(isApiKey(text)).toBe(false);
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+test('random hex has two digits a byte and does not repeat', () => {
+  const names = Array.from({ length: 1_000 }, () => randomHex(12));
+  expect(names.every((name) => /^[0-9a-f]{24}$/.test(name))).toBe(true);
+  expect(new Set(names).size).toBe(1_000);
+});
+
+function swapCase(text: string): string {
+  return text.replace(/[A-Za-z]/g, (letter) =>
+    letter < 'a' ? letter.toLowerCase() : letter.toUpperCase(),
+  );
+}

@@ -1,0 +1,209 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { CallerError } from '../../src/errors.ts';
+import { parseData } from '../../src/http/body.ts';
+
+/** The refusal of a body, which must be an invalid_type. */
+function refusal(body: string | Buffer | undefined): string {
+  try {
+    parseData(typeof body === 'string' ? Buffer.from(body) : body);
+  } catch (error) {
+    expect(error).toBeInstanceOf(CallerError);
+    expect((error as CallerError).code).toBe('invalid_type');
+    return (error as CallerError).message;
+  }
+  throw new Error(`was accepted: ${body}`);
+}
+
+function dataOf(body: string): unknown {
+  return parseData(Buffer.from(body));
+}
+
+describe('the data of a body', () => {
+  test('is what JSON says, in any white space', () => {
+    expect(dataOf('\r\n\t {"data" : {"a": "b", "c": ["d", {"e": "f"}]}} \n')).toEqual({
+      a: 'b',
+      c: ['d', { e: 'f' }],
+    });
+  });
+
+  test('may be empty', () => {
+    expect(dataOf('{"data":{}}')).toEqual({});
+  });
+
+  test('may have other fields beside it, of any type and depth', () => {
+    const deep = '['.repeat(100_000) + ']'.repeat(100_000);
+    expect(dataOf(`{"x":null,"data":{"a":"b"},"y":${deep}}`)).toEqual({ a: 'b' });
+  });
+
+  test.each(['constructor', 'prototype', 'toString', 'hasOwnProperty', 'length', ''])(
+    'may have a field named %j',
+    (name) => {
+      expect(Object.entries(dataOf(JSON.stringify({ data: { [name]: 'x' } })) as object)).toEqual([
+        [name, 'x'],
+      ]);
+    },
+  );
+
+  test('keeps every character that JSON can escape', () => {
+    const value = '"\\/\b\f\n\r\t\0\u2028😀{":';
+    expect(dataOf(JSON.stringify({ data: { a: value } }))).toEqual({ a: value });
+  });
+});
+
+describe('is no body', () => {
+  test.each([
+    [undefined, 'empty'],
+    ['', 'empty'],
+    [' ', 'valid JSON'],
+    ['{', 'valid JSON'],
+    ['{"data":{"a":"b",}}', 'valid JSON'],
+    ["{'data':{}}", 'valid JSON'],
+    ['{"data":{"a":NaN}}', 'valid JSON'],
+    ['{"data":{}}x', 'valid JSON'],
+    ['/**/{"data":{}}', 'valid JSON'],
+    ['{"data":{"a":"\n"}}', 'valid JSON'],
+    ['\ufeff{"data":{}}', 'valid JSON'],
+    ['['.repeat(524_000), 'valid JSON'],
+    ['null', 'a JSON object'],
+    ['"x"', 'a JSON object'],
+    ['1', 'a JSON object'],
+    ['[]', 'a JSON object'],
+    ['[{"data":{}}]', 'a JSON object'],
+    ['{}', 'data: is missing'],
+    ['{"Data":{}}', 'data: is missing'],
+    ['{"__proto__":{"data":{"a":"b"}}}', 'data: is missing'],
+    ['{"data":null}', 'data: must be a JSON object'],
+    ['{"data":[]}', 'data: must be a JSON object'],
+    ['{"data":"x"}', 'data: must be a JSON object'],
+    ['{"data":1}', 'data: must be a JSON object'],
+  ])('%.40j', (body, reason) => {
+    expect(refusal(body)).toContain(reason);
+  });
+
+  test.each([
+    ['a byte that is none of UTF-8', [0xff]],
+    ['an overlong form', [0xc0, 0x80]],
+    ['half of a surrogate pair as bytes', [0xed, 0xa0, 0xbd]],
+    ['a cut character', [0xf0, 0x9f, 0x98]],
+    ['a code point beyond the last', [0xf4, 0x90, 0x80, 0x80]],
+  ])('with %s', (_, bytes) => {
+    const body = Buffer.concat([
+      Buffer.from('{"data":{"a":"'),
+      Buffer.from(bytes),
+      Buffer.from('"}}'),
+    ]);
+    expect(refusal(body)).toContain('UTF-8');
+  });
+
+  test('in UTF-16', () => {
+    expect(refusal(Buffer.from('\ufeff{"data":{}}', 'utf16le'))).toContain('UTF-8');
+  });
+});
+
+describe('a field name that occurs twice is refused', () => {
+  test.each([
+    ['in data', '{"data":{"a":"1","a":"2"}}'],
+    ['with equal values', '{"data":{"a":"1","a":"1"}}'],
+    ['at the top', '{"data":{"a":"1"},"data":{"b":"2"}}'],
+    ['beside data', '{"x":1,"x":2,"data":{}}'],
+    ['deep inside', '{"data":{"a":{"b":[{"c":"1","d":"2","c":"3"}]}}}'],
+    ['in an object that the second one hides', '{"data":{"a":{"b":"1"},"a":"2"}}'],
+    ['with an object that hides the first one', '{"data":{"a":"1","a":{"b":"2"}}}'],
+    ['once with an escape', '{"data":{"ab":"1","a\\u0062":"2"}}'],
+    ['with two spellings of an escape', '{"data":{"\\u00E9":"1","\\u00e9":"2"}}'],
+    ['once as an emoji, once as its escapes', '{"data":{"😀":"1","\\ud83d\\ude00":"2"}}'],
+    ['with escaped quotes', '{"data":{"a\\"":"1","a\\u0022":"2"}}'],
+    ['with backslashes before the quote', '{"data":{"a\\\\":"1","a\\\\":"2"}}'],
+    ['empty', '{"data":{"":"1","":"2"}}'],
+    ['as __proto__', '{"data":{"__proto__":"1","__proto__":"2"}}'],
+    ['as digits', '{"data":{"1":"1","1":"2"}}'],
+    ['with white space before the colon', '{"data":{"a":"1","a" \t\r\n:"2"}}'],
+    ['three times', '{"data":{"a":"1","a":"2","a":"3"}}'],
+  ])('%s', (_, body) => {
+    expect(refusal(body)).toContain('twice');
+  });
+});
+
+describe('is no second occurrence of a name', () => {
+  test.each([
+    ['the same name in two objects', '{"data":{"a":{"x":"1"},"b":{"x":"2"}}}'],
+    ['the same name in objects of an array', '{"data":{"a":[{"x":"1"},{"x":"2"}]}}'],
+    ['the same name inside itself', '{"data":{"a":{"a":{"a":"1"}}}}'],
+    ['names that differ in case', '{"data":{"a":"1","A":"2"}}'],
+    ['names that differ in normalisation', '{"data":{"é":"1","e\u0301":"2"}}'],
+    ['an escape of an escape', '{"data":{"ab":"1","a\\\\u0062":"2"}}'],
+    ['a value that looks like a member', '{"data":{"a":"\\"a\\":","b":"x\\":\\"y"}}'],
+    ['a value that ends in a backslash', '{"data":{"a":"\\\\","b":"\\\\\\\\"}}'],
+    ['a value that is a colon', '{"data":{"a":":","b":" :"}}'],
+    ['a value equal to the name', '{"data":{"a":"a","b":["a","a"]}}'],
+  ])('%s', (_, body) => {
+    expect(dataOf(body)).toEqual(JSON.parse(body).data);
+  });
+});
+
+type Json = string | null | Json[] | { members: [Name, Json][] };
+interface Name {
+  readonly text: string;
+  /** How it is written: with the character at this index as an escape. */
+  readonly escaped_at: number;
+}
+
+function written(json: Json): string {
+  if (json === null || typeof json === 'string') return JSON.stringify(json);
+  if (Array.isArray(json)) return `[${json.map(written).join(' , ')}]`;
+  return `{${json.members.map(([name, inner]) => `${writtenName(name)} :${written(inner)}`)}}`;
+}
+
+function writtenName({ text, escaped_at }: Name): string {
+  const units = [...text].map((unit, i) => {
+    if (i !== escaped_at) return JSON.stringify(unit).slice(1, -1);
+    return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+  return `"${units.join('')}"`;
+}
+
+function hasTwins(json: Json): boolean {
+  if (json === null || typeof json === 'string') return false;
+  if (Array.isArray(json)) return json.some(hasTwins);
+  const names = json.members.map(([name]) => name.text);
+  return new Set(names).size < names.length || json.members.some(([, inner]) => hasTwins(inner));
+}
+
+test('of any JSON, exactly those with a name twice in one object are refused', () => {
+  const text = fc.string({ unit: fc.constantFrom('a', 'b', '"', '\\', ':', '{', ' ') });
+  const few = fc.constantFrom('a', 'ab', '', '"', '\\', 'a":', '__proto__', '1', 'toString');
+  const name = fc.record({ text: few, escaped_at: fc.integer({ min: 0, max: 12 }) });
+  const { json } = fc.letrec<{ json: Json }>((tie) => ({
+    json: fc.oneof(
+      { maxDepth: 4, withCrossShrink: true },
+      text,
+      fc.constant(null),
+      fc.array(tie('json'), { maxLength: 3 }),
+      fc.record({ members: fc.array(fc.tuple(name, tie('json')), { maxLength: 4 }) }),
+    ),
+  }));
+  const seen = { twins: 0, none: 0 };
+  fc.assert(
+    fc.property(fc.array(fc.tuple(name, json), { maxLength: 5 }), (members) => {
+      const data = { members };
+      const body = `{"data":${written(data)}}`;
+      if (hasTwins(data)) expect(refusal(body)).toContain('twice');
+      else expect(dataOf(body)).toEqual(JSON.parse(body).data);
+      seen[hasTwins(data) ? 'twins' : 'none']++;
+    }),
+    { numRuns: 1_000 },
+  );
+  expect(Math.min(seen.twins, seen.none)).toBeGreaterThan(100);
+});
+
+test('no refusal quotes the body', () => {
+  for (const body of [
+    '{"data":{"a":hunter2}}',
+    '{"a":"hunter2","a":"hunter2"}',
+    '"hunter2"',
+    'hunter2',
+  ]) {
+    expect(refusal(body)).not.toContain('hunter2');
+  }
+});

@@ -1,0 +1,237 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { parseConfig, parseRate, readEnvironment, SETTINGS } from '../../src/config.ts';
+import { OperatorError } from '../../src/errors.ts';
+
+function problemsOf(environment: Record<string, string>): readonly string[] {
+  try {
+    parseConfig(environment);
+    return [];
+  } catch (error) {
+    expect(error).toBeInstanceOf(OperatorError);
+    return (error as OperatorError).problems;
+  }
+}
+
+describe('with nothing set', () => {
+  test('every setting has its default', () => {
+    expect(parseConfig({})).toMatchObject({
+      HOST: '127.0.0.1',
+      PORT: 8080,
+      OPS_HOST: '127.0.0.1',
+      OPS_PORT: 9464,
+      DATABASE_CONNECTIONS: 8,
+      DATA_DIR: './data',
+      TOKEN_SUFFIX: 'tok',
+      CLIENT_PREFIX: 'standin',
+      INTERFACE_VERSION: '1.0.5',
+      RATE_LIMIT: 1000,
+      BODY_LIMIT: 1_048_576,
+      VALUES_LIMIT: 10_000,
+      DRAIN_DELAY_MS: 2_000,
+      ALLOW_UNSAFE_POSTGRES: false,
+      LOG_LEVEL: 'info',
+      LOG_FORMAT: 'auto',
+    });
+  });
+
+  test('no optional setting has a value', () => {
+    const { DATABASE_URL, KEK_FILE, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, license, vault } =
+      parseConfig({});
+    const optional = [DATABASE_URL, KEK_FILE, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, license];
+    expect(optional).toEqual(Array(5).fill(undefined));
+    expect(vault).toMatchObject({
+      database_url: undefined,
+      data_dir: './data',
+      kek_file: undefined,
+    });
+  });
+
+  test('an empty variable is not set', () => {
+    const empty = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, '']));
+    expect(parseConfig(empty)).toEqual(parseConfig({}));
+  });
+});
+
+test('what is set reaches the vault and the license', () => {
+  const config = parseConfig({
+    DATABASE_URL: 'postgres://db/standin',
+    DATABASE_CONNECTIONS: '5',
+    KEK_FILE: '/run/kek',
+    TOKEN_SUFFIX: 'sfx',
+    ALLOW_UNSAFE_POSTGRES: 'true',
+    LICENSE_FILE: 'license',
+    LICENSE_PUBLIC_KEY_FILE: 'key.pem',
+  });
+  expect(config.vault).toEqual({
+    database_url: 'postgres://db/standin',
+    database_connections: 5,
+    data_dir: './data',
+    kek_file: '/run/kek',
+    token_suffix: 'sfx',
+    allow_unsafe_postgres: true,
+  });
+  expect(config.license).toEqual({ license_file: 'license', public_key_file: 'key.pem' });
+});
+
+/** What each checked setting takes at its bounds, and what it refuses just beyond them. */
+const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
+  PORT: { takes: ['0', '65535'], refuses: ['65536', '-1', '80.5', '8080x', ' 80', '0x50', '1e3'] },
+  OPS_PORT: { takes: ['0', '65535'], refuses: ['65536', 'off'] },
+  DATABASE_URL: {
+    takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
+    refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],
+  },
+  DATABASE_CONNECTIONS: { takes: ['5', '200'], refuses: ['4', '201', '5.5'] },
+  TOKEN_SUFFIX: {
+    takes: ['a', 'abcdefghijklmnop'],
+    refuses: ['abcdefghijklmnopq', 'A', 'a1', 'a_b', '_', 'é', 'a\n'],
+  },
+  CLIENT_PREFIX: {
+    takes: ['a', '0', 'a'.repeat(32)],
+    refuses: ['a'.repeat(33), 'A', 'a_b', 'a-b', 'é'],
+  },
+  INTERFACE_VERSION: { takes: ['1.0.4', '1.0.5'], refuses: ['1.0', '1.0.6', '1'] },
+  RATE_LIMIT: {
+    takes: ['0', '0.001', '2.5', '1000000'],
+    refuses: ['1000000.001', '1000001', '0.0001', '-1', '1e3', 'none', '.5', 'NaN', 'Infinity'],
+  },
+  BODY_LIMIT: { takes: ['1024', '67108864'], refuses: ['1023', '67108865', '1MiB'] },
+  VALUES_LIMIT: { takes: ['1', '1000000'], refuses: ['0', '1000001'] },
+  DRAIN_DELAY_MS: { takes: ['0', '10000'], refuses: ['10001', '2s'] },
+  ALLOW_UNSAFE_POSTGRES: {
+    takes: ['true', 'false'],
+    refuses: ['yes', '1', 'TRUE', 'constructor', 'toString'],
+  },
+  LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
+  LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
+};
+
+/** Another setting that a setting needs. */
+const WITH: Record<string, Record<string, string>> = { DATABASE_URL: { KEK_FILE: 'kek' } };
+
+describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
+  test.each(takes)('takes %j', (text) => {
+    expect(problemsOf({ ...WITH[name], [name]: text })).toEqual([]);
+  });
+
+  test.each(refuses)('refuses %j with its name and what it takes', (text) => {
+    const problems = problemsOf({ ...WITH[name], [name]: text });
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${name} is`));
+    expect(problems[0]).toContain(SETTINGS[name as keyof typeof SETTINGS].accepts);
+  });
+});
+
+test('every setting that can be refused has its bounds above', () => {
+  const free_text = ['HOST', 'OPS_HOST', 'DATA_DIR', 'KEK_FILE', 'LICENSE_FILE'];
+  const named = [...Object.keys(BOUNDS), ...free_text, 'LICENSE_PUBLIC_KEY_FILE'];
+  expect(named.toSorted()).toEqual(Object.keys(SETTINGS).toSorted());
+});
+
+describe('all problems at once', () => {
+  test('one line for each setting that is wrong', () => {
+    const environment = Object.fromEntries(
+      Object.entries(BOUNDS).map(([name, { refuses }]) => [name, refuses[0]!]),
+    );
+    const problems = problemsOf({ ...environment, KEK_FILE: 'kek' });
+    expect(problems.map((problem) => problem.split(' ')[0])).toEqual(
+      Object.keys(SETTINGS).filter((name) => name in BOUNDS),
+    );
+  });
+
+  test('values that are wrong and settings that contradict each other', () => {
+    const problems = problemsOf({ PORT: 'x', DATABASE_URL: 'postgres://db', LICENSE_FILE: 'l' });
+    expect(problems.map((problem) => problem.split(' ')[0])).toEqual([
+      'PORT',
+      'KEK_FILE',
+      'LICENSE_FILE',
+    ]);
+  });
+
+  test('the message of the error has them all', () => {
+    expect(() => parseConfig({ PORT: 'x', LOG_LEVEL: 'y' })).toThrow(/^PORT .*\nLOG_LEVEL .*$/);
+  });
+});
+
+describe('contradictions', () => {
+  test('DATABASE_URL needs KEK_FILE', () => {
+    expect(problemsOf({ DATABASE_URL: 'postgres://db/x' })).toEqual([
+      expect.stringMatching(/^KEK_FILE is not set: .*openssl rand -hex 32$/),
+    ]);
+  });
+
+  test.each([{ LICENSE_FILE: 'l' }, { LICENSE_PUBLIC_KEY_FILE: 'k' }])(
+    'the two license files go together: %j',
+    (environment) => {
+      expect(problemsOf(environment as Record<string, string>)).toEqual([
+        expect.stringMatching(/^LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together/),
+      ]);
+    },
+  );
+
+  test('the two listeners need two addresses', () => {
+    expect(problemsOf({ PORT: '9464' })).toEqual([expect.stringMatching(/^PORT and OPS_PORT/)]);
+    expect(problemsOf({ PORT: '9464', OPS_HOST: '127.0.0.2' })).toEqual([]);
+    expect(problemsOf({ PORT: '0', OPS_PORT: '0' })).toEqual([]);
+  });
+});
+
+describe('secrets', () => {
+  test.each(['mysql://root:hunter2@db/x', 'hunter2@db', 'postgres:/\n/u:hunter2'])(
+    'a DATABASE_URL that is refused is not echoed: %j',
+    (url) => {
+      const text = problemsOf({ DATABASE_URL: url, KEK_FILE: 'kek' }).join('\n');
+      expect(text).toMatch(/^DATABASE_URL is not /);
+      expect(text).not.toContain('hunter2');
+    },
+  );
+
+  test('a DATABASE_URL is not echoed by the problems of others', () => {
+    const text = problemsOf({ DATABASE_URL: 'postgres://u:hunter2@db/x', PORT: 'x' }).join('\n');
+    expect(text).toContain('PORT');
+    expect(text).not.toContain('hunter2');
+  });
+});
+
+describe('.env', () => {
+  const home = process.cwd();
+  let folder: string;
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'standin-env-'));
+    process.chdir(folder);
+  });
+  afterEach(() => {
+    process.chdir(home);
+    vi.unstubAllEnvs();
+    rmSync(folder, { recursive: true });
+  });
+
+  test('in the working directory is read; the environment goes before it', () => {
+    writeFileSync('.env', '# comment\nTOKEN_SUFFIX=file\nCLIENT_PREFIX="quoted"\n');
+    vi.stubEnv('TOKEN_SUFFIX', 'process');
+    vi.stubEnv('CLIENT_PREFIX', undefined);
+    const { TOKEN_SUFFIX, CLIENT_PREFIX } = readEnvironment();
+    expect({ TOKEN_SUFFIX, CLIENT_PREFIX }).toEqual({
+      TOKEN_SUFFIX: 'process',
+      CLIENT_PREFIX: 'quoted',
+    });
+  });
+
+  test('need not be there', () => {
+    vi.stubEnv('TOKEN_SUFFIX', 'process');
+    expect(readEnvironment().TOKEN_SUFFIX).toBe('process');
+  });
+
+  test('that is there and cannot be read is an error for the operator', () => {
+    mkdirSync('.env');
+    expect(readEnvironment).toThrow(OperatorError);
+    expect(readEnvironment).toThrow('EISDIR');
+  });
+});
+
+test('a rate limit of zero digits after the point is its whole number', () => {
+  expect([parseRate('5.000'), parseRate('0.000')]).toEqual([5, 0]);
+});

@@ -1,0 +1,172 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { deriveKey, importKey, open, seal } from '../../src/crypto/primitives.ts';
+import { openRecord } from '../../src/crypto/record.ts';
+import type { Sealed, SealedRecord, Token, TokenFingerprint, Value } from '../../src/types.ts';
+import { testKey, testKeyring } from '../support/keys.ts';
+
+const keyring = testKeyring();
+const VALUE = 'ann@ex.com' as Value;
+const TOKEN = 'kqz@pd.wta_tok' as Token;
+const DAMAGED = { failure: 'damaged' };
+
+function sealed(value = VALUE, token = TOKEN): SealedRecord {
+  return keyring.seal(value, token, keyring.deterministicDraws(value).value_fingerprint);
+}
+
+function flipped(bytes: Buffer, bit: number): Sealed {
+  const copy = Buffer.from(bytes);
+  copy[bit >> 3]! ^= 1 << (bit & 7);
+  return copy as Sealed;
+}
+
+function flippedText<T extends string>(latin1: T, bit: number): T {
+  return flipped(Buffer.from(latin1, 'latin1'), bit).toString('latin1') as T;
+}
+
+test('any well-formed value opens to the same string', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 400 }), fc.string(), (value, token) => {
+      expect(keyring.open(sealed(value as Value, token as Token))).toEqual({ value });
+    }),
+  );
+});
+
+test('the longest value opens to the same string', () => {
+  const value = '😀'.repeat(16_384) as Value;
+  expect(keyring.open(sealed(value))).toEqual({ value });
+});
+
+test('sealed is 28 bytes longer than the value in UTF-8: nonce and authentication tag', () => {
+  expect(sealed('' as Value).sealed).toHaveLength(28);
+  expect(sealed('é€😀' as Value).sealed).toHaveLength(28 + 9);
+});
+
+test('every nonce is another one', () => {
+  const nonces = new Set<string>();
+  for (let i = 0; i < 10_000; i++) nonces.add(sealed().sealed.toString('latin1', 0, 12));
+  expect(nonces.size).toBe(10_000);
+});
+
+describe('does not open', () => {
+  const record = sealed();
+
+  test('with any one bit of sealed changed', () => {
+    for (let bit = 0; bit < record.sealed.length * 8; bit++) {
+      expect(keyring.open({ ...record, sealed: flipped(record.sealed, bit) })).toEqual(DAMAGED);
+    }
+  });
+
+  test('with any one bit of a fingerprint changed', () => {
+    for (let bit = 0; bit < 128; bit++) {
+      const token_fingerprint = flippedText(record.token_fingerprint, bit);
+      const value_fingerprint = flippedText(record.value_fingerprint, bit);
+      expect(keyring.open({ ...record, token_fingerprint })).toEqual(DAMAGED);
+      expect(keyring.open({ ...record, value_fingerprint })).toEqual(DAMAGED);
+    }
+  });
+
+  test.each([4, 8, 12, 15])('with an authentication tag of %i bytes', (bytes) => {
+    const cut = record.sealed.length - 16 + bytes;
+    expect(keyring.open({ ...record, sealed: record.sealed.subarray(0, cut) as Sealed })).toEqual(
+      DAMAGED,
+    );
+  });
+
+  test.each([4, 8, 12, 15])('empty and with an authentication tag of %i bytes', (bytes) => {
+    const empty = sealed('' as Value);
+    const cut = empty.sealed.subarray(0, 12 + bytes) as Sealed;
+    expect(keyring.open({ ...empty, sealed: cut })).toEqual(DAMAGED);
+  });
+
+  test('cut anywhere', () => {
+    for (let bytes = 0; bytes < record.sealed.length; bytes++) {
+      const cut = record.sealed.subarray(0, bytes) as Sealed;
+      expect(keyring.open({ ...record, sealed: cut })).toEqual(DAMAGED);
+    }
+  });
+
+  test('with a byte more', () => {
+    const longer = Buffer.concat([record.sealed, Buffer.alloc(1)]) as Sealed;
+    expect(keyring.open({ ...record, sealed: longer })).toEqual(DAMAGED);
+  });
+
+  test('with a column of another record', () => {
+    const other = sealed('bob@ex.com' as Value, 'abc@de.fgh_tok' as Token);
+    for (const column of ['token_fingerprint', 'value_fingerprint', 'sealed'] as const) {
+      expect(keyring.open({ ...record, [column]: other[column] })).toEqual(DAMAGED);
+    }
+  });
+
+  test('with its two fingerprints swapped', () => {
+    const token_fingerprint = record.value_fingerprint as never;
+    const value_fingerprint = record.token_fingerprint as never;
+    expect(keyring.open({ ...record, token_fingerprint, value_fingerprint })).toEqual(DAMAGED);
+  });
+
+  test.each([0, 15, 17])('with a value fingerprint of %i bytes', (bytes) => {
+    const value_fingerprint = `${record.value_fingerprint}x`.slice(0, bytes) as never;
+    expect(keyring.open({ ...record, value_fingerprint })).toEqual(DAMAGED);
+  });
+});
+
+describe('key versions', () => {
+  test('new records are sealed with the highest, old ones still open', () => {
+    const old = testKeyring([1]).seal(VALUE, TOKEN, 'v'.repeat(16) as never);
+    const rotated = testKeyring([1, 2]);
+    expect(rotated.open(old)).toEqual({ value: VALUE });
+    expect(rotated.seal(VALUE, TOKEN, 'v'.repeat(16) as never).key_version).toBe(2);
+  });
+
+  test('a record under the name of another version does not open', () => {
+    const rotated = testKeyring([1, 2]);
+    const record = rotated.seal(VALUE, TOKEN, 'v'.repeat(16) as never);
+    expect(rotated.open({ ...record, key_version: 1 })).toEqual(DAMAGED);
+  });
+
+  test('the version is bound even where two versions are the same key', () => {
+    const key = importKey(testKey('same'));
+    const args = ['t'.repeat(16) as TokenFingerprint, 'v'.repeat(16) as never] as const;
+    const aad = Buffer.from(`\x01\0\0\0\x01${args.join('')}`, 'latin1');
+    const bytes = seal(key, VALUE, aad) as Sealed;
+    expect(openRecord(key, 1, ...args, bytes)).toBe(VALUE);
+    expect(openRecord(key, 2, ...args, bytes)).toBeUndefined();
+  });
+
+  test.each([0, -1, 2, 2 ** 31])(
+    'version %i, which the keyring lacks, is key_missing',
+    (version) => {
+      expect(keyring.open({ ...sealed(), key_version: version })).toEqual({
+        failure: 'key_missing',
+      });
+    },
+  );
+});
+
+test('each of the 256 first fingerprint bytes has a key of its own, derived from the DEK', () => {
+  const dek = importKey(testKey('dek 1'));
+  const subkeys = Array.from({ length: 256 }, (_, i) =>
+    deriveKey(dek, `standin record subkey ${i}`),
+  );
+  expect(new Set(subkeys.map((key) => key.export().toString('hex'))).size).toBe(256);
+  const first_bytes = new Set<number>();
+  for (let i = 0; i < 3_000; i++) {
+    const { token_fingerprint, value_fingerprint, ...rest } = sealed(VALUE, `t${i}` as Token);
+    const first_byte = token_fingerprint.charCodeAt(0);
+    first_bytes.add(first_byte);
+    const opened = [first_byte, first_byte ^ 1].map((byte) =>
+      openRecord(subkeys[byte]!, 1, token_fingerprint, value_fingerprint, rest.sealed),
+    );
+    expect(opened).toEqual([VALUE, undefined]);
+  }
+  expect(first_bytes.size).toBe(256);
+});
+
+test('bytes sealed with one key or AAD do not open with another', () => {
+  const [key, other] = [importKey(testKey('one')), importKey(testKey('two'))];
+  const bytes = seal(key, 'text', Buffer.from('aad'));
+  expect(open(key, bytes, Buffer.from('aad'))?.toString()).toBe('text');
+  expect(open(other, bytes, Buffer.from('aad'))).toBeUndefined();
+  expect(open(key, bytes, Buffer.from('aae'))).toBeUndefined();
+  expect(open(key, bytes, Buffer.alloc(0))).toBeUndefined();
+});
