@@ -1,100 +1,274 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { Batcher } from '../../src/store/batcher.ts';
+import { Batcher, type BatcherOptions } from '../../src/store/batcher.ts';
 import { Unavailable } from '../../src/store/failure.ts';
 
-/** A batcher whose batches end when the test says so. */
-function heldBatcher(
-  bounds: Partial<{ max_batch_items: number; max_waiting_items: number; patience_ms: number }> = {},
-) {
-  const batches: { items: readonly number[]; end: () => void; fail: (error: Error) => void }[] = [];
-  const batcher = new Batcher<number, number>({
-    lanes: 1,
-    max_batch_items: 100,
-    max_waiting_items: 100,
-    patience_ms: 60_000,
-    onBatch: () => {},
-    run: (items) =>
-      new Promise((resolve, reject) => {
-        batches.push({ items, end: () => resolve(items.map((item) => item * 2)), fail: reject });
-      }),
-    ...bounds,
-  });
-  return { batcher, batches };
+interface Batch {
+  readonly items: readonly string[];
+  readonly deadline_ms: number;
+  answer(): void;
+  fail(error: unknown): void;
 }
 
-/** Until what was submitted has had its turn. */
-const turns = async () => {
-  for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
-};
+const BOUNDS = { lanes: 1, max_batch_items: 10, max_waiting_items: 20, patience_ms: 60_000 };
 
-describe('natural batching', () => {
-  test('calls of one turn share a batch; each gets its own results in order', async () => {
-    const { batcher, batches } = heldBatcher();
-    const calls = [batcher.submit([1, 2]), batcher.submit([3]), batcher.submit([])];
-    await turns();
-    expect(batches.map((batch) => batch.items)).toEqual([[1, 2, 3]]);
-    batches[0]!.end();
-    expect(await Promise.all(calls)).toEqual([[2, 4], [6], []]);
+/** A batcher whose batches the test answers: each item by itself in brackets. */
+function setUp(options: Partial<BatcherOptions<string, string>> = {}) {
+  const batches: Batch[] = [];
+  const sizes: number[] = [];
+  const waiting: ((batch: Batch) => void)[] = [];
+  let taken = 0;
+  const batcher = new Batcher<string, string>({
+    ...BOUNDS,
+    onBatch: (items) => sizes.push(items),
+    run: (items, deadline_ms) =>
+      new Promise((resolve, reject) => {
+        const answer = () => resolve(items.map((item) => `<${item}>`));
+        batches.push({ items, deadline_ms, answer, fail: reject });
+        if (waiting.length > 0) waiting.shift()!(batches[taken++]!);
+      }),
+    ...options,
   });
-  test('what comes while a batch is in flight shares the next', async () => {
-    const { batcher, batches } = heldBatcher();
-    const first = batcher.submit([1]);
+  /** The next batch that is run. */
+  const next = (): Promise<Batch> =>
+    taken < batches.length
+      ? Promise.resolve(batches[taken++]!)
+      : new Promise((resolve) => waiting.push(resolve));
+  return { batcher, batches, sizes, next };
+}
+
+function numbered(prefix: string, count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${prefix}${i}`);
+}
+
+/** Two turns of the event loop: whatever an idle batcher would flush, it has. */
+async function turns(): Promise<void> {
+  for (let i = 0; i < 2; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('grouping', () => {
+  test('what is submitted in one turn goes together, in order', async () => {
+    const { batcher, next, sizes } = setUp();
+    const results = [batcher.submit(['a', 'b']), batcher.submit(['c']), batcher.submit(['d'])];
+    const batch = await next();
+    expect(batch.items).toEqual(['a', 'b', 'c', 'd']);
+    batch.answer();
+    expect(await Promise.all(results)).toEqual([['<a>', '<b>'], ['<c>'], ['<d>']]);
+    expect(sizes).toEqual([4]);
+  });
+
+  test('an idle batcher flushes one item at once', async () => {
+    const { batcher, next } = setUp();
+    const result = batcher.submit(['a']);
+    (await next()).answer();
+    expect(await result).toEqual(['<a>']);
+  });
+
+  test('what comes while a batch is in flight waits and shares the next', async () => {
+    const { batcher, batches, next } = setUp();
+    const first = batcher.submit(['a']);
+    const in_flight = await next();
+    const later = [batcher.submit(['b']), batcher.submit(['c', 'd'])];
     await turns();
-    const rest = [batcher.submit([2]), batcher.submit([3])];
+    later.push(batcher.submit(['e']));
     await turns();
     expect(batches).toHaveLength(1);
-    batches[0]!.end();
+    in_flight.answer();
     await first;
-    await turns();
-    expect(batches[1]!.items).toEqual([2, 3]);
-    batches[1]!.end();
-    expect(await Promise.all(rest)).toEqual([[4], [6]]);
+    const batch = await next();
+    expect(batch.items).toEqual(['b', 'c', 'd', 'e']);
+    batch.answer();
+    expect(await Promise.all(later)).toEqual([['<b>'], ['<c>', '<d>'], ['<e>']]);
   });
-  test('a batch has at most so many items, and a call is never split', async () => {
-    const { batcher, batches } = heldBatcher({ max_batch_items: 3 });
-    for (const call of [[1, 2], [3, 4], [5], [6, 7, 8, 9]]) void batcher.submit(call);
-    for (let i = 0; i < 3; i++) {
+
+  test('as many batches are in flight as there are lanes', async () => {
+    const { batcher, batches, next } = setUp({ lanes: 2 });
+    const results: Promise<readonly string[]>[] = [];
+    for (const item of ['a', 'b', 'c', 'd']) {
+      results.push(batcher.submit([item]));
       await turns();
-      batches[i]!.end();
     }
+    expect(batches.map((batch) => batch.items)).toEqual([['a'], ['b']]);
+    for (let i = 0; i < 3; i++) (await next()).answer();
+    expect(await Promise.all(results)).toEqual([['<a>'], ['<b>'], ['<c>'], ['<d>']]);
+    expect(batches[2]!.items).toEqual(['c', 'd']);
+  });
+
+  test('no items are answered without a batch', async () => {
+    const { batcher, batches } = setUp();
+    expect(await batcher.submit([])).toEqual([]);
     await turns();
-    expect(batches.map((batch) => batch.items)).toEqual([
-      [1, 2],
-      [3, 4, 5],
-      [6, 7, 8, 9],
-    ]);
+    expect(batches).toHaveLength(0);
   });
 });
 
 describe('bounds', () => {
-  test('what does not fit into the queue is refused as overloaded, and the rest is not hurt', async () => {
-    const { batcher, batches } = heldBatcher({ max_waiting_items: 4 });
-    const waiting = batcher.submit([1, 2, 3]);
-    await expect(batcher.submit([4, 5])).rejects.toEqual(new CallerError('overloaded', '', 1));
-    await turns();
-    batches[0]!.end();
-    expect(await waiting).toEqual([2, 4, 6]);
+  test('a batch has at most max_batch_items, and no call is split', async () => {
+    const { batcher, next } = setUp();
+    const results = [4, 4, 4, 4].map((n, i) => batcher.submit(numbered(`${i}.`, n)));
+    for (const size of [8, 8]) {
+      const batch = await next();
+      expect(batch.items).toHaveLength(size);
+      batch.answer();
+    }
+    expect((await Promise.all(results)).flat()).toHaveLength(16);
   });
-  test('a failure reaches every call of its batch, and only those', async () => {
-    const { batcher, batches } = heldBatcher();
-    const failed = [batcher.submit([1]), batcher.submit([2])];
-    await turns();
-    const next = batcher.submit([3]);
-    const failure = new Unavailable(new Error('gone'));
-    batches[0]!.fail(failure);
-    expect((await Promise.allSettled(failed)).map((one) => one.status)).toEqual([
-      'rejected',
-      'rejected',
-    ]);
-    await turns();
-    batches[1]!.end();
-    expect(await next).toEqual([6]);
+
+  test('a call larger than a batch is a batch of its own', async () => {
+    const { batcher, next } = setUp();
+    const results = [
+      batcher.submit(['a']),
+      batcher.submit(numbered('b', 15)),
+      batcher.submit(['c']),
+    ];
+    for (const size of [1, 15, 1]) {
+      const batch = await next();
+      expect(batch.items).toHaveLength(size);
+      batch.answer();
+    }
+    await Promise.all(results);
   });
-  test('a call that waits for too long is unavailable', async () => {
-    const { batcher } = heldBatcher({ patience_ms: 20 });
-    void batcher.submit([1]);
-    await turns();
-    await expect(batcher.submit([2])).rejects.toThrow('database unavailable');
+
+  test('more than max_waiting_items are refused with overloaded and a time to come back', async () => {
+    const { batcher, next } = setUp();
+    const first = batcher.submit(['in flight']);
+    const in_flight = await next();
+    const waiting = batcher.submit(numbered('w', 20));
+    const refused = batcher.submit(['one more']);
+    await expect(refused).rejects.toBeInstanceOf(CallerError);
+    await expect(refused).rejects.toMatchObject({ code: 'overloaded', retry_after_s: 1 });
+    in_flight.answer();
+    (await next()).answer();
+    expect(await Promise.all([first, waiting])).toHaveLength(2);
   });
+
+  test('what was refused is not run; after the queue is empty items are taken again', async () => {
+    const { batcher, batches, next } = setUp();
+    const waiting = batcher.submit(numbered('w', 20));
+    await expect(batcher.submit(['refused'])).rejects.toThrow();
+    (await next()).answer();
+    await waiting;
+    const again = batcher.submit(numbered('v', 20));
+    (await next()).answer();
+    await again;
+    expect(batches.flatMap((batch) => batch.items)).not.toContain('refused');
+  });
+
+  test('one call larger than the queue is taken when nothing waits', async () => {
+    const { batcher, next } = setUp();
+    const result = batcher.submit(numbered('a', 25));
+    (await next()).answer();
+    expect(await result).toHaveLength(25);
+  });
+});
+
+describe('failures', () => {
+  test('a failed batch fails all its calls, with its error, and no other', async () => {
+    const { batcher, next } = setUp();
+    const results = [batcher.submit(['a']), batcher.submit(['b'])];
+    const batch = await next();
+    const later = batcher.submit(['c']);
+    const error = new Error('no');
+    batch.fail(error);
+    for (const result of results) await expect(result).rejects.toBe(error);
+    (await next()).answer();
+    expect(await later).toEqual(['<c>']);
+  });
+
+  test('a run that throws at once fails its calls; the batcher goes on', async () => {
+    let runs = 0;
+    const { batcher } = setUp({
+      run: (items) => {
+        if (runs++ === 0) throw new Error('at once');
+        return Promise.resolve(items);
+      },
+    });
+    await expect(batcher.submit(['a'])).rejects.toThrow('at once');
+    expect(await batcher.submit(['b'])).toEqual(['b']);
+  });
+});
+
+describe('deadlines', () => {
+  test('a batch has the deadline of its oldest item', async () => {
+    const { batcher, next } = setUp({ patience_ms: 5_000 });
+    const before_ms = performance.now();
+    const oldest = batcher.submit(['a']);
+    const after_ms = performance.now();
+    const result = batcher.submit(['b']);
+    const batch = await next();
+    expect(batch.deadline_ms).toBeGreaterThanOrEqual(before_ms + 5_000);
+    expect(batch.deadline_ms).toBeLessThanOrEqual(after_ms + 5_000);
+    batch.answer();
+    await Promise.all([oldest, result]);
+  });
+
+  test('an item that waits longer than patience_ms is Unavailable, and never run', async () => {
+    const { batcher, batches, next } = setUp({ patience_ms: 30 });
+    const stuck = batcher.submit(['stuck']);
+    const in_flight = await next();
+    const submitted_ms = performance.now();
+    const waiting = ['b', 'c'].map((item) => batcher.submit([item]));
+    for (const result of waiting) await expect(result).rejects.toBeInstanceOf(Unavailable);
+    expect(performance.now() - submitted_ms).toBeGreaterThanOrEqual(30);
+    in_flight.answer();
+    expect(await stuck).toEqual(['<stuck>']);
+    await turns();
+    expect(batches).toHaveLength(1);
+  });
+
+  test('expired items make room in the queue', async () => {
+    const { batcher, next } = setUp({ patience_ms: 30 });
+    const stuck = batcher.submit(['stuck']);
+    const in_flight = await next();
+    await expect(batcher.submit(numbered('w', 20))).rejects.toBeInstanceOf(Unavailable);
+    const taken = batcher.submit(numbered('v', 20));
+    in_flight.answer();
+    (await next()).answer();
+    await stuck;
+    expect(await taken).toHaveLength(20);
+  });
+});
+
+test('any calls on any lanes: each gets its own results, in order, within all bounds', async () => {
+  const calls = fc.array(
+    fc.record({ items: fc.nat({ max: 15 }), turns_before: fc.nat({ max: 2 }) }),
+    { maxLength: 30 },
+  );
+  await fc.assert(
+    fc.asyncProperty(
+      calls,
+      fc.integer({ min: 1, max: 4 }),
+      fc.infiniteStream(fc.nat({ max: 4 })),
+      async (calls, lanes, delays) => {
+        let in_flight = 0;
+        const ran: string[] = [];
+        const batcher = new Batcher<string, string>({
+          ...BOUNDS,
+          lanes,
+          max_waiting_items: 1_000,
+          onBatch: () => {},
+          run: async (items) => {
+            expect(++in_flight).toBeLessThanOrEqual(lanes);
+            const callers = new Set(items.map((item) => item.split('.')[0]));
+            if (callers.size > 1) expect(items.length).toBeLessThanOrEqual(BOUNDS.max_batch_items);
+            ran.push(...items);
+            for (let left = delays.next().value!; left > 0; left--) await turns();
+            in_flight--;
+            return items.map((item) => `<${item}>`);
+          },
+        });
+        const results: Promise<readonly string[]>[] = [];
+        const submitted: string[][] = [];
+        for (const [i, call] of calls.entries()) {
+          for (let left = call.turns_before; left > 0; left--) await turns();
+          submitted.push(numbered(`${i}.`, call.items));
+          results.push(batcher.submit(submitted[i]!));
+        }
+        const answered = await Promise.all(results);
+        expect(answered).toEqual(submitted.map((items) => items.map((item) => `<${item}>`)));
+        expect(ran).toEqual(submitted.flat());
+      },
+    ),
+  );
 });

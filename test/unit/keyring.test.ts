@@ -1,117 +1,123 @@
-import { createHash } from 'node:crypto';
+import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { isApiKey, newApiKey } from '../../src/crypto/api-key.ts';
-import { kekOf, parseKek } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
-import { KEY_PURPOSES, type SealedRecord, type Token, type Value } from '../../src/types.ts';
+import { importKey } from '../../src/crypto/primitives.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import { KEY_PURPOSES, type Token, type Value } from '../../src/types.ts';
+import { testKey, testKeyring, testKeys } from '../support/keys.ts';
 
-/** A key that is the same in every run. */
-const bytes = (name: string) => createHash('sha256').update(name).digest();
-const keys = KEY_PURPOSES.map((purpose) => ({ purpose, version: 1, bytes: bytes(purpose) }));
-const keyring = new Keyring(keys);
-const value = 'ann@example.com' as Value;
-const token = 'qwe@rtyuiop.asd_tok' as Token;
+const keyring = testKeyring();
+const VALUE = 'Zoë 😀' as Value;
 
-function sealed(): SealedRecord {
-  return keyring.seal(value, token, keyring.deterministicDraws(value).value_fingerprint);
+function hmac(algorithm: string, key: string, ...parts: (string | Buffer)[]): Buffer {
+  const state = createHmac(algorithm, testKey(key));
+  for (const part of parts) state.update(part);
+  return state.digest();
 }
 
-describe('records', () => {
-  test('open with what they were sealed with, and two sealings differ', () => {
-    expect(keyring.open(sealed())).toEqual({ value });
-    expect(sealed().sealed.equals(sealed().sealed)).toBe(false);
-  });
-  test('do not open when any bit is another', () => {
-    const record = sealed();
-    for (let bit = 0; bit < record.sealed.length * 8; bit++) {
-      const changed = Buffer.from(record.sealed) as SealedRecord['sealed'];
-      changed[bit >> 3]! ^= 1 << (bit & 7);
-      expect(keyring.open({ ...record, sealed: changed })).toEqual({ failure: 'damaged' });
+describe('deterministic mode', () => {
+  test('draws are 48 bytes of HMAC-SHA-512 of draw, block and value', () => {
+    const { draws } = keyring.deterministicDraws(VALUE);
+    for (const [draw, block] of [
+      [0, 0],
+      [0, 1],
+      [1, 0],
+      [63, 7],
+    ] as const) {
+      const expected = hmac('sha512', 'token', Buffer.from([draw, block]), VALUE);
+      expect(draws(draw, block)).toBe(expected.toString('latin1', 0, 48));
     }
   });
-  test.each([1, 4, 8, 12, 15, 16, 30])('do not open when %i bytes are missing', (missing) => {
-    const record = sealed();
-    const cut = record.sealed.subarray(0, -missing) as SealedRecord['sealed'];
-    expect(keyring.open({ ...record, sealed: cut })).toEqual({ failure: 'damaged' });
-  });
-  test('do not open in another place', () => {
-    const record = sealed();
-    const other = keyring.deterministicDraws('bob' as Value).value_fingerprint;
-    const token_fingerprint = keyring.tokenFingerprint('other_tok' as Token);
-    expect(keyring.open({ ...record, token_fingerprint })).toEqual({ failure: 'damaged' });
-    expect(keyring.open({ ...record, value_fingerprint: other })).toEqual({ failure: 'damaged' });
-    expect(keyring.open({ ...record, key_version: 2 })).toEqual({ failure: 'key_missing' });
-  });
-  test('of an older key version open, new ones have the newest', () => {
-    const rotated = new Keyring([...keys, { purpose: 'dek', version: 2, bytes: bytes('second') }]);
-    expect(rotated.open(sealed())).toEqual({ value });
-    expect(rotated.primary_version).toBe(2);
-    expect(rotated.seal(value, token, sealed().value_fingerprint).key_version).toBe(2);
-  });
-});
 
-describe('draws', () => {
-  test('are the same for equal values, and differ for others, draws, blocks and keys', () => {
-    const first = keyring.deterministicDraws(value);
-    expect(keyring.deterministicDraws(value).draws(3, 1)).toBe(first.draws(3, 1));
-    const nfc = keyring.deterministicDraws('é' as Value);
-    const nfd = keyring.deterministicDraws('e\u0301' as Value);
-    const other_key = keys.map((key) =>
-      key.purpose === 'token' ? { ...key, bytes: bytes('x') } : key,
+  test('the value fingerprint is the 16 bytes of draw 0 that no stem is drawn from', () => {
+    const { draws, value_fingerprint } = keyring.deterministicDraws(VALUE);
+    const bytes = hmac('sha512', 'token', Buffer.from([0, 0]), VALUE);
+    expect(draws(0, 0) + value_fingerprint).toBe(bytes.toString('latin1'));
+    expect(value_fingerprint).toHaveLength(16);
+  });
+
+  test('draws of one value stay its own while others are drawn', () => {
+    const [one, two] = ['one', 'two'].map((v) => keyring.deterministicDraws(v as Value));
+    const before = [one!.draws(3, 1), two!.draws(3, 1)];
+    expect([one!.draws(3, 1), two!.draws(3, 1)]).toEqual(before);
+    expect(before[0]).not.toBe(before[1]);
+  });
+
+  test('equal values have equal tokens, on every node with the same keys', () => {
+    const tokens = [keyring, testKeyring()].map(
+      (node) => drawToken(VALUE, 'tok', node.deterministicDraws(VALUE).draws, 0)!.token,
     );
-    const all = [
-      first.draws(0, 0),
-      first.draws(0, 1),
-      first.draws(1, 0),
-      nfc.draws(0, 0),
-      nfd.draws(0, 0),
-      new Keyring(other_key).deterministicDraws(value).draws(0, 0),
-    ];
-    expect(new Set(all).size).toBe(all.length);
-    expect(all.every((draw) => draw.length === 48)).toBe(true);
+    expect(tokens[0]).toBe(tokens[1]);
   });
-  test('of random mode are fresh each time, and so is the value fingerprint', () => {
-    const [a, b] = [keyring.randomDraws(), keyring.randomDraws()];
-    expect(a.value_fingerprint).not.toBe(b.value_fingerprint);
-    expect(a.draws(0, 0)).not.toBe(a.draws(0, 0));
+
+  test('another token key gives other draws and fingerprints', () => {
+    const keys = testKeys().map((key) =>
+      key.purpose === 'token' ? { ...key, bytes: testKey('another') } : key,
+    );
+    const other = new Keyring(keys).deterministicDraws(VALUE);
+    expect(other.draws(0, 0)).not.toBe(keyring.deterministicDraws(VALUE).draws(0, 0));
+    expect(other.value_fingerprint).not.toBe(keyring.deterministicDraws(VALUE).value_fingerprint);
+  });
+
+  test('values that differ only in Unicode normalisation differ in fingerprint', () => {
+    const [nfc, nfd] = ['é', 'e\u0301'].map((v) => keyring.deterministicDraws(v as Value));
+    expect(nfc!.value_fingerprint).not.toBe(nfd!.value_fingerprint);
   });
 });
 
-describe('the key-encryption key', () => {
-  const kek = kekOf(bytes('kek'));
-  test('unwraps what it wrapped, for the same purpose and version only', () => {
-    const wrapped = kek.wrap('dek', 1, bytes('dek'));
-    expect(kek.unwrap('dek', 1, wrapped)).toEqual(bytes('dek'));
-    expect(kek.unwrap('token', 1, wrapped)).toBeUndefined();
-    expect(kek.unwrap('dek', 2, wrapped)).toBeUndefined();
-    expect(kekOf(bytes('other')).unwrap('dek', 1, wrapped)).toBeUndefined();
-    expect(kekOf(bytes('other')).id).not.toBe(kek.id);
+describe('random mode', () => {
+  test('draws are 48 fresh bytes each time', () => {
+    const { draws } = keyring.randomDraws();
+    const drawn = Array.from({ length: 2_000 }, () => draws(0, 0));
+    expect(drawn.every((bytes) => bytes.length === 48)).toBe(true);
+    expect(new Set(drawn).size).toBe(2_000);
   });
-  test('is read as 32 bytes or 64 hex digits, and nothing else', () => {
-    const hex = bytes('kek').toString('hex');
-    expect(parseKek(bytes('kek'))).toEqual(bytes('kek'));
-    expect(parseKek(Buffer.from(` ${hex}\n`))).toEqual(bytes('kek'));
-    for (const wrong of ['', hex.slice(1), `${hex}0`, `g${hex.slice(1)}`, 'x'.repeat(31)]) {
-      expect(parseKek(Buffer.from(wrong))).toBeUndefined();
-    }
+
+  test('the value fingerprint says nothing of the value: 16 fresh bytes', () => {
+    const fingerprints = Array.from(
+      { length: 2_000 },
+      () => keyring.randomDraws().value_fingerprint,
+    );
+    expect(fingerprints.every((fingerprint) => fingerprint.length === 16)).toBe(true);
+    expect(new Set(fingerprints).size).toBe(2_000);
+  });
+
+  test('equal values get tokens that differ, and each opens', () => {
+    const records = [1, 2].map(() => {
+      const { draws, value_fingerprint } = keyring.randomDraws();
+      return keyring.seal(VALUE, drawToken(VALUE, 'tok', draws, 0)!.token, value_fingerprint);
+    });
+    expect(records[0]!.token_fingerprint).not.toBe(records[1]!.token_fingerprint);
+    for (const record of records) expect(keyring.open(record)).toEqual({ value: VALUE });
   });
 });
 
-describe('API keys', () => {
-  test('are told from typos without a look-up', () => {
-    for (let i = 0; i < 200; i++) {
-      const api_key = newApiKey();
-      expect(api_key).toMatch(/^stk_[0-9A-Za-z]{34}$/);
-      expect(isApiKey(api_key)).toBe(true);
-      const at = 4 + (i % 34);
-      const typo = api_key.slice(0, at) + (api_key[at] === 'x' ? 'y' : 'x') + api_key.slice(at + 1);
-      expect(isApiKey(typo)).toBe(false);
-      expect(isApiKey(`${api_key} `)).toBe(false);
-    }
+test('a token fingerprint is the first 16 bytes of HMAC-SHA-256 of the token', () => {
+  const expected = hmac('sha256', 'fingerprint', 'abcde_tok').toString('latin1', 0, 16);
+  expect(keyring.tokenFingerprint('abcde_tok' as Token)).toBe(expected);
+});
+
+test('an API key digest is HMAC-SHA-256 of the API key', () => {
+  const expected = hmac('sha256', 'api-key', 'stk_x').toString('latin1');
+  expect(keyring.apiKeyDigest('stk_x')).toBe(expected);
+});
+
+describe('keys', () => {
+  test.each(KEY_PURPOSES)('a keyring without its %s key is refused', (purpose) => {
+    const keys = testKeys().filter((key) => key.purpose !== purpose);
+    expect(() => new Keyring(keys)).toThrow(new RegExp(purpose));
   });
-  test('have digests that depend on the whole key', () => {
-    const api_key = newApiKey();
-    expect(keyring.apiKeyDigest(api_key)).toHaveLength(32);
-    expect(keyring.apiKeyDigest(api_key)).not.toBe(keyring.apiKeyDigest(api_key.slice(0, -1)));
+
+  test.each(['fingerprint', 'token', 'api-key'])('a second %s key is refused', (purpose) => {
+    const second = testKeys().filter((key) => key.purpose === purpose);
+    expect(() => new Keyring([...testKeys(), ...second])).toThrow(RangeError);
+  });
+
+  test.each([0, 31, 33])('a key of %i bytes is refused', (bytes) => {
+    expect(() => importKey(Buffer.alloc(bytes))).toThrow(RangeError);
+  });
+
+  test('the primary is the highest DEK version, in whatever order they come', () => {
+    expect(testKeyring([2, 10, 9]).primary_version).toBe(10);
   });
 });

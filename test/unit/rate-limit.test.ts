@@ -1,61 +1,169 @@
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
 
-function limiterAt(start_ms: number) {
+/** A limiter on a clock that the test turns. */
+function limiterAt(start_ms = 0) {
   const clock = { now_ms: start_ms };
-  return { clock, limiter: new MemoryRateLimiter(() => clock.now_ms) };
+  const limiter = new MemoryRateLimiter(() => clock.now_ms);
+  return { clock, take: (rate: number, client_id = 'a') => limiter.take(client_id, rate) };
 }
 
-test('a full bucket holds one second of requests; then one comes free each interval', () => {
-  const { clock, limiter } = limiterAt(5_000);
-  const allowed = () => limiter.take('c', 100) === undefined;
-  expect(Array.from({ length: 101 }, allowed).filter(Boolean)).toHaveLength(100);
-  clock.now_ms += 10;
-  expect([allowed(), allowed()]).toEqual([true, false]);
-  clock.now_ms += 60_000;
-  expect(Array.from({ length: 150 }, allowed).filter(Boolean)).toHaveLength(100);
+function takeAll(take: () => number | undefined): number {
+  let taken = 0;
+  while (take() === undefined) taken++;
+  return taken;
+}
+
+test.each([1, 3, 7, 60, 100, 1000, 999_999])('a full bucket holds %i requests, no more', (rate) => {
+  const { take } = limiterAt(123_456.789);
+  expect(takeAll(() => take(rate))).toBe(rate);
 });
 
-test('retry_after is exact: after it a request is allowed, a moment before it is not', () => {
-  const { clock, limiter } = limiterAt(0);
-  expect(limiter.take('c', 0.25)).toBeUndefined();
-  expect(limiter.take('c', 0.25)).toBe(4);
-  clock.now_ms += 3_999;
-  expect(limiter.take('c', 0.25)).toBe(1);
-  clock.now_ms += 1;
-  expect(limiter.take('c', 0.25)).toBeUndefined();
+test.each([
+  [0.001, 1],
+  [0.5, 1],
+  [1.5, 1],
+  [2.9, 2],
+])('of a rate of %d, a full bucket holds %i', (rate, burst) => {
+  const { take } = limiterAt();
+  expect(takeAll(() => take(rate))).toBe(burst);
 });
 
-test('0 is no limit, and clients do not share buckets', () => {
-  const { limiter } = limiterAt(0);
-  for (let i = 0; i < 1_000; i++) expect(limiter.take('c', 0)).toBeUndefined();
-  expect(limiter.take('a', 1)).toBeUndefined();
-  expect(limiter.take('a', 1)).toBe(1);
-  expect(limiter.take('b', 1)).toBeUndefined();
+test('one request comes back each 1/rate seconds', () => {
+  const { clock, take } = limiterAt();
+  takeAll(() => take(100));
+  clock.now_ms = 9.99;
+  expect(take(100)).toBe(1);
+  clock.now_ms = 10;
+  expect(take(100)).toBeUndefined();
+  expect(take(100)).toBe(1);
 });
 
-test('in no window are more allowed than one bucket and what came free in it; all are after retry_after', () => {
-  const pauses = fc.array(fc.integer({ min: 0, max: 400 }), { minLength: 1, maxLength: 400 });
-  fc.assert(
-    fc.property(fc.integer({ min: 1, max: 50 }), pauses, (rate, gaps) => {
-      const { clock, limiter } = limiterAt(1_000);
-      const allowed_at: number[] = [];
-      for (const gap of gaps) {
-        clock.now_ms += gap;
-        const retry_after_s = limiter.take('c', rate);
-        if (retry_after_s === undefined) allowed_at.push(clock.now_ms);
-        else {
-          clock.now_ms += retry_after_s * 1_000;
-          expect(limiter.take('c', rate)).toBeUndefined();
-          allowed_at.push(clock.now_ms);
+test('an idle client does not save up more than a full bucket', () => {
+  const { clock, take } = limiterAt();
+  takeAll(() => take(10));
+  clock.now_ms = 3_600_000;
+  expect(takeAll(() => take(10))).toBe(10);
+});
+
+test('a refused request costs nothing', () => {
+  const { clock, take } = limiterAt();
+  takeAll(() => take(1));
+  for (let i = 0; i < 1_000; i++) take(1);
+  clock.now_ms = 1_000;
+  expect(take(1)).toBeUndefined();
+});
+
+test('rate 0 is no limit', () => {
+  const { take } = limiterAt();
+  for (let i = 0; i < 10_000; i++) expect(take(0)).toBeUndefined();
+});
+
+test('clients do not share a bucket', () => {
+  const { take } = limiterAt();
+  takeAll(() => take(5, 'a'));
+  expect(takeAll(() => take(5, 'b'))).toBe(5);
+});
+
+describe('retry_after', () => {
+  test.each([
+    [100, 0, 1],
+    [1, 0, 1],
+    [1, 999, 1],
+    [0.5, 0, 2],
+    [0.5, 999, 2],
+    [0.5, 1_000, 1],
+    [0.5, 1_999, 1],
+    [0.1, 0, 10],
+    [0.001, 1, 1_000],
+  ])('at a rate of %d, %i ms after the last request: %i', (rate, after_ms, expected) => {
+    const { clock, take } = limiterAt();
+    takeAll(() => take(rate));
+    clock.now_ms = after_ms;
+    expect(take(rate)).toBe(expected);
+  });
+
+  test('after it every request succeeds, and not a whole second before', () => {
+    const rate = fc.oneof(
+      fc.integer({ min: 1, max: 2_000 }),
+      fc.constantFrom(0.001, 0.3, 0.5, 2.5),
+    );
+    const start_ms = fc.double({ min: 0, max: 1e9, noNaN: true });
+    const steps_ms = fc.array(fc.double({ min: 0, max: 900, noNaN: true }), { maxLength: 40 });
+    fc.assert(
+      fc.property(rate, start_ms, steps_ms, (rate, start_ms, steps_ms) => {
+        const { clock, take } = limiterAt(start_ms);
+        for (const step_ms of [0, ...steps_ms]) {
+          clock.now_ms += step_ms;
+          takeAll(() => take(rate));
+          const refused_at_ms = clock.now_ms;
+          const retry_after = take(rate)!;
+          expect(Number.isInteger(retry_after)).toBe(true);
+          if (retry_after > 1) {
+            clock.now_ms = refused_at_ms + (retry_after - 1) * 1_000;
+            expect(take(rate)).toBeDefined();
+          }
+          clock.now_ms = refused_at_ms + retry_after * 1_000;
+          expect(take(rate)).toBeUndefined();
         }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  test('is not a second more for a clock whose sums round up', () => {
+    const { take } = limiterAt(6974.507186452428);
+    takeAll(() => take(1));
+    expect(take(1)).toBe(1);
+  });
+});
+
+test('no window of one second lets more through than rate and burst', () => {
+  const rate = fc.oneof(fc.integer({ min: 1, max: 50 }), fc.constantFrom(0.5, 1.5, 2.7));
+  const steps_ms = fc.array(fc.double({ min: 0, max: 40, noNaN: true }), { maxLength: 500 });
+  fc.assert(
+    fc.property(rate, steps_ms, (rate, steps_ms) => {
+      const { clock, take } = limiterAt(1_000_000 / 3);
+      const allowed_ms: number[] = [];
+      for (const step_ms of steps_ms) {
+        clock.now_ms += step_ms;
+        if (take(rate) === undefined) allowed_ms.push(clock.now_ms);
       }
-      allowed_at.forEach((from, i) => {
-        const inside = allowed_at.slice(i).filter((at) => at < from + 1_000).length;
-        expect(inside).toBeLessThanOrEqual(2 * rate + 1);
+      const burst = Math.max(1, rate);
+      allowed_ms.forEach((from_ms, i) => {
+        const in_window = allowed_ms.slice(i).filter((at_ms) => at_ms <= from_ms + 1_000).length;
+        expect(in_window).toBeLessThanOrEqual(rate + burst);
       });
     }),
-    { numRuns: 200 },
   );
+});
+
+test('L07: 300 requests a second for a minute at a rate of 100 let 6,000 and one burst through', () => {
+  const { clock, take } = limiterAt();
+  let allowed = 0;
+  for (let i = 0; i < 300 * 60; i++) {
+    clock.now_ms = (i * 1_000) / 300;
+    if (take(100) === undefined) allowed++;
+  }
+  expect(allowed).toBeGreaterThanOrEqual(6_099);
+  expect(allowed).toBeLessThanOrEqual(6_100);
+});
+
+describe('a rate that is changed', () => {
+  test('upwards is in force at once: the old wait is forgotten', () => {
+    const { clock, take } = limiterAt();
+    expect(take(0.001)).toBeUndefined();
+    expect(take(0.001)).toBe(1_000);
+    expect(take(100)).toBe(1);
+    clock.now_ms = 10;
+    expect(take(100)).toBeUndefined();
+  });
+
+  test('downwards is in force at once: the saved requests are gone', () => {
+    const { clock, take } = limiterAt();
+    takeAll(() => take(100));
+    clock.now_ms = 1_000;
+    expect(takeAll(() => take(2))).toBe(2);
+  });
 });

@@ -1,64 +1,170 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { grow, MIN_STEMS, shapeOf } from '../../src/shape/shape.ts';
+import { grow, MIN_STEMS, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
 
-/** The rules of docs/tokens.md as pairs of value and shape: `a` a drawn letter, `0` a drawn digit. */
-test.each([
-  ['letters of any script, and case, are letters', 'Köhler ГОСТ', 'aaaaaa aaaa'],
-  ['digits are digits', '4111 1111 1111', '0000 0000 0000'],
-  ['ASCII punctuation and inner spaces stay', "O'Neil-Smith, (J.)", "a'aaaa-aaaaa, (a.)"],
-  ['other characters are letters', 'naïve\tcafé\n1€', 'aaaaaaaaaaa0a'],
-  ['an emoji is one letter', 'hello 😀👍', 'aaaaa aa'],
-  ['a combining mark is a letter of its own', 'cafe\u0301 x', 'aaaaa a'],
-  ['digits of other scripts are letters', 'room ١٢٣', 'aaaa aaa'],
-  ['white space at the edges is letters', '  Ann Lee ', 'aaaaa aaaa'],
-  [
-    'an e-mail has three runs of letters',
-    'ann.lee+1@mail.ex-ample.co',
-    'aaaaaaaaa@aaaaaaaaaaaaa.aa',
-  ],
-  ['two @ are no e-mail', 'a@b@example.com', 'a@a@aaaaaaa.aaa'],
-  ['an empty part is no e-mail', '@example.comma', '@aaaaaaa.aaaaa'],
-  ['no dot in the domain is no e-mail', 'ann@localhost', 'aaa@aaaaaaaaa'],
-  ['few possible stems: the last run grows', 'Bob', 'aaaaa'],
-  ['the last run of digits grows', 'A 1', 'a 00000'],
-  ['the last run before kept characters grows', '(12)', '(000000)'],
-  ['the local part of a short e-mail grows', 'a@b.c', 'aaa@a.a'],
-  ['no drawn character: eight letters are added', '---', '---aaaaaaaa'],
-  ['nothing at all: eight letters', '', 'aaaaaaaa'],
-  ['a space alone is an edge', ' ', 'aaaaa'],
-])('%s', (_rule, value, shape) => {
-  expect(shapeOf(value)).toBe(shape);
-});
+/** Any well-formed string, often with what the rules single out. */
+const values = fc.oneof(
+  fc.string({ unit: 'binary', maxLength: 300 }),
+  fc.string({ unit: fc.constantFrom('a', 'Z', '7', ' ', '@', '.', '-', 'é', '😀', '\0', '\t') }),
+);
 
-test('only the first 256 characters shape the stem, and no pair of halves is split', () => {
-  expect(shapeOf('x'.repeat(300))).toBe('a'.repeat(256));
-  expect(shapeOf('😀'.repeat(300))).toBe('a'.repeat(256));
-  expect(shapeOf(`${'1'.repeat(255)}😀 and more`)).toBe(`${'0'.repeat(255)}a`);
-});
+/** How many stems fit a shape. */
+function stems(shape: string): number {
+  return [...shape].reduce((n, c) => n * (c === 'a' ? 26 : c === '0' ? 10 : 1), 1);
+}
 
-describe('for every well-formed text', () => {
-  const text = fc.string({ unit: 'binary', maxLength: 300 });
-
-  test('the shape is printable ASCII, without white space at its edges', () => {
-    fc.assert(fc.property(text, (value) => /^[!-~]([ -~]*[!-~])?$/.test(shapeOf(value))));
+describe('text', () => {
+  test.each([
+    ['a letter is drawn for a letter of either case', 'Ann', 'aaaaa'],
+    ['a digit is drawn for a digit', '1234567', '0000000'],
+    ['ASCII space and punctuation inside stay', 'Ann Lee, 12', 'aaa aaa, 00'],
+    [
+      'every ASCII punctuation mark stays',
+      'abcde!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~1',
+      'aaaaa!"#$%&\'()*+,-./:;<=>?@[\\]^_`{|}~0',
+    ],
+    ['a letter beyond ASCII becomes a letter', 'Zoë Ñuñez', 'aaa aaaaa'],
+    ['a digit beyond ASCII becomes a letter', '٣٤٥٦٧', 'aaaaa'],
+    ['a control character becomes a letter', 'ab\0cd\n\x7f', 'aaaaaaa'],
+    ['an emoji is one character', '😀😀😀 😀😀', 'aaa aa'],
+    ['a combining mark is a character', 'e\u0301e\u0301e', 'aaaaa'],
+    ['spaces at the edges become letters', '  ab cd ', 'aaaa aaa'],
+    ['white space beyond the space becomes letters anywhere', '\tab\u00a0cd\r', 'aaaaaaa'],
+    ['nothing but spaces becomes letters', '      ', 'aaaaaa'],
+  ])('%s', (_, value, shape) => {
+    expect(shapeOf(value)).toBe(shape);
   });
-  test('at least a million stems fit', () => {
+});
+
+describe('e-mail', () => {
+  test.each([
+    ['letters @ letters . letters', 'ann@ex.com', 'aaa@aa.aaa'],
+    ['digits and punctuation become letters', 'a.b-1+x@e-x1.co', 'aaaaaaa@aaaa.aa'],
+    ['only the last dot of the domain stays', 'ann@mail.ex.com', 'aaa@aaaaaaa.aaa'],
+    ['spaces become letters', ' an @e x.com ', 'aaaa@aaa.aaaa'],
+    ['parts are as long as the original in characters', 'añ😀@é.com', 'aaa@a.aaa'],
+  ])('%s', (_, value, shape) => {
+    expect(shapeOf(value)).toBe(shape);
+  });
+
+  test.each([
+    ['two @', 'an1@b@ex.com', 'aa0@a@aa.aaa'],
+    ['no dot in the domain', 'a.n1@excom', 'a.a0@aaaaa'],
+    ['nothing before the @', '@ex1.com', '@aa0.aaa'],
+    ['nothing between @ and dot', 'ann1@.com', 'aaa0@.aaa'],
+    ['nothing after the dot', 'ann1@ex.', 'aaa0@aa.'],
+  ])('is text with %s', (_, value, shape) => {
+    expect(shapeOf(value)).toBe(shape);
+  });
+});
+
+describe('floor', () => {
+  test('a million stems fit the shape of any value', () => {
     fc.assert(
-      fc.property(text, (value) => {
-        const count = (pattern: RegExp) => shapeOf(value).match(pattern)?.length ?? 0;
-        return 26 ** count(/a/g) * 10 ** count(/0/g) >= MIN_STEMS;
+      fc.property(values, (value) => {
+        expect(stems(shapeOf(value))).toBeGreaterThanOrEqual(MIN_STEMS);
       }),
     );
   });
-  test('a shape grows by as many drawn characters as asked, and keeps the rest', () => {
+
+  test.each([
+    ['four letters are too few, five are enough', 'abcd', 'aaaaa'],
+    ['five letters stay', 'abcde', 'aaaaa'],
+    ['five digits are too few, six are enough', '12345', '000000'],
+    ['six digits stay', '123456', '000000'],
+    ['the last drawn run grows', 'ab-12!', 'aa-0000!'],
+    ['and keeps what follows it', '(1)', '(000000)'],
+    ['no more than needed', 'abc1', 'aaa00'],
+    ['the local part of an e-mail grows', 'a@b.c', 'aaa@a.a'],
+    ['the empty string gets eight letters', '', 'aaaaaaaa'],
+    ['no drawn character gets eight letters at the end', '---', '---aaaaaaaa'],
+  ])('%s', (_, value, shape) => {
+    expect(shapeOf(value)).toBe(shape);
+  });
+});
+
+describe('first 256 characters', () => {
+  test('only they shape the stem', () => {
+    expect(shapeOf(`${'x'.repeat(256)}1-1`)).toBe('a'.repeat(256));
+    expect(shapeOf(`${'x'.repeat(255)}1-1`)).toBe(`${'a'.repeat(255)}0`);
+  });
+
+  test('they are code points: no emoji is split', () => {
+    expect(shapeOf('😀'.repeat(256))).toBe('a'.repeat(256));
+    expect(shapeOf(`${'😀'.repeat(255)}1-`)).toBe(`${'a'.repeat(255)}0`);
+    expect(shapeOf(`${'😀'.repeat(255)}-1`)).toBe(`${'a'.repeat(255)}-`);
+  });
+
+  test('a space is an edge where the cut makes it one', () => {
+    expect(shapeOf(`${'x'.repeat(255)} tail`)).toBe('a'.repeat(256));
+  });
+
+  test('an e-mail whose dot lies beyond them is text', () => {
+    const head = `1@${'x'.repeat(254)}`;
+    expect(shapeOf(`${head}.com`)).toBe(`0@${'a'.repeat(254)}`);
+  });
+});
+
+describe('grow', () => {
+  test.each([
+    ['adds to the last drawn run', 'aaa-00!', 2, 'aaa-0000!'],
+    ['adds to the local part of an e-mail', 'aa@aa.aa', 3, 'aaaaa@aa.aa'],
+    ['by nothing changes nothing', 'aa-00', 0, 'aa-00'],
+  ])('%s', (_, shape, extra, grown) => {
+    expect(grow(shape, extra)).toBe(grown);
+  });
+
+  test('makes the stem of any value longer by exactly so many drawn characters', () => {
     fc.assert(
-      fc.property(text, fc.nat(7), (value, extra) => {
+      fc.property(values, fc.integer({ min: 1, max: 7 }), (value, extra) => {
         const shape = shapeOf(value);
         const grown = grow(shape, extra);
-        const kept = (one: string) => one.replace(/[a0]/g, '');
-        return grown.length === shape.length + extra && kept(grown) === kept(shape);
+        expect(grown.length).toBe(shape.length + extra);
+        expect(stems(grown)).toBeGreaterThan(stems(shape));
       }),
     );
   });
 });
+
+describe('any value', () => {
+  test('has a shape in printable ASCII without a space at an edge', () => {
+    fc.assert(
+      fc.property(values, (value) => {
+        expect(shapeOf(value)).toMatch(/^[!-~]([ -~]*[!-~])?$/);
+      }),
+    );
+  });
+
+  test('keeps its length in characters once the floor is reached', () => {
+    const long = values.filter((value) => /[A-Za-z]{5}|\d{6}/.test(value));
+    fc.assert(
+      fc.property(long, (value) => {
+        fc.pre(/[A-Za-z]{5}|\d{6}/.test([...value].slice(0, SHAPED_CHARACTERS).join('')));
+        expect(shapeOf(value).length).toBe(Math.min([...value].length, SHAPED_CHARACTERS));
+      }),
+    );
+  });
+
+  test('has the shape that the rules say, told another way', () => {
+    fc.assert(
+      fc.property(values, (value) => {
+        const head = [...value].slice(0, SHAPED_CHARACTERS).join('');
+        const expected = shapeByRegExp(head);
+        fc.pre(stems(expected) >= MIN_STEMS);
+        expect(shapeOf(value)).toBe(expected);
+      }),
+    );
+  });
+});
+
+function shapeByRegExp(head: string): string {
+  const email = /^([^@]+)@([^@]+)\.([^@.]+)$/u.exec(head);
+  if (email !== null) {
+    const [local, domain, top] = email.slice(1).map((part) => 'a'.repeat([...part].length));
+    return `${local}@${domain}.${top}`;
+  }
+  return head
+    .replace(/^ +| +$/g, (spaces) => 'a'.repeat(spaces.length))
+    .replace(/[A-Za-z]|[^ -~]/gu, 'a')
+    .replace(/\d/g, '0');
+}
