@@ -85,6 +85,7 @@ describe('what is no string is refused with its path', () => {
     ],
     [{ 'e mail': 1 }, /^data\["e mail"\]: must be a string, not a number/],
     [{ '': null }, 'data[""]: must be a string, not null'],
+    [{ a: { b: 'x', c: ['y'] }, d: null }, 'data.d: must be a string, not null'],
     [{ a: [[{ b: null }]] }, 'data.a[0][0].b: must be a string, not null'],
   ])('%j', (data, message) => {
     const refused = refusal(data);
