@@ -18,7 +18,11 @@ export interface Kek {
 export function kekOf(bytes: Buffer): Kek {
   const key: Key = importKey(bytes);
   return {
-    id: Buffer.from(new Mac('sha256', bytes).digest('standin kek id'), 'latin1').toString('hex', 0, 8),
+    id: Buffer.from(new Mac('sha256', bytes).digest('standin kek id'), 'latin1').toString(
+      'hex',
+      0,
+      8,
+    ),
     wrap: (purpose, version, plain) => seal(key, plain, wrapAad(purpose, version)),
     unwrap: (purpose, version, wrapped) => open(key, wrapped, wrapAad(purpose, version)),
   };

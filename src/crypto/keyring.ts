@@ -82,8 +82,11 @@ export class Keyring {
     };
   }
 
-  seal(value: Value, token: Token, value_fingerprint: ValueFingerprint): SealedRecord {
-    const token_fingerprint = this.tokenFingerprint(token);
+  seal(
+    value: Value,
+    token_fingerprint: TokenFingerprint,
+    value_fingerprint: ValueFingerprint,
+  ): SealedRecord {
     const key_version = this.primary_version;
     const key = subkeyFor(this.#deks.get(key_version)!, token_fingerprint);
     return {

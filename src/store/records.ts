@@ -37,26 +37,36 @@ export class RecordStore {
   readonly #pool: Pool;
   readonly #inserts: Batcher<SealedRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+  readonly #holders: Batcher<TokenFingerprint, ValueFingerprint | undefined>;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
     const bounds = {
+      lanes: LANES,
       max_batch_items: MAX_BATCH_RECORDS,
       max_waiting_items: MAX_WAITING_RECORDS,
       patience_ms: options.patience_ms,
     };
+    const countFind = (records: number) => options.onBatch('find', records);
     this.#inserts = new Batcher({
       ...bounds,
-      lanes: LANES,
       onBatch: (records) => options.onBatch('insert', records),
       run: (records, deadline_ms) => retried(deadline_ms, () => this.#insert(records, deadline_ms)),
     });
     this.#finds = new Batcher({
       ...bounds,
-      lanes: LANES,
-      onBatch: (records) => options.onBatch('find', records),
+      onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+    });
+    this.#holders = new Batcher({
+      ...bounds,
+      onBatch: countFind,
+      run: (fingerprints, deadline_ms) =>
+        retried(deadline_ms, async () => {
+          const holders = await this.#findHolders(fingerprints, deadline_ms);
+          return fingerprints.map((fingerprint) => holders.get(fingerprint));
+        }),
     });
   }
 
@@ -67,6 +77,13 @@ export class RecordStore {
 
   find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
     return this.#finds.submit(fingerprints);
+  }
+
+  /** The value fingerprint of each record that is there: cheaper than the records themselves. */
+  holders(
+    fingerprints: readonly TokenFingerprint[],
+  ): Promise<readonly (ValueFingerprint | undefined)[]> {
+    return this.#holders.submit(fingerprints);
   }
 
   async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
@@ -84,7 +101,10 @@ export class RecordStore {
     const holders =
       count === rows.length
         ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
-        : await this.#holders(rows, deadline_ms);
+        : await this.#findHolders(
+            rows.map((row) => row.token_fingerprint),
+            deadline_ms,
+          );
     return records.map((record) => outcome(record, holders));
   }
 
@@ -92,18 +112,17 @@ export class RecordStore {
    * Which value each token stands for. A row of a concurrent insert is visible only to a new
    * statement: read again.
    */
-  async #holders(
-    rows: readonly SealedRecord[],
+  async #findHolders(
+    fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
   ): Promise<Map<TokenFingerprint, ValueFingerprint>> {
-    const fingerprints = byteaArray(rows.map((row) => row.token_fingerprint));
-    const { rows: found } = await this.#pool.query(
+    const { rows } = await this.#pool.query(
       FIND_VALUE_FINGERPRINTS,
-      [fingerprints],
+      [byteaArray(fingerprints)],
       deadline_ms,
     );
     const holders = new Map<TokenFingerprint, ValueFingerprint>();
-    for (const row of found) {
+    for (const row of rows) {
       holders.set(
         latin1OfBytea(row.token_fingerprint!) as TokenFingerprint,
         latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,
