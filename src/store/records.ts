@@ -6,7 +6,7 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
-import { byteaArray, bytesOfBytea, latin1OfBytea } from './bytea-array.ts';
+import { byteaArray, bytesOfBytea, integerArray, latin1OfBytea } from './bytea-array.ts';
 import { Unavailable } from './failure.ts';
 import type { Pool } from './pool.ts';
 
@@ -93,11 +93,12 @@ export class RecordStore {
       [
         byteaArray(rows.map((row) => row.token_fingerprint)),
         byteaArray(rows.map((row) => row.value_fingerprint)),
-        rows.map((row) => row.key_version),
+        integerArray(rows.map((row) => row.key_version)),
         byteaArray(rows.map((row) => row.sealed)),
       ],
       deadline_ms,
     );
+    if (count === records.length) return records.map(() => 'stored');
     const holders =
       count === rows.length
         ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
