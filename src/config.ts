@@ -82,7 +82,7 @@ export const SETTINGS = {
     'The PostgreSQL (14 or newer) that holds the vault. Not set: the embedded one in DATA_DIR.',
   ),
   DATABASE_CONNECTIONS: setting(
-    '9',
+    '11',
     '5 to 200',
     whole(5, 200),
     'Connections of one process to the database.',

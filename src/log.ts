@@ -1,7 +1,22 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { errorCode } from './store/failure.ts';
 
-export type Log = Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'>;
+export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'> {
+  /** The line of an answered request: as `info` writes it, at half the cost. */
+  request(line: RequestLine): void;
+}
+
+/** What is logged of a request. */
+export interface RequestLine {
+  readonly request_id: string;
+  readonly client_id: string | undefined;
+  readonly api_key_id: string | undefined;
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly values: number;
+  readonly duration_ms: number;
+}
 
 export interface LogOptions {
   readonly level: string;
@@ -13,16 +28,24 @@ export interface LogOptions {
  * header or an error object, so nothing has to be taken out again.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
-  const log: Log = pino(
+  const output = options.is_pretty ? await prettyOutput() : jsonOutput();
+  const logger = pino(
     {
       level: options.level,
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    options.is_pretty ? await prettyOutput() : jsonOutput(),
+    output,
   );
-  return log;
+  const has_requests = logger.isLevelEnabled('info');
+  return Object.assign(logger, {
+    request(line: RequestLine): void {
+      if (!has_requests) return;
+      const rest = JSON.stringify(line).slice(1);
+      output.write(`{"level":"info","time":"${new Date().toISOString()}",${rest}\n`);
+    },
+  });
 }
 
 /** How long a line may wait for others, so that they share a write. */

@@ -23,7 +23,7 @@ export function answer(
   const route = path in METHODS ? path : 'none';
   const duration_ms = performance.now() - request.started_at_ms;
   context.metrics.request(route, status, duration_ms);
-  context.log.info({
+  context.log.request({
     request_id: request.id,
     client_id: request.caller?.client.client_id,
     api_key_id: request.caller?.api_key_id,

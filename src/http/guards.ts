@@ -92,13 +92,16 @@ function checkMedia(request: FastifyRequest, body_limit: number): void {
     'content-encoding': encoding,
     'content-length': length,
   } = request.headers;
-  if (type === undefined || !MEDIA_TYPE.test(type)) throw new CallerError('unsupported_media_type');
-  const charset = CHARSET.exec(type)?.[1];
-  if (charset !== undefined && charset.toLowerCase() !== 'utf-8')
-    throw new CallerError('unsupported_media_type');
+  if (type !== 'application/json' && !isJson(type)) throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
   if (Number(length ?? 0) > body_limit) throw new CallerError('payload_too_large');
+}
+
+function isJson(type: string | undefined): boolean {
+  if (type === undefined || !MEDIA_TYPE.test(type)) return false;
+  const charset = CHARSET.exec(type)?.[1];
+  return charset === undefined || charset.toLowerCase() === 'utf-8';
 }
 
 function countOf(raw_headers: readonly string[], name: string): number {

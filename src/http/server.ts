@@ -52,7 +52,10 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.setNotFoundHandler((request, reply) => notFound(context, request, reply));
   app.removeAllContentTypeParsers();
   // As bytes: the body is checked for UTF-8 and duplicate names before it is believed.
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body));
+  // By name too: of other types, Fastify takes the header apart again for every request.
+  app.addContentTypeParser(['application/json', '*'], { parseAs: 'buffer' }, (_, body, done) =>
+    done(null, body),
+  );
   addRoutes(app, context);
   addExpectations(app);
   return app;

@@ -32,10 +32,10 @@ export class Authenticator {
   readonly #keyring: Keyring;
   #by_digest: ReadonlyMap<string, Entry> = new Map();
   /**
-   * API keys seen since the last refresh: spares a digest a request. Only live ones, so it is
-   * bounded.
+   * By Authorization header, of those seen since the last refresh: spares a digest a request. Only
+   * of live API keys, in one spelling each, so it is bounded.
    */
-  #by_api_key = new Map<string, Entry>();
+  #by_header = new Map<string, Entry>();
   #loaded_at_ms = -Infinity;
   #started_at_ms = -Infinity;
   #next: Promise<void> | undefined;
@@ -65,10 +65,10 @@ export class Authenticator {
    * answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
+    const known = this.#by_header.get(authorization ?? '');
+    if (known !== undefined && this.#isFresh()) return live(known);
     const api_key = BEARER.exec(authorization ?? '')?.[1];
     if (api_key === undefined) throw new CallerError('unauthorized');
-    const known = this.#by_api_key.get(api_key);
-    if (known !== undefined && this.#isFresh()) return live(known);
     if (!isApiKey(api_key)) throw new CallerError('unauthorized');
     const found = this.#isFresh() ? this.#find(api_key) : undefined;
     return found === undefined ? this.#findInDatabase(api_key) : live(found);
@@ -80,7 +80,7 @@ export class Authenticator {
 
   #find(api_key: string): Entry | undefined {
     const found = this.#by_digest.get(this.#keyring.apiKeyDigest(api_key));
-    if (found !== undefined) this.#by_api_key.set(api_key, found);
+    if (found !== undefined) this.#by_header.set(`Bearer ${api_key}`, found);
     return found;
   }
 
@@ -127,7 +127,7 @@ export class Authenticator {
     this.#by_digest = new Map(
       api_keys.map((row) => [row.digest, entryOf(row, by_id.get(row.client_id)!)]),
     );
-    this.#by_api_key = new Map();
+    this.#by_header = new Map();
     this.#loaded_at_ms = started_at_ms;
   }
 }

@@ -1,4 +1,3 @@
-import type { PlainKey } from '../crypto/keyring.ts';
 import {
   CallerError,
   type CallerErrorCode,
@@ -6,24 +5,15 @@ import {
   type InternalReason,
 } from '../errors.ts';
 import { errorCode } from '../store/failure.ts';
-import type { TokenMode } from '../types.ts';
-import type { VaultOptions } from './vault.ts';
+import type { EngineData, Operation, Texts } from './vault-engine.ts';
 
 /** What a vault thread is started with. */
 export interface ThreadData {
-  readonly vault: VaultOptions;
-  readonly keys: readonly PlainKey[];
+  readonly engine: EngineData;
+  readonly connections: number;
 }
 
-export type Texts = readonly (string | undefined)[];
-
-/** What is asked of the thread: tokenize in one of the modes, or detokenize. */
-export type Operation = TokenMode | 'detokenize';
-
-/**
- * One call on its way to the thread: values, or tokens. Messages are cloned as they are: packing
- * the texts into one string took 2.4 us a call, JSON 1.7, the plain objects 1.4.
- */
+/** One call on its way to the thread: values, or tokens. */
 export interface Call {
   readonly id: number;
   readonly operation: Operation;

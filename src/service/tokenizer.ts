@@ -55,7 +55,7 @@ export class Tokenizer {
     return drafts.map((draft) => draft.token);
   }
 
-  /** Values that were stored a moment ago are looked up first: that spares the seal and the write. */
+  /** Values stored a moment ago are looked up first: that spares the seal and the write. */
   async #store(drafts: readonly Draft[]): Promise<readonly InsertOutcome[]> {
     if (!drafts.every((draft) => this.#recent.has(draft.token_fingerprint))) {
       return this.#insert(drafts);

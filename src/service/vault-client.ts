@@ -1,59 +1,40 @@
-import { Worker } from 'node:worker_threads';
 import { CallerError } from '../errors.ts';
 import type { Token, TokenMode, Value } from '../types.ts';
 import type { License } from './license.ts';
+import { ThreadClient } from './thread-client.ts';
+import { CONTROL_CONNECTIONS } from './vault.ts';
 import {
-  type Call,
-  errorOf,
+  type EngineData,
+  type EngineObserver,
   type Operation,
-  Outbox,
-  type Report,
   type Texts,
-  type ThreadData,
-} from './thread-messages.ts';
+  VaultEngine,
+} from './vault-engine.ts';
 
-const THREAD = new URL('./vault-thread.js', import.meta.url);
-
-/** What the thread tells besides answers. */
-export interface ThreadObserver {
-  batch(statement: 'insert' | 'find', records: number): void;
-  damaged(records: number): void;
-}
-
+/** A larger call goes to the thread: it would keep the event loop for 0.5 ms and more. */
+const MAX_SMALL_TEXTS = 64;
 /** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
-interface Pending {
-  readonly texts: number;
-  readonly resolve: (texts: Texts) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /**
- * Tokenize and detokenize for the HTTP side, done in a vault thread. Measured with one process on
- * two cores: the cryptography of a request (nine operations) costs twice what its HTTP does, and
- * both ran on one core before.
+ * Tokenize and detokenize for the HTTP side. Small calls are done on its own event loop, where a
+ * message to a thread and back would cost as much as sealing one value; large ones in a vault
+ * thread, so that they hold up nobody (docs/decisions/0008).
  */
 export class VaultClient {
-  readonly #thread: Worker;
+  readonly #small: VaultEngine;
+  readonly #large: ThreadClient;
   readonly #license: License;
-  readonly #pending = new Map<number, Pending>();
-  readonly #outbox: Outbox<Call>;
+  #pending_calls = 0;
   #pending_texts = 0;
-  #last_id = 0;
 
-  constructor(data: ThreadData, license: License, observer: ThreadObserver) {
-    this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
+  constructor(data: EngineData, license: License, observer: EngineObserver) {
+    const connections = data.vault.database_connections - CONTROL_CONNECTIONS;
+    const for_large = Math.floor(connections / 2);
+    this.#small = new VaultEngine(data, connections - for_large, observer);
+    this.#large = new ThreadClient({ engine: data, connections: for_large }, observer);
     this.#license = license;
-    this.#outbox = new Outbox((calls) => this.#thread.postMessage(calls));
-    this.#thread.on('message', (reports: Report[]) => {
-      for (const report of reports) this.#take(report, observer);
-    });
-    // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
-    this.#thread.on('error', (error) => {
-      throw error;
-    });
   }
 
   /**
@@ -71,35 +52,26 @@ export class VaultClient {
   }
 
   async close(): Promise<void> {
-    await this.#thread.terminate();
+    await Promise.all([this.#small.close(), this.#large.close()]);
   }
 
-  #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
-    if (this.#isFull(texts.length)) return Promise.reject(new CallerError('overloaded', '', 1));
-    return new Promise((resolve, reject) => {
-      const id = ++this.#last_id;
-      this.#pending.set(id, { texts: texts.length, resolve, reject });
-      this.#pending_texts += texts.length;
-      this.#outbox.put({ id, operation, texts });
-    });
+  async #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
+    this.#pending_calls++;
+    this.#pending_texts += texts.length;
+    try {
+      const engine = texts.length <= MAX_SMALL_TEXTS ? this.#small : this.#large;
+      return await engine.call(operation, texts);
+    } finally {
+      this.#pending_calls--;
+      this.#pending_texts -= texts.length;
+    }
   }
 
   /** One call alone is always taken, however large: its size has a limit of its own. */
   #isFull(texts: number): boolean {
-    if (this.#pending.size === 0) return false;
+    if (this.#pending_calls === 0) return false;
     const too_many_texts = this.#pending_texts + texts > MAX_PENDING_TEXTS;
-    return too_many_texts || this.#pending.size >= MAX_PENDING_CALLS;
-  }
-
-  #take(report: Report, observer: ThreadObserver): void {
-    if ('batch' in report) observer.batch(report.batch, report.records);
-    else if ('damaged' in report) observer.damaged(report.damaged);
-    else {
-      const pending = this.#pending.get(report.id)!;
-      this.#pending.delete(report.id);
-      this.#pending_texts -= pending.texts;
-      if ('texts' in report) pending.resolve(report.texts);
-      else pending.reject(errorOf(report.failure));
-    }
+    return too_many_texts || this.#pending_calls >= MAX_PENDING_CALLS;
   }
 }

@@ -50,7 +50,7 @@ function firstCharacters(value: string, count: number): string {
   return value.slice(0, end);
 }
 
-/** Longer than any shape before growth; one buffer serves all, it costs half of a string put together. */
+/** Longer than any shape; one buffer for all costs half of strings put together. */
 const template = Buffer.alloc(2 * SHAPED_CHARACTERS);
 const LETTER = 0x61;
 const DIGIT = 0x30;

@@ -1,0 +1,54 @@
+import { Worker } from 'node:worker_threads';
+import { type Call, errorOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
+import type { EngineObserver, Operation, Texts } from './vault-engine.ts';
+
+const THREAD = new URL('./vault-thread.js', import.meta.url);
+
+interface Pending {
+  readonly resolve: (texts: Texts) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** A vault engine in a thread. */
+export class ThreadClient {
+  readonly #thread: Worker;
+  readonly #pending = new Map<number, Pending>();
+  readonly #outbox: Outbox<Call>;
+  #last_id = 0;
+
+  constructor(data: ThreadData, observer: EngineObserver) {
+    this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
+    this.#outbox = new Outbox((calls) => this.#thread.postMessage(calls));
+    this.#thread.on('message', (reports: Report[]) => {
+      for (const report of reports) this.#take(report, observer);
+    });
+    // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
+    this.#thread.on('error', (error) => {
+      throw error;
+    });
+  }
+
+  /** As VaultEngine.call */
+  call(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#last_id;
+      this.#pending.set(id, { resolve, reject });
+      this.#outbox.put({ id, operation, texts });
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#thread.terminate();
+  }
+
+  #take(report: Report, observer: EngineObserver): void {
+    if ('batch' in report) observer.batch(report.batch, report.records);
+    else if ('damaged' in report) observer.damaged(report.damaged);
+    else {
+      const pending = this.#pending.get(report.id)!;
+      this.#pending.delete(report.id);
+      if ('texts' in report) pending.resolve(report.texts);
+      else pending.reject(errorOf(report.failure));
+    }
+  }
+}
