@@ -5,7 +5,7 @@ import type { Pool, Query } from './pool.ts';
 const FOLDER = new URL('../../migrations/', import.meta.url);
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
 /** Any number, the same in all versions: nodes that start at once migrate one after the other. */
-const MIGRATION_LOCK = 7_382_159;
+export const MIGRATION_LOCK = 7_382_159;
 
 export interface Migration {
   readonly version: number;
