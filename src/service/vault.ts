@@ -26,7 +26,7 @@ export interface VaultOptions {
 export interface SchemaChanges {
   /** Names of the migrations that were applied. */
   readonly applied: readonly string[];
-  /** Names of the tables that were spread over the nodes of Citus; undefined where there is none. */
+  /** Names of the tables that were spread over the nodes of Citus; undefined without it. */
   readonly distributed: readonly string[] | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { OperatorError } from '../errors.ts';
 import { errorCode } from './failure.ts';
-import { MIGRATION_LOCK } from './migrate.ts';
+import { takeMigrationLock } from './migration-lock.ts';
 import type { Pool, Query } from './pool.ts';
 
 /**
@@ -23,7 +23,7 @@ const LOCAL_TABLES = `select relname as name
     and (logicalrelid is null or (partmethod = 'n' and repmodel <> 't' and colocationid = 0))
   order by relname`;
 
-/** Rows that are there already are copied: about 100 million an hour, so this is for a very big vault. */
+/** Rows that are there already are copied, which takes its time for a big vault. */
 const COPY_PATIENCE_MS = 86_400_000;
 const INSUFFICIENT_PRIVILEGE = '42501';
 
@@ -51,7 +51,7 @@ async function localTables(query: Query): Promise<string[]> {
 }
 
 async function distributeAll(query: Query): Promise<string[]> {
-  await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+  await takeMigrationLock(query);
   const tables = await localTables(query);
   for (const table of tables) {
     const name = `standin.${table}`;
@@ -61,7 +61,8 @@ async function distributeAll(query: Query): Promise<string[]> {
       ? query('select create_reference_table($1::text::regclass)', [name])
       : query('select create_distributed_table($1::text::regclass, $2)', [name, column]));
   }
-  // The rows were copied; the old ones stay unseen on the coordinator, also when a record is forgotten.
+  // The rows were copied, and the old ones would stay on the coordinator, unseen: also those that
+  // are forgotten later.
   for (const table of tables) {
     await query('select truncate_local_data_after_distributing_table($1::text::regclass)', [
       `standin.${table}`,

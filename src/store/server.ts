@@ -31,10 +31,7 @@ export async function ping(pool: Pool, deadline_ms: number): Promise<void> {
   await pool.query('select 1', [], deadline_ms);
 }
 
-/**
- * Parts of the vault, smallest first: the rows whose fingerprint is below a bound, and how many such
- * parts there are.
- */
+/** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */
 const SLICES = [
   { below: '0001', slices: 65_536 },
   { below: '0010', slices: 4_096 },

@@ -180,6 +180,7 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
       name: 'later',
       sql: `alter table standin.records add column note text;
         create index records_note on standin.records (note);
+        alter table standin.clients add column note text;
         create table standin.notes (client_id text primary key references standin.clients (client_id));`,
     };
     expect(await migrate(pool, soon(), [...readMigrations(), later])).toEqual(['later']);
