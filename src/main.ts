@@ -57,7 +57,8 @@ export async function serve(config: Config): Promise<void> {
       url,
       ops_url,
       database: is_embedded ? 'embedded' : 'postgres',
-      migrations: vault.applied_migrations,
+      migrations: vault.schema_changes.applied,
+      distributed: vault.schema_changes.distributed,
     },
     'listening',
   );

@@ -75,7 +75,7 @@ function addGauges(registers: Registry[], gauges: Gauges): void {
   let counted_at_ms = -Infinity;
   new Gauge({
     name: 'standin_vault_rows',
-    help: 'Records in the vault; an estimate above 100,000.',
+    help: 'Records in the vault; an estimate above 200,000.',
     registers,
     async collect() {
       if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;

@@ -3,6 +3,7 @@ import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
+import { distribute } from '../store/distribute.ts';
 import { EmbeddedDatabase } from '../store/embedded.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
@@ -22,6 +23,13 @@ export interface VaultOptions {
   readonly allow_unsafe_postgres: boolean;
 }
 
+export interface SchemaChanges {
+  /** Names of the migrations that were applied. */
+  readonly applied: readonly string[];
+  /** Names of the tables that were spread over the nodes of Citus; undefined without it. */
+  readonly distributed: readonly string[] | undefined;
+}
+
 export interface Vault {
   readonly pool: Pool;
   readonly keyring: Keyring;
@@ -30,7 +38,7 @@ export interface Vault {
   readonly keys: KeyringStore;
   /** For the vault thread, which has a keyring of its own. */
   readonly plain_keys: readonly PlainKey[];
-  readonly applied_migrations: readonly string[];
+  readonly schema_changes: SchemaChanges;
   close(): Promise<void>;
 }
 
@@ -73,7 +81,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
     if (problems.length > 0) throw new OperatorError(...problems);
-    const applied_migrations = await migrate(pool, commandDeadline());
+    const schema_changes = await bringUp(pool);
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
     const plain_keys = await openKeys(keys, kekSource(options), token_suffix, commandDeadline());
@@ -84,7 +92,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
       keys,
       clients: new ClientStore(pool),
       api_keys: new ApiKeyStore(pool),
-      applied_migrations,
+      schema_changes,
       close: () => pool.end(),
     };
   } catch (error) {
@@ -93,14 +101,19 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   }
 }
 
-/** Brings the schema up, and nothing else. Returns the names of the files it applied. */
-export async function migrateVault(options: VaultOptions): Promise<string[]> {
+/** Brings the schema up, and nothing else. */
+export async function migrateVault(options: VaultOptions): Promise<SchemaChanges> {
   const pool = openPool(options);
   try {
-    return await migrate(pool, commandDeadline());
+    return await bringUp(pool);
   } finally {
     await pool.end();
   }
+}
+
+async function bringUp(pool: Pool): Promise<SchemaChanges> {
+  const applied = await migrate(pool, commandDeadline());
+  return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 
 /**

@@ -57,7 +57,7 @@ export class ApiKeyStore {
    */
   async revoke(api_key_id: string, deadline_ms: number): Promise<ApiKey | undefined> {
     const { rows } = await this.#pool.query(
-      `update standin.api_keys set revoked_at = coalesce(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`,
+      `update standin.api_keys set revoked_at = least(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`,
       [api_key_id],
       deadline_ms,
     );

@@ -52,10 +52,7 @@ export class ClientStore {
          name = coalesce($2, name),
          rate_limit = case when $3 then $4::double precision else rate_limit end,
          token_mode = coalesce($5, token_mode),
-         disabled_at = case
-           when $6::boolean is null then disabled_at
-           when $6 then coalesce(disabled_at, now())
-         end
+         disabled_at = ${disabledAt(change.disabled)}
        where client_id = $1 returning ${COLUMNS}`,
       [
         client_id,
@@ -63,12 +60,17 @@ export class ClientStore {
         change.rate_limit !== undefined,
         change.rate_limit ?? null,
         change.token_mode ?? null,
-        change.disabled ?? null,
       ],
       deadline_ms,
     );
     return rows[0] === undefined ? undefined : clientOf(rows[0]);
   }
+}
+
+/** Not `coalesce`, nor `case`: Citus takes no now() in them. `least` passes over nulls. */
+function disabledAt(disabled: boolean | undefined): string {
+  if (disabled === undefined) return 'disabled_at';
+  return disabled ? 'least(disabled_at, now())' : 'null';
 }
 
 function clientOf(row: Record<string, string | null>): Client {

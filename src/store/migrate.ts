@@ -1,11 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { OperatorError } from '../errors.ts';
+import { takeMigrationLock } from './migration-lock.ts';
 import type { Pool, Query } from './pool.ts';
 
 const FOLDER = new URL('../../migrations/', import.meta.url);
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
-/** Any number, the same in all versions: nodes that start at once migrate one after the other. */
-const MIGRATION_LOCK = 7_382_159;
 
 export interface Migration {
   readonly version: number;
@@ -22,6 +21,22 @@ export function readMigrations(): Migration[] {
       name,
       sql: readFileSync(new URL(name, FOLDER), 'utf8'),
     }));
+}
+
+/**
+ * The statements of a file: each ends with a semicolon at the end of its line, and between `$$` none
+ * ends. One by one, because Citus refuses several at once for some of them.
+ */
+export function statementsOf(sql: string): string[] {
+  const statements = [''];
+  for (const line of sql.split('\n')) {
+    if (line.trimStart().startsWith('--')) continue;
+    const statement = `${statements.pop()}${line}\n`;
+    statements.push(statement);
+    const is_quoted = statement.split('$$').length % 2 === 0;
+    if (!is_quoted && line.trimEnd().endsWith(';')) statements.push('');
+  }
+  return statements.filter((statement) => statement.trim() !== '');
 }
 
 /** Version of the schema in the database; 0 before the first migration. */
@@ -50,7 +65,7 @@ export async function migrate(
   let current = await schemaVersion(pool, deadline_ms);
   while (current < newest) {
     current = await pool.transaction(deadline_ms, async (query) => {
-      await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+      await takeMigrationLock(query);
       await query('create schema if not exists standin');
       await query(
         'create table if not exists standin.migrations (version integer primary key, name text not null, applied_at timestamptz not null default now())',
@@ -58,7 +73,7 @@ export async function migrate(
       const version = await readVersion(query);
       const next = migrations.find((migration) => migration.version > version);
       if (next === undefined) return version;
-      await query(next.sql);
+      for (const statement of statementsOf(next.sql)) await query(statement);
       await query('insert into standin.migrations (version, name) values ($1, $2)', [
         next.version,
         next.name,

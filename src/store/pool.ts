@@ -20,7 +20,6 @@ export interface PoolOptions {
 
 export interface QueryResult {
   readonly rows: readonly Record<string, string | null>[];
-  readonly count: number;
 }
 
 /** Runs one statement on a connection. Parameters are sent unnamed; results come as text. */
@@ -168,7 +167,7 @@ async function run(
 ): Promise<QueryResult> {
   try {
     const result = await client.query({ text, values: values as unknown[], types: AS_TEXT });
-    return { rows: result.rows, count: result.rowCount ?? 0 };
+    return { rows: result.rows };
   } catch (error) {
     throw databaseError(error);
   }

@@ -15,9 +15,13 @@ export interface RecordsOptions {
   readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
 }
 
+/**
+ * A row comes back for each that was inserted. The count that goes with an insert would do on
+ * PostgreSQL, but Citus counts those in conflict, too, and a collision would pass as stored.
+ */
 const INSERT = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
 select * from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])
-on conflict (token_fingerprint) do nothing`;
+on conflict (token_fingerprint) do nothing returning 1`;
 const FIND_VALUE_FINGERPRINTS =
   'select token_fingerprint, value_fingerprint from standin.records where token_fingerprint = any($1::bytea[])';
 const FIND =
@@ -88,7 +92,7 @@ export class RecordStore {
 
   async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
-    const { count } = await this.#pool.query(
+    const { rows: inserted } = await this.#pool.query(
       INSERT,
       [
         byteaArray(rows.map((row) => row.token_fingerprint)),
@@ -100,7 +104,7 @@ export class RecordStore {
     );
     if (count === records.length) return records.map(() => 'stored');
     const holders =
-      count === rows.length
+      inserted.length === rows.length
         ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
         : await this.#findHolders(
             rows.map((row) => row.token_fingerprint),

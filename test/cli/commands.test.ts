@@ -133,8 +133,8 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
 
     test('migrate applies what is missing, and the second time nothing', async () => {
       const applied = state === 'running' ? [] : ['0001_vault.sql'];
-      expect(await json('migrate')).toEqual({ applied });
-      expect(await json('migrate')).toEqual({ applied: [] });
+      expect(await json('migrate')).toMatchObject({ applied });
+      expect(await json('migrate')).toMatchObject({ applied: [] });
       expect(await text('migrate')).toBe('The schema is up to date.\n');
     });
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { distribute } from '../../src/store/distribute.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
@@ -14,6 +15,7 @@ describe.each(kinds())('records on the %s database', (kind) => {
     place = await newPlace(kind);
     pool = openTestPool(place);
     await migrate(pool, soon());
+    await distribute(pool, soon());
     records = newStore();
   });
   afterAll(async () => {

@@ -139,6 +139,8 @@ export function run(program: string, args: readonly string[]): string {
     stdio: ['ignore', 'pipe', 'pipe'],
     maxBuffer: 1 << 30,
     cwd: '/',
+    // libpq looks for certificates there, and the user of a cluster may not read ours.
+    env: { ...process.env, HOME: tmpdir() },
     ...owner,
   });
 }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { joinCitus } from './citus.ts';
 import { createDatabase } from './postgres.ts';
 
 /** The folder of package.json, also seen from a compiled copy of this file. */
@@ -31,6 +32,7 @@ export async function makePlace(kind: Kind, server_url: string): Promise<Place> 
   const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
   if (kind === 'server') {
     env.DATABASE_URL = await createDatabase(server_url);
+    await joinCitus(server_url, env.DATABASE_URL);
     env.KEK_FILE = join(folder, 'kek');
     writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
   }

@@ -1,0 +1,72 @@
+import { OperatorError } from '../errors.ts';
+import { errorCode } from './failure.ts';
+import { takeMigrationLock } from './migration-lock.ts';
+import type { Pool, Query } from './pool.ts';
+
+/**
+ * Tables with a row a token, and the column whose hash says which worker has a row. All others are
+ * small: every node has a copy, so that rows of any of them can refer to each other.
+ */
+const DISTRIBUTION_COLUMNS: ReadonlyMap<string, string> = new Map([
+  ['records', 'token_fingerprint'],
+]);
+
+const HAS_CITUS = "select 1 from pg_extension where extname = 'citus'";
+/**
+ * Tables that are neither distributed nor reference tables. Citus keeps some of them in its own
+ * lists (`n`, not `t`, colocation 0), because they refer to others; its shards stand beside them.
+ */
+const LOCAL_TABLES = `select relname as name
+  from pg_class left join pg_dist_partition on logicalrelid = pg_class.oid
+  where relnamespace = to_regnamespace('standin') and relkind in ('r', 'p') and not relispartition
+    and not relation_is_a_known_shard(pg_class.oid)
+    and (logicalrelid is null or (partmethod = 'n' and repmodel <> 't' and colocationid = 0))
+  order by relname`;
+
+/** Rows that are there already are copied, which takes its time for a big vault. */
+const COPY_PATIENCE_MS = 86_400_000;
+const INSUFFICIENT_PRIVILEGE = '42501';
+
+/**
+ * Spreads the vault over the nodes of a database that has the Citus extension; elsewhere it does
+ * nothing. Returns the names of the tables that it distributed, undefined without Citus.
+ * @throws OperatorError when this user may not do it
+ */
+export async function distribute(pool: Pool, deadline_ms: number): Promise<string[] | undefined> {
+  const ask: Query = (text, values) => pool.query(text, values ?? [], deadline_ms);
+  if ((await ask(HAS_CITUS)).rows.length === 0) return undefined;
+  if ((await localTables(ask)).length === 0) return [];
+  try {
+    return await pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll);
+  } catch (error) {
+    if (errorCode((error as Error).cause) !== INSUFFICIENT_PRIVILEGE) throw error;
+    throw new OperatorError(
+      'The database has Citus, and the vault is not distributed yet, which this user may not do. Run standin migrate as the owner of its tables.',
+    );
+  }
+}
+
+async function localTables(query: Query): Promise<string[]> {
+  return (await query(LOCAL_TABLES)).rows.map((row) => row.name!);
+}
+
+async function distributeAll(query: Query): Promise<string[]> {
+  await takeMigrationLock(query);
+  const tables = await localTables(query);
+  for (const table of tables) {
+    const name = `standin.${table}`;
+    const column = DISTRIBUTION_COLUMNS.get(table);
+    // By name: the object id of a table changes when one that it refers to is distributed.
+    await (column === undefined
+      ? query('select create_reference_table($1::text::regclass)', [name])
+      : query('select create_distributed_table($1::text::regclass, $2)', [name, column]));
+  }
+  // The rows were copied, and the old ones would stay on the coordinator, unseen: also those that
+  // are forgotten later.
+  for (const table of tables) {
+    await query('select truncate_local_data_after_distributing_table($1::text::regclass)', [
+      `standin.${table}`,
+    ]);
+  }
+  return tables;
+}

@@ -1,0 +1,229 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { distribute } from '../../src/store/distribute.ts';
+import { migrate, readMigrations } from '../../src/store/migrate.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { CitusCluster, citus_is_installed, joinCitus } from '../support/citus.ts';
+import { JournalledWriters } from '../support/journal.ts';
+import { query } from '../support/postgres.ts';
+import {
+  call,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+import { openTestPool, soon } from '../support/store.ts';
+
+const TABLES = ['api_keys', 'clients', 'keyring', 'migrations', 'records', 'settings'];
+
+/** What is so on a coordinator with two workers, and on no plain PostgreSQL. */
+describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
+  let cluster: CitusCluster;
+  beforeAll(async () => {
+    cluster = await CitusCluster.start();
+  });
+  afterAll(() => cluster?.stop());
+
+  const cleanups: (() => void | Promise<void>)[] = [];
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+
+  async function newVault(): Promise<Place> {
+    const place = await newPlace('server', cluster.server_url);
+    cleanups.push(place.remove);
+    return place;
+  }
+
+  /** Its database has no Citus yet. */
+  async function newPlainVault(): Promise<Place> {
+    const place = await newPlace('server', cluster.coordinator.url('template1'));
+    cleanups.push(place.remove);
+    return place;
+  }
+
+  async function start(place: Place): Promise<Service> {
+    const service = await startService(place);
+    cleanups.push(() => service.stop());
+    return service;
+  }
+
+  function openPool(place: Place, connections?: number): Pool {
+    const pool = openTestPool(place, connections);
+    cleanups.push(() => pool.end());
+    return pool;
+  }
+
+  const kindOfTables = (place: Place) =>
+    query(
+      place.env.DATABASE_URL!,
+      'select table_name::text as name, citus_table_type as kind, distribution_column as by from citus_tables order by 1',
+    );
+
+  const everyTable = TABLES.map((name) => ({
+    name: `standin.${name}`,
+    kind: name === 'records' ? 'distributed' : 'reference',
+    by: name === 'records' ? 'token_fingerprint' : '<none>',
+  }));
+
+  /** Rows of standin.records on each worker. */
+  async function spread(place: Place): Promise<number[]> {
+    const rows = await query(
+      place.env.DATABASE_URL!,
+      `select nodeport, sum(result::bigint) as rows
+       from run_command_on_shards('standin.records', 'select count(*) from %s')
+       join pg_dist_placement using (shardid) join pg_dist_node using (groupid)
+       group by nodeport order by nodeport`,
+    );
+    expect(rows.map((row) => row.nodeport)).toEqual(
+      cluster.workers.map((worker) => worker.port).sort((a, b) => a - b),
+    );
+    return rows.map((row) => Number(row.rows));
+  }
+
+  /** Bytes that the coordinator keeps of the tables as they were before. */
+  async function leftOnCoordinator(place: Place): Promise<number> {
+    const [left] = await query(
+      place.env.DATABASE_URL!,
+      'select sum(pg_relation_size(logicalrelid)) as bytes from pg_dist_partition',
+    );
+    return Number(left!.bytes);
+  }
+
+  test('migrate distributes, says so once, and the second time there is nothing to do', async () => {
+    const place = await newVault();
+    const json = async () => JSON.parse((await runCli(['migrate', '--json'], place)).stdout);
+    const applied = readMigrations().map((migration) => migration.name);
+    expect(await json()).toEqual({ applied, distributed: TABLES });
+    expect(await kindOfTables(place)).toEqual(everyTable);
+    expect(await json()).toEqual({ applied: [], distributed: [] });
+    expect((await runCli(['migrate'], place)).stdout).toBe('The schema is up to date.\n');
+
+    const other = await newVault();
+    expect((await runCli(['migrate'], other)).stdout).toBe(
+      `Applied ${applied.join(', ')}. Distributed over the nodes of Citus: ${TABLES.join(', ')}.\n`,
+    );
+  });
+
+  test('records are spread over the workers, and tokens, API keys, commands and doctor work', async () => {
+    const place = await newVault();
+    const service = await start(place);
+    const values = Array.from({ length: 500 }, (_, i) => `value ${i}`);
+    const { tokens } = (await call(service, 'tokenize', { tokens: values })).body.data;
+    expect((await call(service, 'tokenize', { tokens: values })).body.data.tokens).toEqual(tokens);
+    expect((await call(service, 'detokenize', { tokens })).body.data.tokens).toEqual(values);
+    const rows = await spread(place);
+    expect(rows.reduce((sum, n) => sum + n)).toBe(500);
+    for (const n of rows) expect(n).toBeGreaterThan(100);
+    expect(await leftOnCoordinator(place)).toBe(0);
+
+    const run = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCli([...args, '--json'], place);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      return JSON.parse(stdout);
+    };
+    const { client_id, api_key } = await run('client', 'create', '--name', 'billing');
+    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+    await run('api-key', 'issue', '--client', client_id);
+    const [{ api_key_id }] = await run('api-key', 'list', '--client', client_id);
+    const revoked = await run('api-key', 'revoke', api_key_id);
+    expect(await run('api-key', 'revoke', api_key_id)).toEqual(revoked);
+    const disabled = await run('client', 'disable', client_id);
+    expect(await run('client', 'disable', client_id)).toEqual(disabled);
+    const findings = await run('doctor');
+    expect(JSON.stringify(findings)).not.toContain('problem');
+    await expect(
+      query(place.env.DATABASE_URL!, "insert into standin.api_keys values ('k', 'nobody', '')"),
+    ).rejects.toThrow('foreign key');
+  });
+
+  test('eight nodes that migrate at once: one of them distributes', async () => {
+    const place = await newVault();
+    const all = await Promise.all(
+      Array.from({ length: 8 }, async () => {
+        const pool = openPool(place, 1);
+        await migrate(pool, soon());
+        return distribute(pool, soon());
+      }),
+    );
+    expect(all.flat()).toEqual(TABLES);
+    expect(await kindOfTables(place)).toEqual(everyTable);
+  });
+
+  test('a vault that gets Citus while it is written to: nothing is lost, and nothing is left where it was', async () => {
+    const place = await newPlainVault();
+    const service = await start(place);
+    expect(service.output()).not.toContain('distributed');
+    const writers = new JournalledWriters(place, () => service, service.api_key);
+    await writers.progress(500);
+    await joinCitus(cluster.server_url, place.env.DATABASE_URL!);
+    await writers.progress(100);
+    const { stdout } = await runCli(['migrate', '--json'], place);
+    expect(JSON.parse(stdout)).toEqual({ applied: [], distributed: TABLES });
+    await writers.progress(100);
+    await writers.stop();
+    const written = await writers.verify(service, service.api_key);
+    const rows = await spread(place);
+    expect(rows.reduce((sum, n) => sum + n)).toBeGreaterThanOrEqual(written);
+    expect(await leftOnCoordinator(place)).toBe(0);
+    expect(await kindOfTables(place)).toEqual(everyTable);
+  });
+
+  test('a later migration alters what is distributed, and its new table is distributed after it', async () => {
+    const place = await newVault();
+    const pool = openPool(place);
+    await migrate(pool, soon());
+    await distribute(pool, soon());
+    const later = {
+      version: readMigrations().at(-1)!.version + 1,
+      name: 'later',
+      sql: `alter table standin.records add column note text;
+        create index records_note on standin.records (note);
+        alter table standin.clients add column note text;
+        create table standin.notes (client_id text primary key references standin.clients (client_id));`,
+    };
+    expect(await migrate(pool, soon(), [...readMigrations(), later])).toEqual(['later']);
+    expect(await distribute(pool, soon())).toEqual(['notes']);
+    const columns = await query(
+      place.env.DATABASE_URL!,
+      "select distinct result from run_command_on_shards('standin.records', $$select count(*) from pg_attribute where attrelid = '%s'::regclass and attname = 'note'$$)",
+    );
+    expect(columns).toEqual([{ result: '1' }]);
+    expect(await kindOfTables(place)).toEqual(
+      [...everyTable, { name: 'standin.notes', kind: 'reference', by: '<none>' }].sort((a, b) =>
+        a.name < b.name ? -1 : 1,
+      ),
+    );
+  });
+
+  test('the user of the service has few rights: it serves, but does not distribute', async () => {
+    const place = await newPlainVault();
+    const url = place.env.DATABASE_URL!;
+    await runCli(['migrate'], place);
+    const user = `app_${new URL(url).pathname.slice(1)}`;
+    await query(
+      url,
+      `create role ${user} login; grant usage on schema standin to ${user};
+       grant select on all tables in schema standin to ${user}; grant insert on standin.records to ${user}`,
+    );
+    await (await startService(place)).stop();
+    const of_user = new URL(url);
+    of_user.username = user;
+    const as_user = { ...place, env: { ...place.env, DATABASE_URL: of_user.href } };
+    await joinCitus(cluster.server_url, url);
+    const refused = await runCli(['serve'], as_user, { PORT: '0', OPS_PORT: '0' });
+    expect(refused.code).toBe(1);
+    expect(refused.stderr).toContain('Run standin migrate as the owner of its tables');
+
+    const created = JSON.parse(
+      (await runCli(['client', 'create', '--name', 'a', '--json'], place)).stdout,
+    );
+    expect(await kindOfTables(place)).toEqual(everyTable);
+    const service = await start(as_user);
+    const { a: token } = (await call(service, 'tokenize', { a: 'Ann' }, created.api_key)).body.data;
+    expect((await call(service, 'detokenize', { token }, created.api_key)).body.data).toEqual({
+      token: 'Ann',
+    });
+  });
+});

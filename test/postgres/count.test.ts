@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { distribute } from '../../src/store/distribute.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { countRecords } from '../../src/store/server.ts';
+import { kinds, newPlace, type Place } from '../support/service.ts';
+import { openTestPool, soon } from '../support/store.ts';
+
+describe.each(kinds())('the number of records on the %s database', (kind) => {
+  let place: Place;
+  let pool: Pool;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    pool = openTestPool(place);
+    await migrate(pool, soon());
+    await distribute(pool, soon());
+  });
+  afterAll(async () => {
+    await pool.end();
+    place.remove();
+  });
+
+  /** Rows with the fingerprints of these numbers: any hash does for the keyed one. */
+  async function add(first: number, last: number): Promise<void> {
+    await pool.query(
+      `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
+       select substring(sha256(convert_to(n::text, 'UTF8')), 1, 16), '', 1, '' from generate_series($1::integer, $2::integer) n`,
+      [first, last],
+      performance.now() + 100_000,
+    );
+  }
+
+  test('is exact while they are few, and right within a tenth when they are many', async () => {
+    expect(await countRecords(pool, soon())).toBe(0);
+    await add(1, 20_001);
+    expect(await countRecords(pool, soon())).toBe(20_001);
+    await add(20_002, 400_000);
+    const many = await countRecords(pool, soon());
+    expect(many).not.toBe(400_000);
+    expect(Math.abs(many - 400_000)).toBeLessThan(40_000);
+  });
+});

@@ -1,0 +1,101 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { PostgresCluster, postgres_bin, query, run } from './postgres.ts';
+
+/** True where the PostgreSQL that tests start has the Citus extension. */
+export const citus_is_installed =
+  postgres_bin !== undefined &&
+  existsSync(join(run('pg_config', ['--sharedir']).trim(), 'extension/citus.control'));
+
+const SETTINGS = {
+  shared_preload_libraries: "'citus'",
+  max_connections: '300',
+  // Each database with the extension has a process that looks after it, and it is never dropped here.
+  max_worker_processes: '300',
+  'citus.shard_count': '8',
+};
+
+/** A coordinator and two workers of the test's own. */
+export class CitusCluster {
+  readonly coordinator: PostgresCluster;
+  readonly workers: readonly PostgresCluster[];
+
+  private constructor(coordinator: PostgresCluster, workers: readonly PostgresCluster[]) {
+    this.coordinator = coordinator;
+    this.workers = workers;
+  }
+
+  /** @param settings lines of postgresql.conf of all three, by name */
+  static async start(settings: Record<string, string> = {}): Promise<CitusCluster> {
+    const started: PostgresCluster[] = [];
+    for (let i = 0; i < 3; i++) {
+      started.push(await PostgresCluster.start({ ...SETTINGS, ...settings }));
+      await query(started[i]!.url('postgres'), 'create extension citus');
+    }
+    const [coordinator, ...workers] = started;
+    await joinNodes(
+      coordinator!.url('postgres'),
+      started.map((cluster) => ({ host: '127.0.0.1', port: cluster.port })),
+    );
+    return new CitusCluster(coordinator!, workers);
+  }
+
+  /** New databases of this server are on all three nodes. */
+  get server_url(): string {
+    return this.coordinator.url('postgres');
+  }
+
+  stop(): void {
+    for (const cluster of [...this.workers, this.coordinator]) cluster.stop();
+  }
+}
+
+interface Node {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** The nodes of the Citus that a database belongs to, the coordinator first; empty without Citus. */
+async function nodesOf(url: string): Promise<Node[]> {
+  const found = await query(url, "select 1 from pg_extension where extname = 'citus'");
+  if (found.length === 0) return [];
+  const rows = await query(
+    url,
+    "select nodename as host, nodeport as port from pg_dist_node where noderole = 'primary' order by groupid",
+  );
+  return rows as Node[];
+}
+
+/**
+ * What a new database needs where the database of the server's URL has Citus: the extension, and the
+ * same nodes, each with a database of that name.
+ */
+export async function joinCitus(server_url: string, database_url: string): Promise<void> {
+  const nodes = await nodesOf(server_url);
+  if (nodes.length === 0) return;
+  const name = new URL(database_url).pathname.slice(1);
+  for (const { host, port } of nodes.slice(1)) {
+    await query(onNode(server_url, host, port), `create database ${name}`);
+    await query(onNode(database_url, host, port), 'create extension citus');
+  }
+  await query(database_url, 'create extension citus');
+  await joinNodes(database_url, nodes);
+}
+
+async function joinNodes(url: string, nodes: readonly Node[]): Promise<void> {
+  const [coordinator, ...workers] = nodes;
+  await query(url, 'select citus_set_coordinator_host($1, $2)', [
+    coordinator!.host,
+    coordinator!.port,
+  ]);
+  for (const { host, port } of workers) {
+    await query(url, 'select citus_add_node($1, $2)', [host, port]);
+  }
+}
+
+function onNode(url: string, host: string, port: number): string {
+  const node = new URL(url);
+  node.hostname = host;
+  node.port = String(port);
+  return node.href;
+}
