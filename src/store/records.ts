@@ -16,12 +16,14 @@ export interface RecordsOptions {
 }
 
 /**
- * A row comes back for each that was inserted. The count that goes with an insert would do on
- * PostgreSQL, but Citus counts those in conflict, too, and a collision would pass as stored.
+ * Counts the rows that were inserted. The count that goes with an insert does on PostgreSQL, but
+ * Citus counts those in conflict, too, and a collision would pass as stored.
  */
-const INSERT = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
-select * from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])
-on conflict (token_fingerprint) do nothing returning 1`;
+const INSERT = `with inserted as (
+  insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
+  select * from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])
+  on conflict (token_fingerprint) do nothing returning 1
+) select count(*) as count from inserted`;
 const FIND_VALUE_FINGERPRINTS =
   'select token_fingerprint, value_fingerprint from standin.records where token_fingerprint = any($1::bytea[])';
 const FIND =
@@ -92,7 +94,7 @@ export class RecordStore {
 
   async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
-    const { rows: inserted } = await this.#pool.query(
+    const { rows: counts } = await this.#pool.query(
       INSERT,
       [
         byteaArray(rows.map((row) => row.token_fingerprint)),
@@ -102,9 +104,10 @@ export class RecordStore {
       ],
       deadline_ms,
     );
-    if (count === records.length) return records.map(() => 'stored');
+    const inserted = Number(counts[0]!.count);
+    if (inserted === records.length) return records.map(() => 'stored');
     const holders =
-      inserted.length === rows.length
+      inserted === rows.length
         ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
         : await this.#findHolders(
             rows.map((row) => row.token_fingerprint),
