@@ -2,18 +2,21 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
-  chownSync,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { handOver, owner } from './owner.ts';
+import { PgBouncer } from './pgbouncer.ts';
+import { freePort } from './ports.ts';
 import { childrenOf, isRunning } from './processes.ts';
+
+export { freePort };
 
 /** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
 export const postgres_bin = findBinaries();
@@ -34,18 +37,8 @@ function findBinaries(): string | undefined {
   );
 }
 
-/** Postgres refuses to run as root: then everything of a cluster runs as the user `postgres`. */
-const is_root = process.getuid?.() === 0;
-const owner = is_root ? userIds('postgres') : {};
-
-function userIds(name: string): { uid?: number; gid?: number } {
-  try {
-    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }));
-    return { uid: id('-u'), gid: id('-g') };
-  } catch {
-    return {};
-  }
-}
+/** TEST_PGBOUNCER=1: every cluster has a PgBouncer before it, and tests reach it through that. */
+const is_bounced = process.env.TEST_PGBOUNCER === '1';
 
 /** A PostgreSQL server of the test's own, in a temporary folder, on a free port of the loopback address. */
 export class PostgresCluster {
@@ -53,6 +46,7 @@ export class PostgresCluster {
   readonly data_dir: string;
   readonly log_file: string;
   readonly port: number;
+  #bouncer: PgBouncer | undefined;
 
   private constructor(folder: string, port: number) {
     this.folder = folder;
@@ -64,8 +58,9 @@ export class PostgresCluster {
   /** @param settings lines of postgresql.conf, by name */
   static async start(settings: Record<string, string> = {}): Promise<PostgresCluster> {
     const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
-    if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid!);
+    handOver(folder);
     const cluster = new PostgresCluster(folder, await freePort());
+    if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
     run('initdb', [
       '-D',
       cluster.data_dir,
@@ -94,7 +89,13 @@ export class PostgresCluster {
     return cluster;
   }
 
+  /** Where tests and the service reach it. */
   url(database: string): string {
+    return this.#bouncer?.url(database) ?? this.directUrl(database);
+  }
+
+  /** Past a PgBouncer: for what needs a session, as pg_dump does. */
+  directUrl(database: string): string {
     return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
   }
 
@@ -123,6 +124,7 @@ export class PostgresCluster {
   }
 
   stop(): void {
+    this.#bouncer?.stop();
     try {
       run('pg_ctl', ['-D', this.data_dir, '-m', 'immediate', '-w', 'stop']);
     } catch {
@@ -165,16 +167,4 @@ export async function query(
   } finally {
     await client.end();
   }
-}
-
-/** A TCP port of the loopback address that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }
