@@ -51,6 +51,8 @@ export class PgBouncer {
       unix_socket_dir: '',
       auth_type: 'trust',
       auth_file: users_file,
+      // Looks up users that are not in the file, such as those that tests make.
+      auth_user: 'postgres',
       admin_users: 'postgres',
       logfile: bouncer.log_file,
       pool_mode: 'transaction',

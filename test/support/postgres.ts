@@ -7,6 +7,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -57,10 +58,7 @@ export class PostgresCluster {
 
   /** @param settings lines of postgresql.conf, by name */
   static async start(settings: Record<string, string> = {}): Promise<PostgresCluster> {
-    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
-    handOver(folder);
-    const cluster = new PostgresCluster(folder, await freePort());
-    if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
+    const cluster = await PostgresCluster.#prepare();
     run('initdb', [
       '-D',
       cluster.data_dir,
@@ -73,20 +71,62 @@ export class PostgresCluster {
       '--no-sync',
       '--locale=C',
     ]);
+    cluster.#configure({ listen_addresses: "'127.0.0.1'", ...settings });
+    cluster.startAgain();
+    return cluster;
+  }
+
+  /** A streaming standby of this server, which from then on waits for it at every commit. */
+  async startStandby(): Promise<PostgresCluster> {
+    const standby = await PostgresCluster.#prepare();
+    const source = ['-d', this.directUrl('postgres')];
+    run('pg_basebackup', ['-D', standby.data_dir, ...source, '-R', '-c', 'fast', '--no-sync']);
+    standby.#configure({});
+    standby.startAgain();
+    // After the copy was made: the standby, once promoted, has nobody to wait for.
+    await query(this.directUrl('postgres'), "alter system set synchronous_standby_names = '*'");
+    await query(this.directUrl('postgres'), 'select pg_reload_conf()');
+    const state = "select 1 from pg_stat_replication where sync_state = 'sync'";
+    const give_up_ms = performance.now() + 60_000;
+    while ((await query(this.directUrl('postgres'), state)).length === 0) {
+      if (performance.now() > give_up_ms) throw new Error('the standby does not stream');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return standby;
+  }
+
+  /** Makes a primary of a standby; resolves when it takes writes. */
+  promote(): void {
+    run('pg_ctl', ['-D', this.data_dir, '-w', '-t', '60', 'promote']);
+  }
+
+  /** Starts the server again as a standby that follows nobody. */
+  demote(): void {
+    run('pg_ctl', ['-D', this.data_dir, '-m', 'fast', '-w', 'stop']);
+    writeFileSync(join(this.data_dir, 'standby.signal'), '');
+    this.startAgain();
+  }
+
+  static async #prepare(): Promise<PostgresCluster> {
+    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
+    handOver(folder);
+    const cluster = new PostgresCluster(folder, await freePort());
+    if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
+    return cluster;
+  }
+
+  #configure(settings: Record<string, string>): void {
     const lines = {
-      listen_addresses: "'127.0.0.1'",
-      port: String(cluster.port),
-      unix_socket_directories: `'${folder}'`,
+      port: String(this.port),
+      unix_socket_directories: `'${this.folder}'`,
       ...settings,
     };
     appendFileSync(
-      join(cluster.data_dir, 'postgresql.conf'),
+      join(this.data_dir, 'postgresql.conf'),
       Object.entries(lines)
         .map(([name, value]) => `${name} = ${value}\n`)
         .join(''),
     );
-    cluster.startAgain();
-    return cluster;
   }
 
   /** Where tests and the service reach it. */
