@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { JournalledWriters } from '../support/journal.ts';
 import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
@@ -86,11 +88,29 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
     expect((await call(late, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
   });
 
-  test('a standby that is the first of the URL is passed over, by the service and by commands', async () => {
+  test('the standby is promoted while the primary lives and waits for it in vain: the service goes over, and no acknowledged token is lost', async () => {
     const primary = await newCluster();
     const place = await newVault(primary);
     const standby = await newStandby(primary);
-    const url = urlOf(place, standby, primary);
+    const service = await start(place, urlOf(place, primary, standby));
+    const writers = new JournalledWriters(place, () => service, service.api_key);
+    await writers.progress(500);
+    standby.promote();
+    await writers.progress(500);
+    await writers.stop();
+    const there = await start(place, urlOf(place, standby));
+    await writers.verify(there, service.api_key);
+  });
+
+  test('a host that is silent and a standby before the primary are passed over, by the service and by commands', async () => {
+    const primary = await newCluster();
+    const place = await newVault(primary);
+    const standby = await newStandby(primary);
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    cleanups.push(() => void silent.close());
+    const { port } = silent.address() as AddressInfo;
+    const url = urlOf(place, standby, primary).replace('@', `@127.0.0.1:${port},`);
     const service = await start(place, url);
     const { a: token } = (await call(service, 'tokenize', { a: 'Ann Lee' })).body.data;
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');

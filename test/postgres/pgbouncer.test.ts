@@ -10,6 +10,7 @@ import {
   runCli,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -143,6 +144,27 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       await writers.stop();
       await writers.verify(service, service.api_key);
       expect([...writers.failures]).toEqual([]);
+    });
+
+    test('a standby in the place of the server: what it does not know is an outage, not unknown', async () => {
+      const own = await PostgresCluster.start();
+      cleanups.push(() => own.stop());
+      const bouncer = await PgBouncer.start(own.port);
+      cleanups.push(() => bouncer.stop());
+      const place = await newPlace('server', bouncer.url('postgres'));
+      cleanups.push(place.remove);
+      const service = await start(place);
+      expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(400);
+      // The connections of the service, to PgBouncer, stay.
+      own.demote();
+      expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(500);
+      expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(500);
+      own.promote();
+      await until(
+        async () => (await call(service, 'detokenize', { a: 'unknown_tok' })).status === 400,
+        'the primary',
+      );
+      expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(200);
     });
   },
 );
