@@ -15,8 +15,8 @@ export type Address =
 export interface PoolOptions {
   readonly connections: number;
   /**
-   * Asked before the first connection, and after one that was refused, ran out of time or led to a
-   * standby: an embedded server moves when it is replaced, a primary when another is promoted.
+   * Asked before the first connection, and after one that was refused, broke or led to a standby:
+   * an embedded server moves when it is replaced, a primary when another is promoted.
    */
   readonly locate: () => Promise<Address>;
 }
@@ -92,7 +92,7 @@ export class Pool {
       return await work((text, values) => run(client, text, values));
     } catch (error) {
       failure = timed_out ? new Unavailable(error) : error;
-      this.#doubt(failure, timed_out);
+      if (failure instanceof Unavailable) this.#doubt(failure);
       throw failure;
     } finally {
       clearTimeout(timer);
@@ -143,11 +143,13 @@ export class Pool {
     return this.#address !== undefined && !('url' in this.#address);
   }
 
-  /** A server that is silent or read-only may be the primary no more. */
-  #doubt(failure: unknown, timed_out: boolean): void {
-    const is_read_only = failure instanceof ReadOnlyServer;
-    if (is_read_only) this.#on_primary = new WeakSet();
-    if (is_read_only || (timed_out && !this.#isEmbedded())) this.#located = undefined;
+  /**
+   * The primary may be elsewhere by now. Not only after a time-out or a refusal to write: a pooler
+   * takes connections also while the server behind it is gone.
+   */
+  #doubt(failure: Unavailable): void {
+    if (failure instanceof ReadOnlyServer) this.#on_primary = new WeakSet();
+    if (!this.#isEmbedded()) this.#located = undefined;
   }
 }
 

@@ -43,8 +43,9 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
 
     async function bounced(
       settings: Record<string, string | number> = {},
+      before = cluster,
     ): Promise<{ bouncer: PgBouncer; place: Place }> {
-      const bouncer = await PgBouncer.start(cluster.port, settings);
+      const bouncer = await PgBouncer.start(before.port, settings);
       cleanups.push(() => bouncer.stop());
       const place = await newPlace('server', bouncer.url('postgres'));
       cleanups.push(place.remove);
@@ -136,7 +137,7 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
         return rows.map((row) => row.pid as number);
       };
       const seen = new Set<number>();
-      while (seen.size < 50) {
+      while (seen.size < 20) {
         await bouncer.command('reconnect');
         await writers.progress(10);
         for (const pid of await backends()) seen.add(pid);
@@ -146,13 +147,34 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       expect([...writers.failures]).toEqual([]);
     });
 
+    test('one before each of two servers: also after a failover the one that leads to the primary is found', async () => {
+      const primary = await PostgresCluster.start();
+      cleanups.push(() => primary.stop());
+      const { place, bouncer } = await bounced({}, primary);
+      const standby = await primary.startStandby();
+      cleanups.push(() => standby.stop());
+      const other = await PgBouncer.start(standby.port);
+      cleanups.push(() => other.stop());
+      place.env.DATABASE_URL = place.env.DATABASE_URL!.replace(
+        `:${bouncer.port}/`,
+        `:${bouncer.port},127.0.0.1:${other.port}/`,
+      );
+      const service = await start(place);
+      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+      await primary.crash();
+      expect((await call(service, 'tokenize', { a: 'new' })).status).toBe(500);
+      standby.promote();
+      await until(
+        async () => (await call(service, 'tokenize', { a: 'new' })).status === 200,
+        'the new primary',
+      );
+      expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+    });
+
     test('a standby in the place of the server: what it does not know is an outage, not unknown', async () => {
       const own = await PostgresCluster.start();
       cleanups.push(() => own.stop());
-      const bouncer = await PgBouncer.start(own.port);
-      cleanups.push(() => bouncer.stop());
-      const place = await newPlace('server', bouncer.url('postgres'));
-      cleanups.push(place.remove);
+      const { place } = await bounced({}, own);
       const service = await start(place);
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(400);
       // The connections of the service, to PgBouncer, stay.
