@@ -83,7 +83,7 @@ export const SETTINGS = {
     'The PostgreSQL (14 or newer) that holds the vault; of several hosts (`host1,host2:5433`), the primary. Not set: the embedded one in DATA_DIR.',
   ),
   DATABASE_CONNECTIONS: setting(
-    '8',
+    '9',
     '5 to 200',
     whole(5, 200),
     'Connections of one process to the database.',

@@ -1,5 +1,6 @@
 import type { KeyPurpose } from '../types.ts';
-import { hmacSha256, importKey, type Key, open, seal } from './primitives.ts';
+import { Mac } from './mac.ts';
+import { importKey, type Key, open, seal } from './primitives.ts';
 
 /**
  * Key-encryption key (NIST SP 800-57 part 1): lives outside the database and wraps the keys inside
@@ -17,7 +18,11 @@ export interface Kek {
 export function kekOf(bytes: Buffer): Kek {
   const key: Key = importKey(bytes);
   return {
-    id: Buffer.from(hmacSha256(key, 'standin kek id'), 'latin1').toString('hex', 0, 8),
+    id: Buffer.from(new Mac('sha256', bytes).digest('standin kek id'), 'latin1').toString(
+      'hex',
+      0,
+      8,
+    ),
     wrap: (purpose, version, plain) => seal(key, plain, wrapAad(purpose, version)),
     unwrap: (purpose, version, wrapped) => open(key, wrapped, wrapAad(purpose, version)),
   };

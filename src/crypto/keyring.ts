@@ -7,14 +7,8 @@ import type {
   Value,
   ValueFingerprint,
 } from '../types.ts';
-import {
-  deriveKey,
-  hmacSha256,
-  hmacSha512,
-  importKey,
-  type Key,
-  randomLatin1,
-} from './primitives.ts';
+import { Mac } from './mac.ts';
+import { deriveKey, importKey, KEY_BYTES, type Key, randomLatin1 } from './primitives.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
 
 /** An unwrapped key of the vault. */
@@ -38,24 +32,23 @@ export class Keyring {
   /** The DEK version that new records are sealed with. */
   readonly primary_version: number;
   readonly #deks: ReadonlyMap<number, readonly Key[]>;
-  readonly #fingerprint_key: Key;
-  readonly #token_key: Key;
-  readonly #api_key_key: Key;
-  readonly #prefix = Buffer.alloc(2);
+  readonly #fingerprint_mac: Mac;
+  readonly #token_mac: Mac;
+  readonly #api_key_mac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
     const deks = keys.filter((key) => key.purpose === 'dek');
     if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
     this.primary_version = Math.max(...deks.map((key) => key.version));
     this.#deks = new Map(deks.map((key) => [key.version, subkeys(importKey(key.bytes))]));
-    this.#fingerprint_key = only(keys, 'fingerprint');
-    this.#token_key = only(keys, 'token');
-    this.#api_key_key = only(keys, 'api-key');
+    this.#fingerprint_mac = new Mac('sha256', only(keys, 'fingerprint'));
+    this.#token_mac = new Mac('sha512', only(keys, 'token'));
+    this.#api_key_mac = new Mac('sha256', only(keys, 'api-key'));
   }
 
   /** First 16 bytes of HMAC-SHA-256(fingerprint key, token). */
   tokenFingerprint(token: Token): TokenFingerprint {
-    return hmacSha256(this.#fingerprint_key, token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
+    return this.#fingerprint_mac.digest(token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
   }
 
   /**
@@ -89,8 +82,11 @@ export class Keyring {
     };
   }
 
-  seal(value: Value, token: Token, value_fingerprint: ValueFingerprint): SealedRecord {
-    const token_fingerprint = this.tokenFingerprint(token);
+  seal(
+    value: Value,
+    token_fingerprint: TokenFingerprint,
+    value_fingerprint: ValueFingerprint,
+  ): SealedRecord {
     const key_version = this.primary_version;
     const key = subkeyFor(this.#deks.get(key_version)!, token_fingerprint);
     return {
@@ -125,20 +121,20 @@ export class Keyring {
    * key.
    */
   apiKeyDigest(api_key: string): string {
-    return hmacSha256(this.#api_key_key, api_key);
+    return this.#api_key_mac.digest(api_key);
   }
 
   #draw(value: Value, draw: number, block: number): string {
-    this.#prefix[0] = draw;
-    this.#prefix[1] = block;
-    return hmacSha512(this.#token_key, this.#prefix, value);
+    return this.#token_mac.digest(value, draw, block);
   }
 }
 
-function only(keys: readonly PlainKey[], purpose: KeyPurpose): Key {
+function only(keys: readonly PlainKey[], purpose: KeyPurpose): Uint8Array {
   const found = keys.filter((key) => key.purpose === purpose);
   if (found.length !== 1) throw new RangeError(`the keyring needs one ${purpose} key`);
-  return importKey(found[0]!.bytes);
+  const { bytes } = found[0]!;
+  if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
+  return bytes;
 }
 
 /**

@@ -1,7 +1,6 @@
 import {
   createCipheriv,
   createDecipheriv,
-  createHmac,
   createSecretKey,
   hkdfSync,
   type KeyObject,
@@ -27,18 +26,6 @@ export function newKeyBytes(): Buffer {
 export function importKey(bytes: Uint8Array): Key {
   if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
   return createSecretKey(bytes);
-}
-
-/**
- * HMAC-SHA-256 (RFC 2104): 32 bytes as a latin1 string. A string costs half of what a Buffer does.
- */
-export function hmacSha256(key: Key, message: string | Buffer): string {
-  return createHmac('sha256', key).update(message).digest('binary');
-}
-
-/** HMAC-SHA-512 of prefix and text: 64 bytes as a latin1 string. */
-export function hmacSha512(key: Key, prefix: Buffer, text: string): string {
-  return createHmac('sha512', key).update(prefix).update(text, 'utf8').digest('binary');
 }
 
 /** HKDF-SHA-256 (RFC 5869) without salt. */

@@ -5,11 +5,17 @@ const PIECE_ITEMS = 250;
  * Works on many items piece by piece, with a turn of the event loop for others between: while one
  * piece is written, the next is sealed. Results are in the order of the items.
  */
-export async function inPieces<T, R>(
+export function inPieces<T, R>(
   items: readonly T[],
   work: (piece: readonly T[]) => Promise<readonly R[]>,
 ): Promise<readonly R[]> {
-  if (items.length <= PIECE_ITEMS) return work(items);
+  return items.length <= PIECE_ITEMS ? work(items) : inManyPieces(items, work);
+}
+
+async function inManyPieces<T, R>(
+  items: readonly T[],
+  work: (piece: readonly T[]) => Promise<readonly R[]>,
+): Promise<readonly R[]> {
   const results: Promise<readonly R[]>[] = [];
   for (let from = 0; from < items.length; from += PIECE_ITEMS) {
     if (from > 0) await new Promise((resolve) => setImmediate(resolve));

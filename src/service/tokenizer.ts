@@ -2,8 +2,9 @@ import type { Keyring } from '../crypto/keyring.ts';
 import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import type { RecordStore } from '../store/records.ts';
-import type { SealedRecord, Token, TokenMode, Value } from '../types.ts';
+import type { InsertOutcome, Token, TokenFingerprint, TokenMode, Value } from '../types.ts';
 import { inPieces } from './pieces.ts';
+import { RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
 interface Draft {
@@ -11,7 +12,7 @@ interface Draft {
   readonly source: ReturnType<Keyring['randomDraws']>;
   readonly draw: number;
   readonly token: Token;
-  readonly record: SealedRecord;
+  readonly token_fingerprint: TokenFingerprint;
 }
 
 /** Replaces values by tokens. */
@@ -19,6 +20,7 @@ export class Tokenizer {
   readonly #records: RecordStore;
   readonly #keyring: Keyring;
   readonly #suffix: string;
+  readonly #recent = new RecentlyStored();
 
   constructor(records: RecordStore, keyring: Keyring, suffix: string) {
     this.#records = records;
@@ -43,7 +45,7 @@ export class Tokenizer {
     const drafts = values.map((value) => this.#draft(value, this.#source(value, mode), 0));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
-      const outcomes = await this.#records.insert(pending.map((i) => drafts[i]!.record));
+      const outcomes = await this.#store(pending.map((i) => drafts[i]!));
       pending = pending.filter((_, i) => outcomes[i] === 'collision');
       for (const i of pending) {
         const { value, source, draw } = drafts[i]!;
@@ -51,6 +53,28 @@ export class Tokenizer {
       }
     }
     return drafts.map((draft) => draft.token);
+  }
+
+  /** Values that were stored a moment ago are looked up first: that spares the seal and the write. */
+  async #store(drafts: readonly Draft[]): Promise<readonly InsertOutcome[]> {
+    if (!drafts.every((draft) => this.#recent.has(draft.token_fingerprint))) {
+      return this.#insert(drafts);
+    }
+    const holders = await this.#records.holders(drafts.map((draft) => draft.token_fingerprint));
+    // Rare: the row of one was deleted, or another fingerprint looked the same.
+    if (holders.includes(undefined)) return this.#insert(drafts);
+    return drafts.map(({ source }, i) =>
+      holders[i] === source.value_fingerprint ? 'stored' : 'collision',
+    );
+  }
+
+  async #insert(drafts: readonly Draft[]): Promise<readonly InsertOutcome[]> {
+    const records = drafts.map(({ value, token_fingerprint, source }) =>
+      this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
+    );
+    const outcomes = await this.#records.insert(records);
+    for (const { token_fingerprint } of drafts) this.#recent.add(token_fingerprint);
+    return outcomes;
   }
 
   #source(value: Value, mode: TokenMode): Draft['source'] {
@@ -63,7 +87,7 @@ export class Tokenizer {
   #draft(value: Value, source: Draft['source'], from: number): Draft {
     const drawn = drawToken(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
-    const record = this.#keyring.seal(value, drawn.token, source.value_fingerprint);
-    return { value, source, ...drawn, record };
+    const token_fingerprint = this.#keyring.tokenFingerprint(drawn.token);
+    return { value, source, ...drawn, token_fingerprint };
   }
 }

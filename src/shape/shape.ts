@@ -50,6 +50,11 @@ function firstCharacters(value: string, count: number): string {
   return value.slice(0, end);
 }
 
+/** Longer than any shape before growth; one buffer serves all, it costs half of a string put together. */
+const template = Buffer.alloc(2 * SHAPED_CHARACTERS);
+const LETTER = 0x61;
+const DIGIT = 0x30;
+
 /**
  * One `@`, a dot in the domain, no part empty: letters `@` letters `.` letters, each as long as its
  * original.
@@ -59,14 +64,12 @@ function emailShape(value: string): string | undefined {
   if (at <= 0 || value.indexOf('@', at + 1) !== -1) return undefined;
   const dot = value.lastIndexOf('.');
   if (dot <= at + 1 || dot === value.length - 1) return undefined;
-  const letters = (from: number, to: number) => 'a'.repeat(characters(value, from, to));
-  return `${letters(0, at)}@${letters(at + 1, dot)}.${letters(dot + 1, value.length)}`;
-}
-
-function characters(value: string, from: number, to: number): number {
-  let count = to - from;
-  for (let i = from; i < to; i++) if (isHighHalf(value.charCodeAt(i))) count--;
-  return count;
+  let length = 0;
+  for (let i = 0; i < value.length; i++) {
+    if (isLowHalf(value.charCodeAt(i))) continue;
+    template[length++] = i === at || i === dot ? value.charCodeAt(i) : LETTER;
+  }
+  return template.toString('latin1', 0, length);
 }
 
 function textShape(value: string): string {
@@ -74,36 +77,36 @@ function textShape(value: string): string {
   let end = value.length;
   while (start < end && value.charCodeAt(start) === 0x20) start++;
   while (end > start && value.charCodeAt(end - 1) === 0x20) end--;
-  let shape = 'a'.repeat(start);
-  for (let i = start; i < end; i++) {
+  let length = 0;
+  for (let i = 0; i < value.length; i++) {
     const unit = value.charCodeAt(i);
-    shape += characterShape(unit, value, i);
-    if (isHighHalf(unit)) i++;
+    if (isLowHalf(unit)) continue;
+    template[length++] = i < start || i >= end ? LETTER : characterShape(unit);
   }
-  return shape + 'a'.repeat(value.length - end);
+  return template.toString('latin1', 0, length);
 }
 
 /**
  * ASCII digits are drawn as digits; ASCII space and punctuation stay; all else is drawn as a
  * letter.
  */
-function characterShape(unit: number, value: string, index: number): string {
-  if (unit >= 0x30 && unit <= 0x39) return '0';
+function characterShape(unit: number): number {
+  if (unit >= 0x30 && unit <= 0x39) return DIGIT;
   const is_letter = (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a);
-  if (is_letter || unit < 0x20 || unit > 0x7e) return 'a';
-  return value.charAt(index);
+  return is_letter || unit < 0x20 || unit > 0x7e ? LETTER : unit;
 }
 
-function isHighHalf(unit: number): boolean {
-  return unit >= 0xd800 && unit <= 0xdbff;
+/** The second half of a pair: the first one stands for the character. */
+function isLowHalf(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
 function withFloor(shape: string): string {
   let stems = 1;
   for (let i = 0; i < shape.length && stems < MIN_STEMS; i++) {
     const unit = shape.charCodeAt(i);
-    if (unit === 0x61) stems *= 26;
-    else if (unit === 0x30) stems *= 10;
+    if (unit === LETTER) stems *= 26;
+    else if (unit === DIGIT) stems *= 10;
   }
   if (stems >= MIN_STEMS) return shape;
   if (stems === 1) return shape + ADDED_LETTERS;

@@ -21,21 +21,22 @@ export function drawStem(shape: string, blocks: ByteBlocks): Stem {
   let bytes = blocks(0);
   let block = 0;
   let next = 0;
-  const below = (bound: number): number => {
-    for (;;) {
+  for (let i = 0; i < shape.length; i++) {
+    const unit = shape.charCodeAt(i);
+    if (unit !== A && unit !== ZERO) {
+      drawn[i] = unit;
+      continue;
+    }
+    const bound = unit === A ? LETTER_BOUND : DIGIT_BOUND;
+    let byte: number;
+    do {
       if (next === bytes.length) {
         bytes = blocks(++block);
         next = 0;
       }
-      const byte = bytes.charCodeAt(next++);
-      if (byte < bound) return byte;
-    }
-  };
-  for (let i = 0; i < shape.length; i++) {
-    const unit = shape.charCodeAt(i);
-    if (unit === A) drawn[i] = A + (below(LETTER_BOUND) % 26);
-    else if (unit === ZERO) drawn[i] = ZERO + (below(DIGIT_BOUND) % 10);
-    else drawn[i] = unit;
+      byte = bytes.charCodeAt(next++);
+    } while (byte >= bound);
+    drawn[i] = unit + (byte % (unit === A ? 26 : 10));
   }
   return drawn.toString('latin1', 0, shape.length) as Stem;
 }

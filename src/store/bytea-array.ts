@@ -1,5 +1,8 @@
 const BYTEA_OID = 17;
+const INTEGER_OID = 23;
 const HEADER_BYTES = 20;
+/** An array without elements has no dimension. */
+const EMPTY_BYTES = 12;
 
 /**
  * A bytea[] in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
@@ -10,19 +13,33 @@ export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
   let size = HEADER_BYTES;
   for (const element of elements) size += 4 + element.length;
   const array = Buffer.allocUnsafe(size);
-  array.writeInt32BE(elements.length === 0 ? 0 : 1, 0);
-  array.writeInt32BE(0, 4);
-  array.writeInt32BE(BYTEA_OID, 8);
-  array.writeInt32BE(elements.length, 12);
-  array.writeInt32BE(1, 16);
-  let at = HEADER_BYTES;
+  let at = writeHeader(array, BYTEA_OID, elements.length);
   for (const element of elements) {
     at = array.writeInt32BE(element.length, at);
     if (typeof element === 'string') array.write(element, at, 'latin1');
     else array.set(element, at);
     at += element.length;
   }
-  return elements.length === 0 ? array.subarray(0, 12) : array;
+  return elements.length === 0 ? array.subarray(0, EMPTY_BYTES) : array;
+}
+
+/** An integer[] in the same format: pg would send it as text. */
+export function integerArray(elements: readonly number[]): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + 8 * elements.length);
+  let at = writeHeader(array, INTEGER_OID, elements.length);
+  for (const element of elements) {
+    at = array.writeInt32BE(4, at);
+    at = array.writeInt32BE(element, at);
+  }
+  return elements.length === 0 ? array.subarray(0, EMPTY_BYTES) : array;
+}
+
+function writeHeader(array: Buffer, oid: number, length: number): number {
+  array.writeInt32BE(length === 0 ? 0 : 1, 0);
+  array.writeInt32BE(0, 4);
+  array.writeInt32BE(oid, 8);
+  array.writeInt32BE(length, 12);
+  return array.writeInt32BE(1, 16);
 }
 
 /** Text form of a bytea result (`\x` and hex digits) as a latin1 string. */

@@ -4,18 +4,20 @@ import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
 import { databaseError, errorCode, ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Host } from './hosts.ts';
 
+interface State {
+  readonly is_standby: boolean;
+  readonly takes_writes: boolean;
+  readonly timeline: number;
+}
+
 /** What was seen of a host. */
-type Sight = { readonly host: Host } & (
-  | { readonly failure: InternalError }
-  | { readonly is_standby: boolean; readonly takes_writes: boolean; readonly timeline: number }
-);
-type Answer = Exclude<Sight, { failure: InternalError }>;
+type Sight = { readonly host: Host } & (State | { readonly failure: InternalError });
 
 const STATE = `select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only') = 'off' as takes_writes`;
 const TIMELINE = 'select pg_walfile_name(pg_current_wal_lsn()) as wal_file';
 const TIMELINE_DIGITS = 8;
 /** After the first server that takes writes, for the others to say that they do, too. */
-const SETTLE_MS = 250;
+const SETTLE_MS = 1_000;
 
 /** Finds the primary among the hosts of a database URL. */
 export class Primary {
@@ -34,7 +36,9 @@ export class Primary {
   async locate(): Promise<Host> {
     if (this.#hosts.length === 1) return this.#hosts[0]!;
     const seen = await lookAtAll(this.#hosts);
-    const primaries = seen.filter((sight) => 'timeline' in sight && !sight.is_standby) as Answer[];
+    const primaries = seen.flatMap((sight) =>
+      'failure' in sight || sight.is_standby ? [] : [sight],
+    );
     const [best] = primaries.toSorted(
       (a, b) =>
         Number(b.takes_writes) - Number(a.takes_writes) ||
@@ -68,16 +72,22 @@ async function lookAtAll(hosts: readonly Host[]): Promise<Sight[]> {
 }
 
 async function look(host: Host): Promise<Sight> {
+  try {
+    return { host, ...(await ask(host)) };
+  } catch (error) {
+    return { host, failure: databaseError(error) };
+  }
+}
+
+async function ask(host: Host): Promise<State> {
+  // It throws where a certificate that the URL names cannot be read.
   const client = new pg.Client({ connectionString: host.url, application_name: 'standin' });
   client.on('error', ignore);
   const timer = setTimeout(() => destroy(client), CONNECT_TIMEOUT_MS);
   try {
     await client.connect();
     const { is_standby, takes_writes } = (await client.query(STATE)).rows[0];
-    const timeline = is_standby ? 0 : await timelineOf(client);
-    return { host, is_standby, takes_writes, timeline };
-  } catch (error) {
-    return { host, failure: databaseError(error) };
+    return { is_standby, takes_writes, timeline: is_standby ? 0 : await timelineOf(client) };
   } finally {
     clearTimeout(timer);
     client.end().catch(ignore);

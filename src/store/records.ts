@@ -6,7 +6,7 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
-import { byteaArray, bytesOfBytea, latin1OfBytea } from './bytea-array.ts';
+import { byteaArray, bytesOfBytea, integerArray, latin1OfBytea } from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Pool } from './pool.ts';
 import { ping } from './server.ts';
@@ -40,26 +40,36 @@ export class RecordStore {
   readonly #pool: Pool;
   readonly #inserts: Batcher<SealedRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+  readonly #holders: Batcher<TokenFingerprint, ValueFingerprint | undefined>;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
     const bounds = {
+      lanes: LANES,
       max_batch_items: MAX_BATCH_RECORDS,
       max_waiting_items: MAX_WAITING_RECORDS,
       patience_ms: options.patience_ms,
     };
+    const countFind = (records: number) => options.onBatch('find', records);
     this.#inserts = new Batcher({
       ...bounds,
-      lanes: LANES,
       onBatch: (records) => options.onBatch('insert', records),
       run: (records, deadline_ms) => retried(deadline_ms, () => this.#insert(records, deadline_ms)),
     });
     this.#finds = new Batcher({
       ...bounds,
-      lanes: LANES,
-      onBatch: (records) => options.onBatch('find', records),
+      onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+    });
+    this.#holders = new Batcher({
+      ...bounds,
+      onBatch: countFind,
+      run: (fingerprints, deadline_ms) =>
+        retried(deadline_ms, async () => {
+          const holders = await this.#findHolders(fingerprints, deadline_ms);
+          return fingerprints.map((fingerprint) => holders.get(fingerprint));
+        }),
     });
   }
 
@@ -72,6 +82,13 @@ export class RecordStore {
     return this.#finds.submit(fingerprints);
   }
 
+  /** The value fingerprint of each record that is there: cheaper than the records themselves. */
+  holders(
+    fingerprints: readonly TokenFingerprint[],
+  ): Promise<readonly (ValueFingerprint | undefined)[]> {
+    return this.#holders.submit(fingerprints);
+  }
+
   async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
     const { count } = await this.#pool.query(
@@ -79,15 +96,19 @@ export class RecordStore {
       [
         byteaArray(rows.map((row) => row.token_fingerprint)),
         byteaArray(rows.map((row) => row.value_fingerprint)),
-        rows.map((row) => row.key_version),
+        integerArray(rows.map((row) => row.key_version)),
         byteaArray(rows.map((row) => row.sealed)),
       ],
       deadline_ms,
     );
+    if (count === records.length) return records.map(() => 'stored');
     const holders =
       count === rows.length
         ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
-        : await this.#holders(rows, deadline_ms);
+        : await this.#findHolders(
+            rows.map((row) => row.token_fingerprint),
+            deadline_ms,
+          );
     return records.map((record) => outcome(record, holders));
   }
 
@@ -95,18 +116,17 @@ export class RecordStore {
    * Which value each token stands for. A row of a concurrent insert is visible only to a new
    * statement: read again.
    */
-  async #holders(
-    rows: readonly SealedRecord[],
+  async #findHolders(
+    fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
   ): Promise<Map<TokenFingerprint, ValueFingerprint>> {
-    const fingerprints = byteaArray(rows.map((row) => row.token_fingerprint));
-    const { rows: found } = await this.#pool.query(
+    const { rows } = await this.#pool.query(
       FIND_VALUE_FINGERPRINTS,
-      [fingerprints],
+      [byteaArray(fingerprints)],
       deadline_ms,
     );
     const holders = new Map<TokenFingerprint, ValueFingerprint>();
-    for (const row of found) {
+    for (const row of rows) {
       holders.set(
         latin1OfBytea(row.token_fingerprint!) as TokenFingerprint,
         latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,

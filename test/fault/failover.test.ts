@@ -133,6 +133,9 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
       );
       expect(stdout + stderr).not.toContain('hunter2');
     }
+    const cert = await runCli(['doctor'], place, { DATABASE_URL: `${url}?sslrootcert=nowhere` });
+    expect(cert.code).toBe(1);
+    expect(cert.stdout).toMatch(/does not answer \(ENOENT\)/);
     const alone = await runCli(['serve'], place, { DATABASE_URL: urlOf(place, standby) });
     expect(alone.code).toBe(1);
     expect(alone.stderr).toContain('DATABASE_URL leads to a standby');
@@ -166,7 +169,10 @@ describe.skipIf(postgres_bin === undefined)('F22: one host', () => {
       await query(cluster.directUrl('postgres'), `alter system ${text}`);
       await query(cluster.directUrl('postgres'), 'select pg_reload_conf()');
     };
-    const tokenizes = async () => (await call(service, 'tokenize', { a: 'new' })).status === 200;
+    // A new value each time: one that is there already needs no write.
+    let n = 0;
+    const tokenizes = async () =>
+      (await call(service, 'tokenize', { a: `new ${n++}` })).status === 200;
     await alter('set default_transaction_read_only = on');
     await until(async () => !(await tokenizes()), 'a refused request');
     expectUnavailable(await call(service, 'tokenize', { a: 'newer' }));

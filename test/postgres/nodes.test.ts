@@ -4,6 +4,7 @@ import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { KeyPurpose, Token, Value } from '../../src/types.ts';
+import { freePort } from '../support/postgres.ts';
 import {
   call,
   kinds,
@@ -29,8 +30,8 @@ async function placeOn(kind: 'embedded' | 'server'): Promise<Place> {
   return place;
 }
 
-async function start(place: Place): Promise<Service> {
-  const service = await startService(place);
+async function start(place: Place, env: Record<string, string> = {}): Promise<Service> {
+  const service = await startService(place, env);
   services.push(service);
   return service;
 }
@@ -106,6 +107,24 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
     expect(rows).toHaveLength(20);
   });
 
+  test('a repeated value is looked up; when its row is gone, or stands for another value, it is stored anew', async () => {
+    const place = await placeOn(kind);
+    const service = await start(place, { OPS_PORT: String(await freePort()) });
+    const data = { a: 'Ann Lee', b: 'Bob Ray' };
+    const first = (await call(service, 'tokenize', data)).body.data;
+    const inserts = await insertBatches(service);
+    expect((await call(service, 'tokenize', data)).body.data).toEqual(first);
+    expect(await insertBatches(service)).toBe(inserts);
+    await sql(place, 'delete from standin.records');
+    expect((await call(service, 'tokenize', data)).body.data).toEqual(first);
+    expect((await call(service, 'detokenize', first)).body.data).toEqual(data);
+    expect(await insertBatches(service)).toBe(inserts + 1);
+    await sql(place, 'update standin.records set value_fingerprint = $1', [Buffer.alloc(16)]);
+    const second = (await call(service, 'tokenize', data)).body.data;
+    expect(Object.values(second)).not.toContain(first.a);
+    expect((await call(service, 'detokenize', second)).body.data).toEqual(data);
+  });
+
   test('a value whose first draws stand for others gets the next, then a longer one, and all restore', async () => {
     const place = await placeOn(kind);
     const service = await start(place);
@@ -120,7 +139,7 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
       occupied.push(drawn.token);
       const other = `holder of draw ${draw}` as Value;
       const { value_fingerprint } = keyring.deterministicDraws(other);
-      const record = keyring.seal(other, drawn.token, value_fingerprint);
+      const record = keyring.seal(other, keyring.tokenFingerprint(drawn.token), value_fingerprint);
       const bytes = (text: string) => Buffer.from(text, 'latin1');
       await sql(
         place,
@@ -142,6 +161,17 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
     expect(restored.body.data.occupied[0]).toBe('holder of draw 0');
   });
 });
+
+async function insertBatches(service: Service): Promise<number> {
+  const name = 'standin_batch_records_count{statement="insert"}';
+  const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+  return Number(
+    metrics
+      .split('\n')
+      .find((line) => line.startsWith(name))
+      ?.slice(name.length),
+  );
+}
 
 /** The keys of a vault, as the service unwraps them. */
 async function keyringOf(place: Place): Promise<Keyring> {

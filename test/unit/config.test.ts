@@ -22,7 +22,7 @@ describe('with nothing set', () => {
       PORT: 8080,
       OPS_HOST: '127.0.0.1',
       OPS_PORT: 9464,
-      DATABASE_CONNECTIONS: 8,
+      DATABASE_CONNECTIONS: 9,
       DATA_DIR: './data',
       TOKEN_SUFFIX: 'tok',
       CLIENT_PREFIX: 'standin',

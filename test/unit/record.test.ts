@@ -8,10 +8,15 @@ import { testKey, testKeyring } from '../support/keys.ts';
 const keyring = testKeyring();
 const VALUE = 'ann@ex.com' as Value;
 const TOKEN = 'kqz@pd.wta_tok' as Token;
+const TOKEN_FINGERPRINT = keyring.tokenFingerprint(TOKEN);
 const DAMAGED = { failure: 'damaged' };
 
 function sealed(value = VALUE, token = TOKEN): SealedRecord {
-  return keyring.seal(value, token, keyring.deterministicDraws(value).value_fingerprint);
+  return keyring.seal(
+    value,
+    keyring.tokenFingerprint(token),
+    keyring.deterministicDraws(value).value_fingerprint,
+  );
 }
 
 function flipped(bytes: Buffer, bit: number): Sealed {
@@ -112,15 +117,15 @@ describe('does not open', () => {
 
 describe('key versions', () => {
   test('new records are sealed with the highest, old ones still open', () => {
-    const old = testKeyring([1]).seal(VALUE, TOKEN, 'v'.repeat(16) as never);
+    const old = testKeyring([1]).seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never);
     const rotated = testKeyring([1, 2]);
     expect(rotated.open(old)).toEqual({ value: VALUE });
-    expect(rotated.seal(VALUE, TOKEN, 'v'.repeat(16) as never).key_version).toBe(2);
+    expect(rotated.seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never).key_version).toBe(2);
   });
 
   test('a record under the name of another version does not open', () => {
     const rotated = testKeyring([1, 2]);
-    const record = rotated.seal(VALUE, TOKEN, 'v'.repeat(16) as never);
+    const record = rotated.seal(VALUE, TOKEN_FINGERPRINT, 'v'.repeat(16) as never);
     expect(rotated.open({ ...record, key_version: 1 })).toEqual(DAMAGED);
   });
 

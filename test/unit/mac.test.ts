@@ -1,0 +1,50 @@
+import { createHmac } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { Mac } from '../../src/crypto/mac.ts';
+
+const algorithm = fc.constantFrom('sha256' as const, 'sha512' as const);
+const key = fc.uint8Array({ minLength: 1, maxLength: 64 });
+const text = fc.string({ unit: 'binary', maxLength: 300 });
+
+describe('Mac', () => {
+  test('RFC 4231, test case 2', () => {
+    const expected = {
+      sha256: '5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843',
+      sha512:
+        '164b7a7bfcf819e2e395fbe73b56e0a387bd64222e831fd610270cd7ea2505549758bf75c05a994a6d034f65f8f0e6fdcaeab1a34d4a6b4b636e070a38bce737',
+    };
+    for (const name of ['sha256', 'sha512'] as const) {
+      const mac = new Mac(name, Buffer.from('Jefe'));
+      const digest = mac.digest('what do ya want for nothing?');
+      expect(Buffer.from(digest, 'latin1').toString('hex')).toBe(expected[name]);
+    }
+  });
+
+  test('agrees with createHmac for any key, prefix and text, one after the other with one key', () => {
+    fc.assert(
+      fc.property(algorithm, key, fc.array(text), (name, bytes, texts) => {
+        const mac = new Mac(name, bytes);
+        texts.forEach((one, i) => {
+          const expected = createHmac(name, bytes)
+            .update(Buffer.from([i, 7]))
+            .update(one, 'utf8');
+          expect(mac.digest(one, i, 7)).toBe(expected.digest('binary'));
+        });
+      }),
+    );
+  });
+
+  test('a message larger than any before it is not cut', () => {
+    const mac = new Mac('sha512', Buffer.alloc(32, 1));
+    for (const length of [0, 1, 340, 341, 342, 1_024, 65_536, 5]) {
+      const long = '語'.repeat(length);
+      const expected = createHmac('sha512', Buffer.alloc(32, 1)).update(long, 'utf8');
+      expect(mac.digest(long)).toBe(expected.digest('binary'));
+    }
+  });
+
+  test('a key longer than a block is refused', () => {
+    expect(() => new Mac('sha256', Buffer.alloc(65))).toThrow(RangeError);
+  });
+});
