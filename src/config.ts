@@ -3,6 +3,7 @@ import { parseEnv } from 'node:util';
 import { OperatorError } from './errors.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
+import { databaseHosts } from './store/hosts.ts';
 
 /**
  * The only reader of the environment. docs/configuration.md is checked against SETTINGS both ways.
@@ -38,7 +39,7 @@ export function parseRate(text: string): number | undefined {
 }
 
 function databaseUrl(text: string): string | undefined {
-  return URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol) ? text : undefined;
+  return databaseHosts(text) && text;
 }
 
 function setting<T>(
@@ -79,7 +80,7 @@ export const SETTINGS = {
     undefined,
     'a postgres:// URL',
     databaseUrl,
-    'The PostgreSQL (14 or newer) that holds the vault. Not set: the embedded one in DATA_DIR.',
+    'The PostgreSQL (14 or newer) that holds the vault; of several hosts (`host1,host2:5433`), the primary. Not set: the embedded one in DATA_DIR.',
   ),
   DATABASE_CONNECTIONS: setting(
     '11',

@@ -5,9 +5,11 @@ import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { distribute } from '../store/distribute.ts';
 import { EmbeddedDatabase } from '../store/embedded.ts';
+import { databaseHosts } from '../store/hosts.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
 import { Pool } from '../store/pool.ts';
+import { Primary } from '../store/primary.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { type KekSource, kekFile } from './kek-file.ts';
 import { openKeys } from './keyring.ts';
@@ -59,7 +61,10 @@ export function commandDeadline(): number {
 
 export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
   const { database_url: url, data_dir } = options;
-  if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
+  if (url !== undefined) {
+    const primary = new Primary(databaseHosts(url)!);
+    return new Pool({ connections, locate: () => primary.locate() });
+  }
   const embedded = new EmbeddedDatabase(data_dir);
   return new Pool({ connections, locate: () => embedded.locate() });
 }
@@ -125,11 +130,6 @@ export function serverProblems(facts: ServerFacts, options: VaultOptions): strin
   const problems: string[] = [];
   if (facts.version_number < OLDEST_POSTGRES) {
     problems.push(`PostgreSQL is ${facts.version}; Standin needs 14 or newer. Upgrade the server.`);
-  }
-  if (facts.is_standby) {
-    problems.push(
-      'DATABASE_URL leads to a standby, which takes no writes. Point it at the primary.',
-    );
   }
   if (!options.allow_unsafe_postgres) {
     for (const name of facts.unsafe_settings) {

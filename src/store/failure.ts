@@ -1,11 +1,10 @@
 import { InternalError, OperatorError } from '../errors.ts';
 
 /**
- * SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, read-only,
- * conflict.
+ * SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, conflict.
  */
 const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
-const UNAVAILABLE_CODES = new Set(['25006', '40001', '40P01', '55P03', 'XX000']);
+const UNAVAILABLE_CODES = new Set(['40001', '40P01', '55P03', 'XX000']);
 
 /** What pg, the operating system and our own deadline say when the connection is the trouble. */
 const CONNECTION_CODES = new Set([
@@ -31,6 +30,20 @@ export class Unavailable extends InternalError {
   }
 }
 
+const READ_ONLY = '25006';
+
+/** The server takes no writes: a standby, or a primary that was made read-only. */
+export class ReadOnlyServer extends Unavailable {
+  readonly code = READ_ONLY;
+
+  /** @param problem for the operator */
+  constructor(
+    problem = 'DATABASE_URL leads to a standby or a read-only server, which takes no writes. Point it at the primary.',
+  ) {
+    super(new OperatorError(problem));
+  }
+}
+
 /**
  * Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its
  * cause.
@@ -41,6 +54,7 @@ export function databaseError(error: unknown): InternalError {
   if (code === undefined) return new Unavailable(error);
   const is_sqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
   if (!is_sqlstate) return new Unavailable(error);
+  if (code === READ_ONLY) return new ReadOnlyServer();
   if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))
     return new Unavailable(error);
   return new InternalError('unexpected', { cause: error });

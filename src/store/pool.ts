@@ -1,5 +1,8 @@
+import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
-import { databaseError, operatorError, Unavailable } from './failure.ts';
+import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
+import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
+import { DEMAND_PRIMARY } from './server.ts';
 
 /**
  * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
@@ -12,8 +15,8 @@ export type Address =
 export interface PoolOptions {
   readonly connections: number;
   /**
-   * Asked before the first connection and after each refused one: an embedded server moves when it
-   * is replaced.
+   * Asked before the first connection, and after one that was refused, broke or led to a standby:
+   * an embedded server moves when it is replaced, a primary when another is promoted.
    */
   readonly locate: () => Promise<Address>;
 }
@@ -25,34 +28,26 @@ export interface QueryResult {
 /** Runs one statement on a connection. Parameters are sent unnamed; results come as text. */
 export type Query = (text: string, values?: readonly unknown[]) => Promise<QueryResult>;
 
-const CONNECT_TIMEOUT_MS = 2_000;
 const RECONNECT_PAUSE_MS = 50;
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
- * Connections to the vault's Postgres. Two rules keep answers with their questions: a connection
- * whose statement timed out or failed to arrive is destroyed, never reused; and no statement is
- * named, so that a connection pooler in transaction mode may stand between.
+ * Connections to the vault's Postgres. Three rules keep answers with their questions: a connection
+ * whose statement timed out or failed to arrive is destroyed, never reused; no statement is named,
+ * so that a connection pooler in transaction mode may stand between; and a connection is used only
+ * once it was seen to lead to a primary, because a standby may not know the newest records.
  */
 export class Pool {
-  readonly #pool: pg.Pool;
-  readonly #locate: () => Promise<Address>;
-  #located: Promise<void> | undefined;
-  #is_embedded = false;
+  readonly #options: PoolOptions;
+  #address: Address | undefined;
+  /** All of them lead to #address. */
+  #connections: pg.Pool | undefined;
+  #located: Promise<pg.Pool> | undefined;
+  #on_primary = new WeakSet<pg.PoolClient>();
+  #has_ended = false;
 
   constructor(options: PoolOptions) {
-    this.#locate = options.locate;
-    this.#pool = new pg.Pool({
-      max: options.connections,
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      idleTimeoutMillis: 0,
-      keepAlive: true,
-      application_name: 'standin',
-    });
-    // A connection that dies, idle or in use, is replaced by the next query; without listeners it
-    // would end the process.
-    this.#pool.on('error', ignore);
-    this.#pool.on('connect', (client) => client.on('error', ignore));
+    this.#options = options;
   }
 
   /** One statement, answered within `deadline_ms` (a performance.now() time) or Unavailable. */
@@ -76,7 +71,8 @@ export class Pool {
   }
 
   async end(): Promise<void> {
-    await this.#pool.end();
+    this.#has_ended = true;
+    await this.#connections?.end();
   }
 
   async #use<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
@@ -88,9 +84,14 @@ export class Pool {
     }, deadline_ms - performance.now());
     let failure: unknown;
     try {
+      if (!this.#on_primary.has(client)) {
+        await run(client, DEMAND_PRIMARY);
+        this.#on_primary.add(client);
+      }
       return await work((text, values) => run(client, text, values));
     } catch (error) {
       failure = timed_out ? new Unavailable(error) : error;
+      if (failure instanceof Unavailable) this.#doubt(failure);
       throw failure;
     } finally {
       clearTimeout(timer);
@@ -100,39 +101,79 @@ export class Pool {
 
   async #connect(deadline_ms: number): Promise<pg.PoolClient> {
     for (;;) {
-      if (performance.now() >= deadline_ms) throw new Unavailable(new Error('deadline'));
+      if (this.#has_ended || performance.now() >= deadline_ms)
+        throw new Unavailable(new Error('deadline'));
       try {
-        this.#located ??= this.#relocate();
-        await this.#located;
-        return await before(deadline_ms, this.#pool.connect());
+        return await before(deadline_ms, this.#connection());
       } catch (error) {
-        this.#located = undefined;
         const failure = databaseError(error);
         // An embedded server about to end takes connections and drops them; the next one replaces
         // it.
-        if (!this.#is_embedded || !(failure instanceof Unavailable) || operatorError(failure))
+        if (!this.#isEmbedded() || !(failure instanceof Unavailable) || operatorError(failure))
           throw failure;
       }
       await new Promise((resolve) => setTimeout(resolve, RECONNECT_PAUSE_MS));
     }
   }
 
-  async #relocate(): Promise<void> {
-    const address = await this.#locate();
-    this.#is_embedded = !('url' in address);
-    Object.assign(
-      this.#pool.options,
-      'url' in address
-        ? { connectionString: address.url }
-        : {
-            host: address.socket_dir,
-            port: address.port,
-            user: 'postgres',
-            database: 'postgres',
-            ssl: false,
-          },
-    );
+  #connection(): Promise<pg.PoolClient> {
+    this.#located ??= this.#locate();
+    const located = this.#located;
+    const connecting = located.then((connections) => connections.connect());
+    connecting.catch(() => {
+      if (this.#located === located) this.#located = undefined;
+    });
+    return connecting;
   }
+
+  async #locate(): Promise<pg.Pool> {
+    const address = await this.#options.locate();
+    if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
+      // Those to the old address end with the statements that are under way.
+      this.#connections?.end().catch(ignore);
+      this.#connections = openConnections(address, this.#options.connections);
+      this.#address = address;
+      if (this.#has_ended) this.#connections.end().catch(ignore);
+    }
+    return this.#connections;
+  }
+
+  #isEmbedded(): boolean {
+    return this.#address !== undefined && !('url' in this.#address);
+  }
+
+  /**
+   * The primary may be elsewhere by now. Not only after a time-out or a refusal to write: a pooler
+   * takes connections also while the server behind it is gone.
+   */
+  #doubt(failure: Unavailable): void {
+    if (failure instanceof ReadOnlyServer) this.#on_primary = new WeakSet();
+    if (!this.#isEmbedded()) this.#located = undefined;
+  }
+}
+
+function openConnections(address: Address, connections: number): pg.Pool {
+  const pool = new pg.Pool({
+    max: connections,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    application_name: 'standin',
+    ...('url' in address
+      ? { connectionString: address.url }
+      : {
+          host: address.socket_dir,
+          port: address.port,
+          user: 'postgres',
+          database: 'postgres',
+          ssl: false,
+        }),
+  });
+  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
+  // would end the process.
+  pool.on('error', ignore);
+  pool.on('connect', (client) => client.on('error', ignore));
+  return pool;
 }
 
 /** The connection, or Unavailable at the deadline; one that comes later goes back to the pool. */
@@ -144,20 +185,14 @@ async function before(
   const late = new Promise<undefined>((resolve) => {
     timer = setTimeout(resolve, deadline_ms - performance.now(), undefined);
   });
-  const client = await Promise.race([connecting, late]);
-  clearTimeout(timer);
-  if (client !== undefined) return client;
+  try {
+    const client = await Promise.race([connecting, late]);
+    if (client !== undefined) return client;
+  } finally {
+    clearTimeout(timer);
+  }
   connecting.then((unused) => unused.release(), ignore);
   throw new Unavailable(new Error('no connection in time'));
-}
-
-function ignore(): void {}
-
-function destroy(client: pg.PoolClient): void {
-  // Not end(): that would wait, in turn, for the answer that does not come.
-  (
-    client as unknown as { connection: { stream: { destroy(): void } } }
-  ).connection.stream.destroy();
 }
 
 async function run(

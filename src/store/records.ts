@@ -7,8 +7,9 @@ import type {
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
 import { byteaArray, bytesOfBytea, integerArray, latin1OfBytea } from './bytea-array.ts';
-import { Unavailable } from './failure.ts';
+import { ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Pool } from './pool.ts';
+import { ping } from './server.ts';
 
 export interface RecordsOptions {
   readonly patience_ms: number;
@@ -34,6 +35,8 @@ const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
 /** First pause before a statement is tried again; doubled each time, within the deadline. */
 const RETRY_PAUSE_MS = 25;
+/** For a promotion that is under way; a caller of a vault that is read-only is told soon. */
+const READ_ONLY_PATIENCE_MS = 500;
 
 /**
  * The records of the vault. Concurrent calls share statements (group commit); nothing is kept in
@@ -154,7 +157,10 @@ export class RecordStore {
         sealed: bytesOfBytea(row.sealed!) as Sealed,
       });
     }
-    return fingerprints.map((fingerprint) => found.get(fingerprint));
+    const records = fingerprints.map((fingerprint) => found.get(fingerprint));
+    // A pooler may have changed servers under this connection, and a standby may not know it yet.
+    if (records.includes(undefined)) await ping(this.#pool, deadline_ms);
+    return records;
   }
 }
 
@@ -190,12 +196,15 @@ function outcome(
  * idempotent.
  */
 async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
+  const read_only_deadline_ms = performance.now() + READ_ONLY_PATIENCE_MS;
   for (let pause_ms = RETRY_PAUSE_MS; ; pause_ms *= 2) {
     try {
       return await attempt();
     } catch (error) {
-      if (!(error instanceof Unavailable) || performance.now() + pause_ms >= deadline_ms)
-        throw error;
+      if (!(error instanceof Unavailable)) throw error;
+      const next_ms = performance.now() + pause_ms;
+      const is_read_only = error instanceof ReadOnlyServer;
+      if (next_ms >= deadline_ms || (is_read_only && next_ms >= read_only_deadline_ms)) throw error;
       await new Promise((resolve) => setTimeout(resolve, pause_ms));
     }
   }

@@ -5,13 +5,12 @@ export interface ServerFacts {
   /** As in server_version_num: 150018 is 15.18. */
   readonly version_number: number;
   readonly version: string;
-  readonly is_standby: boolean;
   /** Names of the settings that make acknowledged writes lossable. */
   readonly unsafe_settings: readonly string[];
 }
 
 const FACTS = `select current_setting('server_version_num') as version_number, current_setting('server_version') as version,
-  pg_is_in_recovery() as is_standby, current_setting('fsync') as fsync,
+  current_setting('fsync') as fsync,
   current_setting('synchronous_commit') as synchronous_commit, current_setting('full_page_writes') as full_page_writes`;
 
 export async function serverFacts(pool: Pool, deadline_ms: number): Promise<ServerFacts> {
@@ -19,16 +18,19 @@ export async function serverFacts(pool: Pool, deadline_ms: number): Promise<Serv
   return {
     version_number: Number(row.version_number),
     version: row.version!,
-    is_standby: row.is_standby === 't',
     unsafe_settings: ['fsync', 'synchronous_commit', 'full_page_writes'].filter(
       (name) => row[name] === 'off',
     ),
   };
 }
 
-/** Resolves when the database answers a trivial statement; Unavailable otherwise. */
+/** Fails on a standby as every write there does (25006); on a primary it does nothing. */
+export const DEMAND_PRIMARY =
+  'select case when pg_is_in_recovery() then pg_current_xact_id() end as nothing';
+
+/** Resolves when a primary answers a trivial statement; Unavailable otherwise. */
 export async function ping(pool: Pool, deadline_ms: number): Promise<void> {
-  await pool.query('select 1', [], deadline_ms);
+  await pool.query(DEMAND_PRIMARY, [], deadline_ms);
 }
 
 /** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */

@@ -2,18 +2,22 @@ import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
-  chownSync,
   existsSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
+import { handOver, owner } from './owner.ts';
+import { PgBouncer } from './pgbouncer.ts';
+import { freePort } from './ports.ts';
 import { childrenOf, isRunning } from './processes.ts';
+
+export { freePort };
 
 /** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
 export const postgres_bin = findBinaries();
@@ -34,18 +38,8 @@ function findBinaries(): string | undefined {
   );
 }
 
-/** Postgres refuses to run as root: then everything of a cluster runs as the user `postgres`. */
-const is_root = process.getuid?.() === 0;
-const owner = is_root ? userIds('postgres') : {};
-
-function userIds(name: string): { uid?: number; gid?: number } {
-  try {
-    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }));
-    return { uid: id('-u'), gid: id('-g') };
-  } catch {
-    return {};
-  }
-}
+/** TEST_PGBOUNCER=1: every cluster has a PgBouncer before it, and tests reach it through that. */
+const is_bounced = process.env.TEST_PGBOUNCER === '1';
 
 /** A PostgreSQL server of the test's own, in a temporary folder, on a free port of the loopback address. */
 export class PostgresCluster {
@@ -53,6 +47,7 @@ export class PostgresCluster {
   readonly data_dir: string;
   readonly log_file: string;
   readonly port: number;
+  #bouncer: PgBouncer | undefined;
 
   private constructor(folder: string, port: number) {
     this.folder = folder;
@@ -63,9 +58,7 @@ export class PostgresCluster {
 
   /** @param settings lines of postgresql.conf, by name */
   static async start(settings: Record<string, string> = {}): Promise<PostgresCluster> {
-    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
-    if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid!);
-    const cluster = new PostgresCluster(folder, await freePort());
+    const cluster = await PostgresCluster.#prepare();
     run('initdb', [
       '-D',
       cluster.data_dir,
@@ -78,23 +71,71 @@ export class PostgresCluster {
       '--no-sync',
       '--locale=C',
     ]);
-    const lines = {
-      listen_addresses: "'127.0.0.1'",
-      port: String(cluster.port),
-      unix_socket_directories: `'${folder}'`,
-      ...settings,
-    };
-    appendFileSync(
-      join(cluster.data_dir, 'postgresql.conf'),
-      Object.entries(lines)
-        .map(([name, value]) => `${name} = ${value}\n`)
-        .join(''),
-    );
+    cluster.#configure({ listen_addresses: "'127.0.0.1'", ...settings });
     cluster.startAgain();
     return cluster;
   }
 
+  /** A streaming standby of this server, which from then on waits for it at every commit. */
+  async startStandby(): Promise<PostgresCluster> {
+    const standby = await PostgresCluster.#prepare();
+    const source = ['-d', this.directUrl('postgres')];
+    run('pg_basebackup', ['-D', standby.data_dir, ...source, '-R', '-c', 'fast', '--no-sync']);
+    standby.#configure({});
+    standby.startAgain();
+    // After the copy was made: the standby, once promoted, has nobody to wait for.
+    await query(this.directUrl('postgres'), "alter system set synchronous_standby_names = '*'");
+    await query(this.directUrl('postgres'), 'select pg_reload_conf()');
+    const state = "select 1 from pg_stat_replication where sync_state = 'sync'";
+    const give_up_ms = performance.now() + 60_000;
+    while ((await query(this.directUrl('postgres'), state)).length === 0) {
+      if (performance.now() > give_up_ms) throw new Error('the standby does not stream');
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return standby;
+  }
+
+  /** Makes a primary of a standby; resolves when it takes writes. */
+  promote(): void {
+    run('pg_ctl', ['-D', this.data_dir, '-w', '-t', '60', 'promote']);
+  }
+
+  /** Starts the server again as a standby that follows nobody. */
+  demote(): void {
+    run('pg_ctl', ['-D', this.data_dir, '-m', 'fast', '-w', 'stop']);
+    writeFileSync(join(this.data_dir, 'standby.signal'), '');
+    this.startAgain();
+  }
+
+  static async #prepare(): Promise<PostgresCluster> {
+    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
+    handOver(folder);
+    const cluster = new PostgresCluster(folder, await freePort());
+    if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
+    return cluster;
+  }
+
+  #configure(settings: Record<string, string>): void {
+    const lines = {
+      port: String(this.port),
+      unix_socket_directories: `'${this.folder}'`,
+      ...settings,
+    };
+    appendFileSync(
+      join(this.data_dir, 'postgresql.conf'),
+      Object.entries(lines)
+        .map(([name, value]) => `${name} = ${value}\n`)
+        .join(''),
+    );
+  }
+
+  /** Where tests and the service reach it. */
   url(database: string): string {
+    return this.#bouncer?.url(database) ?? this.directUrl(database);
+  }
+
+  /** Past a PgBouncer: for what needs a session, as pg_dump does. */
+  directUrl(database: string): string {
     return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
   }
 
@@ -123,6 +164,7 @@ export class PostgresCluster {
   }
 
   stop(): void {
+    this.#bouncer?.stop();
     try {
       run('pg_ctl', ['-D', this.data_dir, '-m', 'immediate', '-w', 'stop']);
     } catch {
@@ -167,16 +209,4 @@ export async function query(
   } finally {
     await client.end();
   }
-}
-
-/** A TCP port of the loopback address that was free a moment ago. */
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }

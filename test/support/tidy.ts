@@ -29,7 +29,7 @@ const ROOMS: Record<string, readonly string[]> = {
   http: ['types', 'errors', 'service', 'log', 'ops'],
   ops: ['service'],
   commands: ['types', 'errors', 'service'],
-  config: ['errors', 'service'],
+  config: ['errors', 'service', 'store'],
   main: ['errors', 'config', 'http', 'log', 'ops', 'service', 'store'],
   cli: ['commands', 'config', 'errors', 'main', 'service', 'store', 'version'],
 };

@@ -1,0 +1,122 @@
+import pg from 'pg';
+import type { InternalError } from '../errors.ts';
+import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
+import { databaseError, errorCode, ReadOnlyServer, Unavailable } from './failure.ts';
+import type { Host } from './hosts.ts';
+
+interface State {
+  readonly is_standby: boolean;
+  readonly takes_writes: boolean;
+  readonly timeline: number;
+}
+
+/** What was seen of a host. */
+type Sight = { readonly host: Host } & (State | { readonly failure: InternalError });
+
+const STATE = `select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only') = 'off' as takes_writes`;
+const TIMELINE = 'select pg_walfile_name(pg_current_wal_lsn()) as wal_file';
+const TIMELINE_DIGITS = 8;
+/** After the first server that takes writes, for the others to say that they do, too. */
+const SETTLE_MS = 1_000;
+
+/** Finds the primary among the hosts of a database URL. */
+export class Primary {
+  readonly #hosts: readonly Host[];
+  #last: Host | undefined;
+
+  constructor(hosts: readonly Host[]) {
+    this.#hosts = hosts;
+  }
+
+  /**
+   * Asks all hosts at once, so that a dead one costs little. An old primary that came back after a
+   * promotion takes writes as the new one does; they are lost. Its timeline is the lower one.
+   * @throws InternalError when no host is a primary
+   */
+  async locate(): Promise<Host> {
+    if (this.#hosts.length === 1) return this.#hosts[0]!;
+    const seen = await lookAtAll(this.#hosts);
+    const primaries = seen.flatMap((sight) =>
+      'failure' in sight || sight.is_standby ? [] : [sight],
+    );
+    const [best] = primaries.toSorted(
+      (a, b) =>
+        Number(b.takes_writes) - Number(a.takes_writes) ||
+        b.timeline - a.timeline ||
+        Number(b.host === this.#last) - Number(a.host === this.#last),
+    );
+    if (best === undefined) throw noPrimary(seen);
+    this.#last = best.host;
+    return best.host;
+  }
+}
+
+/** In the order of the hosts; without those that were late. */
+async function lookAtAll(hosts: readonly Host[]): Promise<Sight[]> {
+  const seen = new Map<Host, Sight>();
+  await new Promise<void>((resolve) => {
+    let timer: NodeJS.Timeout | undefined;
+    for (const host of hosts) {
+      void look(host).then((sight) => {
+        seen.set(host, sight);
+        if (seen.size === hosts.length) {
+          clearTimeout(timer);
+          resolve();
+        } else if ('takes_writes' in sight && sight.takes_writes) {
+          timer ??= setTimeout(resolve, SETTLE_MS);
+        }
+      });
+    }
+  });
+  return hosts.flatMap((host) => seen.get(host) ?? []);
+}
+
+async function look(host: Host): Promise<Sight> {
+  try {
+    return { host, ...(await ask(host)) };
+  } catch (error) {
+    return { host, failure: databaseError(error) };
+  }
+}
+
+async function ask(host: Host): Promise<State> {
+  // It throws where a certificate that the URL names cannot be read.
+  const client = new pg.Client({ connectionString: host.url, application_name: 'standin' });
+  client.on('error', ignore);
+  const timer = setTimeout(() => destroy(client), CONNECT_TIMEOUT_MS);
+  try {
+    await client.connect();
+    const { is_standby, takes_writes } = (await client.query(STATE)).rows[0];
+    return { is_standby, takes_writes, timeline: is_standby ? 0 : await timelineOf(client) };
+  } finally {
+    clearTimeout(timer);
+    client.end().catch(ignore);
+  }
+}
+
+/** Goes up with every promotion. 0 where a hosted Postgres does not tell. */
+async function timelineOf(client: pg.Client): Promise<number> {
+  try {
+    const { wal_file } = (await client.query(TIMELINE)).rows[0];
+    return Number.parseInt(wal_file.slice(0, TIMELINE_DIGITS), 16);
+  } catch {
+    return 0;
+  }
+}
+
+function noPrimary(seen: readonly Sight[]): InternalError {
+  const failures = seen.flatMap((sight) => ('failure' in sight ? [sight.failure] : []));
+  if (failures.length < seen.length) {
+    return new ReadOnlyServer(
+      `No host of DATABASE_URL is a primary: ${seen.map(inWords).join(', ')}. Promote one, or name the primary.`,
+    );
+  }
+  // What an operator can mend, a wrong password, says more than a host that is away.
+  return failures.find((failure) => !(failure instanceof Unavailable)) ?? failures[0]!;
+}
+
+function inWords(sight: Sight): string {
+  if (!('failure' in sight)) return `${sight.host.name} is a standby`;
+  const code = errorCode(sight.failure.cause);
+  return `${sight.host.name} does not answer${code === undefined ? '' : ` (${code})`}`;
+}

@@ -1,0 +1,19 @@
+import { execFileSync } from 'node:child_process';
+import { chownSync } from 'node:fs';
+
+/** Postgres and PgBouncer refuse to run as root: then they run as the user `postgres`. */
+export const owner = process.getuid?.() === 0 ? userIds('postgres') : {};
+
+/** Gives a file or folder to the user that those programs run as. */
+export function handOver(path: string): void {
+  if (owner.uid !== undefined) chownSync(path, owner.uid, owner.gid!);
+}
+
+function userIds(name: string): { uid?: number; gid?: number } {
+  try {
+    const id = (flag: string) => Number(execFileSync('id', [flag, name], { encoding: 'utf8' }));
+    return { uid: id('-u'), gid: id('-g') };
+  } catch {
+    return {};
+  }
+}

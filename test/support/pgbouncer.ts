@@ -1,0 +1,125 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { handOver, owner } from './owner.ts';
+import { freePort } from './ports.ts';
+
+/** The program, or undefined on a machine without it. */
+export const pgbouncer_program = [
+  '/usr/sbin/pgbouncer',
+  '/usr/bin/pgbouncer',
+  '/usr/local/bin/pgbouncer',
+  '/opt/homebrew/bin/pgbouncer',
+].find((path) => existsSync(path));
+
+const START_TIMEOUT_MS = 30_000;
+
+/**
+ * A PgBouncer of the test's own before a PostgreSQL server, in transaction mode: statements of one client go over
+ * whatever server connection is free. There are fewer of those than a service has connections, so they are shared.
+ */
+export class PgBouncer {
+  readonly port: number;
+  readonly log_file: string;
+  readonly #folder: string;
+  #child: ChildProcess | undefined;
+
+  private constructor(folder: string, port: number) {
+    this.#folder = folder;
+    this.log_file = join(folder, 'pgbouncer.log');
+    this.port = port;
+  }
+
+  /**
+   * @param server_port of the server, on the loopback address
+   * @param settings lines of pgbouncer.ini, by name
+   */
+  static async start(
+    server_port: number,
+    settings: Record<string, string | number> = {},
+  ): Promise<PgBouncer> {
+    const folder = mkdtempSync(join(tmpdir(), 'standin-bouncer-'));
+    const bouncer = new PgBouncer(folder, await freePort());
+    const users_file = join(folder, 'users.txt');
+    writeFileSync(users_file, '"postgres" ""\n');
+    const lines = {
+      listen_addr: '127.0.0.1',
+      listen_port: bouncer.port,
+      unix_socket_dir: '',
+      auth_type: 'trust',
+      auth_file: users_file,
+      // Looks up users that are not in the file, such as those that tests make.
+      auth_user: 'postgres',
+      admin_users: 'postgres',
+      logfile: bouncer.log_file,
+      pool_mode: 'transaction',
+      default_pool_size: 4,
+      max_client_conn: 2_000,
+      // Of each of the many databases of a test run, soon.
+      server_idle_timeout: 5,
+      // After a failed login to the server; 15 s by default, which is long for a test that kills it.
+      server_login_retry: 1,
+      ...settings,
+    };
+    const text = Object.entries(lines).map(([name, value]) => `${name} = ${value}\n`);
+    writeFileSync(
+      join(folder, 'pgbouncer.ini'),
+      `[databases]\n* = host=127.0.0.1 port=${server_port}\n[pgbouncer]\n${text.join('')}`,
+    );
+    handOver(folder);
+    await bouncer.startAgain();
+    return bouncer;
+  }
+
+  url(database: string): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
+  }
+
+  /** Starts the program, at first or after kill; resolves when it answers. */
+  async startAgain(): Promise<void> {
+    const child = spawn(pgbouncer_program!, [join(this.#folder, 'pgbouncer.ini')], {
+      stdio: 'ignore',
+      cwd: '/',
+      ...owner,
+    });
+    this.#child = child;
+    const give_up_ms = performance.now() + START_TIMEOUT_MS;
+    for (;;) {
+      try {
+        await this.command('show version');
+        return;
+      } catch (error) {
+        if (child.exitCode !== null || performance.now() > give_up_ms) throw error;
+      }
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** One command on its console: RECONNECT, SHOW POOLS. */
+  async command(text: string): Promise<Record<string, unknown>[]> {
+    const client = new pg.Client({ connectionString: this.url('pgbouncer') });
+    await client.connect();
+    try {
+      return (await client.query(text)).rows;
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** kill -9, and resolves when it is gone. */
+  async kill(): Promise<void> {
+    const child = this.#child!;
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    const gone = once(child, 'exit');
+    child.kill('SIGKILL');
+    await gone;
+  }
+
+  stop(): void {
+    this.#child?.kill('SIGKILL');
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+}
