@@ -52,7 +52,7 @@ export class SharedRateLimiter implements RateLimiter {
   readonly #prober: NodeJS.Timeout;
   /** undefined: not known yet; the buckets are asked first. */
   #is_shared: boolean | undefined;
-  /** What is asked again after a failure: buckets can answer for some clients and not for others. */
+  /** Asked again after a failure: buckets can answer for some clients and not for others. */
   #suspect = PROBE;
   #is_probing = false;
 

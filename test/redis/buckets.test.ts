@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
 import { RedisBuckets } from '../../src/service/redis-buckets.ts';
+import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
 import { until } from '../support/service.ts';
@@ -164,6 +165,18 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     const buckets = await open(`${redis.url}/3`);
     await buckets.take(newClient(), 5, 1);
     expect(await redis.command('DBSIZE')).toBe(':0');
+  });
+
+  test('need no more rights than operating.md gives their user', async () => {
+    const [given] = blocks('docs/operating.md', 'text').filter((text) => text.startsWith('ACL'));
+    const [command, user] = /ACL SETUSER (\w+) .*/.exec(given!)!;
+    expect(await redis.command(command.replace('PASSWORD', 'secret'))).toBe('+OK');
+    const buckets = await open(redis.url.replace('//', `//${user}:secret@`));
+    await redis.command('SCRIPT FLUSH');
+    expect((await buckets.take(newClient(), 2, 3)).granted).toBe(2);
+    expect(await buckets.server()).toBe('Redis of unknown version');
+    await redis.command(`ACL SETUSER ${user} -set`);
+    await expect(buckets.take(newClient(), 2, 0)).rejects.toThrow();
   });
 
   test('say which server they are in', async () => {
