@@ -1,3 +1,5 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { findText } from '../support/leaks.ts';
 import { freePort } from '../support/postgres.ts';
@@ -13,6 +15,7 @@ import {
   until,
 } from '../support/service.ts';
 
+const has_openssl = spawnSync('openssl', ['version']).status === 0;
 const PASSWORD = 'hunter2-of-redis';
 
 /** A server where there is one: it starts faster. */
@@ -217,6 +220,35 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
       redis.thaw();
       expect(hanging).toMatchObject({ code: 0, finding: { status: 'warning' } });
     });
+  });
+});
+
+describe.skipIf(redis_server === undefined || !has_openssl)('rediss://', () => {
+  test('checks the certificate, and takes an authority that Node is told of', async () => {
+    place = await newPlace(kind);
+    const [key, certificate] = [join(place.folder, 'key.pem'), join(place.folder, 'cert.pem')];
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];
+    const made = ['-keyout', key, '-out', certificate, '-days', '1', ...subject];
+    execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...made], {
+      stdio: 'ignore',
+    });
+    const tls_port = await freePort();
+    const tls = ['--tls-port', String(tls_port), '--tls-auth-clients', 'no'];
+    const files = ['--tls-cert-file', certificate, '--tls-key-file', key];
+    const ca = ['--tls-ca-cert-file', certificate];
+    const redis = await RedisServer.start(undefined, [...tls, ...files, ...ca]);
+    const doctor = async (host: string, env: Record<string, string>) => {
+      const REDIS_URL = `rediss://${host}:${tls_port}`;
+      const { stdout } = await runCli(['doctor', '--json'], place, { REDIS_URL, ...env });
+      const { status, detail } = JSON.parse(stdout).find(({ check }: any) => check === 'redis');
+      return `${status} ${/\((\w+)\)/.exec(detail)?.[1] ?? ''}`;
+    };
+    const trusted = { NODE_EXTRA_CA_CERTS: certificate };
+    expect(await doctor('localhost', trusted)).toBe('ok ');
+    expect(await doctor('localhost', {})).toBe('warning DEPTH_ZERO_SELF_SIGNED_CERT');
+    expect(await doctor('127.0.0.1', trusted)).toBe('warning ERR_TLS_CERT_ALTNAME_INVALID');
+    await redis.stop();
+    place.remove();
   });
 });
 

@@ -14,16 +14,20 @@ export const redis_server = ['/usr/bin', '/usr/local/bin', '/opt/homebrew/bin', 
 export class RedisServer {
   readonly port: number;
   readonly #password: string | undefined;
+  /** Lines of redis.conf on the command line. */
+  readonly #settings: readonly string[];
   readonly #folder = mkdtempSync(join(tmpdir(), 'standin-redis-'));
   #process!: ChildProcess;
 
-  private constructor(port: number, password: string | undefined) {
+  private constructor(port: number, password: string | undefined, settings: readonly string[]) {
     this.port = port;
     this.#password = password;
+    this.#settings = settings;
   }
 
-  static async start(password?: string): Promise<RedisServer> {
-    const server = new RedisServer(await freePort(), password);
+  /** @param settings more of them, as on the command line */
+  static async start(password?: string, settings: readonly string[] = []): Promise<RedisServer> {
+    const server = new RedisServer(await freePort(), password, settings);
     await server.startAgain();
     return server;
   }
@@ -37,7 +41,7 @@ export class RedisServer {
   async startAgain(): Promise<void> {
     const password = this.#password === undefined ? [] : ['--requirepass', this.#password];
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#folder];
-    const child = spawn(redis_server!, [...place, '--save', '', ...password]);
+    const child = spawn(redis_server!, [...place, '--save', '', ...password, ...this.#settings]);
     this.#process = child;
     let output = '';
     await new Promise<void>((resolve, reject) => {
