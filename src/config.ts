@@ -42,6 +42,24 @@ function databaseUrl(text: string): string | undefined {
   return databaseHosts(text) && text;
 }
 
+/** What the client library makes of it is checked here, so that nothing of it fails later. */
+function redisUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname, pathname, username, password } = new URL(text);
+  const is_decodable = isDecodable(username) && isDecodable(password);
+  const is_fit = /^rediss?:$/.test(protocol) && hostname !== '' && /^(\/\d{0,5})?$/.test(pathname);
+  return is_fit && is_decodable ? text : undefined;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function setting<T>(
   fallback: string | undefined,
   accepts: string,
@@ -119,6 +137,12 @@ export const SETTINGS = {
     parseRate,
     'Requests a second of a client that has no limit of its own; 0: no limit.',
   ),
+  REDIS_URL: setting(
+    undefined,
+    'a redis:// or rediss:// URL',
+    redisUrl,
+    'Redis (5 or newer) or Valkey through which all nodes share the rate limits. Not set: each process limits on its own.',
+  ),
   BODY_LIMIT: setting(
     '1048576',
     '1024 to 67108864',
@@ -172,7 +196,14 @@ export const SETTINGS = {
 type Settings = {
   [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
 };
-type OptionalName = 'DATABASE_URL' | 'KEK_FILE' | 'LICENSE_FILE' | 'LICENSE_PUBLIC_KEY_FILE';
+type OptionalName =
+  | 'DATABASE_URL'
+  | 'KEK_FILE'
+  | 'REDIS_URL'
+  | 'LICENSE_FILE'
+  | 'LICENSE_PUBLIC_KEY_FILE';
+/** URLs that can have a password in them: never shown. */
+const SECRETS: readonly string[] = ['DATABASE_URL', 'REDIS_URL'];
 type Values = {
   [Name in keyof Settings]: Name extends OptionalName ? Settings[Name] | undefined : Settings[Name];
 };
@@ -206,8 +237,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     const written = environment[name] || setting.default;
     values[name] = written === undefined ? undefined : setting.parse(written);
     if (written !== undefined && values[name] === undefined) {
-      // A database URL can have a password in it.
-      const shown = name === 'DATABASE_URL' ? 'is not' : `is "${written}"; it must be`;
+      const shown = SECRETS.includes(name) ? 'is not' : `is "${written}"; it must be`;
       problems.push(`${name} ${shown} ${setting.accepts}.`);
     }
   }

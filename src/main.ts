@@ -12,7 +12,7 @@ import { Authenticator } from './service/authenticator.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
 import { Health } from './service/health.ts';
 import { License } from './service/license.ts';
-import { MemoryRateLimiter } from './service/rate-limit.ts';
+import { type Limits, openLimits } from './service/limits.ts';
 import { openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
 import { VaultClient } from './service/vault-client.ts';
 import { countRecords } from './store/server.ts';
@@ -23,6 +23,8 @@ import { countRecords } from './store/server.ts';
 const FINISH_TIMEOUT_MS = 8_000;
 /** A database that does not take leave must not keep the process. */
 const CLOSE_TIMEOUT_MS = 2_000;
+const LIMITS_SHARED = 'Redis answers again: all nodes share the rate limits';
+const LIMITS_NOT_SHARED = 'Redis does not answer: this node limits on its own';
 const LICENSE_LOOK_INTERVAL_MS = 10_000;
 const LICENSE_REMINDER_INTERVAL_MS = 86_400_000;
 
@@ -39,7 +41,10 @@ export async function serve(config: Config): Promise<void> {
     log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
-  const context = await createContext(config, vault, license, metrics, log);
+  const limits = await openLimits(config.REDIS_URL, (is_shared, code) =>
+    log.warn({ code }, is_shared ? LIMITS_SHARED : LIMITS_NOT_SHARED),
+  );
+  const context = await createContext(config, vault, license, limits, metrics, log);
   const app = createHttpServer(context);
   const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(metrics);
   const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
@@ -63,7 +68,9 @@ export async function serve(config: Config): Promise<void> {
     'listening',
   );
   warnOfLicense(license, log);
-  const stop = once((delay_ms: number) => shutDown(context, app, ops, vault, delay_ms, log));
+  const stop = once((delay_ms: number) =>
+    shutDown(context, app, ops, limits, vault, delay_ms, log),
+  );
   process.on('SIGTERM', () => void stop(config.DRAIN_DELAY_MS));
   process.on('SIGINT', () => void stop(0));
   // The default of Node would open a debugger port, with all keys behind it.
@@ -74,6 +81,7 @@ async function createContext(
   config: Config,
   vault: Vault,
   license: License,
+  limits: Limits,
   metrics: Metrics,
   log: Log,
 ): Promise<ServerContext> {
@@ -82,6 +90,7 @@ async function createContext(
   metrics.observe({
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    rateLimitShared: limits.isShared,
   });
   return {
     interface_version: config.INTERFACE_VERSION,
@@ -89,7 +98,7 @@ async function createContext(
     values_limit: config.VALUES_LIMIT,
     rate_limit: config.RATE_LIMIT,
     authenticator,
-    rate_limiter: new MemoryRateLimiter(),
+    rate_limiter: limits.rate_limiter,
     vault: new VaultClient({ vault: config.vault, keys: vault.plain_keys }, license, metrics),
     health: new Health(vault.pool),
     metrics,
@@ -103,6 +112,7 @@ async function shutDown(
   context: ServerContext,
   app: FastifyInstance,
   ops: Server | undefined,
+  limits: Limits,
   vault: Vault,
   delay_ms: number,
   log: Log,
@@ -116,6 +126,7 @@ async function shutDown(
   clearTimeout(cut);
   ops?.close();
   context.authenticator.stop();
+  limits.close();
   await Promise.race([
     Promise.all([context.vault.close(), vault.close()]),
     sleep(CLOSE_TIMEOUT_MS),

@@ -10,11 +10,12 @@ const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as co
 export async function doctor(
   vault: VaultOptions,
   license: LicenseFiles | undefined,
+  redis_url: string | undefined,
   options: OutputOptions,
 ): Promise<void> {
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
-    ...(await examine(vault, license)),
+    ...(await examine(vault, license, redis_url)),
   ];
   print(
     options,

@@ -9,6 +9,8 @@ export interface Gauges {
   vaultRows(): Promise<number>;
   /** undefined: no license is asked for. */
   readonly licenseDaysLeft: (() => number) | undefined;
+  /** undefined: limits are not meant to be shared. */
+  readonly rateLimitShared: (() => boolean) | undefined;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -87,14 +89,24 @@ function addGauges(registers: Registry[], gauges: Gauges): void {
       }
     },
   });
-  const { licenseDaysLeft } = gauges;
-  if (licenseDaysLeft === undefined) return;
+  const { licenseDaysLeft, rateLimitShared } = gauges;
+  if (licenseDaysLeft !== undefined) {
+    new Gauge({
+      name: 'standin_license_days_left',
+      help: 'Days until the license expires: negative after, 0 when it is invalid.',
+      registers,
+      collect() {
+        this.set(licenseDaysLeft());
+      },
+    });
+  }
+  if (rateLimitShared === undefined) return;
   new Gauge({
-    name: 'standin_license_days_left',
-    help: 'Days until the license expires: negative after, 0 when it is invalid.',
+    name: 'standin_rate_limit_shared',
+    help: '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
     registers,
     collect() {
-      this.set(licenseDaysLeft());
+      this.set(Number(rateLimitShared()));
     },
   });
 }

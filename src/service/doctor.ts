@@ -33,6 +33,7 @@ export interface Finding {
 export async function examine(
   options: VaultOptions,
   license: LicenseFiles | undefined,
+  redis_url: string | undefined,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   const pool = openPool(options);
@@ -44,6 +45,7 @@ export async function examine(
       await run(findings, 'key-encryption key', async () => kek(kekSource(options), wrapped));
     if (wrapped.length > 0) await examineVault(findings, pool, options.token_suffix);
     if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
+    if (redis_url !== undefined) await run(findings, 'redis', () => redis(redis_url));
   } finally {
     await pool.end();
   }
@@ -136,6 +138,23 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
   throw new OperatorError(
     `Tokenize answers 500: ${why}. Put a valid license in ${files.license_file}.`,
   );
+}
+
+/** Never a problem: without it the service goes on. */
+async function redis(redis_url: string): Promise<Omit<Finding, 'check'>> {
+  const { RedisBuckets } = await import('./redis-buckets.ts');
+  const buckets = await RedisBuckets.open(redis_url);
+  try {
+    await buckets.take('doctor', 1, 0);
+    return ok(`${await buckets.server()}: all nodes share the rate limits`);
+  } catch {
+    const failure = buckets.failure ?? 'no answer';
+    return warning(
+      `It does not answer (${failure}), so each node limits on its own. Check REDIS_URL, that the server runs, and that it takes this user.`,
+    );
+  } finally {
+    buckets.close();
+  }
 }
 
 function ok(detail: string): Omit<Finding, 'check'> {

@@ -44,6 +44,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   pino: ['log'],
   'prom-client': ['ops'],
   jose: ['service'],
+  '@redis/client': ['service'],
 };
 
 export const roomsKeepApart: Rule = ({ path, text }) => {

@@ -38,10 +38,11 @@ describe('with nothing set', () => {
   });
 
   test('no optional setting has a value', () => {
-    const { DATABASE_URL, KEK_FILE, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, license, vault } =
+    const { DATABASE_URL, KEK_FILE, REDIS_URL, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, ...rest } =
       parseConfig({});
-    const optional = [DATABASE_URL, KEK_FILE, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, license];
-    expect(optional).toEqual(Array(5).fill(undefined));
+    const { license, vault } = rest;
+    const optional = [DATABASE_URL, KEK_FILE, REDIS_URL, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE];
+    expect([...optional, license]).toEqual(Array(6).fill(undefined));
     expect(vault).toMatchObject({
       database_url: undefined,
       data_dir: './data',
@@ -97,6 +98,24 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   RATE_LIMIT: {
     takes: ['0', '0.001', '2.5', '1000000'],
     refuses: ['1000000.001', '1000001', '0.0001', '-1', '1e3', 'none', '.5', 'NaN', 'Infinity'],
+  },
+  REDIS_URL: {
+    takes: [
+      'redis://cache',
+      'redis://:p%40ss@[::1]:6379/',
+      'rediss://user:pass@cache.example:6380/15',
+    ],
+    refuses: [
+      'cache:6379',
+      'redis:6379',
+      'http://cache',
+      'redis://',
+      'redis:///0',
+      'redis://cache/x',
+      'redis://cache/0/1',
+      'redis://cache:99999',
+      'redis://:%zz@cache',
+    ],
   },
   BODY_LIMIT: { takes: ['1024', '67108864'], refuses: ['1023', '67108865', '1MiB'] },
   VALUES_LIMIT: { takes: ['1', '1000000'], refuses: ['0', '1000001'] },
@@ -186,6 +205,14 @@ describe('secrets', () => {
       const text = problemsOf({ DATABASE_URL: url, KEK_FILE: 'kek' }).join('\n');
       expect(text).toMatch(/^DATABASE_URL is not /);
       expect(text).not.toContain('hunter2');
+    },
+  );
+
+  test.each(['http://:hunter2@cache', 'hunter2@cache', 'redis://:hunter2%zz@cache'])(
+    'a REDIS_URL that is refused is not echoed: %j',
+    (url) => {
+      const text = problemsOf({ REDIS_URL: url }).join('\n');
+      expect(text).toBe('REDIS_URL is not a redis:// or rediss:// URL.');
     },
   );
 

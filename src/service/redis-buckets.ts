@@ -1,0 +1,157 @@
+import { createClient, defineScript, ErrorReply } from '@redis/client';
+import { errorCode } from '../store/failure.ts';
+import type { Grant, SharedBuckets } from './shared-rate-limit.ts';
+
+/** A Redis that does not take the connection, or goes silent on it, is tried again after this. */
+const CONNECT_TIMEOUT_MS = 2_000;
+const SILENCE_TIMEOUT_MS = 3_000;
+const MAX_RECONNECT_DELAY_MS = 1_000;
+/** After this without an answer that is due nothing more is sent: see `take`. */
+const MAX_DEBT_MS = 1_000;
+
+const KEY_PREFIX = 'standin:limit:';
+
+/**
+ * The same bucket as MemoryRateLimiter, for several requests at once, in microseconds of the clock
+ * of Redis. What is stored is a time and how far ahead of it the bucket is full again, not their
+ * sum: a double would round it, and a clock that is set back would lock clients out for as long.
+ * Keys stay a minute longer than they say anything: the clock of a replica that takes over may be
+ * ahead. A probe (no requests) writes, too, so that it fails on a Redis that takes no writes.
+ */
+const SCRIPT = `
+local now = tonumber(ARGV[3])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+local rate, requests = tonumber(ARGV[1]), tonumber(ARGV[2])
+local interval = 1000000 / rate
+local bucket = math.max(1000000, interval)
+local rounding = 0.001
+local ahead = 0
+local at, level = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+)$')
+if at then
+  local passed = math.max(0, now - at)
+  ahead = math.max(0, math.min(level - passed, bucket))
+end
+local granted = math.min(requests, math.floor((bucket + rounding - ahead) / interval))
+ahead = ahead + granted * interval
+local retry_after = 0
+if granted < requests then
+  retry_after = math.ceil((ahead + interval - bucket - rounding) / 1000000)
+end
+redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
+  'PX', math.ceil(ahead / 1000) + 60000)
+return {granted, retry_after}
+`;
+
+const take = defineScript({
+  SCRIPT,
+  NUMBER_OF_KEYS: 1,
+  parseCommand(parser, client_id: string, rate: number, requests: number, now_us?: number) {
+    parser.pushKey(KEY_PREFIX + client_id);
+    parser.push(String(rate), String(requests));
+    if (now_us !== undefined) parser.push(String(now_us));
+  },
+  transformReply: (reply: unknown) => reply,
+});
+
+/**
+ * Buckets in a Redis or Valkey. It connects again for ever; while it is away, `take` fails at once.
+ */
+export class RedisBuckets implements SharedBuckets {
+  readonly #client;
+  #failure: string | undefined;
+  #unanswered = 0;
+  #in_debt_since_ms = Infinity;
+
+  private constructor(url: string) {
+    this.#client = createClient({
+      url,
+      scripts: { take },
+      disableOfflineQueue: true,
+      disableClientInfo: true,
+      maintNotifications: 'disabled',
+      socket: {
+        connectTimeout: CONNECT_TIMEOUT_MS,
+        socketTimeout: SILENCE_TIMEOUT_MS,
+        reconnectStrategy: (retries) =>
+          Math.min(50 * 2 ** retries, MAX_RECONNECT_DELAY_MS) * (0.5 + Math.random() / 2),
+      },
+    });
+    this.#client.on('error', (error) => {
+      this.#failure = failureName(error);
+    });
+    this.#client.on('ready', () => {
+      this.#failure = undefined;
+    });
+  }
+
+  /** Resolves when Redis answers or the first attempt has failed, which is then `failure`. */
+  static async open(url: string): Promise<RedisBuckets> {
+    const buckets = new RedisBuckets(url);
+    await new Promise<void>((resolve) => {
+      buckets.#client.once('ready', resolve);
+      buckets.#client.once('error', () => resolve());
+      // Rejects only when it is closed before it was there.
+      buckets.#client.connect().catch(() => resolve());
+    });
+    return buckets;
+  }
+
+  /** What was wrong last: a code or a name, never a message, which could hold an address. */
+  get failure(): string | undefined {
+    return this.#failure;
+  }
+
+  /**
+   * A connection that is not answered is not written to any more: only a quiet one runs into its
+   * time-out and is replaced, and what is sent to a Redis that hangs would only pile up.
+   * @param now_us for tests, instead of the clock of Redis
+   */
+  async take(client_id: string, rate: number, requests: number, now_us?: number): Promise<Grant> {
+    if (performance.now() - this.#in_debt_since_ms > MAX_DEBT_MS) throw new Error('no answer');
+    if (this.#unanswered++ === 0) this.#in_debt_since_ms = performance.now();
+    try {
+      const grant = grantOf(await this.#client.take(client_id, rate, requests, now_us));
+      this.#failure = undefined;
+      return grant;
+    } catch (error) {
+      // Of a lost connection the client tells by itself, and better than its calls do.
+      if (error instanceof ErrorReply) this.#failure = failureName(error);
+      throw error;
+    } finally {
+      this.#in_debt_since_ms = --this.#unanswered === 0 ? Infinity : performance.now();
+    }
+  }
+
+  /** Name and version of the server, as far as this user may know them. */
+  async server(): Promise<string> {
+    let facts = '';
+    try {
+      facts = await this.#client.info('server');
+    } catch (error) {
+      if (!(error instanceof ErrorReply)) throw error;
+    }
+    const valkey = /^valkey_version:(\S+)/m.exec(facts)?.[1];
+    if (valkey !== undefined) return `Valkey ${valkey}`;
+    return `Redis ${/^redis_version:(\S+)/m.exec(facts)?.[1] ?? 'of unknown version'}`;
+  }
+
+  close(): void {
+    if (this.#client.isOpen) this.#client.destroy();
+  }
+}
+
+function grantOf(reply: unknown): Grant {
+  const [granted, retry_after_s] = Array.isArray(reply) ? reply : [];
+  if (!Number.isInteger(granted) || !Number.isInteger(retry_after_s))
+    throw new Error('not an answer of the script');
+  return { granted, retry_after_s };
+}
+
+/** The first word of an error reply is its code. */
+function failureName(error: unknown): string {
+  if (error instanceof ErrorReply) return /^[A-Z]+(?= )/.exec(error.message)?.[0] ?? 'ERR';
+  return errorCode(error) ?? (error instanceof Error ? error.constructor.name : typeof error);
+}

@@ -1,0 +1,266 @@
+import fc from 'fast-check';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { RedisBuckets } from '../../src/service/redis-buckets.ts';
+import { blocks } from '../support/docs.ts';
+import { freePort } from '../support/postgres.ts';
+import { RedisServer, redis_server } from '../support/redis.ts';
+import { until } from '../support/service.ts';
+
+let opened: RedisBuckets[] = [];
+afterEach(() => {
+  for (const buckets of opened) buckets.close();
+  opened = [];
+});
+
+async function open(url: string): Promise<RedisBuckets> {
+  const buckets = await RedisBuckets.open(url);
+  opened.push(buckets);
+  return buckets;
+}
+
+let names = 0;
+const newClient = () => `client ${names++}`;
+
+/** What a MemoryRateLimiter gives for several requests at one time, in the words of a Grant. */
+function takeInMemory(
+  limiter: MemoryRateLimiter,
+  client_id: string,
+  rate: number,
+  requests: number,
+): [number, number | undefined] {
+  let granted = 0;
+  let retry_after_s: number | undefined;
+  for (let i = 0; i < requests; i++) {
+    const refused = limiter.take(client_id, rate);
+    if (refused === undefined) granted++;
+    else retry_after_s ??= refused;
+  }
+  return [granted, retry_after_s];
+}
+
+describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await RedisServer.start();
+  });
+  afterAll(() => redis?.stop());
+
+  test('agree with those in memory, whatever is taken when and at which rates', async () => {
+    const buckets = await open(redis.url);
+    const rate = fc.oneof(
+      fc.integer({ min: 1, max: 2_000 }),
+      fc.constantFrom(0.001, 0.3, 0.5, 1.5, 2.7, 1_000_000),
+    );
+    const step = fc.record({
+      pause_us: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(2_000_000_000)),
+      requests: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 1_500 })),
+      rate: fc.option(rate, { nil: undefined, freq: 8 }),
+    });
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (first_rate, steps) => {
+        const client_id = newClient();
+        let now_us = 1_700_000_000_000_000;
+        const limiter = new MemoryRateLimiter(() => (now_us - 1_700_000_000_000_000) / 1_000);
+        let rate = first_rate;
+        for (const { pause_us, requests, rate: new_rate } of steps) {
+          now_us += pause_us;
+          rate = requests > 0 ? (new_rate ?? rate) : rate;
+          const grant = await buckets.take(client_id, rate, requests, now_us);
+          const retry_after_s = grant.granted < requests ? grant.retry_after_s : undefined;
+          expect([grant.granted, retry_after_s]).toEqual(
+            takeInMemory(limiter, client_id, rate, requests),
+          );
+          if (retry_after_s !== undefined) refused++;
+        }
+      }),
+      { numRuns: 200 },
+    );
+    expect(refused).toBeGreaterThan(100);
+  });
+
+  test('go by the clock of Redis: in any time no more than the rate and one burst', async () => {
+    const [one, other] = [await open(redis.url), await open(redis.url)];
+    const client_id = newClient();
+    const start_us = await redis.now_us();
+    let granted = 0;
+    let rounds = 0;
+    while (granted < 250) {
+      const grants = await Promise.all([
+        one.take(client_id, 100, 7),
+        other.take(client_id, 100, 7),
+      ]);
+      for (const grant of grants) granted += grant.granted;
+      rounds++;
+    }
+    const passed_s = ((await redis.now_us()) - start_us) / 1e6;
+    expect(granted).toBeLessThanOrEqual(100 + 100 * passed_s);
+    expect(rounds).toBeGreaterThan(20);
+  });
+
+  test('a clock that is set back locks nobody out', async () => {
+    const buckets = await open(redis.url);
+    const client_id = newClient();
+    const hour_us = 3_600_000_000;
+    expect((await buckets.take(client_id, 10, 10, 2 * hour_us)).granted).toBe(10);
+    expect(await buckets.take(client_id, 10, 1, hour_us)).toEqual({ granted: 0, retry_after_s: 1 });
+    expect((await buckets.take(client_id, 10, 10, hour_us + 500_000)).granted).toBe(5);
+  });
+
+  test('a clock that is set back changes no bucket', async () => {
+    const buckets = await open(redis.url);
+    const client_id = newClient();
+    const hour_us = 3_600_000_000;
+    expect((await buckets.take(client_id, 10, 4, 2 * hour_us)).granted).toBe(4);
+    expect((await buckets.take(client_id, 10, 10, hour_us)).granted).toBe(6);
+  });
+
+  test('a probe of no requests takes nothing', async () => {
+    const buckets = await open(redis.url);
+    const client_id = newClient();
+    for (let i = 0; i < 3; i++)
+      expect(await buckets.take(client_id, 1, 0)).toEqual({ granted: 0, retry_after_s: 0 });
+    expect((await buckets.take(client_id, 1, 1)).granted).toBe(1);
+  });
+
+  test('every key has a name of ours and goes by itself', async () => {
+    await redis.command('FLUSHALL');
+    const buckets = await open(redis.url);
+    await buckets.take('fast', 1_000, 5);
+    await buckets.take('slow', 0.001, 1);
+    const ttl_s = async (key: string) =>
+      Number((await redis.command(`TTL ${key}`)).replace(':', ''));
+    expect(await redis.command('DBSIZE')).toBe(':2');
+    expect(await ttl_s('standin:limit:fast')).toBeGreaterThan(0);
+    expect(await ttl_s('standin:limit:fast')).toBeLessThanOrEqual(61);
+    expect(await ttl_s('standin:limit:slow')).toBeGreaterThan(1_000);
+    expect(await ttl_s('standin:limit:slow')).toBeLessThanOrEqual(1_061);
+  });
+
+  test('a Redis that has forgotten the script is given it again', async () => {
+    const buckets = await open(redis.url);
+    const client_id = newClient();
+    await buckets.take(client_id, 2, 1);
+    await redis.command('SCRIPT FLUSH');
+    expect((await buckets.take(client_id, 2, 2)).granted).toBe(1);
+  });
+
+  test('a key that another program wrote fails the call with a code, and mends itself', async () => {
+    const buckets = await open(redis.url);
+    await redis.command('SET standin:limit:strange something');
+    expect((await buckets.take('strange', 5, 6)).granted).toBe(5);
+    await redis.command('DEL standin:limit:strange');
+    await redis.command('LPUSH standin:limit:strange something');
+    await expect(buckets.take('strange', 5, 1)).rejects.toThrow();
+    expect(buckets.failure).toBe('WRONGTYPE');
+    await redis.command('DEL standin:limit:strange');
+    expect((await buckets.take('strange', 5, 1)).granted).toBe(1);
+    expect(buckets.failure).toBeUndefined();
+  });
+
+  test('a Redis that takes no writes fails also a probe', async () => {
+    const buckets = await open(redis.url);
+    await redis.command(`REPLICAOF 127.0.0.1 ${await freePort()}`);
+    await expect(buckets.take(newClient(), 5, 0)).rejects.toThrow();
+    expect(buckets.failure).toBe('READONLY');
+    await redis.command('REPLICAOF NO ONE');
+    expect((await buckets.take(newClient(), 5, 1)).granted).toBe(1);
+  });
+
+  test('the number of a database in the URL is used', async () => {
+    await redis.command('FLUSHALL');
+    const buckets = await open(`${redis.url}/3`);
+    await buckets.take(newClient(), 5, 1);
+    expect(await redis.command('DBSIZE')).toBe(':0');
+  });
+
+  test('need no more rights than operating.md gives their user', async () => {
+    const [given] = blocks('docs/operating.md', 'text').filter((text) => text.startsWith('ACL'));
+    const [command, user] = /ACL SETUSER (\w+) .*/.exec(given!)!;
+    expect(await redis.command(command.replace('PASSWORD', 'secret'))).toBe('+OK');
+    const buckets = await open(redis.url.replace('//', `//${user}:secret@`));
+    await redis.command('SCRIPT FLUSH');
+    expect((await buckets.take(newClient(), 2, 3)).granted).toBe(2);
+    expect(await buckets.server()).toBe('Redis of unknown version');
+    await redis.command(`ACL SETUSER ${user} -set`);
+    await expect(buckets.take(newClient(), 2, 0)).rejects.toThrow();
+  });
+
+  test('say which server they are in', async () => {
+    expect(await (await open(redis.url)).server()).toMatch(/^(Redis|Valkey) \d+\.\d+\.\d+$/);
+  });
+});
+
+describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
+  test('that is lost fails calls at once, and comes back by itself', async () => {
+    const redis = await RedisServer.start();
+    const buckets = await open(redis.url);
+    await redis.crash();
+    await until(() => buckets.failure !== undefined, 'the loss is noticed');
+    await expect(buckets.take('a', 5, 1)).rejects.toThrow();
+    await redis.startAgain();
+    await until(
+      () =>
+        buckets.take('a', 5, 1).then(
+          () => true,
+          () => false,
+        ),
+      'calls are answered again',
+    );
+    await redis.stop();
+  });
+
+  test('on which nothing is answered is replaced, and its calls fail', async () => {
+    const redis = await RedisServer.start();
+    const buckets = await open(redis.url);
+    redis.freeze();
+    let error: unknown;
+    buckets.take('a', 5, 1).catch((reason) => {
+      error = reason;
+    });
+    const others: Promise<unknown>[] = [];
+    await until(() => {
+      // What is asked meanwhile must not keep the connection from being given up.
+      others.push(buckets.take('a', 5, 1).catch(() => {}));
+      return error !== undefined;
+    }, 'the connection is given up');
+    expect((error as Error).constructor.name).toBe('SocketTimeoutError');
+    await Promise.all(others);
+    redis.thaw();
+    await until(
+      () =>
+        buckets.take('a', 5, 1).then(
+          () => true,
+          () => false,
+        ),
+      'calls are answered again',
+    );
+    await redis.stop();
+  });
+
+  test('with a wrong password, or none, says so and is tried again', async () => {
+    const redis = await RedisServer.start('right');
+    const wrong = await open(redis.url.replace('right', 'wrong'));
+    expect(wrong.failure).toBe('WRONGPASS');
+    const none = await open(redis.url.replace(':right@', ''));
+    await expect(none.take('a', 5, 1)).rejects.toThrow();
+    expect(none.failure).toBe('NOAUTH');
+    await redis.command('CONFIG SET requirepass wrong');
+    await until(
+      () =>
+        wrong.take('a', 5, 1).then(
+          () => true,
+          () => false,
+        ),
+      'the password that is right now is taken',
+    );
+    await redis.stop();
+  });
+});
+
+test('opening resolves, too, when nobody listens', async () => {
+  const buckets = await open(`redis://127.0.0.1:${await freePort()}`);
+  expect(buckets.failure).toBe('ECONNREFUSED');
+  await expect(buckets.take('a', 5, 1)).rejects.toThrow();
+});

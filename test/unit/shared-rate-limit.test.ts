@@ -1,0 +1,209 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { MemoryRateLimiter, type RetryAfter } from '../../src/service/rate-limit.ts';
+import { type Grant, SharedRateLimiter } from '../../src/service/shared-rate-limit.ts';
+import { until } from '../support/service.ts';
+
+interface Call {
+  readonly client_id: string;
+  readonly rate: number;
+  readonly requests: number;
+  answer(granted: number, retry_after_s?: number): void;
+  fail(): void;
+}
+
+const limiters: SharedRateLimiter[] = [];
+afterEach(() => {
+  for (const limiter of limiters.splice(0)) limiter.stop();
+});
+
+/**
+ * A limiter on buckets that the test answers for. Probes, which are calls of no requests, are apart,
+ * and answered by themselves unless the test wants to.
+ */
+function setUp({ answers_probes = true } = {}) {
+  const calls: Call[] = [];
+  const probes: Call[] = [];
+  const states: boolean[] = [];
+  const take = (client_id: string, rate: number, requests: number) =>
+    new Promise<Grant>((resolve, reject) => {
+      const answer = (granted: number, retry_after_s = 1) => resolve({ granted, retry_after_s });
+      const call = { client_id, rate, requests, answer, fail: () => reject(new Error('away')) };
+      (requests === 0 ? probes : calls).push(call);
+      if (requests === 0 && answers_probes) answer(0);
+    });
+  const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+  limiters.push(limiter);
+  /** Resolves to the call of that number, from 0, once it was made. */
+  const call = async (number: number, among = calls): Promise<Call> => {
+    await until(() => among.length > number, `call ${number}`);
+    return among[number]!;
+  };
+  return { limiter, calls, probes, states, call };
+}
+
+function takes(limiter: SharedRateLimiter, count: number, rate = 100, client_id = 'a') {
+  return Promise.all(Array.from({ length: count }, () => limiter.take(client_id, rate)));
+}
+
+async function turns(): Promise<void> {
+  for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve));
+}
+
+describe('batching', () => {
+  test('what is asked for in one turn is one call, and the first ones go on', async () => {
+    const { limiter, calls, call } = setUp();
+    const results = takes(limiter, 5);
+    const { client_id, rate, requests, answer } = await call(0);
+    expect({ client_id, rate, requests }).toEqual({ client_id: 'a', rate: 100, requests: 5 });
+    answer(3, 7);
+    expect(await results).toEqual([undefined, undefined, undefined, 7, 7]);
+    expect(calls).toHaveLength(1);
+  });
+
+  test('what comes while a call is under way shares the next one', async () => {
+    const { limiter, calls, call } = setUp();
+    const first = takes(limiter, 2);
+    await call(0);
+    const later: Promise<RetryAfter[]>[] = [];
+    for (let i = 0; i < 3; i++) {
+      later.push(takes(limiter, 2));
+      await turns();
+    }
+    expect(calls).toHaveLength(1);
+    calls[0]!.answer(2);
+    expect(await first).toEqual([undefined, undefined]);
+    const next = await call(1);
+    expect(next.requests).toBe(6);
+    const after = takes(limiter, 1);
+    await turns();
+    expect(calls).toHaveLength(2);
+    next.answer(3, 2);
+    expect((await Promise.all(later)).flat()).toEqual([undefined, undefined, undefined, 2, 2, 2]);
+    (await call(2)).answer(1);
+    expect(await after).toEqual([undefined]);
+  });
+
+  test('clients do not wait for each other', async () => {
+    const { limiter, call } = setUp();
+    const stuck = takes(limiter, 1, 100, 'a');
+    const results = takes(limiter, 2, 5, 'b');
+    const { client_id, rate, answer } = await call(1);
+    expect({ client_id, rate }).toEqual({ client_id: 'b', rate: 5 });
+    answer(2);
+    expect(await results).toEqual([undefined, undefined]);
+    (await call(0)).answer(1);
+    await stuck;
+  });
+
+  test('a rate that was changed meanwhile counts for the whole batch', async () => {
+    const { limiter, call } = setUp();
+    const results = Promise.all([limiter.take('a', 100), limiter.take('a', 5)]);
+    const { rate, answer } = await call(0);
+    expect(rate).toBe(5);
+    answer(2);
+    await results;
+  });
+
+  test('rate 0 is no limit and asks nobody', async () => {
+    const { limiter, calls } = setUp();
+    expect(limiter.take('a', 0)).toBeUndefined();
+    await turns();
+    expect(calls).toEqual([]);
+  });
+});
+
+describe('buckets that are away', () => {
+  test('fail no request: each is counted here, those that waited and those that come', async () => {
+    const { limiter, calls, states, call } = setUp({ answers_probes: false });
+    const first = takes(limiter, 2, 3);
+    await call(0);
+    const waiting = takes(limiter, 2, 3);
+    calls[0]!.fail();
+    expect(await first).toEqual([undefined, undefined]);
+    expect(await waiting).toEqual([undefined, 1]);
+    expect(limiter.take('a', 3)).toBe(1);
+    expect(calls).toHaveLength(1);
+    expect(states).toEqual([false]);
+  });
+
+  test('are limits as those of one process', async () => {
+    const { limiter, call } = setUp({ answers_probes: false });
+    const broken = takes(limiter, 1, 50, 'other');
+    (await call(0)).fail();
+    await broken;
+    const alone = new MemoryRateLimiter(() => 0);
+    for (let i = 0; i < 50; i++) expect(limiter.take('a', 50)).toEqual(alone.take('a', 50));
+    expect([limiter.take('b', 0.1), limiter.take('b', 0.1)]).toEqual([undefined, 10]);
+  });
+
+  test('that do not answer are not waited for', async () => {
+    const { limiter, states, call } = setUp({ answers_probes: false });
+    const results = takes(limiter, 2, 1);
+    const late = await call(0);
+    expect(await results).toEqual([undefined, 1]);
+    expect(states).toEqual([false]);
+    late.answer(0, 9);
+    expect(limiter.take('b', 1)).toBeUndefined();
+    expect(states).toEqual([false]);
+  });
+
+  test('that throw at once are as those that reject', async () => {
+    const states: boolean[] = [];
+    const take = () => {
+      throw new Error('away');
+    };
+    const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+    limiters.push(limiter);
+    expect(await limiter.take('a', 1)).toBeUndefined();
+    expect(await limiter.take('a', 1)).toBe(1);
+    expect(states).toEqual([false]);
+  });
+
+  test('are asked again, for the client that failed, and used again when they answer', async () => {
+    const { limiter, calls, probes, states, call } = setUp({ answers_probes: false });
+    (await call(0, probes)).answer(0);
+    const broken = takes(limiter, 1, 7);
+    (await call(0)).fail();
+    await broken;
+    const { client_id, rate, fail } = await call(1, probes);
+    expect({ client_id, rate }).toEqual({ client_id: 'a', rate: 7 });
+    fail();
+    (await call(2, probes)).answer(0);
+    await until(() => states.length === 3, 'the limits are shared again');
+    expect(states).toEqual([true, false, true]);
+    const results = takes(limiter, 1, 7);
+    (await call(1)).answer(0, 4);
+    expect(await results).toEqual([4]);
+    expect(calls).toHaveLength(2);
+    expect((await call(3, probes)).client_id).not.toBe('a');
+  });
+
+  test('are known to be so without any request', async () => {
+    const { states, probes, call } = setUp({ answers_probes: false });
+    (await call(0, probes)).fail();
+    await until(() => states.length === 1, 'the first state');
+    expect(states).toEqual([false]);
+  });
+});
+
+function holdUp(ms: number): void {
+  const until_ms = performance.now() + ms;
+  while (performance.now() < until_ms);
+}
+
+test('a process that was held up itself takes the answer that came meanwhile', async () => {
+  const states: boolean[] = [];
+  const { port1, port2 } = new MessageChannel();
+  const take = (_client_id: string, _rate: number, requests: number) =>
+    new Promise<Grant>((resolve) => {
+      port1.once('message', () => resolve({ granted: requests, retry_after_s: 1 }));
+      port2.postMessage('');
+      if (requests > 0) queueMicrotask(() => holdUp(250));
+    });
+  const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+  limiters.push(limiter);
+  await until(() => states.length === 1, 'the first state');
+  expect(await takes(limiter, 2, 1)).toEqual([undefined, undefined]);
+  expect(states).toEqual([true]);
+  port1.close();
+});
