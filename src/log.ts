@@ -6,6 +6,12 @@ export type Log = Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'>;
 export interface LogOptions {
   readonly level: string;
   readonly is_pretty: boolean;
+  /** Number of the worker that writes the lines; undefined: there is one process. */
+  readonly worker?: number;
+}
+
+export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
+  return format === 'pretty' || (format === 'auto' && process.stdout.isTTY === true);
 }
 
 /**
@@ -16,11 +22,11 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const log: Log = pino(
     {
       level: options.level,
-      base: null,
+      base: options.worker === undefined ? null : { worker: options.worker },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    options.is_pretty ? await prettyOutput() : jsonOutput(),
+    options.is_pretty ? await prettyOutput() : jsonOutput(options.worker !== undefined),
   );
   return log;
 }
@@ -28,9 +34,14 @@ export async function openLog(options: LogOptions): Promise<Log> {
 /** How long a line may wait for others, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
 const BUFFER_BYTES = 8_192;
+/** PIPE_BUF of Linux: writes of several processes to one pipe are whole up to this size only. */
+const WHOLE_WRITE_BYTES = 4_096;
 
-function jsonOutput(): DestinationStream {
-  const output = pino.destination({ fd: 1, sync: false, minLength: BUFFER_BYTES });
+function jsonOutput(is_shared: boolean): DestinationStream {
+  const bounds = is_shared
+    ? { minLength: WHOLE_WRITE_BYTES - 1, maxWrite: WHOLE_WRITE_BYTES }
+    : { minLength: BUFFER_BYTES };
+  const output = pino.destination({ fd: 1, sync: false, ...bounds });
   let is_flush_due = false;
   const flush = () => {
     is_flush_due = false;
@@ -50,6 +61,15 @@ function jsonOutput(): DestinationStream {
 async function prettyOutput(): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty');
   return pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+}
+
+/** Half alive is worse than dead: the supervisor starts a whole one. */
+export function endOnUncaught(log: Log): void {
+  process.on('uncaughtException', (error) => {
+    log.error(failureFields(error), 'unexpected failure, ending');
+    log.flush(() => process.exit(1));
+    setTimeout(() => process.exit(1), 500);
+  });
 }
 
 /**

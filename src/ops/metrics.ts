@@ -13,11 +13,16 @@ export interface Gauges {
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** All metrics of a process, in the text format of Prometheus. */
-export function createMetrics() {
-  const registry = new Registry();
+/** Metrics of one process as they go to the one that shows them. */
+export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/**
+ * All metrics of a process, in the text format of Prometheus.
+ * @param worker label of what Node tells of the process; undefined: there is one process
+ */
+export function createMetrics(worker?: string) {
+  const registry = processRegistry(worker);
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
   const requests = new Counter({
     name: 'standin_requests_total',
     help: 'Requests answered.',
@@ -66,12 +71,20 @@ export function createMetrics() {
     rejection: () => rejections.inc(),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
+    snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),
     text: () => registry.metrics(),
     content_type: registry.contentType,
   };
 }
 
-function addGauges(registers: Registry[], gauges: Gauges): void {
+/** With what Node tells of a process. */
+export function processRegistry(worker: string | undefined): Registry {
+  const register = new Registry();
+  collectDefaultMetrics({ register, labels: worker === undefined ? {} : { worker } });
+  return register;
+}
+
+export function addGauges(registers: Registry[], gauges: Gauges): void {
   let counted_at_ms = -Infinity;
   new Gauge({
     name: 'standin_vault_rows',
