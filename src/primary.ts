@@ -1,4 +1,4 @@
-import cluster, { type Worker } from 'node:cluster';
+import cluster from 'node:cluster';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,10 +9,11 @@ import { listen } from './http/listen.ts';
 import type { Log } from './log.ts';
 import type { Gauges } from './ops/metrics.ts';
 import { WorkerMetrics } from './ops/worker-metrics.ts';
-import { FINISH_TIMEOUT_MS } from './public-listener.ts';
+import { RETIRE_TIMEOUT_MS } from './public-listener.ts';
 import { PrimaryBuckets } from './service/primary-buckets.ts';
-import { CLOSE_TIMEOUT_MS, type Vault } from './service/vault.ts';
-import type { FromWorker, ToWorker } from './worker-messages.ts';
+import type { Vault } from './service/vault.ts';
+import type { FromWorker } from './worker-messages.ts';
+import { endOf, endWithin, kill, type Member, send } from './worker-process.ts';
 
 /** The compiled one, also when this file runs as TypeScript. */
 const WORKER = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
@@ -23,8 +24,6 @@ const LONGEST_PAUSE_MS = 5_000;
 /** After so many starts in a row that came to nothing, the service ends and says why. */
 const MAX_FAILED_STARTS = 5;
 const SCRAPE_TIMEOUT_MS = 1_000;
-/** What a worker that ends may take beyond the time-outs of its own. */
-const END_MARGIN_MS = 500;
 
 export interface WorkersOptions {
   readonly config: Config;
@@ -33,18 +32,6 @@ export interface WorkersOptions {
   readonly log: Log;
   /** The service cannot go on. */
   readonly onFatal: (problems: readonly string[]) => void;
-}
-
-/** One worker process. */
-interface Member {
-  /** From 1; the one that takes its place has the same. */
-  readonly number: number;
-  readonly worker: Worker;
-  /** Resolves to how it ended, when its last message has been read. */
-  readonly ended: Promise<string>;
-  listening_at_ms: number | undefined;
-  is_leaving: boolean;
-  problems: readonly string[] | undefined;
 }
 
 /** How the starts of the workers with one number went. */
@@ -95,7 +82,7 @@ export class Workers {
   /** A new worker for each, one after the other, without a request that fails. */
   async roll(): Promise<void> {
     const { log, config } = this.#options;
-    if (this.#is_rolling) return;
+    if (this.#is_rolling) return log.warn({}, 'a rolling restart is under way');
     this.#is_rolling = true;
     log.info({}, 'rolling restart');
     let number = 1;
@@ -114,7 +101,7 @@ export class Workers {
       const { problems } = error;
       this.#options.log.error(
         { worker: number, problems },
-        'worker could not start, the old stays',
+        'worker could not start, the old one stays',
       );
       if (!this.#isTaken(number)) void this.#replace(number);
       return false;
@@ -126,16 +113,13 @@ export class Workers {
   /** Resolves when no worker is left; within the time-outs, however they fare. */
   async stop(delay_ms: number): Promise<void> {
     this.#is_stopping = true;
-    const patience_ms = delay_ms + FINISH_TIMEOUT_MS + CLOSE_TIMEOUT_MS + END_MARGIN_MS;
-    const all_ended = Promise.all([...this.#members].map((member) => member.ended));
-    for (const member of this.#members) {
+    const ends = [...this.#members].map((member) => {
       // One that does not listen yet has no requests to finish.
-      if (member.listening_at_ms === undefined) member.worker.process.kill('SIGKILL');
-      else send(member, { kind: 'stop', delay_ms });
-    }
-    await Promise.race([all_ended, sleep(patience_ms, undefined, { ref: false })]);
-    for (const { worker } of this.#members) worker.process.kill('SIGKILL');
-    await all_ended;
+      if (member.listening_at_ms === undefined) return kill(member);
+      send(member, { kind: 'stop', delay_ms });
+      return endWithin(member, delay_ms);
+    });
+    await Promise.all(ends);
   }
 
   /** Resolves when the worker listens. @throws OperatorError when it ends instead */
@@ -236,7 +220,7 @@ export class Workers {
     member.is_leaving = true;
     this.metrics.leave(member.worker.id);
     send(member, { kind: 'retire' });
-    await member.ended;
+    await endWithin(member, RETIRE_TIMEOUT_MS);
   }
 
   /** Has the metrics of all that answer in time; of the others the last ones stay. */
@@ -250,7 +234,7 @@ export class Workers {
     const given_up = new AbortController();
     await Promise.race([
       all_answered,
-      sleep(SCRAPE_TIMEOUT_MS, undefined, given_up).catch(() => {}),
+      sleep(SCRAPE_TIMEOUT_MS, undefined, { signal: given_up.signal }).catch(() => {}),
     ]);
     given_up.abort();
     this.#scrapes.delete(id);
@@ -262,24 +246,6 @@ export class Workers {
   }
 }
 
-/** Resolves to how the worker ended, when its last message has been read. */
-function endOf(worker: Worker): Promise<string> {
-  return new Promise((resolve) => {
-    const read = once(worker, 'disconnect');
-    worker.once('exit', (code, signal) => {
-      void read.then(() => resolve(signal ?? `exit code ${code}`));
-    });
-    // It was not even started.
-    worker.once('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.name));
-    read.catch(() => {});
-  });
-}
-
 function pauseAfter(failures: number): number {
   return failures < 2 ? 0 : Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (failures - 2));
-}
-
-/** To a worker that is gone, nothing: its end is noticed elsewhere. */
-function send({ worker }: Member, message: ToWorker): void {
-  worker.send(message, () => {});
 }

@@ -23,7 +23,7 @@ export const FINISH_TIMEOUT_MS = 8_000;
  * A worker that others have replaced waits this long for callers to leave by themselves: each
  * answer tells them to, and a connection that is closed while a request is on its way fails it.
  */
-const RETIRE_TIMEOUT_MS = 10_000;
+export const RETIRE_TIMEOUT_MS = 10_000;
 
 export interface PublicListenerOptions {
   readonly config: Config;

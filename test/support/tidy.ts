@@ -32,6 +32,7 @@ const ROOMS: Record<string, readonly string[]> = {
   config: ['errors', 'service'],
   'public-listener': ['config', 'http', 'log', 'ops', 'service', 'store'],
   'worker-messages': ['config', 'crypto', 'ops', 'service'],
+  'worker-process': ['public-listener', 'service', 'worker-messages'],
   worker: ['errors', 'log', 'ops', 'public-listener', 'service', 'worker-messages'],
   primary: [
     'config',
@@ -42,6 +43,7 @@ const ROOMS: Record<string, readonly string[]> = {
     'public-listener',
     'service',
     'worker-messages',
+    'worker-process',
   ],
   main: ['config', 'http', 'log', 'ops', 'primary', 'public-listener', 'service', 'store'],
   cli: ['commands', 'config', 'errors', 'main', 'service', 'store', 'version'],
