@@ -42,17 +42,28 @@ function jsonOutput(is_shared: boolean): DestinationStream {
     ? { minLength: WHOLE_WRITE_BYTES - 1, maxWrite: WHOLE_WRITE_BYTES }
     : { minLength: BUFFER_BYTES };
   const output = pino.destination({ fd: 1, sync: false, ...bounds });
+  let waiting_bytes = 0;
   let is_flush_due = false;
+  // A flush is one write, and none while another is under way: so again until nothing waits.
   const flush = () => {
     is_flush_due = false;
+    if (waiting_bytes === 0) return;
     output.flush();
+    flushSoon();
   };
+  const flushSoon = () => {
+    if (is_flush_due) return;
+    is_flush_due = true;
+    setTimeout(flush, FLUSH_INTERVAL_MS);
+  };
+  output.on('write', (bytes: number) => {
+    waiting_bytes -= bytes;
+  });
   return {
-    write(line) {
+    write(line: string) {
+      waiting_bytes += Buffer.byteLength(line);
       output.write(line);
-      if (is_flush_due) return;
-      is_flush_due = true;
-      setTimeout(flush, FLUSH_INTERVAL_MS);
+      flushSoon();
     },
     flush: output.flush.bind(output),
   } as DestinationStream;
