@@ -42,13 +42,21 @@ async function start({ number, config, keys }: StartMessage): Promise<Worker> {
   const license = new License(config.license);
   await license.start();
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
-  const rate_limiter = new SharedRateLimiter(buckets, (is_shared) => {
-    if (is_shared) log.info({}, 'rate limits are shared by the workers again');
-    else log.warn({}, 'rate limits are counted by each worker: the primary does not answer');
-  });
+  const rate_limiter = new SharedRateLimiter(buckets, tellShared(log));
   const vault = joinVault(config.vault, keys);
   const options = { config, vault, license, rate_limiter, metrics, log };
   return { vault, listener: await PublicListener.open(options), metrics, buckets, log };
+}
+
+/** Logs when limits cease to be shared, and when they are again. */
+function tellShared(log: Log): (is_shared: boolean) => void {
+  let was_shared = true;
+  return (is_shared) => {
+    if (is_shared === was_shared) return;
+    was_shared = is_shared;
+    if (is_shared) log.info({}, 'rate limits are shared by the workers again');
+    else log.warn({}, 'rate limits are counted by each worker: the primary does not answer');
+  };
 }
 
 function serve(worker: Worker): void {
