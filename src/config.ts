@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { parseEnv } from 'node:util';
 import { OperatorError } from './errors.ts';
 import type { LicenseFiles } from './service/license.ts';
@@ -36,6 +37,13 @@ const flag = (text: string): boolean | undefined =>
 export function parseRate(text: string): number | undefined {
   const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   return rate <= 1_000_000 ? rate : undefined;
+}
+
+const MAX_WORKERS = 64;
+
+function workers(text: string): number | undefined {
+  if (text === 'auto') return Math.min(MAX_WORKERS, availableParallelism());
+  return whole(1, MAX_WORKERS)(text);
 }
 
 function databaseUrl(text: string): string | undefined {
@@ -93,6 +101,12 @@ export const SETTINGS = {
     '0 to 65535',
     whole(0, 65_535),
     'Port of the ops listener; 0 turns it off.',
+  ),
+  WORKERS: setting(
+    '1',
+    '1 to 64, or auto',
+    workers,
+    'Processes that answer on PORT; auto: one a processor.',
   ),
   DATABASE_URL: setting(
     undefined,

@@ -21,6 +21,12 @@ export interface RequestLine {
 export interface LogOptions {
   readonly level: string;
   readonly is_pretty: boolean;
+  /** Number of the worker that writes the lines; undefined: there is one process. */
+  readonly worker?: number;
+}
+
+export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
+  return format === 'pretty' || (format === 'auto' && process.stdout.isTTY === true);
 }
 
 /**
@@ -28,22 +34,25 @@ export interface LogOptions {
  * header or an error object, so nothing has to be taken out again.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
-  const output = options.is_pretty ? await prettyOutput() : jsonOutput();
+  const output = options.is_pretty
+    ? await prettyOutput()
+    : jsonOutput(options.worker !== undefined);
   const logger = pino(
     {
       level: options.level,
-      base: null,
+      base: options.worker === undefined ? null : { worker: options.worker },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
     output,
   );
   const has_requests = logger.isLevelEnabled('info');
+  const worker = options.worker === undefined ? '' : `"worker":${options.worker},`;
   return Object.assign(logger, {
     request(line: RequestLine): void {
       if (!has_requests) return;
       const rest = JSON.stringify(line).slice(1);
-      output.write(`{"level":"info","time":"${new Date().toISOString()}",${rest}\n`);
+      output.write(`{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`);
     },
   });
 }
@@ -51,20 +60,36 @@ export async function openLog(options: LogOptions): Promise<Log> {
 /** How long a line may wait for others, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
 const BUFFER_BYTES = 8_192;
+/** PIPE_BUF of Linux: writes of several processes to one pipe are whole up to this size only. */
+const WHOLE_WRITE_BYTES = 4_096;
 
-function jsonOutput(): DestinationStream {
-  const output = pino.destination({ fd: 1, sync: false, minLength: BUFFER_BYTES });
+function jsonOutput(is_shared: boolean): DestinationStream {
+  const bounds = is_shared
+    ? { minLength: WHOLE_WRITE_BYTES - 1, maxWrite: WHOLE_WRITE_BYTES }
+    : { minLength: BUFFER_BYTES };
+  const output = pino.destination({ fd: 1, sync: false, ...bounds });
+  let waiting_bytes = 0;
   let is_flush_due = false;
+  // A flush is one write, and none while another is under way: so again until nothing waits.
   const flush = () => {
     is_flush_due = false;
+    if (waiting_bytes === 0) return;
     output.flush();
+    flushSoon();
   };
+  const flushSoon = () => {
+    if (is_flush_due) return;
+    is_flush_due = true;
+    setTimeout(flush, FLUSH_INTERVAL_MS);
+  };
+  output.on('write', (bytes: number) => {
+    waiting_bytes -= bytes;
+  });
   return {
-    write(line) {
+    write(line: string) {
+      waiting_bytes += Buffer.byteLength(line);
       output.write(line);
-      if (is_flush_due) return;
-      is_flush_due = true;
-      setTimeout(flush, FLUSH_INTERVAL_MS);
+      flushSoon();
     },
     flush: output.flush.bind(output),
   } as DestinationStream;
@@ -73,6 +98,15 @@ function jsonOutput(): DestinationStream {
 async function prettyOutput(): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty');
   return pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+}
+
+/** Half alive is worse than dead: the supervisor starts a whole one. */
+export function endOnUncaught(log: Log): void {
+  process.on('uncaughtException', (error) => {
+    log.error(failureFields(error), 'unexpected failure, ending');
+    log.flush(() => process.exit(1));
+    setTimeout(() => process.exit(1), 500);
+  });
 }
 
 /**

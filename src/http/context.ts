@@ -9,9 +9,10 @@ export type InterfaceVersion = '1.0.5' | '1.0.4';
 
 /**
  * serving -> draining (still answering, /health says 503) -> closing (new requests are refused).
+ * A worker that another replaces is retiring instead of draining: /health speaks for all of them.
  */
 export interface ServerState {
-  phase: 'serving' | 'draining' | 'closing';
+  phase: 'serving' | 'retiring' | 'draining' | 'closing';
 }
 
 /** All that the endpoints use. */

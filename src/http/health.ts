@@ -6,7 +6,8 @@ import type { ServerContext } from './context.ts';
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const is_database_up = await context.health.isDatabaseUp();
-    const is_ready = is_database_up && context.state.phase === 'serving';
+    const { phase } = context.state;
+    const is_ready = is_database_up && (phase === 'serving' || phase === 'retiring');
     const body = {
       status: is_ready ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,

@@ -4,22 +4,27 @@ const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
 const ROWS_FRESH_FOR_MS = 60_000;
 
-/** Read when metrics are scraped. */
+/** Read when metrics are scraped; what is not there is not shown. */
 export interface Gauges {
-  vaultRows(): Promise<number>;
+  readonly vaultRows?: () => Promise<number>;
   /** undefined: no license is asked for. */
-  readonly licenseDaysLeft: (() => number) | undefined;
+  readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
-  readonly rateLimitShared: (() => boolean) | undefined;
+  readonly rateLimitShared?: (() => boolean) | undefined;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** All metrics of a process, in the text format of Prometheus. */
-export function createMetrics() {
-  const registry = new Registry();
+/** Metrics of one process as they go to the one that shows them. */
+export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
+
+/**
+ * All metrics of a process, in the text format of Prometheus.
+ * @param worker label of what Node tells of the process; undefined: there is one process
+ */
+export function createMetrics(worker?: string) {
+  const registry = processRegistry(worker);
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
   const requests = new Counter({
     name: 'standin_requests_total',
     help: 'Requests answered.',
@@ -68,28 +73,22 @@ export function createMetrics() {
     rejection: () => rejections.inc(),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
+    snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),
     text: () => registry.metrics(),
     content_type: registry.contentType,
   };
 }
 
-function addGauges(registers: Registry[], gauges: Gauges): void {
-  let counted_at_ms = -Infinity;
-  new Gauge({
-    name: 'standin_vault_rows',
-    help: 'Records in the vault; an estimate above 200,000.',
-    registers,
-    async collect() {
-      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
-      try {
-        this.set(await gauges.vaultRows());
-        counted_at_ms = performance.now();
-      } catch {
-        // The last count stays: the scrape must work while the database is away.
-      }
-    },
-  });
-  const { licenseDaysLeft, rateLimitShared } = gauges;
+/** With what Node tells of a process. */
+export function processRegistry(worker: string | undefined): Registry {
+  const register = new Registry();
+  collectDefaultMetrics({ register, labels: worker === undefined ? {} : { worker } });
+  return register;
+}
+
+export function addGauges(registers: Registry[], gauges: Gauges): void {
+  const { vaultRows, licenseDaysLeft, rateLimitShared } = gauges;
+  if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (licenseDaysLeft !== undefined) {
     new Gauge({
       name: 'standin_license_days_left',
@@ -100,13 +99,33 @@ function addGauges(registers: Registry[], gauges: Gauges): void {
       },
     });
   }
-  if (rateLimitShared === undefined) return;
+  if (rateLimitShared !== undefined) {
+    new Gauge({
+      name: 'standin_rate_limit_shared',
+      help: '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
+      registers,
+      aggregator: 'min',
+      collect() {
+        this.set(Number(rateLimitShared()));
+      },
+    });
+  }
+}
+
+function addVaultRows(registers: Registry[], vaultRows: () => Promise<number>): void {
+  let counted_at_ms = -Infinity;
   new Gauge({
-    name: 'standin_rate_limit_shared',
-    help: '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
+    name: 'standin_vault_rows',
+    help: 'Records in the vault; an estimate above 200,000.',
     registers,
-    collect() {
-      this.set(Number(rateLimitShared()));
+    async collect() {
+      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
+      try {
+        this.set(await vaultRows());
+        counted_at_ms = performance.now();
+      } catch {
+        // The last count stays: the scrape must work while the database is away.
+      }
     },
   });
 }

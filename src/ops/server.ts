@@ -1,8 +1,13 @@
 import { createServer, type Server } from 'node:http';
-import type { Metrics } from './metrics.ts';
+
+/** What is shown at /metrics. */
+export interface Scrape {
+  text(): Promise<string>;
+  readonly content_type: string;
+}
 
 /** The ops listener: for operators and their tools, never for callers. */
-export function createOpsServer(metrics: Metrics): Server {
+export function createOpsServer(metrics: Scrape): Server {
   return createServer((request, response) => {
     if (request.url !== '/metrics') {
       answer(response, 404, 'text/plain; charset=utf-8', 'There is /metrics here.\n');

@@ -48,11 +48,14 @@ export class Authenticator {
     this.#keyring = keyring;
   }
 
-  /** Loads the copy, and from then on renews it in the background. */
+  /**
+   * Loads the copy, and from then on renews it in the background, also when the first load has
+   * failed: then requests ask the database.
+   */
   async start(): Promise<void> {
-    await this.#load();
     this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS);
     this.#timer.unref();
+    await this.#load();
   }
 
   stop(): void {

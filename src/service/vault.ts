@@ -46,6 +46,8 @@ export interface Vault {
 
 /** Statements of requests: with the connect time-out, every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
+/** A database that does not take leave must not keep a process. */
+export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
 /**
@@ -90,20 +92,36 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
     const plain_keys = await openKeys(keys, kekSource(options), token_suffix, commandDeadline());
-    return {
-      pool,
-      keyring: new Keyring(plain_keys),
-      plain_keys,
-      keys,
-      clients: new ClientStore(pool),
-      api_keys: new ApiKeyStore(pool),
-      schema_changes,
-      close: () => pool.end(),
-    };
+    return vaultOn(pool, plain_keys, schema_changes);
   } catch (error) {
     await pool.end();
     throw error;
   }
+}
+
+/**
+ * The vault that another process has opened: with its keys, so that neither the database nor the
+ * KEK file has to be there when this one starts.
+ */
+export function joinVault(options: VaultOptions, plain_keys: readonly PlainKey[]): Vault {
+  return vaultOn(openPool(options), plain_keys, { applied: [], distributed: undefined });
+}
+
+function vaultOn(
+  pool: Pool,
+  plain_keys: readonly PlainKey[],
+  schema_changes: SchemaChanges,
+): Vault {
+  return {
+    pool,
+    keyring: new Keyring(plain_keys),
+    plain_keys,
+    keys: new KeyringStore(pool),
+    clients: new ClientStore(pool),
+    api_keys: new ApiKeyStore(pool),
+    schema_changes,
+    close: () => pool.end(),
+  };
 }
 
 /** Brings the schema up, and nothing else. */

@@ -17,7 +17,10 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
   });
 
   async function startNode(changes: boolean[] = []): Promise<Limits> {
-    const node = await openLimits(redis.url, (is_shared) => changes.push(is_shared));
+    const node = await openLimits({
+      redis_url: redis.url,
+      onChange: (is_shared) => changes.push(is_shared),
+    });
     nodes.push(node);
     return node;
   }
@@ -78,7 +81,7 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
 });
 
 test('without a URL there is nothing that could be shared', async () => {
-  const limits = await openLimits(undefined, () => {});
+  const limits = await openLimits({ redis_url: undefined, onChange: () => {} });
   expect(limits.isShared).toBeUndefined();
   expect([limits.rate_limiter.take('a', 1), limits.rate_limiter.take('a', 1)]).toEqual([
     undefined,

@@ -124,8 +124,8 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
     expect(Object.keys(await requests.stop())).toEqual(['200']);
     await until(() => warnings(service).length === 2, 'two warnings');
     expect(warnings(service).map(({ msg }) => msg)).toEqual([
-      'Redis does not answer: this node limits on its own',
-      'Redis answers again: all nodes share the rate limits',
+      'Redis does not answer: this process limits on its own',
+      'Redis answers again: rate limits are shared',
     ]);
     expect(warnings(service)[0].code).toMatch(/^E[A-Z]+$|^Socket/);
   });

@@ -2,13 +2,23 @@ import { execFileSync } from 'node:child_process';
 
 /** Living children of a process. */
 export function childrenOf(pid: number): number[] {
-  const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,stat='], { encoding: 'utf8' })
-    .trim()
-    .split('\n');
-  return lines
-    .map((line) => line.trim().split(/\s+/))
-    .filter(([, parent, state]) => Number(parent) === pid && !state!.startsWith('Z'))
-    .map(([child]) => Number(child));
+  return children(pid).map((child) => child.pid);
+}
+
+/** Living workers of a service with several. */
+export function workersOf(pid: number): number[] {
+  return children(pid)
+    .filter(({ command }) => /dist\/worker\.js$/.test(command))
+    .map((child) => child.pid);
+}
+
+function children(parent: number): { pid: number; command: string }[] {
+  const listed = execFileSync('ps', ['-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
+  return listed.split('\n').flatMap((line) => {
+    const [, pid, ppid, state, command] = /^ *(\d+) +(\d+) +(\S+) +(.*)$/.exec(line) ?? [];
+    const is_child = Number(ppid) === parent && !state!.startsWith('Z');
+    return is_child ? [{ pid: Number(pid), command: command!.trimEnd() }] : [];
+  });
 }
 
 export function isRunning(pid: number): boolean {

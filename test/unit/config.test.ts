@@ -22,6 +22,7 @@ describe('with nothing set', () => {
       PORT: 8080,
       OPS_HOST: '127.0.0.1',
       OPS_PORT: 9464,
+      WORKERS: 1,
       DATABASE_CONNECTIONS: 11,
       DATA_DIR: './data',
       TOKEN_SUFFIX: 'tok',
@@ -81,6 +82,7 @@ test('what is set reaches the vault and the license', () => {
 const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   PORT: { takes: ['0', '65535'], refuses: ['65536', '-1', '80.5', '8080x', ' 80', '0x50', '1e3'] },
   OPS_PORT: { takes: ['0', '65535'], refuses: ['65536', 'off'] },
+  WORKERS: { takes: ['1', '64', 'auto'], refuses: ['0', '65', '1.5', 'all', 'AUTO'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
     refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],

@@ -1,0 +1,134 @@
+import { Server } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyInstance } from 'fastify';
+import type { Config } from './config.ts';
+import type { ServerContext } from './http/context.ts';
+import { listen } from './http/listen.ts';
+import { createHttpServer } from './http/server.ts';
+import type { Log } from './log.ts';
+import type { Metrics } from './ops/metrics.ts';
+import { Authenticator } from './service/authenticator.ts';
+import { Health } from './service/health.ts';
+import type { License } from './service/license.ts';
+import { type Limits, openLimits } from './service/limits.ts';
+import type { SharedBuckets } from './service/shared-rate-limit.ts';
+import type { Vault } from './service/vault.ts';
+import { VaultClient } from './service/vault-client.ts';
+import { Unavailable } from './store/failure.ts';
+
+/**
+ * In-flight requests get this long after the listener is closed; then their connections are cut.
+ */
+export const FINISH_TIMEOUT_MS = 8_000;
+/**
+ * A worker that others have replaced waits this long for callers to leave by themselves: each
+ * answer tells them to, and a connection that is closed while a request is on its way fails it.
+ */
+export const RETIRE_TIMEOUT_MS = 10_000;
+
+export interface PublicListenerOptions {
+  readonly config: Config;
+  readonly vault: Vault;
+  readonly license: License;
+  /** Rate limits of all workers of this node; undefined: there is one process. */
+  readonly primary_buckets?: SharedBuckets;
+  readonly metrics: Metrics;
+  readonly log: Log;
+}
+
+/** What a process that answers callers has: the listener, and all behind it but the vault. */
+export class PublicListener {
+  readonly url: string;
+  readonly #app: FastifyInstance;
+  readonly #context: ServerContext;
+  readonly #limits: Limits;
+  #finished: Promise<void> | undefined;
+
+  static async open(options: PublicListenerOptions): Promise<PublicListener> {
+    const { config, primary_buckets, metrics, log } = options;
+    const limits = await openLimits({
+      redis_url: config.REDIS_URL,
+      ...(primary_buckets && { primary: primary_buckets }),
+      onChange: (is_shared, code) =>
+        log.warn({ code }, changeOfLimits(is_shared, config.REDIS_URL !== undefined)),
+    });
+    metrics.observe({ rateLimitShared: limits.isShared });
+    const context = await createContext(options, limits);
+    const app = createHttpServer(context);
+    const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
+      app.listen({ host: config.HOST, port: config.PORT }),
+    );
+    return new PublicListener(url, app, context, limits);
+  }
+
+  private constructor(url: string, app: FastifyInstance, context: ServerContext, limits: Limits) {
+    this.#limits = limits;
+    this.url = url;
+    this.#app = app;
+    this.#context = context;
+  }
+
+  /** Readiness first, then the listener, then what is in flight. */
+  async drain(delay_ms: number): Promise<void> {
+    this.#context.state.phase = 'draining';
+    await sleep(delay_ms);
+    await this.#finish();
+  }
+
+  /** Takes no more connections, and ends when those that it has are gone. */
+  async retire(): Promise<void> {
+    if (this.#context.state.phase !== 'serving') return;
+    this.#context.state.phase = 'retiring';
+    // Not the close of an HTTP server: that would cut idle connections now.
+    const gone = new Promise((resolve) => Server.prototype.close.call(this.#app.server, resolve));
+    await Promise.race([gone, sleep(RETIRE_TIMEOUT_MS)]);
+    await this.#finish();
+  }
+
+  #finish(): Promise<void> {
+    this.#finished ??= this.#close();
+    return this.#finished;
+  }
+
+  async #close(): Promise<void> {
+    this.#context.state.phase = 'closing';
+    const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    await this.#app.close();
+    clearTimeout(cut);
+    this.#context.authenticator.stop();
+    this.#limits.close();
+    await this.#context.vault.close();
+  }
+}
+
+function changeOfLimits(is_shared: boolean, is_redis: boolean): string {
+  const buckets = is_redis ? 'Redis' : 'The primary';
+  return is_shared
+    ? `${buckets} answers again: rate limits are shared`
+    : `${buckets} does not answer: this process limits on its own`;
+}
+
+async function createContext(
+  options: PublicListenerOptions,
+  limits: Limits,
+): Promise<ServerContext> {
+  const { config, vault, license, metrics, log } = options;
+  const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
+  // A database that is away does not keep a worker from taking the place of another.
+  await authenticator.start().catch((error) => {
+    if (!(error instanceof Unavailable)) throw error;
+  });
+  return {
+    interface_version: config.INTERFACE_VERSION,
+    body_limit: config.BODY_LIMIT,
+    values_limit: config.VALUES_LIMIT,
+    rate_limit: config.RATE_LIMIT,
+    authenticator,
+    rate_limiter: limits.rate_limiter,
+    vault: new VaultClient({ vault: config.vault, keys: vault.plain_keys }, license, metrics),
+    health: new Health(vault.pool),
+    metrics,
+    log,
+    state: { phase: 'serving' },
+  };
+}

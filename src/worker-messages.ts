@@ -1,0 +1,31 @@
+import type { Config } from './config.ts';
+import type { PlainKey } from './crypto/keyring.ts';
+import type { Snapshot } from './ops/metrics.ts';
+import type { BucketsAnswer, BucketsCall } from './service/primary-buckets.ts';
+
+/** What the primary tells a worker. */
+export type ToWorker =
+  | StartMessage
+  /** Answer for `delay_ms` more, then end. */
+  | { readonly kind: 'stop'; readonly delay_ms: number }
+  /** Another has taken the place: end when callers have left. */
+  | { readonly kind: 'retire' }
+  | { readonly kind: 'scrape'; readonly id: number }
+  | { readonly kind: 'granted'; readonly answers: readonly BucketsAnswer[] };
+
+export interface StartMessage {
+  readonly kind: 'start';
+  readonly number: number;
+  readonly config: Config;
+  readonly keys: readonly PlainKey[];
+}
+
+/** What a worker tells the primary. Values and tokens are never in it. */
+export type FromWorker =
+  /** It has loaded, and takes messages: those that come earlier are lost in node:cluster. */
+  | { readonly kind: 'loaded' }
+  | { readonly kind: 'listening' }
+  | { readonly kind: 'failed'; readonly problems: readonly string[] }
+  /** `id` of the scrape it answers; undefined: the last one of a worker that ends. */
+  | { readonly kind: 'metrics'; readonly id: number | undefined; readonly snapshot: Snapshot }
+  | { readonly kind: 'take'; readonly calls: readonly BucketsCall[] };

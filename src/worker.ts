@@ -1,0 +1,81 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OperatorError } from './errors.ts';
+import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
+import { createMetrics, type Metrics } from './ops/metrics.ts';
+import { PublicListener } from './public-listener.ts';
+import { License } from './service/license.ts';
+import { RemoteBuckets } from './service/primary-buckets.ts';
+import { CLOSE_TIMEOUT_MS, joinVault, type Vault } from './service/vault.ts';
+import type { FromWorker, StartMessage, ToWorker } from './worker-messages.ts';
+
+/**
+ * The entry of a worker: one of several processes that answer on the port. The primary has it
+ * start, drain and end; when the primary is gone, node:cluster ends it.
+ */
+interface Worker {
+  readonly vault: Vault;
+  readonly listener: PublicListener;
+  readonly metrics: Metrics;
+  readonly buckets: RemoteBuckets;
+  readonly log: Log;
+}
+
+// They reach the whole process group at a terminal; the primary decides what they mean.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1'] as const) {
+  process.on(signal, () => {});
+}
+
+process.once('message', (message: StartMessage) => {
+  start(message).then(serve, fail);
+});
+void send({ kind: 'loaded' });
+
+async function start({ number, config, keys }: StartMessage): Promise<Worker> {
+  const log = await openLog({
+    level: config.LOG_LEVEL,
+    is_pretty: isPretty(config.LOG_FORMAT),
+    worker: number,
+  });
+  endOnUncaught(log);
+  const metrics = createMetrics(String(number));
+  const license = new License(config.license);
+  await license.start();
+  const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
+  const vault = joinVault(config.vault, keys);
+  const options = { config, vault, license, primary_buckets: buckets, metrics, log };
+  return { vault, listener: await PublicListener.open(options), metrics, buckets, log };
+}
+
+function serve(worker: Worker): void {
+  process.on('message', (message: ToWorker) => {
+    if (message.kind === 'granted') worker.buckets.put(message.answers);
+    else if (message.kind === 'scrape') void sendMetrics(worker, message.id);
+    else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
+    else if (message.kind === 'stop')
+      void worker.listener.drain(message.delay_ms).then(() => end(worker));
+  });
+  void send({ kind: 'listening' });
+}
+
+async function sendMetrics({ metrics }: Worker, id: number | undefined): Promise<void> {
+  await send({ kind: 'metrics', id, snapshot: await metrics.snapshot() });
+}
+
+async function end(worker: Worker): Promise<void> {
+  await sendMetrics(worker, undefined);
+  await Promise.race([worker.vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
+  worker.log.flush(() => process.exit(0));
+}
+
+async function fail(error: unknown): Promise<void> {
+  const { error: name, code = name } = failureFields(error);
+  const problems =
+    error instanceof OperatorError ? error.problems : [`A worker could not start (${code}).`];
+  await send({ kind: 'failed', problems });
+  process.exit(1);
+}
+
+/** Resolves when it is on its way; a primary that is gone is no failure of the sender. */
+function send(message: FromWorker): Promise<void> {
+  return new Promise((resolve) => process.send!(message, () => resolve()));
+}
