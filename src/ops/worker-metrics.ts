@@ -72,7 +72,7 @@ function isCounted({ name, type }: Snapshot[number]): boolean {
   return OURS.test(name) && String(type) !== 'gauge';
 }
 
-/** Ours with the same labels are added up, or have the least; those of processes have no others like them. */
+/** Ours with the same labels are added up, or show the least; those of a process are alone. */
 function registryOf(snapshots: readonly Snapshot[]): Registry {
   return AggregatorRegistry.aggregate(
     snapshots.map((snapshot) =>
