@@ -15,6 +15,8 @@ export interface Job {
   readonly source: Source;
   /** Number of the first fresh record. */
   readonly from: number;
+  /** Ends the job before its time when the number of the next fresh record is this. */
+  readonly to?: number;
   readonly connections: number;
   readonly duration_ms: number;
   /**

@@ -62,9 +62,9 @@ class Run {
   #startClosed(): void {
     for (let i = 0; i < this.#job.connections; i++) {
       const lane = this.#lane(this.#next, this.#latencies_ms, () => {
-        if (performance.now() < this.#end_ms) lane(performance.now());
+        if (!this.#isOver()) lane(performance.now());
       });
-      lane(performance.now());
+      if (!this.#isOver()) lane(performance.now());
     }
   }
 
@@ -131,7 +131,11 @@ class Run {
   }
 
   #finishIfDone(): void {
-    if (this.#in_flight === 0 && performance.now() >= this.#end_ms) this.#settle();
+    if (this.#in_flight === 0 && this.#isOver()) this.#settle();
+  }
+
+  #isOver(): boolean {
+    return performance.now() >= this.#end_ms || this.#counter.next >= (this.#job.to ?? Infinity);
   }
 
   #check({ sent, expected }: Request, { status, body }: Answer): void {
