@@ -38,6 +38,8 @@ export interface Vault {
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
+/** One that rewrites a large table, or waits for the node that does. */
+const MIGRATION_PATIENCE_MS = 3_600_000;
 /**
  * Of the connections of a process, those for health, API keys and metrics; the vault thread has the
  * others.
@@ -47,6 +49,10 @@ const OLDEST_POSTGRES = 140_000;
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;
+}
+
+function migrationDeadline(): number {
+  return performance.now() + MIGRATION_PATIENCE_MS;
 }
 
 export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
@@ -73,7 +79,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
     if (problems.length > 0) throw new OperatorError(...problems);
-    const applied_migrations = await migrate(pool, commandDeadline());
+    const applied_migrations = await migrate(pool, migrationDeadline());
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
     const plain_keys = await openKeys(keys, kekSource(options), token_suffix, commandDeadline());
@@ -97,7 +103,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
 export async function migrateVault(options: VaultOptions): Promise<string[]> {
   const pool = openPool(options);
   try {
-    return await migrate(pool, commandDeadline());
+    return await migrate(pool, migrationDeadline());
   } finally {
     await pool.end();
   }

@@ -1,18 +1,29 @@
 const BYTEA_OID = 17;
+const UUID_OID = 2950;
 const HEADER_BYTES = 20;
 
-/**
- * A bytea[] in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
- * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
- * the size. Strings are latin1, one character a byte.
- */
+/** A bytea[] as a parameter. Strings are latin1, one character a byte. */
 export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
+  return binaryArray(BYTEA_OID, elements);
+}
+
+/** A uuid[] as a parameter, of elements of 16 bytes, any of them: no version is looked for. */
+export function uuidArray(elements: readonly string[]): Buffer {
+  return binaryArray(UUID_OID, elements);
+}
+
+/**
+ * An array in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
+ * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
+ * the size.
+ */
+function binaryArray(oid: number, elements: readonly (Buffer | string)[]): Buffer {
   let size = HEADER_BYTES;
   for (const element of elements) size += 4 + element.length;
   const array = Buffer.allocUnsafe(size);
   array.writeInt32BE(elements.length === 0 ? 0 : 1, 0);
   array.writeInt32BE(0, 4);
-  array.writeInt32BE(BYTEA_OID, 8);
+  array.writeInt32BE(oid, 8);
   array.writeInt32BE(elements.length, 12);
   array.writeInt32BE(1, 16);
   let at = HEADER_BYTES;
