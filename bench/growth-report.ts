@@ -28,7 +28,7 @@ export function growthSection(growth: Growth): string {
       ['rows', 'filled at rows/s', 'bytes a record: table', 'index', 'RSS of the service, MiB'],
       shown.map(milestoneRow),
     ),
-    `Filled through the service: ${FILL_CONNECTIONS} connections of ${whole(FILL_RECORDS)} records of 3 values. Tokenize: 3 new values a request, ${TOKENIZE_CONNECTIONS} connections. Detokenize: 3 tokens of the whole vault a request, ${1_000 / DETOKENIZE_INTERVAL_MS} requests a second. The full vault and an empty one take turns on the same PostgreSQL, each after a checkpoint; figures are medians of ${rounds.length} rounds of ${growth.seconds} s after a warm-up, ratios medians of the ratios within each. Every row was counted after the fill and after each round; ${whole(growth.verified_tokens)} new tokens were detokenized and compared, and all that the detokenize load answered; ${whole(growth.failures)} requests failed.`,
+    `Filled through the service: ${FILL_CONNECTIONS} connections of ${whole(FILL_RECORDS)} records of 3 values. Tokenize: 3 new values a request, ${TOKENIZE_CONNECTIONS} connections. Detokenize: 3 tokens of the whole vault a request, ${1_000 / DETOKENIZE_INTERVAL_MS} requests a second. The full vault and an empty one take turns on the same PostgreSQL, each after a checkpoint; figures are medians of ${rounds.length} rounds of ${growth.seconds} s after a warm-up, ratios medians of the ratios within each. Every row was counted after the fill and after each round; ${whole(growth.verified_tokens)} new tokens were detokenized and compared, and all that the detokenize load answered; ${whole(growth.failures)} requests failed, ${whole(growth.repeated)} of the fill were sent again.`,
   ].join('\n\n');
 }
 

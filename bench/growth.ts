@@ -39,6 +39,8 @@ export interface Growth {
   readonly rounds: readonly { readonly empty: Turn; readonly full: Turn }[];
   /** Requests that were not answered with 200 and what they should be. */
   readonly failures: number;
+  /** Requests of the fill that were answered with 500 or 503 and sent again. */
+  readonly repeated: number;
   readonly verified_tokens: number;
 }
 
@@ -49,7 +51,7 @@ export interface GrowthPlan {
   readonly rounds: number;
 }
 
-export const FILL_CONNECTIONS = 8;
+export const FILL_CONNECTIONS = 4;
 export const FILL_RECORDS = 1_000;
 export const TOKENIZE_CONNECTIONS = 64;
 /** 500 requests a second: far below what the service can do, so that latency is not that of a queue. */
@@ -93,6 +95,7 @@ export async function measureGrowth(
     seconds: plan.seconds,
     milestones,
     rounds,
+    repeated: full.repeated,
     failures: full.failures + empty.failures,
     verified_tokens: full.verified_tokens + empty.verified_tokens,
   };
@@ -117,6 +120,7 @@ function fillText(milestones: readonly Milestone[], rows: number, spent_ms: numb
 /** A service with a vault of its own. */
 class Vault {
   failures = 0;
+  repeated = 0;
   verified_tokens = 0;
   readonly #standin: Standin;
   readonly #generator: ChildProcess;
@@ -139,7 +143,9 @@ class Vault {
       connections: FILL_CONNECTIONS,
       duration_ms: SLICE_TIMEOUT_MS,
       to,
+      is_patient: true,
     });
+    this.repeated += result.repeated;
     if (this.#records < to) throw new Error(`growth: ${SLICE_TIMEOUT_MS} ms were not enough`);
     return {
       rows: this.#rows,
@@ -189,7 +195,7 @@ class Vault {
 
   /** A job of new values, whose sampled tokens are detokenized and compared after it. */
   async #fresh(
-    job: Pick<Job, 'source' | 'connections' | 'duration_ms' | 'to'>,
+    job: Pick<Job, 'source' | 'connections' | 'duration_ms' | 'to' | 'is_patient'>,
   ): Promise<JobResult> {
     const result = await this.#generate({ operation: 'tokenize', ...job });
     this.#records = result.next;
