@@ -4,7 +4,12 @@ export const VALUES_PER_RECORD = 3;
 /** JSON of `data` with records that no other number gives: one record as it is, more of them in a list. */
 export function freshData(from: number, records: number): string {
   if (records === 1) return record(from);
-  return `{"records":[${Array.from({ length: records }, (_, i) => record(from + i)).join(',')}]}`;
+  return listData(Array.from({ length: records }, (_, i) => from + i));
+}
+
+/** JSON of `data` with the records of these numbers, in a list. */
+export function listData(numbers: readonly number[]): string {
+  return `{"records":[${numbers.map(record).join(',')}]}`;
 }
 
 function record(number: number): string {

@@ -4,6 +4,7 @@ import { type Kind, makePlace, runCli, spawnCli } from '../test/support/program.
 import { childrenOf, familyCpuSeconds, processCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
+import { processRssBytes } from './memory.ts';
 
 export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
 export type ContestantName = (typeof CONTESTANTS)[number];
@@ -22,6 +23,13 @@ export interface Contestant {
   readonly api_key: string;
   serviceCpuSeconds(): number | undefined;
   databaseCpuSeconds(): number | undefined;
+}
+
+/** One whose vault and memory can be looked into. */
+export interface Standin extends Contestant {
+  /** undefined: the embedded database. */
+  readonly database_url: string | undefined;
+  rssBytes(): number | undefined;
 }
 
 const START_TIMEOUT_MS = 60_000;
@@ -73,11 +81,11 @@ async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise
 }
 
 /** The real program with its default settings, but for the rate limit. Its log is thrown away. */
-async function startStandin(
+export async function startStandin(
   kind: Kind,
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
-): Promise<Contestant> {
+): Promise<Standin> {
   const place = await makePlace(kind, server?.url ?? '');
   const { DATABASE_URL: database_url } = place.env;
   leftovers.add(async () => place.remove());
@@ -96,6 +104,8 @@ async function startStandin(
     name: kind === 'server' ? 'postgres' : 'embedded',
     url,
     api_key: JSON.parse(made.stdout).api_key,
+    database_url,
+    rssBytes: () => processRssBytes(pid),
     serviceCpuSeconds: () => processCpuSeconds(pid),
     databaseCpuSeconds: () => database_pid && familyCpuSeconds(database_pid),
   };

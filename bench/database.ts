@@ -5,14 +5,20 @@ import type { Leftovers } from './leftovers.ts';
 export interface DatabaseServer {
   readonly url: string;
   readonly version: string;
+  /** Those that what is measured depends on, as `show` tells them. */
+  readonly settings: readonly string[];
   /** undefined: not a process of ours. */
   readonly pid: number | undefined;
   /** Removes a database that the benchmark made. */
   drop(database_url: string): Promise<void>;
 }
 
-/** That of BENCH_DATABASE_URL, else one with default settings where it is installed, else undefined. */
+/**
+ * That of BENCH_DATABASE_URL, else one of our own where it is installed, else undefined.
+ * @param settings of one of our own; the others are its defaults
+ */
 export async function startDatabaseServer(
+  settings: Readonly<Record<string, string>>,
   leftovers: Leftovers,
 ): Promise<DatabaseServer | undefined> {
   const given = process.env.BENCH_DATABASE_URL;
@@ -20,16 +26,32 @@ export async function startDatabaseServer(
     return describe(given, undefined);
   }
   if (postgres_bin === undefined) return undefined;
-  const cluster = await PostgresCluster.start();
+  const cluster = await PostgresCluster.start(settings);
   leftovers.add(async () => cluster.stop());
   return describe(cluster.url('postgres'), cluster.postmaster_pid);
 }
 
+const TOLD_SETTINGS = [
+  'fsync',
+  'full_page_writes',
+  'synchronous_commit',
+  'shared_buffers',
+  'max_wal_size',
+  'checkpoint_timeout',
+  'wal_compression',
+];
+
 async function describe(url: string, pid: number | undefined): Promise<DatabaseServer> {
   const [row] = await query(url, 'show server_version');
+  const settings = await query(
+    url,
+    'select name, current_setting(name) as value from unnest($1::text[]) as name',
+    [TOLD_SETTINGS],
+  );
   return {
     url,
     version: String(row?.server_version),
+    settings: settings.map(({ name, value }) => `${name}=${value}`),
     pid,
     drop: async (database_url) => {
       const name = new URL(database_url).pathname.slice(1);

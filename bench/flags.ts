@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { CONTESTANTS, type ContestantName } from './contestants.ts';
-import { LOADS, type LoadName } from './loads.ts';
+import { GROWTH, LOADS, type LoadName } from './loads.ts';
 
 export interface Flags {
   readonly seconds: number;
@@ -8,6 +8,10 @@ export interface Flags {
   readonly connections: readonly number[];
   readonly contestants: readonly ContestantName[];
   readonly loads: readonly LoadName[];
+  /** Records of the vault of the growth load; undefined: without it. */
+  readonly rows: number | undefined;
+  /** Of the benchmark's own PostgreSQL, by name; the others are as they are. */
+  readonly postgres: Readonly<Record<string, string>>;
   /** The page to write, or undefined. */
   readonly write: string | undefined;
 }
@@ -21,7 +25,10 @@ It takes about eleven minutes; --seconds 1 --rounds 1 gives a first impression i
   --rounds N         measurements of each contestant and load, taken in turns (default 3)
   --connections A,B  connections of the loads of small requests (default 64,256)
   --only A,B         only these contestants (${CONTESTANTS.join(', ')})
-                     and loads (${LOADS.join(', ')})
+                     and loads (${LOADS.join(', ')}, ${GROWTH})
+  --rows N           records of ${GROWTH}, which runs only when --only names it (default 10000000;
+                     half a minute a million)
+  --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
   --write FILE       write the page to a file too, such as docs/benchmarks.md
   --help             this text
 
@@ -34,6 +41,8 @@ const OPTIONS = {
   rounds: { type: 'string', default: '3' },
   connections: { type: 'string', default: '64,256' },
   only: { type: 'string', default: '' },
+  rows: { type: 'string', default: '10000000' },
+  postgres: { type: 'string', default: '' },
   write: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
@@ -43,7 +52,7 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
   if (values.help) return undefined;
   const only = list(values.only);
-  const known: readonly string[] = [...CONTESTANTS, ...LOADS];
+  const known: readonly string[] = [...CONTESTANTS, ...LOADS, GROWTH];
   const unknown = only.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`--only: ${unknown} is none of ${known.join(', ')}`);
   return {
@@ -51,7 +60,10 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
     rounds: whole('rounds', values.rounds, 100),
     connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
     contestants: chosen(CONTESTANTS, only),
-    loads: chosen(LOADS, only),
+    // Alone it needs no others.
+    loads: only.every((name) => name === GROWTH) && only.length > 0 ? [] : chosen(LOADS, only),
+    rows: only.includes(GROWTH) ? whole('rows', values.rows, 1e9, 1e5) : undefined,
+    postgres: Object.fromEntries(list(values.postgres).map(setting)),
     write: values.write,
   };
 }
@@ -65,8 +77,18 @@ function chosen<T extends string>(all: readonly T[], only: readonly string[]): r
   return some.length === 0 ? all : some;
 }
 
-function whole(name: string, text: string, max: number): number {
-  const parsed = number(name, text, 1, max);
+const SETTING = /^([a-z_]+)=([A-Za-z0-9_.]+)$/;
+
+function setting(text: string): [string, string] {
+  const [, name, value] = SETTING.exec(text) ?? [];
+  if (name === undefined || value === undefined) {
+    throw new Error(`--postgres: ${text} is not name=value`);
+  }
+  return [name, value];
+}
+
+function whole(name: string, text: string, max: number, min = 1): number {
+  const parsed = number(name, text, min, max);
   if (!Number.isInteger(parsed)) throw new Error(`--${name}: ${text} is not a whole number`);
   return parsed;
 }

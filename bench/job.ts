@@ -15,6 +15,8 @@ export interface Job {
   readonly source: Source;
   /** Number of the first fresh record. */
   readonly from: number;
+  /** Ends the job before its time when the number of the next fresh record is this. */
+  readonly to?: number;
   readonly connections: number;
   readonly duration_ms: number;
   /**
@@ -22,6 +24,8 @@ export interface Job {
    * the answers do, and waiting for a free connection counts as latency.
    */
   readonly interval_ms?: number;
+  /** A request that was answered with 500 or 503 is sent again: none of the records is left out. */
+  readonly is_patient?: boolean;
   /** One more connection sends fresh bodies of this many records meanwhile, this long after each answer. */
   readonly beside?: { readonly records: number; readonly pause_ms: number };
 }
@@ -31,6 +35,8 @@ export interface JobResult {
   readonly right: number;
   /** Everything else, by reason: a status, `wrong answer`. */
   readonly failures: Record<string, number>;
+  /** Requests of a patient job that were sent again. */
+  readonly repeated: number;
   /** From the first request to the last answer. */
   readonly duration_s: number;
   readonly p50_ms: number;

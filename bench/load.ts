@@ -12,6 +12,8 @@ const MAX_SAMPLES = 50;
 const MAX_LARGE_SAMPLES = 1;
 /** Answers that are still out this long after the end of a job are a failure. */
 const DRAIN_TIMEOUT_MS = 60_000;
+/** A patient job waits so long before it sends a request again. */
+const PATIENCE_PAUSE_MS = 200;
 const ANSWER_START = '{"data":';
 
 class Run {
@@ -24,6 +26,7 @@ class Run {
   readonly #connections: Connection[] = [];
   readonly #counter: Counter;
   #right = 0;
+  #repeated = 0;
   #in_flight = 0;
   #end_ms = 0;
   #last_answer_ms = 0;
@@ -62,9 +65,9 @@ class Run {
   #startClosed(): void {
     for (let i = 0; i < this.#job.connections; i++) {
       const lane = this.#lane(this.#next, this.#latencies_ms, () => {
-        if (performance.now() < this.#end_ms) lane(performance.now());
+        if (!this.#isOver()) lane(performance.now());
       });
-      lane(performance.now());
+      if (!this.#isOver()) lane(performance.now());
     }
   }
 
@@ -105,13 +108,17 @@ class Run {
   /** A connection: returns what sends its next request, whose latency counts from `since_ms`. */
   #lane(next: Next, latencies_ms: number[], onAnswer: () => void): (since_ms: number) => void {
     const { hostname, port } = new URL(this.#job.url);
-    const path = `/api/v1/${this.#job.operation}`;
     let since_ms = 0;
     let request: Request;
     const connection = new Connection(
       hostname,
       Number(port),
       (answer) => {
+        if (this.#job.is_patient && (answer.status === 500 || answer.status === 503)) {
+          this.#repeated++;
+          setTimeout(() => connection.send(this.#text(request)), PATIENCE_PAUSE_MS);
+          return;
+        }
         this.#last_answer_ms = performance.now();
         latencies_ms.push(this.#last_answer_ms - since_ms);
         this.#in_flight--;
@@ -126,12 +133,20 @@ class Run {
       since_ms = from_ms;
       request = next();
       this.#in_flight++;
-      connection.send(post(path, this.#job.api_key, request.sent));
+      connection.send(this.#text(request));
     };
   }
 
+  #text({ sent }: Request): string {
+    return post(`/api/v1/${this.#job.operation}`, this.#job.api_key, sent);
+  }
+
   #finishIfDone(): void {
-    if (this.#in_flight === 0 && performance.now() >= this.#end_ms) this.#settle();
+    if (this.#in_flight === 0 && this.#isOver()) this.#settle();
+  }
+
+  #isOver(): boolean {
+    return performance.now() >= this.#end_ms || this.#counter.next >= (this.#job.to ?? Infinity);
   }
 
   #check({ sent, expected }: Request, { status, body }: Answer): void {
@@ -159,6 +174,7 @@ class Run {
     const sorted = this.#latencies_ms.sort((a, b) => a - b);
     return {
       right: this.#right,
+      repeated: this.#repeated,
       failures: this.#failures,
       duration_s,
       p50_ms: quantile(sorted, 0.5),

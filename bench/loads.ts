@@ -3,6 +3,8 @@ import type { Job } from './job.ts';
 import type { Prepared } from './prepare.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk', 'block'] as const;
+/** Not among the others: it runs on demand only, takes minutes, and has its own section. */
+export const GROWTH = 'growth';
 export type LoadName = (typeof LOADS)[number];
 
 const BULK_RECORDS = 1_000;

@@ -3,13 +3,14 @@ import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 
 import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from '../test/support/program.ts';
+import type { DatabaseServer } from './database.ts';
 import { median } from './measure.ts';
 
 const FSYNCS = 50;
 const PAGE_BYTES = 8_192;
 
 /** What the figures depend on, by name. */
-export function machineFacts(postgres_version: string | undefined): [string, string][] {
+export function machineFacts(server: DatabaseServer | undefined): [string, string][] {
   const { version: pglite_version } = readJson('node_modules/@electric-sql/pglite/package.json');
   const { version: fastify_version } = readJson('node_modules/fastify/package.json');
   return [
@@ -20,7 +21,8 @@ export function machineFacts(postgres_version: string | undefined): [string, str
     ['System', `${type()} ${release()}`],
     ['Load before the start', loadavg()[0]!.toFixed(2)],
     ['Node.js, Fastify', `${process.versions.node}, ${fastify_version}`],
-    ['PostgreSQL', postgres_version ?? 'none'],
+    ['PostgreSQL', server?.version ?? 'none'],
+    ['PostgreSQL settings', server?.settings.join(', ') ?? 'none'],
     ['PGlite', String(pglite_version)],
     [`fsync of ${PAGE_BYTES / 1024} KiB`, `${fsyncMedianMs().toFixed(2)} ms (median of ${FSYNCS})`],
   ];

@@ -95,7 +95,8 @@ function difference(end: number | undefined, start: number | undefined): number 
   return end === undefined || start === undefined ? undefined : end - start;
 }
 
-function generate(generator: ChildProcess, job: Job): Promise<JobResult> {
+/** Has the generator do a job. @throws Error when an answer or the generator is lost */
+export function generate(generator: ChildProcess, job: Job): Promise<JobResult> {
   return new Promise((resolve, reject) => {
     const onExit = () => reject(new Error('the load generator ended'));
     generator.once('exit', onExit);

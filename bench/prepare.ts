@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { freshData } from './bodies.ts';
+import { listData } from './bodies.ts';
 import type { Contestant } from './contestants.ts';
 import type { JobResult, Operation } from './job.ts';
 
@@ -11,6 +11,9 @@ export interface Prepared {
   /** Values that are stored, and their tokens: the same ones again and again. */
   readonly repeated_file: string;
 }
+
+/** Data of values and data of tokens, as JSON. */
+export type Pair = readonly [string, string];
 
 const REQUESTS = 10;
 const RECORDS_PER_REQUEST = 1_000;
@@ -24,22 +27,39 @@ export const FIRST_FRESH_RECORD = REQUESTS * RECORDS_PER_REQUEST;
  * @throws Error when a contestant does not do what it is measured for
  */
 export async function prepare(contestant: Contestant, folder: string): Promise<Prepared> {
-  const pairs = (
-    await Promise.all(Array.from({ length: REQUESTS }, (_, i) => prepareRequest(contestant, i)))
-  ).flat();
+  const numbers = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => i);
+  const pairs = await makePairs(contestant, numbers);
   const tokens_file = join(folder, `${contestant.name}-tokens.json`);
   const repeated_file = join(folder, `${contestant.name}-repeated.json`);
-  writeFileSync(tokens_file, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
+  writeTokens(tokens_file, pairs);
   writeFileSync(repeated_file, JSON.stringify(pairs.slice(0, REPEATED_RECORDS)));
   return { tokens_file, repeated_file };
 }
 
-/** Pairs of [data of values, data of tokens], as JSON. */
-async function prepareRequest(
+/** A file of [data of tokens, data of values] for the generator. */
+export function writeTokens(file: string, pairs: readonly Pair[]): void {
+  writeFileSync(file, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
+}
+
+/** Tokenizes records, detokenizes all of their tokens and compares. */
+export async function makePairs(
   contestant: Contestant,
-  request: number,
-): Promise<[string, string][]> {
-  const data = JSON.parse(freshData(request * RECORDS_PER_REQUEST, RECORDS_PER_REQUEST));
+  numbers: readonly number[],
+): Promise<Pair[]> {
+  const pairs: Pair[] = [];
+  // One after the other: a slow machine answers 500 to what waits longer than a few seconds.
+  for (let from = 0; from < numbers.length; from += RECORDS_PER_REQUEST) {
+    const part = numbers.slice(from, from + RECORDS_PER_REQUEST);
+    pairs.push(...(await makePairsOfRequest(contestant, part)));
+  }
+  return pairs;
+}
+
+async function makePairsOfRequest(
+  contestant: Contestant,
+  numbers: readonly number[],
+): Promise<Pair[]> {
+  const data = JSON.parse(listData(numbers));
   const tokenized = await call(contestant, 'tokenize', data);
   await verify(contestant, [[data, tokenized]]);
   return data.records.map((record: unknown, i: number) => [

@@ -9,7 +9,7 @@ export class Progress {
     this.#steps = steps;
   }
 
-  /** Before the steps that are counted. */
+  /** Beside the steps that are counted. */
   note(text: string): void {
     this.#write(text);
   }
@@ -44,7 +44,7 @@ export class Progress {
   }
 }
 
-function minutes(ms: number): string {
+export function minutes(ms: number): string {
   const seconds = Math.round(ms / 1_000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
 }

@@ -1,6 +1,9 @@
 import { type ContestantName, TITLES } from './contestants.ts';
 import type { Flags } from './flags.ts';
+import type { Growth } from './growth.ts';
+import { growthSection } from './growth-report.ts';
 import type { Load } from './loads.ts';
+import { NONE, table, whole } from './markdown.ts';
 import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
 
@@ -10,11 +13,10 @@ interface Column {
   cell(rounds: readonly Measurement[]): string;
 }
 
-const NONE = '–';
-
 /** The Markdown page of a run. */
 export function page(
   measurements: readonly Measurement[],
+  growth: Growth | undefined,
   facts: readonly (readonly [string, string])[],
   args: readonly string[],
   flags: Flags,
@@ -30,8 +32,8 @@ export function page(
       .filter((load) => !blocks.includes(load))
       .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
     ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
-    checks(measurements),
-    method(flags),
+    ...(growth === undefined ? [] : [growthSection(growth)]),
+    ...(loads.length === 0 ? [] : [checks(measurements), method(flags)]),
   ];
   return `${sections.join('\n\n')}\n`;
 }
@@ -147,18 +149,13 @@ const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
 - ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
 - Every contestant is one Node.js process (Standin with its default threads) and gets the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
-- Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. PostgreSQL has default settings (\`fsync\` on); the embedded database does not fsync.
+- Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. The settings of PostgreSQL are above; the embedded database does not fsync.
 - The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
 - Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before.
 - CPU seconds are user and system time of the processes (\`/proc/PID/stat\`): they vary less than requests a second when others use the machine.`;
 
 function contestantsOf(measurements: readonly Measurement[]): ContestantName[] {
   return [...new Set(measurements.map(({ contestant }) => contestant))];
-}
-
-function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
 function spread(numbers: readonly number[]): string {
@@ -171,10 +168,6 @@ function spread(numbers: readonly number[]): string {
 function latency(numbers: readonly number[]): string {
   const middle = median(numbers);
   return middle === undefined ? NONE : middle.toFixed(middle < 100 ? 1 : 0);
-}
-
-function whole(number: number): string {
-  return Math.round(number).toLocaleString('en-US');
 }
 
 function sum(numbers: readonly number[]): number {

@@ -1,13 +1,15 @@
+import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type Contestant, startContestant, startProgram } from './contestants.ts';
 import { type DatabaseServer, startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags, USAGE } from './flags.ts';
+import { type Growth, measureGrowth } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
 import { expandLoads } from './loads.ts';
 import { machineFacts } from './machine.ts';
-import { countSteps, type Measurement, measureAll } from './measurements.ts';
+import { countSteps, measureAll } from './measurements.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
 import { countFailures, page } from './report.ts';
@@ -45,21 +47,34 @@ async function main(args: readonly string[]): Promise<void> {
 async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const loads = expandLoads(flags.loads, flags.connections);
   const { seconds, rounds } = flags;
-  const server = await startDatabaseServer(leftovers);
-  const names = flags.contestants.filter((name) => server !== undefined || !needsServer(name));
+  const server = await startDatabaseServer(flags.postgres, leftovers);
+  const wanted = loads.length === 0 ? [] : flags.contestants;
+  const names = wanted.filter((name) => server !== undefined || !needsServer(name));
   const progress = new Progress(countSteps(loads.length, names.length, rounds));
-  if (names.length < flags.contestants.length) {
+  if (names.length < wanted.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
   }
-  const facts = machineFacts(server?.version);
+  const facts = machineFacts(server);
   const contestants = await startAll(names, server, progress);
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const plan = { contestants, loads, seconds, rounds };
   const measurements = await measureAll(plan, generator, progress);
+  const growth = await grow(flags, server, generator, progress);
   progress.clear();
   if (is_interrupted) return;
-  publish(page(measurements, facts, args, flags), flags.write);
-  fail(measurements);
+  publish(page(measurements, growth, facts, args, flags), flags.write);
+  fail(countFailures(measurements) + (growth?.failures ?? 0));
+}
+
+async function grow(
+  { rows, seconds, rounds }: Flags,
+  server: DatabaseServer | undefined,
+  generator: ChildProcess,
+  progress: Progress,
+): Promise<Growth | undefined> {
+  if (rows === undefined) return undefined;
+  if (server === undefined) throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
+  return measureGrowth({ server, rows, seconds, rounds }, generator, progress, leftovers);
 }
 
 async function startAll(
@@ -90,8 +105,7 @@ function publish(text: string, file: string | undefined): void {
 }
 
 /** Figures of a service that answers wrongly are no figures. */
-function fail(measurements: readonly Measurement[]): void {
-  const failures = countFailures(measurements);
+function fail(failures: number): void {
   if (failures === 0) return;
   console.error(`${failures} requests failed: see the page.`);
   process.exitCode = FAILED;

@@ -50,6 +50,8 @@ export const REQUEST_PATIENCE_MS = 4_000;
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
+/** One that rewrites a large table, or waits for the node that does. */
+const MIGRATION_PATIENCE_MS = 3_600_000;
 /**
  * Of the connections of a process, those for health, API keys and metrics; the vault thread has the
  * others.
@@ -59,6 +61,10 @@ const OLDEST_POSTGRES = 140_000;
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;
+}
+
+function migrationDeadline(): number {
+  return performance.now() + MIGRATION_PATIENCE_MS;
 }
 
 export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
@@ -135,7 +141,7 @@ export async function migrateVault(options: VaultOptions): Promise<SchemaChanges
 }
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
-  const applied = await migrate(pool, commandDeadline());
+  const applied = await migrate(pool, migrationDeadline());
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 

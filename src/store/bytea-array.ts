@@ -1,19 +1,30 @@
 const BYTEA_OID = 17;
-const INTEGER_OID = 23;
+const SMALLINT_OID = 21;
+const UUID_OID = 2950;
 const HEADER_BYTES = 20;
 /** An array without elements has no dimension. */
 const EMPTY_BYTES = 12;
 
-/**
- * A bytea[] in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
- * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
- * the size. Strings are latin1, one character a byte.
- */
+/** A bytea[] as a parameter. Strings are latin1, one character a byte. */
 export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
+  return binaryArray(BYTEA_OID, elements);
+}
+
+/** A uuid[] as a parameter, of elements of 16 bytes, any of them: no version is looked for. */
+export function uuidArray(elements: readonly string[]): Buffer {
+  return binaryArray(UUID_OID, elements);
+}
+
+/**
+ * An array in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
+ * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
+ * the size.
+ */
+function binaryArray(oid: number, elements: readonly (Buffer | string)[]): Buffer {
   let size = HEADER_BYTES;
   for (const element of elements) size += 4 + element.length;
   const array = Buffer.allocUnsafe(size);
-  let at = writeHeader(array, BYTEA_OID, elements.length);
+  let at = writeHeader(array, oid, elements.length);
   for (const element of elements) {
     at = array.writeInt32BE(element.length, at);
     if (typeof element === 'string') array.write(element, at, 'latin1');
@@ -23,13 +34,13 @@ export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
   return elements.length === 0 ? array.subarray(0, EMPTY_BYTES) : array;
 }
 
-/** An integer[] in the same format: pg would send it as text. */
-export function integerArray(elements: readonly number[]): Buffer {
-  const array = Buffer.allocUnsafe(HEADER_BYTES + 8 * elements.length);
-  let at = writeHeader(array, INTEGER_OID, elements.length);
+/** A smallint[] as a parameter: pg would send it as text. */
+export function smallintArray(elements: readonly number[]): Buffer {
+  const array = Buffer.allocUnsafe(HEADER_BYTES + 6 * elements.length);
+  let at = writeHeader(array, SMALLINT_OID, elements.length);
   for (const element of elements) {
-    at = array.writeInt32BE(4, at);
-    at = array.writeInt32BE(element, at);
+    at = array.writeInt32BE(2, at);
+    at = array.writeInt16BE(element, at);
   }
   return elements.length === 0 ? array.subarray(0, EMPTY_BYTES) : array;
 }

@@ -6,7 +6,13 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
-import { byteaArray, bytesOfBytea, integerArray, latin1OfBytea } from './bytea-array.ts';
+import {
+  byteaArray,
+  bytesOfBytea,
+  latin1OfBytea,
+  smallintArray,
+  uuidArray,
+} from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Pool } from './pool.ts';
 import { ping } from './server.ts';
@@ -22,13 +28,14 @@ export interface RecordsOptions {
  */
 const INSERT = `with inserted as (
   insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
-  select * from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])
+  select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
   on conflict (token_fingerprint) do nothing returning 1
 ) select count(*) as count from inserted`;
-const FIND_VALUE_FINGERPRINTS =
-  'select token_fingerprint, value_fingerprint from standin.records where token_fingerprint = any($1::bytea[])';
-const FIND =
-  'select token_fingerprint, value_fingerprint, key_version, sealed from standin.records where token_fingerprint = any($1::bytea[])';
+/** As bytea: its text has no dashes to take out. */
+const FINGERPRINTS =
+  'uuid_send(token_fingerprint) as token_fingerprint, uuid_send(value_fingerprint) as value_fingerprint';
+const FIND_VALUE_FINGERPRINTS = `select ${FINGERPRINTS} from standin.records where token_fingerprint = any($1::uuid[])`;
+const FIND = `select ${FINGERPRINTS}, key_version, sealed from standin.records where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
 const MAX_WAITING_RECORDS = 100_000;
@@ -100,9 +107,9 @@ export class RecordStore {
     const { rows: counts } = await this.#pool.query(
       INSERT,
       [
-        byteaArray(rows.map((row) => row.token_fingerprint)),
-        byteaArray(rows.map((row) => row.value_fingerprint)),
-        integerArray(rows.map((row) => row.key_version)),
+        uuidArray(rows.map((row) => row.token_fingerprint)),
+        uuidArray(rows.map((row) => row.value_fingerprint)),
+        smallintArray(rows.map((row) => row.key_version)),
         byteaArray(rows.map((row) => row.sealed)),
       ],
       deadline_ms,
@@ -129,7 +136,7 @@ export class RecordStore {
   ): Promise<Map<TokenFingerprint, ValueFingerprint>> {
     const { rows } = await this.#pool.query(
       FIND_VALUE_FINGERPRINTS,
-      [byteaArray(fingerprints)],
+      [uuidArray(fingerprints)],
       deadline_ms,
     );
     const holders = new Map<TokenFingerprint, ValueFingerprint>();
@@ -146,7 +153,7 @@ export class RecordStore {
     fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
   ): Promise<(SealedRecord | undefined)[]> {
-    const { rows } = await this.#pool.query(FIND, [byteaArray(fingerprints)], deadline_ms);
+    const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadline_ms);
     const found = new Map<TokenFingerprint, SealedRecord>();
     for (const row of rows) {
       const token_fingerprint = latin1OfBytea(row.token_fingerprint!) as TokenFingerprint;

@@ -51,8 +51,8 @@ const ENOUGH_ROWS = 1_000;
 export async function countRecords(pool: Pool, deadline_ms: number): Promise<number> {
   for (const { below, slices } of SLICES) {
     const { rows } = await pool.query(
-      'select count(*) as rows from standin.records where token_fingerprint < $1',
-      [Buffer.from(below, 'hex')],
+      'select count(*) as rows from standin.records where token_fingerprint < $1::uuid',
+      [below.padEnd(32, '0')],
       deadline_ms,
     );
     const counted = Number(rows[0]!.rows);

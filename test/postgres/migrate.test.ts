@@ -1,9 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
+import { byteaArray } from '../../src/store/bytea-array.ts';
 import { migrate, readMigrations, schemaVersion } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
+import { RecordStore } from '../../src/store/records.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { openTestPool, soon } from '../support/store.ts';
+import { openTestPool, randomRecord, soon } from '../support/store.ts';
 
 describe.each(kinds())('migrations on the %s database', (kind) => {
   let place: Place;
@@ -50,6 +52,38 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     await expect(migrate(pool, soon(), [...readMigrations(), broken])).rejects.toThrow();
     expect(await tables()).toEqual(before);
     expect(await schemaVersion(pool, soon())).toBe(newest);
+  });
+
+  test('0002 keeps every record of an older vault, its day and the rights on the table', async () => {
+    await migrate(pool, soon(), readMigrations().slice(0, 1));
+    const made = Array.from({ length: 1_000 }, (_, i) =>
+      randomRecord({ key_version: 1 + (i % 3) }),
+    );
+    await pool.query(
+      `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed, created_at)
+       select *, '2020-03-01 23:30:00-02'::timestamptz from unnest($1::bytea[], $2::bytea[], $3::integer[], $4::bytea[])`,
+      [
+        byteaArray(made.map((record) => record.token_fingerprint)),
+        byteaArray(made.map((record) => record.value_fingerprint)),
+        made.map((record) => record.key_version),
+        byteaArray(made.map((record) => record.sealed)),
+      ],
+      soon(),
+    );
+    await pool.query('grant insert on standin.records to public', [], soon());
+    await migrate(pool, soon());
+    const records = new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
+    expect(await records.find(made.map((record) => record.token_fingerprint))).toEqual(made);
+    expect(await records.insert([...made, randomRecord()])).toEqual(Array(1_001).fill('stored'));
+    const { rows } = await pool.query(
+      `select count(*) as rows, min(created_at) as first, max(created_at) > '2026-01-01' as new_is_later,
+         bool_or(has_table_privilege('pg_monitor', 'standin.records', 'insert')) as is_granted from standin.records`,
+      [],
+      soon(),
+    );
+    expect(rows).toEqual([
+      { rows: '1001', first: '2020-03-02', new_is_later: 't', is_granted: 't' },
+    ]);
   });
 
   test('an older program refuses a newer schema', async () => {

@@ -143,7 +143,7 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
       const other = `holder of draw ${draw}` as Value;
       const { value_fingerprint } = keyring.deterministicDraws(other);
       const record = keyring.seal(other, keyring.tokenFingerprint(drawn.token), value_fingerprint);
-      const bytes = (text: string) => Buffer.from(text, 'latin1');
+      const bytes = (text: string) => Buffer.from(text, 'latin1').toString('hex');
       await sql(
         place,
         'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $2, $3, $4)',

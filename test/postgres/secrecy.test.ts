@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bytesOfUuid } from '../support/bytes.ts';
 import { contentsBelow, findText, hashes } from '../support/leaks.ts';
 import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
@@ -96,7 +97,7 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     const rows = await sql(service.place, 'select * from standin.records limit 3');
     const stored = [
       ...keys.map((key) => key.wrapped),
-      ...rows.flatMap((row) => [row.token_fingerprint, row.sealed]),
+      ...rows.flatMap((row) => [bytesOfUuid(row.token_fingerprint), row.sealed]),
     ];
     const records = await sql(
       service.place,
@@ -105,7 +106,7 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     const fingerprints = new Set(
       records
         .flatMap((record) => [record.token_fingerprint, record.value_fingerprint])
-        .map((bytes: Buffer) => bytes.toString('hex')),
+        .map((uuid: string) => bytesOfUuid(uuid).toString('hex')),
     );
     expect(fingerprints.size).toBeGreaterThan(4 * CANARIES - 10);
     const confirmed = WORDS.filter((word) =>

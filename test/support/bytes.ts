@@ -24,3 +24,8 @@ export function bytesThatDraw(text: string): string {
     return String.fromCharCode(digit < 10 ? digit : digit - 10);
   });
 }
+
+/** The 16 bytes of a uuid as PostgreSQL writes it. */
+export function bytesOfUuid(uuid: string): Buffer {
+  return Buffer.from(uuid.replaceAll('-', ''), 'hex');
+}

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { byteaArray, bytesOfBytea, latin1OfBytea } from '../../src/store/bytea-array.ts';
+import { byteaArray, bytesOfBytea, latin1OfBytea, uuidArray } from '../../src/store/bytea-array.ts';
 
 // array_recv: dimensions, has-nulls, element type; of the one dimension its size and lower bound.
 const HEAD_OF_TWO = '00000001 00000000 00000011 00000002 00000001';
@@ -17,6 +17,16 @@ test('is what PostgreSQL receives: a header, then each element after its length'
 test('a latin1 string is one byte a character, NUL and high bytes too', () => {
   const bytes = hex(`${HEAD_OF_TWO} 00000003 00ff80 00000001 41`);
   expect(byteaArray(['\x00\xff\x80', 'A'])).toEqual(bytes);
+});
+
+test('of uuid it differs by the element type only', () => {
+  const first = '\x00\xff'.repeat(8);
+  const second = 'A'.repeat(16);
+  const bytes = hex(
+    `00000001 00000000 00000b86 00000002 00000001 00000010 ${'00ff'.repeat(8)} 00000010 ${'41'.repeat(16)}`,
+  );
+  expect(uuidArray([first, second])).toEqual(bytes);
+  expect(uuidArray([])).toEqual(hex('00000000 00000000 00000b86'));
 });
 
 test('an empty element has length 0 and is no null', () => {

@@ -1,0 +1,75 @@
+import { VALUES_PER_RECORD } from './bodies.ts';
+import {
+  DETOKENIZE_INTERVAL_MS,
+  FILL_CONNECTIONS,
+  FILL_RECORDS,
+  type Growth,
+  MILESTONES,
+  type Milestone,
+  TOKENIZE_CONNECTIONS,
+  type Turn,
+} from './growth.ts';
+import { NONE, table, whole } from './markdown.ts';
+import { median } from './measure.ts';
+
+/** The section of a run with a vault that was filled. */
+export function growthSection(growth: Growth): string {
+  const { rows, rounds, milestones } = growth;
+  const shown = milestones.filter(
+    (one, i) => i === milestones.length - 1 || MILESTONES.some((stop) => isAt(stop, one.rows)),
+  );
+  return [
+    `## Growth: a vault of ${whole(rows)} records`,
+    table(
+      ['', 'requests/s', 'p50 ms', 'p99 ms', 'WAL bytes a row', 'detokenize p50 ms', 'p99 ms'],
+      [turnRow('empty', rounds, 'empty'), turnRow(whole(rows), rounds, 'full'), ratioRow(rounds)],
+    ),
+    table(
+      ['rows', 'filled at rows/s', 'bytes a record: table', 'index', 'RSS of the service, MiB'],
+      shown.map(milestoneRow),
+    ),
+    `Filled through the service: ${FILL_CONNECTIONS} connections of ${whole(FILL_RECORDS)} records of 3 values. Tokenize: 3 new values a request, ${TOKENIZE_CONNECTIONS} connections. Detokenize: 3 tokens of the whole vault a request, ${1_000 / DETOKENIZE_INTERVAL_MS} requests a second. The full vault and an empty one take turns on the same PostgreSQL, each after a checkpoint; figures are medians of ${rounds.length} rounds of ${growth.seconds} s after a warm-up, ratios medians of the ratios within each. Every row was counted after the fill and after each round; ${whole(growth.verified_tokens)} new tokens were detokenized and compared, and all that the detokenize load answered; ${whole(growth.failures)} requests failed, ${whole(growth.repeated)} of the fill were sent again.`,
+  ].join('\n\n');
+}
+
+/** The fill stops with the request that reaches it. */
+function isAt(stop: number, rows: number): boolean {
+  return rows >= stop && rows < stop + FILL_RECORDS * VALUES_PER_RECORD;
+}
+
+type Rounds = Growth['rounds'];
+
+/** Figures of a turn, in the order of the columns. */
+const FIGURES: readonly ((turn: Turn) => number)[] = [
+  ({ tokenize }) => tokenize.right / tokenize.duration_s,
+  ({ tokenize }) => tokenize.p50_ms,
+  ({ tokenize }) => tokenize.p99_ms,
+  ({ wal_bytes_per_row }) => wal_bytes_per_row,
+  ({ detokenize }) => detokenize.p50_ms,
+  ({ detokenize }) => detokenize.p99_ms,
+];
+
+function turnRow(title: string, rounds: Rounds, vault: 'empty' | 'full'): string[] {
+  const cells = FIGURES.map((figure) => {
+    const middle = median(rounds.map((round) => figure(round[vault])))!;
+    return middle < 100 ? middle.toFixed(1) : whole(middle);
+  });
+  return [title, ...cells];
+}
+
+function ratioRow(rounds: Rounds): string[] {
+  const cells = FIGURES.map((figure) =>
+    median(rounds.map(({ empty, full }) => figure(full) / figure(empty)))!.toFixed(2),
+  );
+  return ['ratio', ...cells];
+}
+
+function milestoneRow(one: Milestone): string[] {
+  return [
+    whole(one.rows),
+    whole(one.rows_per_s),
+    (one.table_bytes / one.rows).toFixed(1),
+    (one.index_bytes / one.rows).toFixed(1),
+    one.rss_bytes === 0 ? NONE : (one.rss_bytes / 2 ** 20).toFixed(0),
+  ];
+}

@@ -1,0 +1,11 @@
+/** What is not known or makes no sense. */
+export const NONE = '–';
+
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+  return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+export function whole(number: number): string {
+  return Math.round(number).toLocaleString('en-US');
+}
