@@ -38,6 +38,7 @@ const TOLD_SETTINGS = [
   'shared_buffers',
   'max_wal_size',
   'checkpoint_timeout',
+  'max_connections',
   'wal_compression',
 ];
 

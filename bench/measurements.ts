@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import type { Contestant, ContestantName } from './contestants.ts';
 import type { Job, JobResult, Reply } from './job.ts';
 import type { Load } from './loads.ts';
+import { asPeer, PEER_LOADS } from './peers.ts';
 import { FIRST_FRESH_RECORD, type Prepared, verify } from './prepare.ts';
 import type { Progress } from './progress.ts';
 
@@ -29,8 +30,17 @@ export interface Plan {
 const MAX_WARM_UP_S = 2;
 
 /** Steps that Progress is told of. */
-export function countSteps(loads: number, contestants: number, rounds: number): number {
-  return loads * contestants * (1 + rounds);
+export function countSteps(
+  loads: readonly Load[],
+  names: readonly ContestantName[],
+  rounds: number,
+): number {
+  const turns = loads.flatMap((load) => names.filter((name) => takesPart(name, load)));
+  return turns.length * (1 + rounds);
+}
+
+function takesPart(name: ContestantName, load: Load): boolean {
+  return asPeer(name) === undefined || PEER_LOADS.includes(load.name);
 }
 
 /** All measurements: per load a warm-up of everybody, then rounds in which the contestants take turns. */
@@ -44,6 +54,7 @@ export async function measureAll(
   for (const load of plan.loads) {
     for (let round = 0; round <= plan.rounds; round++) {
       for (const contestant of plan.contestants) {
+        if (!takesPart(contestant.name, load)) continue;
         const turn = round === 0 ? 'warm-up' : `round ${round}`;
         const text = `${contestant.name}, ${turn}: ${load.title}`;
         progress.begin(text);
@@ -51,6 +62,7 @@ export async function measureAll(
         const job: Job = {
           ...load.job(contestant.prepared),
           url: contestant.url,
+          peer: asPeer(contestant.name),
           api_key: contestant.api_key,
           from,
           duration_ms: seconds * 1_000,

@@ -6,6 +6,7 @@ import type { Load } from './loads.ts';
 import { NONE, table, whole } from './markdown.ts';
 import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
+import { peersSection } from './peers.ts';
 
 /** A column of a table: its heading and its cell for the rounds of one contestant. */
 interface Column {
@@ -33,7 +34,9 @@ export function page(
       .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
     ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
     ...(growth === undefined ? [] : [growthSection(growth)]),
-    ...(loads.length === 0 ? [] : [checks(measurements), method(flags)]),
+    ...(loads.length === 0
+      ? []
+      : [peersSection(contestantsOf(measurements)), checks(measurements), method(flags)]),
   ];
   return `${sections.join('\n\n')}\n`;
 }
@@ -135,7 +138,7 @@ function checks(measurements: readonly Measurement[]): string {
   const verified = sum(measurements.map((one) => one.verified_tokens));
   const lines = [
     `${whole(right)} requests were answered with 200 and counted; ${whole(countFailures(measurements))} were not.`,
-    `${whole(verified)} of the new tokens, drawn at random, were detokenized after their round and compared.`,
+    `The tokens of ${whole(verified)} new values, drawn at random, were detokenized after their round and compared.`,
   ];
   for (const { load, contestant, result } of measurements) {
     for (const [reason, count] of Object.entries(result.failures)) {
@@ -148,7 +151,7 @@ function checks(measurements: readonly Measurement[]): string {
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
 - ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
-- Every contestant is one Node.js process (Standin with its default threads) and gets the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
+- Every contestant but other products is one Node.js process (Standin with its default threads). All get the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
 - Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. The settings of PostgreSQL are above; the embedded database does not fsync.
 - The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
 - Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before.

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type Contestant, startContestant, startProgram } from './contestants.ts';
+import { CONTESTANTS, type Contestant, startContestant, startProgram } from './contestants.ts';
 import { type DatabaseServer, startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags, USAGE } from './flags.ts';
 import { type Growth, measureGrowth } from './growth.ts';
@@ -10,6 +10,7 @@ import { Leftovers } from './leftovers.ts';
 import { expandLoads } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
+import { settingsFor, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
 import { countFailures, page } from './report.ts';
@@ -47,15 +48,18 @@ async function main(args: readonly string[]): Promise<void> {
 async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const loads = expandLoads(flags.loads, flags.connections);
   const { seconds, rounds } = flags;
-  const server = await startDatabaseServer(flags.postgres, leftovers);
+  const server = await startDatabaseServer(
+    { ...settingsFor(flags.contestants, flags.connections), ...flags.postgres },
+    leftovers,
+  );
   const wanted = loads.length === 0 ? [] : flags.contestants;
   const names = wanted.filter((name) => server !== undefined || !needsServer(name));
-  const progress = new Progress(countSteps(loads.length, names.length, rounds));
+  const progress = new Progress(countSteps(loads, names, rounds));
   if (names.length < wanted.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
   }
-  const facts = machineFacts(server);
-  const contestants = await startAll(names, server, progress);
+  const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
+  const contestants = await startAll(names, flags.peers, server, progress);
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const plan = { contestants, loads, seconds, rounds };
   const measurements = await measureAll(plan, generator, progress);
@@ -79,6 +83,7 @@ async function grow(
 
 async function startAll(
   names: Flags['contestants'],
+  peers: Flags['peers'],
   server: DatabaseServer | undefined,
   progress: Progress,
 ): Promise<(Contestant & { prepared: Prepared })[]> {
@@ -87,14 +92,25 @@ async function startAll(
   const contestants = [];
   for (const name of names) {
     progress.note(`Starting and checking ${name}`);
-    const contestant = await startContestant(name, server, leftovers);
+    const contestant = await start(name, peers, server);
     contestants.push({ ...contestant, prepared: await prepare(contestant, folder) });
   }
   return contestants;
 }
 
+function start(
+  name: Contestant['name'],
+  peers: Flags['peers'],
+  server: DatabaseServer | undefined,
+): Promise<Contestant> {
+  const peer = peers.find((one) => one.name === name);
+  if (peer !== undefined) return startPeer(peer, server, leftovers);
+  const own = CONTESTANTS.find((one) => one === name)!;
+  return startContestant(own, server, leftovers);
+}
+
 function needsServer(name: Contestant['name']): boolean {
-  return name === 'naive' || name === 'postgres';
+  return name === 'naive' || name === 'postgres' || name === 'databunker';
 }
 
 function publish(text: string, file: string | undefined): void {
