@@ -1,5 +1,6 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -51,6 +52,8 @@ export function startPeer(
     : startOpenBao(file, folder, leftovers);
 }
 
+const INIT_TIMEOUT_MS = 60_000;
+
 /** An own master key and root token, as its documents have it, and a database of its own. */
 async function startDatabunker(
   file: string,
@@ -78,7 +81,12 @@ async function startDatabunker(
     PGSSLMODE: new URL(database_url).searchParams.get('sslmode') ?? 'disable',
   };
   const args = ['-db', pathname.slice(1), '-conf', config_file];
-  execFileSync(file, ['-init', ...args], { cwd: folder, env, stdio: 'ignore' });
+  execFileSync(file, ['-init', ...args], {
+    cwd: folder,
+    env,
+    stdio: 'ignore',
+    timeout: INIT_TIMEOUT_MS,
+  });
   const pid = await startProcess(file, ['-start', ...args], folder, env, leftovers, {
     name: 'databunker',
     health_url: `http://127.0.0.1:${port}/status`,
@@ -149,6 +157,8 @@ async function startProcess(
   { name, health_url }: { name: PeerName; health_url: string },
 ): Promise<number> {
   const child = spawn(file, args, { cwd: folder, env, stdio: 'ignore' });
+  // Fails with what keeps the file from being run.
+  await once(child, 'spawn');
   leftovers.add(() => end(child, 'SIGTERM'));
   await healthy(name, health_url, child);
   return child.pid!;

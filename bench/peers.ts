@@ -2,7 +2,7 @@ import { VALUES_PER_RECORD } from './bodies.ts';
 import type { Operation } from './job.ts';
 import type { LoadName } from './loads.ts';
 
-/** Other open products: their own requests and answers, in the terms of the benchmark. A leaf: the generator has it too. */
+/** Other open products: their own requests and answers, in the terms of the benchmark. */
 export const PEERS = ['databunker', 'openbao'] as const;
 export type PeerName = (typeof PEERS)[number];
 
@@ -78,6 +78,12 @@ export const PEER_TITLES: Record<PeerName, string> = {
   openbao: ADAPTERS.openbao.title,
 };
 
+/** An argument without the folder of a program: where somebody keeps it says nothing. */
+export function withoutFolder(arg: string): string {
+  const name = PEERS.find((peer) => arg.replace(/^--peer=/, '').startsWith(`${peer}=`));
+  return name === undefined ? arg : arg.replace(/=[^=]*\//, '=');
+}
+
 /** @returns the name when it is one of these */
 export function asPeer(name: string): PeerName | undefined {
   return PEERS.find((peer) => peer === name);
@@ -107,7 +113,10 @@ export function peerBody(name: PeerName, operation: Operation, body: string): st
 
 const CALLS_AT_ONCE = 16;
 
-/** What one request of Standin is for: a record or a list of them, here a request each. @returns `data` of the answer */
+/**
+ * What Standin does in one request for a record or a list of them, here in a request each.
+ * @returns `data` of the answer
+ */
 export async function callPeer(
   name: PeerName,
   url: string,
@@ -137,13 +146,13 @@ export async function callPeer(
   return { records };
 }
 
-/** Who was measured and what to know of them, and who was not. */
+/** Who takes part and what to know of them, and who does not. */
 export function peersSection(measured: readonly string[]): string {
   const lines = PEERS.map((name) => {
     const { title, note } = ADAPTERS[name];
     return measured.includes(name)
       ? `- ${title}: ${note}`
-      : `- ${title} was not measured: no \`--peer ${name}=FILE\` named its program.`;
+      : `- ${title} is not in this run: \`--peer ${name}=FILE\` names its program.`;
   });
   return `## Other products\n\nThey are Go programs that run on all cores, each asked in its own interface under the loads that it has requests for, and checked like the others.\n\n${lines.join('\n')}`;
 }

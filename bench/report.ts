@@ -6,7 +6,7 @@ import type { Load } from './loads.ts';
 import { NONE, table, whole } from './markdown.ts';
 import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
-import { peersSection } from './peers.ts';
+import { peersSection, withoutFolder } from './peers.ts';
 
 /** A column of a table: its heading and its cell for the rounds of one contestant. */
 interface Column {
@@ -22,7 +22,10 @@ export function page(
   args: readonly string[],
   flags: Flags,
 ): string {
-  const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
+  const command = [
+    'npm run bench',
+    ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
+  ].join(' ');
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const blocks = loads.filter(({ name }) => name === 'block');
   const sections = [
