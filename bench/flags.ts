@@ -34,7 +34,8 @@ It takes about eleven minutes; --seconds 1 --rounds 1 gives a first impression i
   --only A,B         only these contestants (${CONTESTANTS.join(', ')})
                      and loads (${LOADS.join(', ')}, ${GROWTH})
   --peer NAME=FILE   also this product (${PEERS.join(', ')}), whose program you have;
-                     may be given once for each
+                     may be given once for each. Databunker takes a minute to prepare, and a connection to
+                     PostgreSQL for each of its requests: mind max_connections with BENCH_DATABASE_URL
   --rows N           records of ${GROWTH}, which runs only when --only names it (default 10000000;
                      half a minute a million)
   --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
