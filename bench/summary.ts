@@ -54,7 +54,11 @@ function row({ what, bound, text, figure }: Aim): string[] | undefined {
     if (one === undefined) return [NONE, NONE];
     return [text(one), bound === undefined ? NONE : isMet(one, bound) ? 'yes' : '**no**'];
   });
-  return [what, bound === undefined ? NONE : `${bound.kind} ${text(bound.number)}`, ...cells];
+  return [
+    what,
+    bound === undefined ? NONE : `${bound.kind} ${bound.number.toLocaleString('en-US')}`,
+    ...cells,
+  ];
 }
 
 function isMet(figure: number, { kind, number }: NonNullable<Aim['bound']>): boolean {
@@ -68,7 +72,7 @@ function aims({ measurements, start, growth }: Results): Aim[] {
     {
       what: '`npm start` until healthy, s',
       bound: atMost(START_S),
-      text: decimals(2),
+      text: decimals(3),
       figure: (subject) =>
         subject === 'embedded' && start ? median(start.times_ms.npm_start)! / 1_000 : undefined,
     },
@@ -85,7 +89,7 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
     both.map(({ name, connections }) => ({
       what: `${name}, ${connections} connections, ${unit}`,
       bound,
-      text: decimals(2),
+      text: decimals(3),
       figure: (subject) => {
         const load = { name, connections };
         return rateRatio(find(measurements, load, subject), find(measurements, load, other));
@@ -98,7 +102,7 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
       (connections): Aim => ({
         what: `stored values, ${connections} connections, of the rate of new ones`,
         bound: atLeast(REPEATED),
-        text: decimals(2),
+        text: decimals(3),
         figure: (subject) =>
           rateRatio(
             find(measurements, { name: 'repeat', connections }, subject),
@@ -124,7 +128,7 @@ function latencyAims(measurements: readonly Measurement[]): Aim[] {
     (name): Aim => ({
       what: `${name} at 70 % of its peak, p99 ms`,
       bound: atMost(STEADY_P99_MS),
-      text: decimals(1),
+      text: decimals(2),
       figure: (subject) =>
         middle(
           find(measurements, { name, is_steady: true }, subject),
@@ -139,13 +143,13 @@ function latencyAims(measurements: readonly Measurement[]): Aim[] {
     {
       what: 'small requests beside large ones, p99 ms',
       bound: atMost(SMALL_P99_MS),
-      text: decimals(1),
+      text: decimals(2),
       figure: (subject) => middle(beside(subject), ({ result }) => result.p99_ms),
     },
     {
       what: 'event loop held up by large requests, longest ms',
       bound: atMost(HELD_UP_MS),
-      text: decimals(1),
+      text: decimals(2),
       figure: (subject) => longestHeldUp(beside(subject)),
     },
   ];
@@ -172,19 +176,19 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
       `tokenize ${grown}, of the rate of an empty vault`,
       atLeast(GROWN_RATE),
       ratio(({ tokenize }) => tokenize.right / tokenize.duration_s),
-      2,
+      3,
     ),
     of(
       `detokenize ${grown}, p99 to that of an empty vault`,
       atMost(GROWN_P99),
       ratio(({ detokenize }) => detokenize.p99_ms),
-      2,
+      3,
     ),
     of(
       `memory of the service, from ${whole(first.rows)} records to ${whole(last.rows)}, MiB more`,
       atMost(GROWN_RSS_MIB),
       first.rss_bytes === 0 ? undefined : (last.rss_bytes - first.rss_bytes) / 2 ** 20,
-      0,
+      1,
     ),
     of(
       'bytes a record, with its index',
