@@ -14,15 +14,14 @@ export interface Results {
   readonly growth: Growth | undefined;
 }
 
-type Subject = 'postgres' | 'embedded';
-const SUBJECTS: readonly Subject[] = ['postgres', 'embedded'];
+const SUBJECTS = ['postgres', 'embedded'] as const;
 
 interface Aim {
   readonly what: string;
   /** undefined: a figure to know, without an aim. */
   readonly bound: { readonly kind: 'at least' | 'at most'; readonly number: number } | undefined;
   readonly text: (number: number) => string;
-  readonly figure: (subject: Subject) => number | undefined;
+  readonly figure: (contestant: Measurement['contestant']) => number | undefined;
 }
 
 const OF_ECHO = 0.4;
@@ -43,8 +42,18 @@ export function summarySection(results: Results): string | undefined {
     .map(row)
     .filter((one) => one !== undefined);
   if (rows.length === 0) return undefined;
-  const headings = SUBJECTS.flatMap((subject) => [TITLES[subject], 'met']);
-  return `## Summary\n\n${table(['', 'aim', ...headings], rows)}`;
+  const headings = SUBJECTS.flatMap((contestant) => [TITLES[contestant], 'met']);
+  const summary = table(['', 'aim', ...headings], rows);
+  return ['## Summary', summary, ...floor(results)].join('\n\n');
+}
+
+/** Latency of the echo: what the machine adds to everybody's, above all when others use it. */
+function floor({ measurements }: Results): string[] {
+  const figures = latencyAims(measurements).flatMap(({ what, text, figure }) => {
+    const number = figure('echo');
+    return number === undefined ? [] : [`${what}: ${text(number)}`];
+  });
+  return figures.length === 0 ? [] : [`The machine itself, by the echo: ${figures.join('; ')}.`];
 }
 
 function row({ what, bound, text, figure }: Aim): string[] | undefined {
@@ -73,8 +82,8 @@ function aims({ measurements, start, growth }: Results): Aim[] {
       what: '`npm start` until healthy, s',
       bound: atMost(START_S),
       text: decimals(3),
-      figure: (subject) =>
-        subject === 'embedded' && start ? median(start.times_ms.npm_start)! / 1_000 : undefined,
+      figure: (contestant) =>
+        contestant === 'embedded' && start ? median(start.times_ms.npm_start)! / 1_000 : undefined,
     },
     ...(growth === undefined ? [] : growthAims(growth)),
   ];
@@ -90,9 +99,9 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
       what: `${name}, ${connections} connections, ${unit}`,
       bound,
       text: decimals(3),
-      figure: (subject) => {
+      figure: (contestant) => {
         const load = { name, connections };
-        return rateRatio(find(measurements, load, subject), find(measurements, load, other));
+        return rateRatio(find(measurements, load, contestant), find(measurements, load, other));
       },
     }));
   return [
@@ -103,10 +112,10 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
         what: `stored values, ${connections} connections, of the rate of new ones`,
         bound: atLeast(REPEATED),
         text: decimals(3),
-        figure: (subject) =>
+        figure: (contestant) =>
           rateRatio(
-            find(measurements, { name: 'repeat', connections }, subject),
-            find(measurements, { name: 'tokenize', connections }, subject),
+            find(measurements, { name: 'repeat', connections }, contestant),
+            find(measurements, { name: 'tokenize', connections }, contestant),
           ),
       }),
     ),
@@ -114,9 +123,9 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
       what: 'bulk, values/s',
       bound: atLeast(BULK_VALUES_PER_S),
       text: whole,
-      figure: (subject) =>
+      figure: (contestant) =>
         middle(
-          find(measurements, { name: 'bulk' }, subject),
+          find(measurements, { name: 'bulk' }, contestant),
           ({ rate, load }) => rate * load.values_per_request,
         ),
     },
@@ -129,28 +138,28 @@ function latencyAims(measurements: readonly Measurement[]): Aim[] {
       what: `${name} at 70 % of its peak, p99 ms`,
       bound: atMost(STEADY_P99_MS),
       text: decimals(2),
-      figure: (subject) =>
+      figure: (contestant) =>
         middle(
-          find(measurements, { name, is_steady: true }, subject),
+          find(measurements, { name, is_steady: true }, contestant),
           ({ result }) => result.p99_ms,
         ),
     }),
   );
-  const beside = (subject: Subject) =>
-    find(measurements, { name: 'block', is_beside: true }, subject);
+  const beside = (contestant: Measurement['contestant']) =>
+    find(measurements, { name: 'block', is_beside: true }, contestant);
   return [
     ...steady,
     {
       what: 'small requests beside large ones, p99 ms',
       bound: atMost(SMALL_P99_MS),
       text: decimals(2),
-      figure: (subject) => middle(beside(subject), ({ result }) => result.p99_ms),
+      figure: (contestant) => middle(beside(contestant), ({ result }) => result.p99_ms),
     },
     {
       what: 'event loop held up by large requests, longest ms',
       bound: atMost(HELD_UP_MS),
       text: decimals(2),
-      figure: (subject) => longestHeldUp(beside(subject)),
+      figure: (contestant) => longestHeldUp(beside(contestant)),
     },
   ];
 }
@@ -168,7 +177,7 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
     what,
     bound,
     text: decimals(digits),
-    figure: (subject) => (subject === 'postgres' ? number : undefined),
+    figure: (contestant) => (contestant === 'postgres' ? number : undefined),
   });
   const grown = `with ${whole(rows)} records`;
   return [
@@ -187,7 +196,9 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
     of(
       `memory of the service, from ${whole(first.rows)} records to ${whole(last.rows)}, MiB more`,
       atMost(GROWN_RSS_MIB),
-      first.rss_bytes === 0 ? undefined : (last.rss_bytes - first.rss_bytes) / 2 ** 20,
+      first === last || first.rss_bytes === 0
+        ? undefined
+        : (last.rss_bytes - first.rss_bytes) / 2 ** 20,
       1,
     ),
     of(
