@@ -14,7 +14,6 @@ import { licenseVerify } from './commands/license.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { type Config, parseConfig, parseRate, readEnvironment } from './config.ts';
 import { InternalError, OperatorError } from './errors.ts';
-import { serve } from './main.ts';
 import { openVault, type Vault } from './service/vault.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import { VERSION } from './version.ts';
@@ -42,7 +41,12 @@ function build(): Command {
     'Run the service.',
     ['standin serve', 'PORT=9000 standin serve'],
     false,
-  ).action(() => serve(config()));
+  ).action(async () => {
+    const settings = config();
+    // Only who serves waits for the modules of the service.
+    const { serve } = await import('./main.ts');
+    await serve(settings);
+  });
   command(
     program,
     'migrate',

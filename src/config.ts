@@ -40,10 +40,13 @@ export function parseRate(text: string): number | undefined {
 }
 
 const MAX_WORKERS = 64;
+/** A worker keeps as many busy: its event loop and its vault thread. */
+const PROCESSORS_A_WORKER = 2;
 
 function workers(text: string): number | undefined {
-  if (text === 'auto') return Math.min(MAX_WORKERS, availableParallelism());
-  return whole(1, MAX_WORKERS)(text);
+  if (text !== 'auto') return whole(1, MAX_WORKERS)(text);
+  const workers = Math.floor(availableParallelism() / PROCESSORS_A_WORKER);
+  return Math.min(MAX_WORKERS, Math.max(1, workers));
 }
 
 function databaseUrl(text: string): string | undefined {
@@ -106,7 +109,7 @@ export const SETTINGS = {
     '1',
     '1 to 64, or auto',
     workers,
-    'Processes that answer on PORT; auto: one a processor.',
+    'Processes that answer on PORT; auto: one for every two processors.',
   ),
   DATABASE_URL: setting(
     undefined,

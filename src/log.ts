@@ -59,39 +59,40 @@ export async function openLog(options: LogOptions): Promise<Log> {
 
 /** How long a line may wait for others, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
-const BUFFER_BYTES = 8_192;
+const CHUNK_BYTES = 8_192;
 /** PIPE_BUF of Linux: writes of several processes to one pipe are whole up to this size only. */
 const WHOLE_WRITE_BYTES = 4_096;
 
+/** Lines are gathered here: pino's destination measures all that it holds again for every line. */
 function jsonOutput(is_shared: boolean): DestinationStream {
-  const bounds = is_shared
-    ? { minLength: WHOLE_WRITE_BYTES - 1, maxWrite: WHOLE_WRITE_BYTES }
-    : { minLength: BUFFER_BYTES };
-  const output = pino.destination({ fd: 1, sync: false, ...bounds });
-  let waiting_bytes = 0;
+  const chunk_bytes = is_shared ? WHOLE_WRITE_BYTES : CHUNK_BYTES;
+  const output = pino.destination({ fd: 1, sync: false, maxWrite: chunk_bytes });
+  let chunk = '';
+  let bytes = 0;
   let is_flush_due = false;
-  // A flush is one write, and none while another is under way: so again until nothing waits.
+  const pass = () => {
+    if (bytes > 0) output.write(chunk);
+    chunk = '';
+    bytes = 0;
+  };
   const flush = () => {
     is_flush_due = false;
-    if (waiting_bytes === 0) return;
-    output.flush();
-    flushSoon();
+    pass();
   };
-  const flushSoon = () => {
-    if (is_flush_due) return;
-    is_flush_due = true;
-    setTimeout(flush, FLUSH_INTERVAL_MS);
-  };
-  output.on('write', (bytes: number) => {
-    waiting_bytes -= bytes;
-  });
   return {
     write(line: string) {
-      waiting_bytes += Buffer.byteLength(line);
-      output.write(line);
-      flushSoon();
+      const line_bytes = Buffer.byteLength(line);
+      if (bytes + line_bytes > chunk_bytes) pass();
+      chunk += line;
+      bytes += line_bytes;
+      if (is_flush_due) return;
+      is_flush_due = true;
+      setTimeout(flush, FLUSH_INTERVAL_MS);
     },
-    flush: output.flush.bind(output),
+    flush(callback: () => void) {
+      pass();
+      output.flush(callback);
+    },
   } as DestinationStream;
 }
 

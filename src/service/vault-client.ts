@@ -3,27 +3,21 @@ import type { Token, TokenMode, Value } from '../types.ts';
 import type { License } from './license.ts';
 import { ThreadClient } from './thread-client.ts';
 import { CONTROL_CONNECTIONS } from './vault.ts';
-import {
-  type EngineData,
-  type EngineObserver,
-  type Operation,
-  type Texts,
-  VaultEngine,
-} from './vault-engine.ts';
+import type { EngineData, EngineObserver, Operation, Texts } from './vault-engine.ts';
 
-/** A larger call goes to the thread: it would keep the event loop for 0.5 ms and more. */
+/** A larger call goes to the thread for large ones: it takes 0.5 ms and more. */
 const MAX_SMALL_TEXTS = 64;
 /** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
 /**
- * Tokenize and detokenize for the HTTP side. Small calls are done on its own event loop, where a
- * message to a thread and back would cost as much as sealing one value; large ones in a vault
- * thread, so that they hold up nobody (docs/decisions/0008).
+ * Tokenize and detokenize for the HTTP side, done in two vault threads: one for small calls, one
+ * for large ones, so that they hold up neither the event loop nor a small call
+ * (docs/decisions/0008).
  */
 export class VaultClient {
-  readonly #small: VaultEngine;
+  readonly #small: ThreadClient;
   readonly #large: ThreadClient;
   readonly #license: License;
   #pending_calls = 0;
@@ -32,7 +26,8 @@ export class VaultClient {
   constructor(data: EngineData, license: License, observer: EngineObserver) {
     const connections = data.vault.database_connections - CONTROL_CONNECTIONS;
     const for_large = Math.floor(connections / 2);
-    this.#small = new VaultEngine(data, connections - for_large, observer);
+    const for_small = connections - for_large;
+    this.#small = new ThreadClient({ engine: data, connections: for_small }, observer);
     this.#large = new ThreadClient({ engine: data, connections: for_large }, observer);
     this.#license = license;
   }
@@ -60,8 +55,8 @@ export class VaultClient {
     this.#pending_calls++;
     this.#pending_texts += texts.length;
     try {
-      const engine = texts.length <= MAX_SMALL_TEXTS ? this.#small : this.#large;
-      return await engine.call(operation, texts);
+      const thread = texts.length <= MAX_SMALL_TEXTS ? this.#small : this.#large;
+      return await thread.call(operation, texts);
     } finally {
       this.#pending_calls--;
       this.#pending_texts -= texts.length;

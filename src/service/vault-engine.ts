@@ -1,5 +1,4 @@
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
-import type { Pool } from '../store/pool.ts';
 import { RecordStore } from '../store/records.ts';
 import type { Token, TokenMode, Value } from '../types.ts';
 import { Detokenizer } from './detokenizer.ts';
@@ -26,14 +25,12 @@ export type Texts = readonly (string | undefined)[];
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
-  readonly #pool: Pool;
   readonly #tokenizer: Tokenizer;
   readonly #detokenizer: Detokenizer;
 
   constructor({ vault, keys }: EngineData, connections: number, observer: EngineObserver) {
     const keyring = new Keyring(keys);
-    this.#pool = openPool(vault, connections);
-    const records = new RecordStore(this.#pool, {
+    const records = new RecordStore(openPool(vault, connections), {
       patience_ms: REQUEST_PATIENCE_MS,
       onBatch: observer.batch,
     });
@@ -46,9 +43,5 @@ export class VaultEngine {
     return operation === 'detokenize'
       ? this.#detokenizer.detokenize(texts as Token[])
       : this.#tokenizer.tokenize(texts as Value[], operation);
-  }
-
-  close(): Promise<void> {
-    return this.#pool.end();
   }
 }

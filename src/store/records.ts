@@ -6,13 +6,7 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
-import {
-  byteaArray,
-  bytesOfBytea,
-  latin1OfBytea,
-  smallintArray,
-  uuidArray,
-} from './bytea-array.ts';
+import { byteaArray, bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Pool } from './pool.ts';
 import { ping } from './server.ts';
@@ -31,11 +25,14 @@ const INSERT = `with inserted as (
   select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
   on conflict (token_fingerprint) do nothing returning 1
 ) select count(*) as count from inserted`;
-/** As bytea: its text has no dashes to take out. */
-const FINGERPRINTS =
-  'uuid_send(token_fingerprint) as token_fingerprint, uuid_send(value_fingerprint) as value_fingerprint';
-const FIND_VALUE_FINGERPRINTS = `select ${FINGERPRINTS} from standin.records where token_fingerprint = any($1::uuid[])`;
-const FIND = `select ${FINGERPRINTS}, key_version, sealed from standin.records where token_fingerprint = any($1::uuid[])`;
+/** The columns of a row as one bytea: one text to parse instead of four. */
+const FINGERPRINTS = 'uuid_send(token_fingerprint) || uuid_send(value_fingerprint)';
+const FIND_VALUE_FINGERPRINTS = `select ${FINGERPRINTS} as row from standin.records where token_fingerprint = any($1::uuid[])`;
+const FIND = `select ${FINGERPRINTS} || int2send(key_version) || sealed as row from standin.records where token_fingerprint = any($1::uuid[])`;
+/** Where they begin in it. */
+const VALUE_FINGERPRINT = 16;
+const KEY_VERSION = 32;
+const SEALED = 34;
 
 const MAX_BATCH_RECORDS = 1_000;
 const MAX_WAITING_RECORDS = 100_000;
@@ -140,11 +137,9 @@ export class RecordStore {
       deadline_ms,
     );
     const holders = new Map<TokenFingerprint, ValueFingerprint>();
-    for (const row of rows) {
-      holders.set(
-        latin1OfBytea(row.token_fingerprint!) as TokenFingerprint,
-        latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,
-      );
+    for (const { row } of rows) {
+      const bytes = bytesOfBytea(row!);
+      holders.set(tokenFingerprintOf(bytes), valueFingerprintOf(bytes));
     }
     return holders;
   }
@@ -155,13 +150,14 @@ export class RecordStore {
   ): Promise<(SealedRecord | undefined)[]> {
     const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadline_ms);
     const found = new Map<TokenFingerprint, SealedRecord>();
-    for (const row of rows) {
-      const token_fingerprint = latin1OfBytea(row.token_fingerprint!) as TokenFingerprint;
+    for (const { row } of rows) {
+      const bytes = bytesOfBytea(row!);
+      const token_fingerprint = tokenFingerprintOf(bytes);
       found.set(token_fingerprint, {
         token_fingerprint,
-        value_fingerprint: latin1OfBytea(row.value_fingerprint!) as ValueFingerprint,
-        key_version: Number(row.key_version),
-        sealed: bytesOfBytea(row.sealed!) as Sealed,
+        value_fingerprint: valueFingerprintOf(bytes),
+        key_version: bytes.readInt16BE(KEY_VERSION),
+        sealed: bytes.subarray(SEALED) as Sealed,
       });
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
@@ -169,6 +165,14 @@ export class RecordStore {
     if (records.includes(undefined)) await ping(this.#pool, deadline_ms);
     return records;
   }
+}
+
+function tokenFingerprintOf(row: Buffer): TokenFingerprint {
+  return row.toString('latin1', 0, VALUE_FINGERPRINT) as TokenFingerprint;
+}
+
+function valueFingerprintOf(row: Buffer): ValueFingerprint {
+  return row.toString('latin1', VALUE_FINGERPRINT, KEY_VERSION) as ValueFingerprint;
 }
 
 /**
