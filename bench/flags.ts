@@ -75,7 +75,10 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
     connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
     contestants,
     loads: LOADS.filter((name) => loads.includes(name)),
-    others: OTHERS.filter((name) => loads.includes(name) && contestants.includes(SUBJECTS[name])),
+    others: OTHERS.filter(
+      (name) =>
+        named.includes(name) || (loads.includes(name) && contestants.includes(SUBJECTS[name])),
+    ),
     rows: whole('rows', values.rows, 1e9, 1e5),
     postgres: Object.fromEntries(list(values.postgres).map(setting)),
     write: values.write,

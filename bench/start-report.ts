@@ -1,14 +1,13 @@
 import { NONE, table, whole } from './markdown.ts';
 import { median } from './measure.ts';
-import { partsOf, STARTS, type StartTimes, TIMED, type Timed } from './start.ts';
+import { BUILD_CHECK, partsOf, STARTS, type StartTimes, TIMED, type Timed } from './start.ts';
 
 const TITLES: Record<Timed, string> = {
   npm_start: '`npm start`, until the first 200 of /health',
   serve: '`node dist/cli.js serve`, the same',
   postgres: '`node dist/cli.js serve` on PostgreSQL, the same',
-  build: '`npm run -s build`, nothing to do',
-  tsc: '`tsc -p tsconfig.build.json`, nothing to do',
-  modules: '`node dist/cli.js --version`, which loads all modules',
+  build: `\`${BUILD_CHECK}\`, nothing to do`,
+  modules: "`import './dist/main.js'`, the modules of the service",
   node: '`node -e 0`',
 };
 

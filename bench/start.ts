@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
 import { SETTINGS } from '../src/config.ts';
@@ -10,7 +11,7 @@ import { median } from './measure.ts';
 import type { Progress } from './progress.ts';
 
 /** What is timed, in turns: starts until the first 200 of /health, and commands that do a part of it. */
-export const TIMED = ['npm_start', 'serve', 'postgres', 'build', 'tsc', 'modules', 'node'] as const;
+export const TIMED = ['npm_start', 'serve', 'postgres', 'build', 'modules', 'node'] as const;
 export type Timed = (typeof TIMED)[number];
 
 export interface StartTimes {
@@ -31,15 +32,13 @@ const STOP_TIMEOUT_MS = 20_000;
 
 const NPM_START: Command = ['npm', 'start'];
 const SERVE: Command = [process.execPath, CLI, 'serve'];
+/** What npm runs before the service: nothing to do when the build is there. */
+export const BUILD_CHECK: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  .scripts.prestart;
+const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const PARTS: Readonly<Partial<Record<Timed, Command>>> = {
-  build: ['npm', 'run', '-s', 'build'],
-  tsc: [
-    process.execPath,
-    join(ROOT, 'node_modules/typescript/bin/tsc'),
-    '-p',
-    'tsconfig.build.json',
-  ],
-  modules: [process.execPath, CLI, '--version'],
+  build: [process.execPath, TSC, ...BUILD_CHECK.split(' ').slice(1)],
+  modules: [process.execPath, '--input-type=module', '-e', "import './dist/main.js'"],
   node: [process.execPath, '-e', '0'],
 };
 
@@ -65,7 +64,6 @@ export async function measureStart(
     serve: [],
     postgres: [],
     build: [],
-    tsc: [],
     modules: [],
     node: [],
   };
@@ -190,22 +188,22 @@ const NO_SETTINGS = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name
 
 /** Where the time of `npm start` goes, as far as medians tell; the parts add up to it. */
 export function partsOf({ times_ms }: StartTimes): [string, number][] {
-  const [npm_start, serve, postgres, tsc, modules, node] = (
-    ['npm_start', 'serve', 'postgres', 'tsc', 'modules', 'node'] as const
-  ).map((name) => median(times_ms[name]));
+  const [npm_start, serve, postgres, build, modules, node] = TIMED.map((name) =>
+    median(times_ms[name]),
+  );
   const rest: [string, number][] =
     postgres === undefined
       ? [['the embedded database and the rest', serve! - modules!]]
       : [
           ['the embedded database (more than PostgreSQL that runs already)', serve! - postgres],
           [
-            'the rest: connections, schema check, keys, vault thread, listener',
+            'the rest: command line, connections, schema, keys, threads, listener',
             postgres - modules!,
           ],
         ];
   return [
-    ['npm, twice (`start`, and `build` before it)', npm_start! - tsc! - serve!],
-    ['the build check (tsc, nothing to do)', tsc!],
+    ['npm', npm_start! - build! - serve!],
+    ['the build check', build!],
     ['Node.js itself', node!],
     ['loading the modules', modules! - node!],
     ...rest,

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { availableParallelism } from 'node:os';
+import { parseConfig } from '../src/config.ts';
 import { type Contestant, startProgram, startStandin } from './contestants.ts';
 import { familyCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
@@ -31,10 +31,9 @@ export interface WorkersPlan {
 const CONNECTIONS = 256;
 /** The highest that the service takes. */
 const RATE_LIMIT = 1_000_000;
-const processors = availableParallelism();
-/** Standin sizes itself up to so many. */
-const MAX_WORKERS = 64;
-const COUNTS = [...new Set([1, 2, Math.min(MAX_WORKERS, processors)])];
+/** What WORKERS=auto is here. */
+const AUTO = parseConfig({ WORKERS: 'auto' }).WORKERS;
+const COUNTS = [...new Set([1, 2, AUTO])];
 
 export const LOAD = small('tokenize', CONNECTIONS);
 export const CREWS: readonly Crew[] = [
@@ -47,7 +46,7 @@ export const CREWS: readonly Crew[] = [
 function crew(kind: Crew['kind'], processes: number, is_limited: boolean): Crew {
   const name = kind === 'echo' ? 'bare Fastify echo' : 'Standin';
   const count = `${processes} ${processes === 1 ? 'process' : 'processes'}`;
-  const auto = processes === Math.min(MAX_WORKERS, processors) ? ', one a processor' : '';
+  const auto = kind === 'standin' && processes === AUTO ? ' (auto)' : '';
   const limit = is_limited ? ', rate limit on' : '';
   return { title: `${name}, ${count}${auto}${limit}`, kind, processes, is_limited };
 }

@@ -139,7 +139,7 @@ describe('the summary of a benchmark', () => {
       'yes',
     ]);
     expect(row({ measurements }, 'stored values, 64').slice(1, 3)).toEqual(['0.990', '**no**']);
-    const none = { serve: [], postgres: [], build: [], tsc: [], modules: [], node: [] };
+    const none = { serve: [], postgres: [], build: [], modules: [], node: [] };
     const start = { first_ms: 9_000, times_ms: { npm_start: [1_400, 1_499, 3_000], ...none } };
     expect(row({ start }, '`npm start`')).toEqual(['at most 1.5', '–', '–', '1.499', 'yes']);
   });
