@@ -36,6 +36,7 @@ const TOLD_SETTINGS = [
   'full_page_writes',
   'synchronous_commit',
   'shared_buffers',
+  'max_connections',
   'max_wal_size',
   'checkpoint_timeout',
   'wal_compression',
