@@ -5,15 +5,18 @@ import { childrenOf, familyCpuSeconds, processCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
 import { processRssBytes } from './memory.ts';
+import { PEER_TITLES, type PeerName } from './peers.ts';
 
 export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
-export type ContestantName = (typeof CONTESTANTS)[number];
+type OwnName = (typeof CONTESTANTS)[number];
+export type ContestantName = OwnName | PeerName;
 
 export const TITLES: Record<ContestantName, string> = {
   echo: 'bare Fastify echo',
   naive: 'naive service on PostgreSQL',
   postgres: 'Standin on PostgreSQL',
   embedded: 'Standin on its embedded database',
+  ...PEER_TITLES,
 };
 
 /** A service under load, a process of its own. */
@@ -40,7 +43,7 @@ const STOP_TIMEOUT_MS = 10_000;
  * @param leftovers gets what must be ended and removed, as soon as there is something
  */
 export function startContestant(
-  name: ContestantName,
+  name: OwnName,
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
 ): Promise<Contestant> {
@@ -101,7 +104,7 @@ export async function startStandin(
   const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
   leftovers.add(() => end(child, 'SIGINT'));
   const url = `http://127.0.0.1:${port}`;
-  await healthy(url, child);
+  await healthy('standin serve', `${url}/health`, child);
   const pid = child.pid!;
   const database_pid = kind === 'server' ? server!.pid : childrenOf(pid)[0];
   return {
@@ -131,19 +134,20 @@ export async function startProgram(
   return { child, url };
 }
 
-async function healthy(url: string, child: ChildProcess): Promise<void> {
+/** Waits until a program that was started answers. @param name for its failures */
+export async function healthy(name: string, url: string, child: ChildProcess): Promise<void> {
   const give_up_ms = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < give_up_ms) {
-    if (child.exitCode !== null) throw new Error(`standin serve ended with ${child.exitCode}`);
-    const answer = await fetch(`${url}/health`).catch(() => undefined);
+    if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
+    const answer = await fetch(url).catch(() => undefined);
     if (answer?.status === 200) return;
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  throw new Error(`standin serve was not healthy within ${START_TIMEOUT_MS} ms`);
+  throw new Error(`${name} was not healthy within ${START_TIMEOUT_MS} ms`);
 }
 
 /** Asks a process to end and waits; makes it when it does not. */
-async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = new Promise((resolve) => child.once('exit', resolve));
   child.kill(signal);

@@ -36,9 +36,9 @@ const TOLD_SETTINGS = [
   'full_page_writes',
   'synchronous_commit',
   'shared_buffers',
-  'max_connections',
   'max_wal_size',
   'checkpoint_timeout',
+  'max_connections',
   'wal_compression',
 ];
 

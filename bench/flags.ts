@@ -1,12 +1,18 @@
+import { accessSync, constants } from 'node:fs';
+import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { CONTESTANTS, type ContestantName } from './contestants.ts';
 import { LOADS, type LoadName, OTHERS, type OtherName } from './loads.ts';
+import type { Peer } from './peer-programs.ts';
+import { asPeer, PEERS } from './peers.ts';
 
 export interface Flags {
   readonly seconds: number;
   readonly rounds: number;
   readonly connections: readonly number[];
   readonly contestants: readonly ContestantName[];
+  /** Programs of other products. */
+  readonly peers: readonly Peer[];
   readonly loads: readonly LoadName[];
   /** Loads with contestants of their own. */
   readonly others: readonly OtherName[];
@@ -20,7 +26,8 @@ export interface Flags {
 
 export const USAGE = `npm run bench -- [flags]
 
-Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run.
+Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run,
+and with other open products whose programs you name.
 It takes about fifteen minutes; --seconds 1 --rounds 1 gives a first impression in two and a half.
 
   --seconds N        length of one measurement (default 5)
@@ -29,6 +36,8 @@ It takes about fifteen minutes; --seconds 1 --rounds 1 gives a first impression 
   --only A,B         only these contestants (${CONTESTANTS.join(', ')})
                      and loads (${LOADS.join(', ')},
                      ${OTHERS.join(', ')})
+  --peer NAME=FILE   also this product (${PEERS.join(', ')}), whose program you have;
+                     may be given once for each
   --rows N           records of growth, which runs only when --only names it (default 10000000;
                      half a minute a million)
   --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
@@ -46,6 +55,7 @@ const OPTIONS = {
   only: { type: 'string', default: '' },
   rows: { type: 'string', default: '10000000' },
   postgres: { type: 'string', default: '' },
+  peer: { type: 'string', multiple: true },
   write: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
@@ -63,10 +73,13 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
   if (values.help) return undefined;
   const only = list(values.only);
-  const known: readonly string[] = [...CONTESTANTS, ...ALL_LOADS];
+  const peers = (values.peer ?? []).map(peer);
+  const all = [...CONTESTANTS, ...peers.map(({ name }) => name)];
+  if (new Set(all).size < all.length) throw new Error('--peer: one name twice');
+  const known: readonly string[] = [...all, ...ALL_LOADS];
   const unknown = only.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`--only: ${unknown} is none of ${known.join(', ')}`);
-  const contestants = chosen(CONTESTANTS, only);
+  const contestants = chosen(all, only);
   const named = ALL_LOADS.filter((name) => only.includes(name));
   const loads = named.length > 0 ? named : ALL_LOADS.filter((name) => name !== 'growth');
   return {
@@ -74,6 +87,7 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
     rounds: whole('rounds', values.rounds, 100),
     connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
     contestants,
+    peers,
     loads: LOADS.filter((name) => loads.includes(name)),
     others: OTHERS.filter(
       (name) =>
@@ -102,6 +116,20 @@ function setting(text: string): [string, string] {
     throw new Error(`--postgres: ${text} is not name=value`);
   }
   return [name, value];
+}
+
+function peer(text: string): Peer {
+  const at = text.indexOf('=');
+  const name = asPeer(text.slice(0, at));
+  const file = resolve(text.slice(at + 1));
+  if (name === undefined)
+    throw new Error(`--peer: ${text} is not NAME=FILE of ${PEERS.join(', ')}`);
+  try {
+    accessSync(file, constants.X_OK);
+  } catch {
+    throw new Error(`--peer: ${file} is no program`);
+  }
+  return { name, file };
 }
 
 function whole(name: string, text: string, max: number, min = 1): number {

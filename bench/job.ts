@@ -1,3 +1,5 @@
+import type { PeerName } from './peers.ts';
+
 /** What the benchmark asks of the load generator, and what it hears back. */
 
 export type Operation = 'tokenize' | 'detokenize';
@@ -10,6 +12,8 @@ export type Source =
 
 export interface Job {
   readonly url: string;
+  /** Set: in the interface of this product. */
+  readonly peer?: PeerName | undefined;
   readonly api_key: string;
   readonly operation: Operation;
   readonly source: Source;

@@ -1,6 +1,7 @@
 import { announce } from './child.ts';
 import { type Answer, Connection, post } from './connection.ts';
 import type { Job, JobResult, Reply } from './job.ts';
+import { peerBody, peerText } from './peers.ts';
 import { type Counter, type Next, type Request, requests } from './requests.ts';
 
 /**
@@ -138,7 +139,9 @@ class Run {
   }
 
   #text({ sent }: Request): string {
-    return post(`/api/v1/${this.#job.operation}`, this.#job.api_key, sent);
+    const { peer, operation, api_key } = this.#job;
+    if (peer !== undefined) return peerText(peer, operation, api_key, sent);
+    return post(`/api/v1/${operation}`, api_key, sent);
   }
 
   #finishIfDone(): void {
@@ -149,7 +152,9 @@ class Run {
     return performance.now() >= this.#end_ms || this.#counter.next >= (this.#job.to ?? Infinity);
   }
 
-  #check({ sent, expected }: Request, { status, body }: Answer): void {
+  #check({ sent, expected }: Request, { status, body: answered }: Answer): void {
+    const { peer, operation } = this.#job;
+    const body = peer === undefined ? answered : peerBody(peer, operation, answered);
     if (status !== 200) this.#fail(String(status));
     else if (!isExpected(body, expected)) this.#fail('wrong answer');
     else {

@@ -3,6 +3,7 @@ import type { Contestant, ContestantName } from './contestants.ts';
 import type { Job, JobResult, Reply } from './job.ts';
 import { LivenessProbe } from './liveness.ts';
 import { type Load, STEADY_SHARE } from './loads.ts';
+import { asPeer, PEER_LOADS } from './peers.ts';
 import { FIRST_FRESH_RECORD, type Prepared, verify } from './prepare.ts';
 import type { Progress } from './progress.ts';
 
@@ -32,9 +33,20 @@ export interface Plan {
 const MAX_WARM_UP_S = 2;
 
 /** Steps that Progress is told of. */
-export function countSteps(loads: readonly Load[], contestants: number, rounds: number): number {
-  const steady = loads.filter((load) => load.steady !== undefined);
-  return contestants * (loads.length * (1 + rounds) + steady.length * rounds);
+export function countSteps(
+  loads: readonly Load[],
+  names: readonly ContestantName[],
+  rounds: number,
+): number {
+  const steps = loads.map((load) => {
+    const turns = names.filter((name) => takesPart(name, load)).length;
+    return turns * (1 + rounds + (load.steady === undefined ? 0 : rounds));
+  });
+  return steps.reduce((sum, count) => sum + count, 0);
+}
+
+function takesPart(name: ContestantName, load: Load): boolean {
+  return asPeer(name) === undefined || PEER_LOADS.includes(load.name);
 }
 
 /** All measurements: per load a warm-up of everybody, then rounds in which the contestants take turns. */
@@ -57,6 +69,7 @@ export async function measureAll(
       ...load.job(contestant.prepared),
       ...(interval_ms === undefined ? {} : { interval_ms }),
       url: contestant.url,
+      peer: asPeer(contestant.name),
       api_key: contestant.api_key,
       from,
       duration_ms: durationMs(plan.seconds, round),
@@ -69,6 +82,7 @@ export async function measureAll(
   for (const load of plan.loads) {
     for (let round = 0; round <= plan.rounds; round++) {
       for (const contestant of plan.contestants) {
+        if (!takesPart(contestant.name, load)) continue;
         const { rate } = await take(load, contestant, round);
         if (load.steady === undefined || round === 0) continue;
         // At once, on the machine as it is now.

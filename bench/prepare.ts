@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { listData } from './bodies.ts';
 import type { Contestant } from './contestants.ts';
 import type { JobResult, Operation } from './job.ts';
+import { asPeer, callPeer } from './peers.ts';
 
 /** Files of a contestant for the generator, see Source. */
 export interface Prepared {
@@ -96,6 +97,10 @@ export async function verify(
 
 /** @returns `data` of the answer */
 async function call(contestant: Contestant, operation: Operation, data: unknown): Promise<any> {
+  const peer = asPeer(contestant.name);
+  if (peer !== undefined) {
+    return callPeer(peer, contestant.url, contestant.api_key, operation, data);
+  }
   const response = await fetch(`${contestant.url}/api/v1/${operation}`, {
     method: 'POST',
     headers: {

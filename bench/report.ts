@@ -6,6 +6,7 @@ import { growthSection } from './growth-report.ts';
 import type { Load } from './loads.ts';
 import { table, whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
+import { peersSection, withoutFolder } from './peers.ts';
 import { startSection } from './start-report.ts';
 import { type Results, summarySection } from './summary.ts';
 import type { CrewRounds } from './workers.ts';
@@ -29,7 +30,10 @@ export function page(
   args: readonly string[],
   flags: Flags,
 ): string {
-  const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
+  const command = [
+    'npm run bench',
+    ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
+  ].join(' ');
   const { measurements, workers, start, growth } = results;
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const blocks = loads.filter(({ name }) => name === 'block');
@@ -45,7 +49,9 @@ export function page(
     ...(workers.length === 0 ? [] : [workersSection(workers)]),
     start && startSection(start),
     growth && growthSection(growth),
-    ...(loads.length + workers.length === 0 ? [] : [checks(all(results)), method(flags)]),
+    ...(loads.length + workers.length === 0
+      ? []
+      : [peersSection(contestantsOf(measurements)), checks(all(results)), method(flags)]),
   ];
   return `${sections.filter((one) => one !== undefined).join('\n\n')}\n`;
 }
@@ -140,7 +146,7 @@ function checks(measurements: readonly Measurement[]): string {
   const verified = sum(measurements.map((one) => one.verified_tokens));
   const lines = [
     `${whole(right)} requests were answered with 200 and counted; ${whole(failuresOf(measurements))} were not.`,
-    `${whole(verified)} of the new tokens, drawn at random, were detokenized after their round and compared.`,
+    `The tokens of ${whole(verified)} new values, drawn at random, were detokenized after their round and compared.`,
   ];
   for (const { load, contestant, result } of measurements) {
     for (const [reason, count] of Object.entries(result.failures)) {
@@ -153,7 +159,7 @@ function checks(measurements: readonly Measurement[]): string {
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
 - ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
-- Every contestant is one Node.js process (Standin with its default threads) and gets the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
+- Every contestant but other products is one Node.js process (Standin with its default threads). All get the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
 - Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. The settings of PostgreSQL are above; the embedded database does not fsync.
 - The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. At 70 % of the rate that a contestant reached, in the same round and right before, requests are sent when they are due, whatever the answers do, and latency counts from then: waiting for a free connection counts, and so does what the timer of the generator is late, about 1 ms. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
 - Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before. How long the event loop is held up is the longest that GET /health/live took in any round, asked every 5 ms on a connection of its own by a process that does nothing else; waiting for a processor counts, so the echo's is what the machine itself adds.

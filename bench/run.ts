@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type Contestant, startContestant, startProgram } from './contestants.ts';
+import { CONTESTANTS, type Contestant, startContestant, startProgram } from './contestants.ts';
 import { type DatabaseServer, startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags, USAGE } from './flags.ts';
 import { measureGrowth } from './growth.ts';
@@ -9,6 +9,7 @@ import { Leftovers } from './leftovers.ts';
 import { expandLoads, type OtherName } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
+import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
 import { countFailures, page, type RunResults } from './report.ts';
@@ -55,18 +56,16 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
   }
   const others = flags.others.filter((name) => server !== undefined || name === 'start');
-  const progress = new Progress(
-    countSteps(loads, names.length, rounds) + countOtherSteps(others, rounds),
-  );
+  const progress = new Progress(countSteps(loads, names, rounds) + countOtherSteps(others, rounds));
   if (names.length < wanted.length || others.length < flags.others.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
   }
-  const facts = machineFacts(server);
+  const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
   // Before the contestants, which take a little of the processors even when nobody asks them.
   const start = others.includes('start')
     ? await measureStart(server, progress, leftovers)
     : undefined;
-  const contestants = await startAll(names, server, progress);
+  const contestants = await startAll(names, flags.peers, server, progress);
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const plan = { contestants, loads, seconds, rounds };
   const measurements = await measureAll(plan, generator, progress);
@@ -89,14 +88,20 @@ function countOtherSteps(others: readonly OtherName[], rounds: number): number {
   return workers + (others.includes('start') ? STARTS : 0);
 }
 
-/** Defaults, but for connections: those of many workers are more than PostgreSQL takes by default. */
-function postgresSettings({ others, postgres }: Flags): Readonly<Record<string, string>> {
-  if (!others.includes('workers')) return postgres;
-  return { max_connections: String(WORKERS_MAX_CONNECTIONS), ...postgres };
+/** Defaults, but for connections: many workers, and products without a bound, need more than PostgreSQL takes by default. */
+function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
+  const needed = [
+    peerConnections(flags.contestants, flags.connections),
+    flags.others.includes('workers') ? WORKERS_MAX_CONNECTIONS : 0,
+  ];
+  const max_connections = Math.max(...needed);
+  const raised = max_connections === 0 ? {} : { max_connections: String(max_connections) };
+  return { ...raised, ...flags.postgres };
 }
 
 async function startAll(
   names: Flags['contestants'],
+  peers: Flags['peers'],
   server: DatabaseServer | undefined,
   progress: Progress,
 ): Promise<(Contestant & { prepared: Prepared })[]> {
@@ -105,14 +110,25 @@ async function startAll(
   const contestants = [];
   for (const name of names) {
     progress.note(`Starting and checking ${name}`);
-    const contestant = await startContestant(name, server, leftovers);
+    const contestant = await start(name, peers, server);
     contestants.push({ ...contestant, prepared: await prepare(contestant, folder) });
   }
   return contestants;
 }
 
+function start(
+  name: Contestant['name'],
+  peers: Flags['peers'],
+  server: DatabaseServer | undefined,
+): Promise<Contestant> {
+  const peer = peers.find((one) => one.name === name);
+  if (peer !== undefined) return startPeer(peer, server, leftovers);
+  const own = CONTESTANTS.find((one) => one === name)!;
+  return startContestant(own, server, leftovers);
+}
+
 function needsServer(name: Contestant['name']): boolean {
-  return name === 'naive' || name === 'postgres';
+  return name === 'naive' || name === 'postgres' || name === 'databunker';
 }
 
 function publish(text: string, file: string | undefined): void {

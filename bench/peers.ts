@@ -1,0 +1,158 @@
+import { VALUES_PER_RECORD } from './bodies.ts';
+import type { Operation } from './job.ts';
+import type { LoadName } from './loads.ts';
+
+/** Other open products: their own requests and answers, in the terms of the benchmark. */
+export const PEERS = ['databunker', 'openbao'] as const;
+export type PeerName = (typeof PEERS)[number];
+
+/** The loads that they have requests for. */
+export const PEER_LOADS: readonly LoadName[] = ['tokenize', 'detokenize'];
+
+interface PeerRequest {
+  readonly method: 'GET' | 'POST';
+  readonly path: string;
+  /** Name of the header that the secret goes in. */
+  readonly secret_header: string;
+  readonly body: string;
+}
+
+interface Adapter {
+  readonly title: string;
+  /** What it does otherwise than Standin: a row of figures beside another says that both do the same. */
+  readonly note: string;
+  /** @param data JSON: a record of values, or what answer() made of its tokens */
+  request(operation: Operation, data: string): PeerRequest;
+  /** @returns what Standin would answer, `{"data":...}`; undefined for what is no answer */
+  answer(operation: Operation, body: any): { readonly data: unknown } | undefined;
+}
+
+const FIELDS = ['email', 'name', 'phone'];
+
+const ADAPTERS: Record<PeerName, Adapter> = {
+  databunker: {
+    title: 'Databunker on PostgreSQL',
+    note: 'a record is stored whole under one UUID, so a request makes or reads one token and none has the shape of its value; it first looks whether e-mail and phone are known, writes an audit event for every request, and opens connections to PostgreSQL without bound.',
+    request: (operation, data) => ({
+      method: operation === 'tokenize' ? 'POST' : 'GET',
+      path: operation === 'tokenize' ? '/v1/user' : `/v1/user/token/${JSON.parse(data)}`,
+      secret_header: 'X-Bunker-Token',
+      body: operation === 'tokenize' ? data : '',
+    }),
+    answer: (operation, { token, data }) =>
+      operation === 'tokenize' ? token && { data: token } : data && { data },
+  },
+  openbao: {
+    title: 'OpenBao transit',
+    note: 'the transit engine (one aes256-gcm96 key) stores nothing: the caller gets three ciphertexts to keep instead of tokens of the same shape, other ones each time, and no database and no fsync is in the figures.',
+    request: (operation, data) => {
+      const texts: string[] = Object.values(JSON.parse(data));
+      const batch_input =
+        operation === 'tokenize'
+          ? texts.map((text) => ({ plaintext: Buffer.from(text).toString('base64') }))
+          : texts.map((ciphertext) => ({ ciphertext }));
+      return {
+        method: 'POST',
+        path: `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
+        secret_header: 'X-Vault-Token',
+        body: JSON.stringify({ batch_input }),
+      };
+    },
+    answer: (operation, { data }) => {
+      const texts = data.batch_results.flatMap(({ ciphertext, plaintext }: any) => {
+        const text = operation === 'tokenize' ? ciphertext : decoded(plaintext);
+        return text ? [text] : [];
+      });
+      if (texts.length !== VALUES_PER_RECORD) return undefined;
+      return { data: Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) };
+    },
+  },
+};
+
+function decoded(base64: string | undefined): string | undefined {
+  return base64 && Buffer.from(base64, 'base64').toString();
+}
+
+export const PEER_TITLES: Record<PeerName, string> = {
+  databunker: ADAPTERS.databunker.title,
+  openbao: ADAPTERS.openbao.title,
+};
+
+/** An argument without the folder of a program: where somebody keeps it says nothing. */
+export function withoutFolder(arg: string): string {
+  const name = PEERS.find((peer) => arg.replace(/^--peer=/, '').startsWith(`${peer}=`));
+  return name === undefined ? arg : arg.replace(/=[^=]*\//, '=');
+}
+
+/** @returns the name when it is one of these */
+export function asPeer(name: string): PeerName | undefined {
+  return PEERS.find((peer) => peer === name);
+}
+
+/** A request as it goes over the wire. */
+export function peerText(
+  name: PeerName,
+  operation: Operation,
+  secret: string,
+  data: string,
+): string {
+  const { method, path, secret_header, body } = ADAPTERS[name].request(operation, data);
+  const head = `${method} ${path} HTTP/1.1\r\nHost: bench\r\n${secret_header}: ${secret}\r\n`;
+  if (method === 'GET') return `${head}\r\n`;
+  return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+}
+
+/** @returns the body as Standin would have sent it; empty for what is no answer */
+export function peerBody(name: PeerName, operation: Operation, body: string): string {
+  try {
+    return JSON.stringify(ADAPTERS[name].answer(operation, JSON.parse(body))) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+const CALLS_AT_ONCE = 16;
+
+/**
+ * What Standin does in one request for a record or a list of them, here in a request each.
+ * @returns `data` of the answer
+ */
+export async function callPeer(
+  name: PeerName,
+  url: string,
+  secret: string,
+  operation: Operation,
+  data: any,
+): Promise<unknown> {
+  const call = async (record: unknown) => {
+    const request = ADAPTERS[name].request(operation, JSON.stringify(record));
+    const response = await fetch(`${url}${request.path}`, {
+      method: request.method,
+      headers: { [request.secret_header]: secret, 'content-type': 'application/json' },
+      body: request.method === 'GET' ? null : request.body,
+    });
+    const body = await response.text();
+    if (response.status !== 200) throw new Error(`${name} answered ${response.status}: ${body}`);
+    const text = peerBody(name, operation, body);
+    if (text === '') throw new Error(`${name} answered ${body}`);
+    return JSON.parse(text).data;
+  };
+  if (data.records === undefined) return call(data);
+  const records = [];
+  for (let from = 0; from < data.records.length; from += CALLS_AT_ONCE) {
+    const part = data.records.slice(from, from + CALLS_AT_ONCE);
+    records.push(...(await Promise.all(part.map(call))));
+  }
+  return { records };
+}
+
+/** Who takes part and what to know of them, and who does not. */
+export function peersSection(measured: readonly string[]): string {
+  const lines = PEERS.map((name) => {
+    const { title, note } = ADAPTERS[name];
+    return measured.includes(name)
+      ? `- ${title}: ${note}`
+      : `- ${title} is not in this run: \`--peer ${name}=FILE\` names its program.`;
+  });
+  return `## Other products\n\nThey are Go programs that run on all cores, each asked in its own interface under the loads that it has requests for, and checked like the others.\n\n${lines.join('\n')}`;
+}
