@@ -83,11 +83,15 @@ async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise
   };
 }
 
-/** The real program with its default settings, but for the rate limit. Its log is thrown away. */
+/**
+ * The real program with its default settings, but for the rate limit. Its log is thrown away.
+ * @param settings that it is to have besides, of the environment
+ */
 export async function startStandin(
   kind: Kind,
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
+  settings: Readonly<Record<string, string>> = {},
 ): Promise<Standin> {
   const place = await makePlace(kind, server?.url ?? '');
   const { DATABASE_URL: database_url } = place.env;
@@ -96,7 +100,7 @@ export async function startStandin(
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
   const port = await freePort();
-  const env = { PORT: String(port), OPS_PORT: '0', RATE_LIMIT: '0' };
+  const env = { PORT: String(port), OPS_PORT: '0', RATE_LIMIT: '0', ...settings };
   const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
   leftovers.add(() => end(child, 'SIGINT'));
   const url = `http://127.0.0.1:${port}`;
@@ -109,7 +113,8 @@ export async function startStandin(
     api_key: JSON.parse(made.stdout).api_key,
     database_url,
     rssBytes: () => processRssBytes(pid),
-    serviceCpuSeconds: () => processCpuSeconds(pid),
+    // Of the embedded kind, the child is the database; else children are workers.
+    serviceCpuSeconds: () => (kind === 'server' ? familyCpuSeconds(pid) : processCpuSeconds(pid)),
     databaseCpuSeconds: () => database_pid && familyCpuSeconds(database_pid),
   };
 }

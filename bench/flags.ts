@@ -2,7 +2,7 @@ import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { CONTESTANTS, type ContestantName } from './contestants.ts';
-import { GROWTH, LOADS, type LoadName } from './loads.ts';
+import { LOADS, type LoadName, OTHERS, type OtherName } from './loads.ts';
 import type { Peer } from './peer-programs.ts';
 import { asPeer, PEERS } from './peers.ts';
 
@@ -14,8 +14,10 @@ export interface Flags {
   /** Programs of other products. */
   readonly peers: readonly Peer[];
   readonly loads: readonly LoadName[];
-  /** Records of the vault of the growth load; undefined: without it. */
-  readonly rows: number | undefined;
+  /** Loads with contestants of their own. */
+  readonly others: readonly OtherName[];
+  /** Records of the vault of growth. */
+  readonly rows: number;
   /** Of the benchmark's own PostgreSQL, by name; the others are as they are. */
   readonly postgres: Readonly<Record<string, string>>;
   /** The page to write, or undefined. */
@@ -26,17 +28,18 @@ export const USAGE = `npm run bench -- [flags]
 
 Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run,
 and with other open products whose programs you name.
-It takes about eleven minutes; --seconds 1 --rounds 1 gives a first impression in one and a half.
+It takes about fifteen minutes; --seconds 1 --rounds 1 gives a first impression in two and a half.
 
   --seconds N        length of one measurement (default 5)
   --rounds N         measurements of each contestant and load, taken in turns (default 3)
   --connections A,B  connections of the loads of small requests (default 64,256)
   --only A,B         only these contestants (${CONTESTANTS.join(', ')})
-                     and loads (${LOADS.join(', ')}, ${GROWTH})
+                     and loads (${LOADS.join(', ')},
+                     ${OTHERS.join(', ')})
   --peer NAME=FILE   also this product (${PEERS.join(', ')}), whose program you have;
                      may be given once for each. Databunker takes a minute to prepare, and a connection to
                      PostgreSQL for each of its requests: mind max_connections with BENCH_DATABASE_URL
-  --rows N           records of ${GROWTH}, which runs only when --only names it (default 10000000;
+  --rows N           records of growth, which runs only when --only names it (default 10000000;
                      half a minute a million)
   --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
   --write FILE       write the page to a file too, such as docs/benchmarks.md
@@ -58,26 +61,40 @@ const OPTIONS = {
   help: { type: 'boolean', default: false },
 } as const;
 
+const ALL_LOADS = [...LOADS, ...OTHERS] as const;
+/** Whom the loads with contestants of their own are about. */
+const SUBJECTS: Record<OtherName, ContestantName> = {
+  workers: 'postgres',
+  start: 'embedded',
+  growth: 'postgres',
+};
+
 /** @returns undefined when help is asked for; throws Error on wrong usage */
 export function parseFlags(args: readonly string[]): Flags | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
   if (values.help) return undefined;
   const only = list(values.only);
   const peers = (values.peer ?? []).map(peer);
-  const contestants = [...CONTESTANTS, ...peers.map(({ name }) => name)];
-  if (new Set(contestants).size < contestants.length) throw new Error('--peer: one name twice');
-  const known: readonly string[] = [...contestants, ...LOADS, GROWTH];
+  const all = [...CONTESTANTS, ...peers.map(({ name }) => name)];
+  if (new Set(all).size < all.length) throw new Error('--peer: one name twice');
+  const known: readonly string[] = [...all, ...ALL_LOADS];
   const unknown = only.find((name) => !known.includes(name));
   if (unknown !== undefined) throw new Error(`--only: ${unknown} is none of ${known.join(', ')}`);
+  const contestants = chosen(all, only);
+  const named = ALL_LOADS.filter((name) => only.includes(name));
+  const loads = named.length > 0 ? named : ALL_LOADS.filter((name) => name !== 'growth');
   return {
     seconds: number('seconds', values.seconds, 0.1, 600),
     rounds: whole('rounds', values.rounds, 100),
     connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
-    contestants: chosen(contestants, only),
+    contestants,
     peers,
-    // Alone it needs no others.
-    loads: only.every((name) => name === GROWTH) && only.length > 0 ? [] : chosen(LOADS, only),
-    rows: only.includes(GROWTH) ? whole('rows', values.rows, 1e9, 1e5) : undefined,
+    loads: LOADS.filter((name) => loads.includes(name)),
+    others: OTHERS.filter(
+      (name) =>
+        named.includes(name) || (loads.includes(name) && contestants.includes(SUBJECTS[name])),
+    ),
+    rows: whole('rows', values.rows, 1e9, 1e5),
     postgres: Object.fromEntries(list(values.postgres).map(setting)),
     write: values.write,
   };

@@ -9,6 +9,13 @@ export class Leftovers {
     else void tried(step);
   }
 
+  /** Of a part of the run, which takes them away sooner when it ends in peace. */
+  part(): Leftovers {
+    const part = new Leftovers();
+    this.add(() => part.removeAll());
+    return part;
+  }
+
   removeAll(): Promise<void> {
     this.#removed ??= this.#removeAll();
     return this.#removed;

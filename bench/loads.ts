@@ -3,9 +3,11 @@ import type { Job } from './job.ts';
 import type { Prepared } from './prepare.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk', 'block'] as const;
-/** Not among the others: it runs on demand only, takes minutes, and has its own section. */
-export const GROWTH = 'growth';
+/** Not for every contestant, and with sections of their own; growth takes minutes and runs on demand only. */
+export const OTHERS = ['workers', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
+export type OtherName = (typeof OTHERS)[number];
+type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';
 
 const BULK_RECORDS = 1_000;
 const BULK_CONNECTIONS = 8;
@@ -14,14 +16,24 @@ const LARGE_RECORDS = 3_333;
 const PAUSE_MS = 250;
 const PROBE_INTERVAL_MS = 5;
 const PROBE_CONNECTIONS = 64;
+/** Of the requests a second that the contestant has just reached. */
+export const STEADY_SHARE = 0.7;
+const STEADY_CONNECTIONS = 64;
 
 /** One kind of requests, as every contestant gets it. */
 export interface Load {
   readonly name: LoadName;
   readonly title: string;
   readonly values_per_request: number;
+  readonly connections: number;
   /** Of `block`: with the large requests, or the same without. */
   readonly is_beside: boolean;
+  /** Whether the answers of GET /health/live are timed meanwhile. */
+  readonly is_watched: boolean;
+  /** Below its peak, at a rate of its own, instead of as fast as the answers come. */
+  readonly is_steady: boolean;
+  /** The same at STEADY_SHARE of the rate that a contestant reached, right after it did. */
+  readonly steady?: Load;
   job(
     prepared: Prepared,
   ): Pick<Job, 'operation' | 'source' | 'connections' | 'interval_ms' | 'beside'>;
@@ -36,18 +48,21 @@ export function expandLoads(names: readonly LoadName[], connections: readonly nu
   });
 }
 
-const SMALL_TITLES = {
+const PLAIN = { is_beside: false, is_watched: false, is_steady: false };
+
+const SMALL_TITLES: Record<SmallLoadName, string> = {
   tokenize: 'Tokenize 3 new values a request',
   detokenize: 'Detokenize 3 tokens a request',
   repeat: 'Tokenize 3 values a request that are stored already',
 };
 
-function small(name: keyof typeof SMALL_TITLES, connections: number): Load {
-  return {
+export function small(name: SmallLoadName, connections: number): Load {
+  const load: Load = {
+    ...PLAIN,
     name,
+    connections,
     title: `${SMALL_TITLES[name]}, ${connections} connections`,
     values_per_request: VALUES_PER_RECORD,
-    is_beside: false,
     job: ({ tokens_file, repeated_file }) => {
       if (name === 'tokenize') {
         return { operation: 'tokenize', source: { kind: 'fresh', records: 1 }, connections };
@@ -57,14 +72,18 @@ function small(name: keyof typeof SMALL_TITLES, connections: number): Load {
       return { operation, source: { kind: 'pairs', file }, connections };
     },
   };
+  if (name === 'repeat' || connections !== STEADY_CONNECTIONS) return load;
+  const title = `${load.title}, at ${100 * STEADY_SHARE} % of the rate just reached`;
+  return { ...load, steady: { ...load, title, is_steady: true } };
 }
 
 function bulk(): Load {
   return {
+    ...PLAIN,
     name: 'bulk',
+    connections: BULK_CONNECTIONS,
     title: `Bulk: tokenize 1,000 new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
     values_per_request: BULK_RECORDS * VALUES_PER_RECORD,
-    is_beside: false,
     job: () => ({
       operation: 'tokenize',
       source: { kind: 'fresh', records: BULK_RECORDS },
@@ -76,12 +95,15 @@ function bulk(): Load {
 function block(is_beside: boolean): Load {
   const large = LARGE_RECORDS * VALUES_PER_RECORD;
   return {
+    ...PLAIN,
     name: 'block',
+    connections: PROBE_CONNECTIONS,
     title: is_beside
       ? `Small requests beside large ones of ${large.toLocaleString('en-US')} values`
       : 'Small requests alone',
     values_per_request: VALUES_PER_RECORD,
     is_beside,
+    is_watched: true,
     job: () => ({
       operation: 'tokenize',
       source: { kind: 'fresh', records: 1 },

@@ -1,7 +1,8 @@
 import type { ChildProcess } from 'node:child_process';
 import type { Contestant, ContestantName } from './contestants.ts';
 import type { Job, JobResult, Reply } from './job.ts';
-import type { Load } from './loads.ts';
+import { LivenessProbe } from './liveness.ts';
+import { type Load, STEADY_SHARE } from './loads.ts';
 import { asPeer, PEER_LOADS } from './peers.ts';
 import { FIRST_FRESH_RECORD, type Prepared, verify } from './prepare.ts';
 import type { Progress } from './progress.ts';
@@ -16,6 +17,8 @@ export interface Measurement {
   readonly rate: number;
   readonly service_cpu_s: number | undefined;
   readonly database_cpu_s: number | undefined;
+  /** Of GET /health/live meanwhile, the longest: how long the event loop was held up; of a watched load. */
+  readonly held_up_ms: number | undefined;
   /** Tokens of the round that were detokenized and compared after it. */
   readonly verified_tokens: number;
 }
@@ -35,8 +38,11 @@ export function countSteps(
   names: readonly ContestantName[],
   rounds: number,
 ): number {
-  const turns = loads.flatMap((load) => names.filter((name) => takesPart(name, load)));
-  return turns.length * (1 + rounds);
+  const steps = loads.map((load) => {
+    const turns = names.filter((name) => takesPart(name, load)).length;
+    return turns * (1 + rounds + (load.steady === undefined ? 0 : rounds));
+  });
+  return steps.reduce((sum, count) => sum + count, 0);
 }
 
 function takesPart(name: ContestantName, load: Load): boolean {
@@ -51,33 +57,53 @@ export async function measureAll(
 ): Promise<Measurement[]> {
   const measurements: Measurement[] = [];
   let from = FIRST_FRESH_RECORD;
+  const take = async (
+    load: Load,
+    contestant: Plan['contestants'][number],
+    round: number,
+    interval_ms?: number,
+  ): Promise<Measurement> => {
+    const text = `${contestant.name}, ${turnName(round)}: ${load.title}`;
+    progress.begin(text);
+    const measurement = await measure(generator, contestant, load, round, {
+      ...load.job(contestant.prepared),
+      ...(interval_ms === undefined ? {} : { interval_ms }),
+      url: contestant.url,
+      peer: asPeer(contestant.name),
+      api_key: contestant.api_key,
+      from,
+      duration_ms: durationMs(plan.seconds, round),
+    });
+    from = measurement.result.next;
+    if (round > 0) measurements.push(measurement);
+    progress.end(text, outcome(measurement));
+    return measurement;
+  };
   for (const load of plan.loads) {
     for (let round = 0; round <= plan.rounds; round++) {
       for (const contestant of plan.contestants) {
         if (!takesPart(contestant.name, load)) continue;
-        const turn = round === 0 ? 'warm-up' : `round ${round}`;
-        const text = `${contestant.name}, ${turn}: ${load.title}`;
-        progress.begin(text);
-        const seconds = round === 0 ? Math.min(MAX_WARM_UP_S, plan.seconds / 2) : plan.seconds;
-        const job: Job = {
-          ...load.job(contestant.prepared),
-          url: contestant.url,
-          peer: asPeer(contestant.name),
-          api_key: contestant.api_key,
-          from,
-          duration_ms: seconds * 1_000,
-        };
-        const measurement = await measure(generator, contestant, load, round, job);
-        from = measurement.result.next;
-        if (round > 0) measurements.push(measurement);
-        progress.end(text, outcome(measurement));
+        const { rate } = await take(load, contestant, round);
+        if (load.steady === undefined || round === 0) continue;
+        // At once, on the machine as it is now.
+        await take(load.steady, contestant, round, 1_000 / (STEADY_SHARE * rate));
       }
     }
   }
   return measurements;
 }
 
-async function measure(
+export function turnName(round: number): string {
+  return round === 0 ? 'warm-up' : `round ${round}`;
+}
+
+/** Round 0 is the warm-up. */
+export function durationMs(seconds: number, round: number): number {
+  return 1_000 * (round === 0 ? Math.min(MAX_WARM_UP_S, seconds / 2) : seconds);
+}
+
+/** Has the generator do a job, and checks a sample of what it was answered. */
+export async function measure(
   generator: ChildProcess,
   contestant: Contestant,
   load: Load,
@@ -86,9 +112,12 @@ async function measure(
 ): Promise<Measurement> {
   const service_start_s = contestant.serviceCpuSeconds();
   const database_start_s = contestant.databaseCpuSeconds();
-  const result = await generate(generator, job).catch((error: Error) => {
+  const named = (error: Error): never => {
     throw new Error(`${contestant.name}, ${load.title}: ${error.message}`);
-  });
+  };
+  const probe = load.is_watched ? new LivenessProbe(contestant.url) : undefined;
+  const result = await generate(generator, job).catch(named);
+  const held_up_ms = await probe?.end().catch(named);
   const service_cpu_s = difference(contestant.serviceCpuSeconds(), service_start_s);
   const database_cpu_s = difference(contestant.databaseCpuSeconds(), database_start_s);
   return {
@@ -99,6 +128,7 @@ async function measure(
     rate: result.right / result.duration_s,
     service_cpu_s,
     database_cpu_s,
+    held_up_ms,
     verified_tokens: await verify(contestant, result.samples),
   };
 }
@@ -121,10 +151,12 @@ export function generate(generator: ChildProcess, job: Job): Promise<JobResult> 
   });
 }
 
-function outcome({ load, rate, result }: Measurement): string {
+export function outcome({ load, rate, result, held_up_ms }: Measurement): string {
   const failed = Object.entries(result.failures).map(([reason, count]) => `${count} x ${reason}`);
   const latency = `p50 ${result.p50_ms.toFixed(1)} ms, p99 ${result.p99_ms.toFixed(1)} ms`;
   const large = load.is_beside ? `, large requests ${result.beside_p50_ms.toFixed(0)} ms` : '';
+  const held_up =
+    held_up_ms === undefined ? '' : `, event loop held up ${held_up_ms.toFixed(1)} ms`;
   const trouble = failed.length === 0 ? '' : `, FAILED: ${failed.join(', ')}`;
-  return `${Math.round(rate)} requests/s, ${latency}${large}${trouble}`;
+  return `${Math.round(rate)} requests/s, ${latency}${large}${held_up}${trouble}`;
 }

@@ -19,6 +19,7 @@ app.post<{ Body: { data: unknown } }>('/api/v1/tokenize', async ({ body }) => ({
 app.post<{ Body: { data: unknown } }>('/api/v1/detokenize', async ({ body }) => ({
   data: await replaceStrings(body.data, detokenize),
 }));
+app.get('/health/live', async () => ({ status: 'ok' }));
 announce(await app.listen({ host: '127.0.0.1', port: 0 }));
 
 async function tokenize(value: string): Promise<string> {

@@ -30,13 +30,12 @@ export function versionsOf(peers: readonly Peer[]): [string, string][] {
 /** Connections to PostgreSQL beside those of a service without a bound. */
 const SPARE_CONNECTIONS = 200;
 
-/** What the PostgreSQL of a run needs beside its defaults: Databunker has a connection for each request under way. */
-export function settingsFor(
+/** Most connections that the PostgreSQL of a run is asked for: Databunker has one for each request under way. */
+export function peerConnections(
   contestants: readonly string[],
   connections: readonly number[],
-): Record<string, string> {
-  if (!contestants.includes('databunker')) return {};
-  return { max_connections: String(Math.max(...connections) + SPARE_CONNECTIONS) };
+): number {
+  return contestants.includes('databunker') ? Math.max(...connections) + SPARE_CONNECTIONS : 0;
 }
 
 /** The real program with its default settings, in a temporary folder. Its log is thrown away. */

@@ -1,12 +1,21 @@
+import { cpu, latency, milliseconds, ratio, spread } from './cells.ts';
 import { type ContestantName, TITLES } from './contestants.ts';
+import { longestHeldUp, rateRatio } from './figures.ts';
 import type { Flags } from './flags.ts';
-import type { Growth } from './growth.ts';
 import { growthSection } from './growth-report.ts';
 import type { Load } from './loads.ts';
-import { NONE, table, whole } from './markdown.ts';
-import { median } from './measure.ts';
+import { table, whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
 import { peersSection, withoutFolder } from './peers.ts';
+import { startSection } from './start-report.ts';
+import { type Results, summarySection } from './summary.ts';
+import type { CrewRounds } from './workers.ts';
+import { workersSection } from './workers-report.ts';
+
+/** All that a run measured. */
+export interface RunResults extends Results {
+  readonly workers: readonly CrewRounds[];
+}
 
 /** A column of a table: its heading and its cell for the rounds of one contestant. */
 interface Column {
@@ -16,8 +25,7 @@ interface Column {
 
 /** The Markdown page of a run. */
 export function page(
-  measurements: readonly Measurement[],
-  growth: Growth | undefined,
+  results: RunResults,
   facts: readonly (readonly [string, string])[],
   args: readonly string[],
   flags: Flags,
@@ -26,25 +34,38 @@ export function page(
     'npm run bench',
     ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
   ].join(' ');
+  const { measurements, workers, start, growth } = results;
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const blocks = loads.filter(({ name }) => name === 'block');
   const sections = [
     '# Benchmarks',
     `Written by \`${command}\`: do not edit, run it again. All contestants ran on one machine in one run, in turns. Compare the ratios; requests a second of different machines or days say little.`,
+    summarySection(results),
     table(['Machine', ''], facts),
     ...loads
       .filter((load) => !blocks.includes(load))
       .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
     ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
-    ...(growth === undefined ? [] : [growthSection(growth)]),
-    ...(loads.length === 0
+    ...(workers.length === 0 ? [] : [workersSection(workers)]),
+    start && startSection(start),
+    growth && growthSection(growth),
+    ...(loads.length + workers.length === 0
       ? []
-      : [peersSection(contestantsOf(measurements)), checks(measurements), method(flags)]),
+      : [peersSection(contestantsOf(measurements)), checks(all(results)), method(flags)]),
   ];
-  return `${sections.join('\n\n')}\n`;
+  return `${sections.filter((one) => one !== undefined).join('\n\n')}\n`;
 }
 
-export function countFailures(measurements: readonly Measurement[]): number {
+/** Requests that were not answered with 200 and what they should be. */
+export function countFailures(results: RunResults): number {
+  return failuresOf(all(results)) + (results.growth?.failures ?? 0);
+}
+
+function all({ measurements, workers }: RunResults): Measurement[] {
+  return [...measurements, ...workers.flatMap(({ rounds }) => rounds)];
+}
+
+function failuresOf(measurements: readonly Measurement[]): number {
   return sum(measurements.flatMap(({ result }) => Object.values(result.failures)));
 }
 
@@ -61,20 +82,29 @@ function section(
   return `## ${title}\n\n${table(['', ...columns.map(({ heading }) => heading)], rows)}`;
 }
 
+const longest: Column = {
+  heading: 'longest ms',
+  cell: (rounds) => latency(rounds.map(({ result }) => result.max_ms)),
+};
+
 function columnsOf(load: Load, measurements: readonly Measurement[]): Column[] {
   const is_bulk = load.name === 'bulk';
   const unit = is_bulk ? load.values_per_request : 1;
   const cpu_unit = is_bulk ? 1_000 / load.values_per_request : 1_000;
   const per = is_bulk ? '1,000 values' : '1,000 requests';
+  const ratioTo = (name: ContestantName, heading: string): Column => {
+    const others = measurements.filter((one) => one.contestant === name && one.load === load);
+    return { heading, cell: (rounds) => ratio(rateRatio(rounds, others)) };
+  };
   return [
     {
       heading: is_bulk ? 'values/s (min–max)' : 'requests/s (min–max)',
       cell: (rounds) => spread(rounds.map(({ rate }) => rate * unit)),
     },
-    { heading: 'of the echo', cell: ratioTo('echo', measurements) },
-    { heading: 'times naive', cell: ratioTo('naive', measurements) },
+    ...(load.is_steady ? [] : [ratioTo('echo', 'of the echo'), ratioTo('naive', 'times naive')]),
     { heading: 'p50 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p50_ms)) },
     { heading: 'p99 ms', cell: (rounds) => latency(rounds.map(({ result }) => result.p99_ms)) },
+    ...(load.is_steady ? [longest] : []),
     {
       heading: `CPU s per ${per}: service`,
       cell: (rounds) => cpu(rounds, (one) => one.service_cpu_s, cpu_unit),
@@ -84,46 +114,19 @@ function columnsOf(load: Load, measurements: readonly Measurement[]): Column[] {
   ];
 }
 
-/** Each round to the same round of the other: what slows the machine down slows both. */
-function ratioTo(name: ContestantName, measurements: readonly Measurement[]) {
-  return (rounds: readonly Measurement[]): string => {
-    const ratios = rounds.flatMap(({ load, round, rate }) => {
-      const other = measurements.find(
-        (one) => one.contestant === name && one.load === load && one.round === round,
-      );
-      return other === undefined || other.rate === 0 ? [] : [rate / other.rate];
-    });
-    const middle = median(ratios);
-    if (middle === undefined) return NONE;
-    return middle < 100 ? middle.toPrecision(2) : whole(middle);
-  };
-}
-
-function cpu(
-  rounds: readonly Measurement[],
-  seconds: (one: Measurement) => number | undefined,
-  unit: number,
-): string {
-  const costs = rounds.flatMap((one) => {
-    const spent_s = seconds(one);
-    return spent_s === undefined || one.result.right === 0 ? [] : [spent_s / one.result.right];
-  });
-  const middle = median(costs);
-  return middle === undefined ? NONE : (middle * unit).toPrecision(2);
-}
-
 /** Latency of a paced trickle of small requests, alone and beside large ones. */
 function blockSection(measurements: readonly Measurement[], blocks: readonly Load[]): string {
   const alone = blocks.find((load) => !load.is_beside)!;
   const beside = blocks.find((load) => load.is_beside)!;
+  const under = (load: Load, rounds: readonly Measurement[]) =>
+    measurements.filter((one) => one.load === load && one.contestant === rounds[0]?.contestant);
   const column = (heading: string, load: Load, pick: (one: Measurement) => number): Column => ({
     heading,
-    cell: (rounds) =>
-      latency(
-        measurements
-          .filter((one) => one.load === load && one.contestant === rounds[0]?.contestant)
-          .map(pick),
-      ),
+    cell: (rounds) => latency(under(load, rounds).map(pick)),
+  });
+  const heldUp = (heading: string, load: Load): Column => ({
+    heading,
+    cell: (rounds) => milliseconds(longestHeldUp(under(load, rounds))),
   });
   const columns = [
     column('alone: p50 ms', alone, ({ result }) => result.p50_ms),
@@ -132,6 +135,8 @@ function blockSection(measurements: readonly Measurement[], blocks: readonly Loa
     column('p99 ms', beside, ({ result }) => result.p99_ms),
     column('longest ms', beside, ({ result }) => result.max_ms),
     column('the large one ms', beside, ({ result }) => result.beside_p50_ms),
+    heldUp('event loop held up: alone, longest ms', alone),
+    heldUp('beside, longest ms', beside),
   ];
   return section(beside.title, columns, measurements, beside);
 }
@@ -140,7 +145,7 @@ function checks(measurements: readonly Measurement[]): string {
   const right = sum(measurements.map(({ result }) => result.right));
   const verified = sum(measurements.map((one) => one.verified_tokens));
   const lines = [
-    `${whole(right)} requests were answered with 200 and counted; ${whole(countFailures(measurements))} were not.`,
+    `${whole(right)} requests were answered with 200 and counted; ${whole(failuresOf(measurements))} were not.`,
     `The tokens of ${whole(verified)} new values, drawn at random, were detokenized after their round and compared.`,
   ];
   for (const { load, contestant, result } of measurements) {
@@ -156,24 +161,12 @@ const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 - ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s, after a warm-up; in a round the contestants take turns. Ratios are medians of the ratios within each round.
 - Every contestant but other products is one Node.js process (Standin with its default threads). All get the same bodies: an e-mail address, a name and a phone number, about 100 bytes of JSON. The echo parses the body and sends it back. The naive service makes a token with one HMAC and seals with AES-256-GCM, then awaits one \`insert\` (or \`select\`) a value; it has no API keys, checks, logs or metrics.
 - Standin runs as \`standin serve\` with default settings, but without rate limit and ops listener; its access log goes to /dev/null. A 200 is sent after COMMIT. The settings of PostgreSQL are above; the embedded database does not fsync.
-- The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
-- Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before.
+- The load generator is a process of its own on the same cores. Each connection sends its next request when it has its answer, so latency grows with the connections. At 70 % of the rate that a contestant reached, in the same round and right before, requests are sent when they are due, whatever the answers do, and latency counts from then: waiting for a free connection counts, and so does what the timer of the generator is late, about 1 ms. It checks the status of every answer, and the whole data of those to detokenize and repeated requests. It costs as much CPU as wrk does with distinct bodies.
+- Small requests beside large ones are sent every 5 ms, whatever the answers do; waiting for a free connection counts as latency. A large one follows 250 ms after the answer to the one before. How long the event loop is held up is the longest that GET /health/live took in any round, asked every 5 ms on a connection of its own by a process that does nothing else; waiting for a processor counts, so the echo's is what the machine itself adds.
 - CPU seconds are user and system time of the processes (\`/proc/PID/stat\`): they vary less than requests a second when others use the machine.`;
 
 function contestantsOf(measurements: readonly Measurement[]): ContestantName[] {
   return [...new Set(measurements.map(({ contestant }) => contestant))];
-}
-
-function spread(numbers: readonly number[]): string {
-  const middle = median(numbers);
-  if (middle === undefined) return NONE;
-  if (numbers.length === 1) return whole(middle);
-  return `${whole(middle)} (${whole(Math.min(...numbers))}–${whole(Math.max(...numbers))})`;
-}
-
-function latency(numbers: readonly number[]): string {
-  const middle = median(numbers);
-  return middle === undefined ? NONE : middle.toFixed(middle < 100 ? 1 : 0);
 }
 
 function sum(numbers: readonly number[]): number {

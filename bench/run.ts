@@ -1,19 +1,20 @@
-import type { ChildProcess } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CONTESTANTS, type Contestant, startContestant, startProgram } from './contestants.ts';
 import { type DatabaseServer, startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags, USAGE } from './flags.ts';
-import { type Growth, measureGrowth } from './growth.ts';
+import { measureGrowth } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
-import { expandLoads } from './loads.ts';
+import { expandLoads, type OtherName } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
-import { settingsFor, startPeer, versionsOf } from './peer-programs.ts';
+import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
-import { countFailures, page } from './report.ts';
+import { countFailures, page, type RunResults } from './report.ts';
+import { measureStart, STARTS } from './start.ts';
+import { countWorkersSteps, measureWorkers, WORKERS_MAX_CONNECTIONS } from './workers.ts';
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
@@ -48,37 +49,54 @@ async function main(args: readonly string[]): Promise<void> {
 async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const loads = expandLoads(flags.loads, flags.connections);
   const { seconds, rounds } = flags;
-  const server = await startDatabaseServer(
-    { ...settingsFor(flags.contestants, flags.connections), ...flags.postgres },
-    leftovers,
-  );
+  const server = await startDatabaseServer(postgresSettings(flags), leftovers);
   const wanted = loads.length === 0 ? [] : flags.contestants;
   const names = wanted.filter((name) => server !== undefined || !needsServer(name));
-  const progress = new Progress(countSteps(loads, names, rounds));
-  if (names.length < wanted.length) {
+  if (server === undefined && flags.others.includes('growth')) {
+    throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
+  }
+  const others = flags.others.filter((name) => server !== undefined || name === 'start');
+  const progress = new Progress(countSteps(loads, names, rounds) + countOtherSteps(others, rounds));
+  if (names.length < wanted.length || others.length < flags.others.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
   }
   const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
+  // Before the contestants, which take a little of the processors even when nobody asks them.
+  const start = others.includes('start')
+    ? await measureStart(server, progress, leftovers)
+    : undefined;
   const contestants = await startAll(names, flags.peers, server, progress);
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const plan = { contestants, loads, seconds, rounds };
   const measurements = await measureAll(plan, generator, progress);
-  const growth = await grow(flags, server, generator, progress);
+  const workers = others.includes('workers')
+    ? await measureWorkers({ server: server!, seconds, rounds }, generator, progress, leftovers)
+    : [];
+  const growth_plan = { server: server!, rows: flags.rows, seconds, rounds };
+  const growth = others.includes('growth')
+    ? await measureGrowth(growth_plan, generator, progress, leftovers)
+    : undefined;
   progress.clear();
   if (is_interrupted) return;
-  publish(page(measurements, growth, facts, args, flags), flags.write);
-  fail(countFailures(measurements) + (growth?.failures ?? 0));
+  const results: RunResults = { measurements, workers, start, growth };
+  publish(page(results, facts, args, flags), flags.write);
+  fail(countFailures(results));
 }
 
-async function grow(
-  { rows, seconds, rounds }: Flags,
-  server: DatabaseServer | undefined,
-  generator: ChildProcess,
-  progress: Progress,
-): Promise<Growth | undefined> {
-  if (rows === undefined) return undefined;
-  if (server === undefined) throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
-  return measureGrowth({ server, rows, seconds, rounds }, generator, progress, leftovers);
+function countOtherSteps(others: readonly OtherName[], rounds: number): number {
+  const workers = others.includes('workers') ? countWorkersSteps(rounds) : 0;
+  return workers + (others.includes('start') ? STARTS : 0);
+}
+
+/** Defaults, but for connections: many workers, and products without a bound, need more than PostgreSQL takes by default. */
+function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
+  const needed = [
+    peerConnections(flags.contestants, flags.connections),
+    flags.others.includes('workers') ? WORKERS_MAX_CONNECTIONS : 0,
+  ];
+  const max_connections = Math.max(...needed);
+  const raised = max_connections === 0 ? {} : { max_connections: String(max_connections) };
+  return { ...raised, ...flags.postgres };
 }
 
 async function startAll(

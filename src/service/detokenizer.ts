@@ -2,7 +2,6 @@ import type { Keyring } from '../crypto/keyring.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
-import { inPieces } from './pieces.ts';
 
 /** Gives values back. */
 export class Detokenizer {
@@ -23,14 +22,6 @@ export class Detokenizer {
    * @throws InternalError record_damaged or key_missing, never another value
    */
   async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
-    const distinct = [...new Set(tokens)];
-    const values = await inPieces(distinct, (piece) => this.#detokenizeDistinct(piece));
-    if (distinct.length === tokens.length) return values;
-    const by_token = new Map(distinct.map((token, i) => [token, values[i]]));
-    return tokens.map((token) => by_token.get(token));
-  }
-
-  async #detokenizeDistinct(tokens: readonly Token[]): Promise<(Value | undefined)[]> {
     const fingerprints = tokens.map((token) => this.#keyring.tokenFingerprint(token));
     const records = await this.#records.find(fingerprints);
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));

@@ -5,6 +5,7 @@ import type { EngineObserver, Operation, Texts } from './vault-engine.ts';
 const THREAD = new URL('./vault-thread.js', import.meta.url);
 
 interface Pending {
+  readonly texts: number;
   readonly resolve: (texts: Texts) => void;
   readonly reject: (error: Error) => void;
 }
@@ -14,6 +15,7 @@ export class ThreadClient {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
   readonly #outbox: Outbox<Call>;
+  #pending_texts = 0;
   #last_id = 0;
 
   constructor(data: ThreadData, observer: EngineObserver) {
@@ -28,11 +30,17 @@ export class ThreadClient {
     });
   }
 
+  /** Asked and not answered. */
+  get pending_texts(): number {
+    return this.#pending_texts;
+  }
+
   /** As VaultEngine.call */
   call(operation: Operation, texts: readonly string[]): Promise<Texts> {
     return new Promise((resolve, reject) => {
       const id = ++this.#last_id;
-      this.#pending.set(id, { resolve, reject });
+      this.#pending.set(id, { texts: texts.length, resolve, reject });
+      this.#pending_texts += texts.length;
       this.#outbox.put({ id, operation, texts });
     });
   }
@@ -47,6 +55,7 @@ export class ThreadClient {
     else {
       const pending = this.#pending.get(report.id)!;
       this.#pending.delete(report.id);
+      this.#pending_texts -= pending.texts;
       if ('texts' in report) pending.resolve(report.texts);
       else pending.reject(errorOf(report.failure));
     }

@@ -23,6 +23,9 @@ export interface Call {
   readonly texts: readonly string[];
 }
 
+/** A call of more texts is a piece of a large one: it takes 0.5 ms and more. */
+export const MAX_SMALL_TEXTS = 64;
+
 /** What comes back of one call, and what metrics count. */
 export type Report =
   | { readonly id: number; readonly texts: Texts }

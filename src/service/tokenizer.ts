@@ -3,7 +3,6 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { InsertOutcome, Token, TokenFingerprint, TokenMode, Value } from '../types.ts';
-import { inPieces } from './pieces.ts';
 import { RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
@@ -29,19 +28,11 @@ export class Tokenizer {
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves. Equal values of a call
-   * share a token.
+   * One token a value, in order; all records are durable when it resolves.
+   * @param values distinct ones
    * @throws InternalError database_unavailable or token_space_exhausted, CallerError overloaded
    */
   async tokenize(values: readonly Value[], mode: TokenMode): Promise<readonly Token[]> {
-    const distinct = [...new Set(values)];
-    const tokens = await inPieces(distinct, (piece) => this.#tokenizeDistinct(piece, mode));
-    if (distinct.length === values.length) return tokens;
-    const by_value = new Map(distinct.map((value, i) => [value, tokens[i]!]));
-    return values.map((value) => by_value.get(value)!);
-  }
-
-  async #tokenizeDistinct(values: readonly Value[], mode: TokenMode): Promise<Token[]> {
     const drafts = values.map((value) => this.#draft(value, this.#source(value, mode), 0));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {

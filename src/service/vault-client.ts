@@ -2,38 +2,39 @@ import { CallerError } from '../errors.ts';
 import type { Token, TokenMode, Value } from '../types.ts';
 import type { License } from './license.ts';
 import { ThreadClient } from './thread-client.ts';
+import { MAX_SMALL_TEXTS } from './thread-messages.ts';
 import { CONTROL_CONNECTIONS } from './vault.ts';
 import type { EngineData, EngineObserver, Operation, Texts } from './vault-engine.ts';
 
-/** A larger call goes to the thread for large ones: it takes 0.5 ms and more. */
-const MAX_SMALL_TEXTS = 64;
+/** At about 10 us of cryptography a text, a small call waits for 2.5 ms at most. */
+const PIECE_TEXTS = 250;
 /** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
 /**
- * Tokenize and detokenize for the HTTP side, done in two vault threads: one for small calls, one
- * for large ones, so that they hold up neither the event loop nor a small call
- * (docs/decisions/0008).
+ * Tokenize and detokenize for the HTTP side, done in two vault threads, so that they do not hold up
+ * its event loop (docs/decisions/0008). Small calls share one, whose statements they fill together;
+ * large ones are cut in pieces that go to whichever has less to do.
  */
 export class VaultClient {
-  readonly #small: ThreadClient;
-  readonly #large: ThreadClient;
+  readonly #first: ThreadClient;
+  readonly #second: ThreadClient;
   readonly #license: License;
   #pending_calls = 0;
   #pending_texts = 0;
 
-  constructor(data: EngineData, license: License, observer: EngineObserver) {
-    const connections = data.vault.database_connections - CONTROL_CONNECTIONS;
-    const for_large = Math.floor(connections / 2);
-    const for_small = connections - for_large;
-    this.#small = new ThreadClient({ engine: data, connections: for_small }, observer);
-    this.#large = new ThreadClient({ engine: data, connections: for_large }, observer);
+  constructor(engine: EngineData, license: License, observer: EngineObserver) {
+    const connections = engine.vault.database_connections - CONTROL_CONNECTIONS;
+    const of_second = Math.floor(connections / 2);
+    this.#first = new ThreadClient({ engine, connections: connections - of_second }, observer);
+    this.#second = new ThreadClient({ engine, connections: of_second }, observer);
     this.#license = license;
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves.
+   * One token a value, in order; all records are durable when it resolves. Equal values of a call
+   * share a token.
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(values: readonly Value[], mode: TokenMode): Promise<readonly Token[]> {
@@ -47,7 +48,7 @@ export class VaultClient {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#small.close(), this.#large.close()]);
+    await Promise.all([this.#first.close(), this.#second.close()]);
   }
 
   async #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
@@ -55,12 +56,34 @@ export class VaultClient {
     this.#pending_calls++;
     this.#pending_texts += texts.length;
     try {
-      const thread = texts.length <= MAX_SMALL_TEXTS ? this.#small : this.#large;
-      return await thread.call(operation, texts);
+      const distinct = [...new Set(texts)];
+      const answers = await this.#ask(operation, distinct);
+      if (distinct.length === texts.length) return answers;
+      const by_text = new Map(distinct.map((text, i) => [text, answers[i]]));
+      return texts.map((text) => by_text.get(text));
     } finally {
       this.#pending_calls--;
       this.#pending_texts -= texts.length;
     }
+  }
+
+  #ask(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    return texts.length <= MAX_SMALL_TEXTS
+      ? this.#first.call(operation, texts)
+      : this.#askInPieces(operation, texts);
+  }
+
+  async #askInPieces(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    const pieces: Promise<Texts>[] = [];
+    for (let from = 0; from < texts.length; from += PIECE_TEXTS) {
+      const is_first_idler = this.#first.pending_texts < this.#second.pending_texts;
+      const thread = is_first_idler ? this.#first : this.#second;
+      const piece = thread.call(operation, texts.slice(from, from + PIECE_TEXTS));
+      // A failure is thrown below; until then it must not count as unhandled.
+      piece.catch(() => {});
+      pieces.push(piece);
+    }
+    return (await Promise.all(pieces)).flat();
   }
 
   /** One call alone is always taken, however large: its size has a limit of its own. */

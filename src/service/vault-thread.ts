@@ -1,15 +1,24 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { type Call, failureOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
+import {
+  type Call,
+  failureOf,
+  MAX_SMALL_TEXTS,
+  Outbox,
+  type Report,
+  type ThreadData,
+} from './thread-messages.ts';
 import { VaultEngine } from './vault-engine.ts';
 
 /**
  * The entry of a vault thread: an engine off the event loop that serves HTTP.
  *
- * Calls are begun a few at a time, with a turn of the event loop between: so one batch is sealed
- * while another is written and the answers of a third go out. All at once, each of the three would
- * wait for the others.
+ * In a turn of the event loop a few small calls are begun, and one piece of a large one. So one
+ * batch is sealed while another is written and the answers of a third go out (all at once, each of
+ * the three would wait for the others), and small calls wait for one piece at most.
  */
-const TEXTS_A_TURN = 48;
+const SMALL_TEXTS_A_TURN = 48;
+/** More would only stand before small calls where they wait for a statement. */
+const MAX_PIECES_UNDER_WAY = 8;
 
 const { engine: data, connections } = workerData as ThreadData;
 const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(reports));
@@ -17,24 +26,46 @@ const engine = new VaultEngine(data, connections, {
   batch: (batch, records) => outbox.put({ batch, records }),
   damaged: (damaged) => outbox.put({ damaged }),
 });
-const waiting: Call[] = [];
+const small: Call[] = [];
+const pieces: Call[] = [];
+let pieces_under_way = 0;
+let is_begin_due = false;
 
 parentPort!.on('message', (calls: Call[]) => {
-  if (waiting.length === 0) setImmediate(begin);
-  waiting.push(...calls);
+  for (const call of calls) (isPiece(call) ? pieces : small).push(call);
+  beginSoon();
 });
 
-function begin(): void {
-  for (let texts = 0; texts < TEXTS_A_TURN && waiting.length > 0; ) {
-    const call = waiting.shift()!;
-    texts += call.texts.length;
-    answer(call);
-  }
-  if (waiting.length > 0) setImmediate(begin);
+function beginSoon(): void {
+  const has_piece = pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY;
+  if (is_begin_due || (small.length === 0 && !has_piece)) return;
+  is_begin_due = true;
+  setImmediate(begin);
 }
 
-function answer({ id, operation, texts }: Call): void {
-  engine.call(operation, texts).then(
+function begin(): void {
+  is_begin_due = false;
+  for (let texts = 0; texts < SMALL_TEXTS_A_TURN && small.length > 0; ) {
+    const call = small.shift()!;
+    texts += call.texts.length;
+    void answer(call);
+  }
+  if (pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY) {
+    pieces_under_way++;
+    void answer(pieces.shift()!).then(() => {
+      pieces_under_way--;
+      beginSoon();
+    });
+  }
+  beginSoon();
+}
+
+function isPiece({ texts }: Call): boolean {
+  return texts.length > MAX_SMALL_TEXTS;
+}
+
+function answer({ id, operation, texts }: Call): Promise<void> {
+  return engine.call(operation, texts).then(
     (answered) => outbox.put({ id, texts: answered }),
     (error) => outbox.put({ id, failure: failureOf(error) }),
   );

@@ -1,20 +1,20 @@
 import { Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Config } from './config.ts';
-import type { ServerContext } from './http/context.ts';
-import { listen } from './http/listen.ts';
-import { createHttpServer } from './http/server.ts';
-import type { Log } from './log.ts';
-import type { Metrics } from './ops/metrics.ts';
-import { Authenticator } from './service/authenticator.ts';
-import { Health } from './service/health.ts';
-import type { License } from './service/license.ts';
-import { type Limits, openLimits } from './service/limits.ts';
-import type { SharedBuckets } from './service/shared-rate-limit.ts';
-import type { Vault } from './service/vault.ts';
-import { VaultClient } from './service/vault-client.ts';
-import { Unavailable } from './store/failure.ts';
+import type { Config } from '../config.ts';
+import type { ServerContext } from '../http/context.ts';
+import { listen } from '../http/listen.ts';
+import { createHttpServer } from '../http/server.ts';
+import type { Log } from '../log.ts';
+import type { Metrics } from '../ops/metrics.ts';
+import { Authenticator } from '../service/authenticator.ts';
+import { Health } from '../service/health.ts';
+import type { License } from '../service/license.ts';
+import { type Limits, openLimits } from '../service/limits.ts';
+import type { SharedBuckets } from '../service/shared-rate-limit.ts';
+import type { Vault } from '../service/vault.ts';
+import { VaultClient } from '../service/vault-client.ts';
+import { Unavailable } from '../store/failure.ts';
 
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.

@@ -1,7 +1,7 @@
-import type { Config } from './config.ts';
-import type { PlainKey } from './crypto/keyring.ts';
-import type { Snapshot } from './ops/metrics.ts';
-import type { BucketsAnswer, BucketsCall } from './service/primary-buckets.ts';
+import type { Config } from '../config.ts';
+import type { PlainKey } from '../crypto/keyring.ts';
+import type { Snapshot } from '../ops/metrics.ts';
+import type { BucketsAnswer, BucketsCall } from '../service/primary-buckets.ts';
 
 /** What the primary tells a worker. */
 export type ToWorker =

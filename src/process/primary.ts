@@ -3,20 +3,20 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Config } from './config.ts';
-import { OperatorError } from './errors.ts';
-import { listen } from './http/listen.ts';
-import type { Log } from './log.ts';
-import type { Gauges } from './ops/metrics.ts';
-import { WorkerMetrics } from './ops/worker-metrics.ts';
+import type { Config } from '../config.ts';
+import { OperatorError } from '../errors.ts';
+import { listen } from '../http/listen.ts';
+import type { Log } from '../log.ts';
+import type { Gauges } from '../ops/metrics.ts';
+import { WorkerMetrics } from '../ops/worker-metrics.ts';
+import { PrimaryBuckets } from '../service/primary-buckets.ts';
+import type { Vault } from '../service/vault.ts';
 import { RETIRE_TIMEOUT_MS } from './public-listener.ts';
-import { PrimaryBuckets } from './service/primary-buckets.ts';
-import type { Vault } from './service/vault.ts';
 import type { FromWorker } from './worker-messages.ts';
 import { endOf, endWithin, kill, type Member, send } from './worker-process.ts';
 
 /** The compiled one, also when this file runs as TypeScript. */
-const WORKER = fileURLToPath(new URL('../dist/worker.js', import.meta.url));
+const WORKER = fileURLToPath(new URL('../../dist/process/worker.js', import.meta.url));
 /** A worker that ends sooner after its start is replaced with a pause, longer each time. */
 const SHORT_LIFE_MS = 10_000;
 const FIRST_PAUSE_MS = 100;

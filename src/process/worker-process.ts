@@ -1,7 +1,7 @@
 import type { Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { CLOSE_TIMEOUT_MS } from '../service/vault.ts';
 import { FINISH_TIMEOUT_MS } from './public-listener.ts';
-import { CLOSE_TIMEOUT_MS } from './service/vault.ts';
 import type { ToWorker } from './worker-messages.ts';
 
 const LOOK_INTERVAL_MS = 10;

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OperatorError } from './errors.ts';
-import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import { createMetrics, type Metrics } from './ops/metrics.ts';
+import { OperatorError } from '../errors.ts';
+import { endOnUncaught, failureFields, isPretty, type Log, openLog } from '../log.ts';
+import { createMetrics, type Metrics } from '../ops/metrics.ts';
+import { License } from '../service/license.ts';
+import { RemoteBuckets } from '../service/primary-buckets.ts';
+import { CLOSE_TIMEOUT_MS, joinVault, type Vault } from '../service/vault.ts';
 import { PublicListener } from './public-listener.ts';
-import { License } from './service/license.ts';
-import { RemoteBuckets } from './service/primary-buckets.ts';
-import { CLOSE_TIMEOUT_MS, joinVault, type Vault } from './service/vault.ts';
 import type { FromWorker, StartMessage, ToWorker } from './worker-messages.ts';
 
 /**

@@ -1,0 +1,41 @@
+import { NONE, whole } from './markdown.ts';
+import { median } from './measure.ts';
+import type { Measurement } from './measurements.ts';
+
+/** Cells of tables: medians of the rounds of one contestant, as text. */
+
+export function spread(numbers: readonly number[]): string {
+  const middle = median(numbers);
+  if (middle === undefined) return NONE;
+  if (numbers.length === 1) return whole(middle);
+  return `${whole(middle)} (${whole(Math.min(...numbers))}–${whole(Math.max(...numbers))})`;
+}
+
+export function ratio(number: number | undefined): string {
+  if (number === undefined) return NONE;
+  return number < 100 ? number.toPrecision(2) : whole(number);
+}
+
+export function latency(numbers: readonly number[]): string {
+  const middle = median(numbers);
+  return middle === undefined ? NONE : milliseconds(middle);
+}
+
+export function milliseconds(number: number | undefined): string {
+  if (number === undefined) return NONE;
+  return number.toFixed(number < 100 ? 1 : 0);
+}
+
+/** @param unit requests or values that the seconds are for */
+export function cpu(
+  rounds: readonly Measurement[],
+  seconds: (one: Measurement) => number | undefined,
+  unit: number,
+): string {
+  const costs = rounds.flatMap((one) => {
+    const spent_s = seconds(one);
+    return spent_s === undefined || one.result.right === 0 ? [] : [spent_s / one.result.right];
+  });
+  const middle = median(costs);
+  return middle === undefined ? NONE : (middle * unit).toPrecision(2);
+}

@@ -1,0 +1,29 @@
+import { median } from './measure.ts';
+import type { Measurement } from './measurements.ts';
+
+/** Figures of the rounds of one contestant under one load; undefined where nothing was measured. */
+
+/** Median of a figure. */
+export function middle(
+  rounds: readonly Measurement[],
+  figure: (one: Measurement) => number | undefined,
+): number | undefined {
+  return median(rounds.flatMap((one) => figure(one) ?? []));
+}
+
+/** Median of the ratios of rates, each round to the same round of the other: what slows the machine down slows both. */
+export function rateRatio(
+  rounds: readonly Measurement[],
+  others: readonly Measurement[],
+): number | undefined {
+  return middle(rounds, ({ round, rate }) => {
+    const other = others.find((one) => one.round === round);
+    return other === undefined || other.rate === 0 ? undefined : rate / other.rate;
+  });
+}
+
+/** The longest that the event loop was held up in any round. */
+export function longestHeldUp(rounds: readonly Measurement[]): number | undefined {
+  const all_ms = rounds.flatMap(({ held_up_ms }) => held_up_ms ?? []);
+  return all_ms.length === 0 ? undefined : Math.max(...all_ms);
+}

@@ -1,0 +1,211 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { get } from 'node:http';
+import { join } from 'node:path';
+import { SETTINGS } from '../src/config.ts';
+import { freePort } from '../test/support/ports.ts';
+import { CLI, makePlace, type Place, ROOT } from '../test/support/program.ts';
+import type { DatabaseServer } from './database.ts';
+import type { Leftovers } from './leftovers.ts';
+import { median } from './measure.ts';
+import type { Progress } from './progress.ts';
+
+/** What is timed, in turns: starts until the first 200 of /health, and commands that do a part of it. */
+export const TIMED = ['npm_start', 'serve', 'postgres', 'build', 'modules', 'node'] as const;
+export type Timed = (typeof TIMED)[number];
+
+export interface StartTimes {
+  /** `npm start` on an empty folder. */
+  readonly first_ms: number;
+  /** Empty: not measured. */
+  readonly times_ms: Readonly<Record<Timed, readonly number[]>>;
+}
+
+/** A program and its arguments. */
+type Command = readonly [string, ...string[]];
+
+export const STARTS = 5;
+const LOOK_INTERVAL_MS = 5;
+const LOOK_TIMEOUT_MS = 1_000;
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 20_000;
+
+const NPM_START: Command = ['npm', 'start'];
+const SERVE: Command = [process.execPath, CLI, 'serve'];
+/** What npm runs before the service: nothing to do when the build is there. */
+export const BUILD_CHECK: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+  .scripts.prestart;
+const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+const PARTS: Readonly<Partial<Record<Timed, Command>>> = {
+  build: [process.execPath, TSC, ...BUILD_CHECK.split(' ').slice(1)],
+  modules: [process.execPath, '--input-type=module', '-e', "import './dist/main.js'"],
+  node: [process.execPath, '-e', '0'],
+};
+
+/** Starts the service again and again; the folder of its database and the build are there, but for the first time. */
+export async function measureStart(
+  server: DatabaseServer | undefined,
+  progress: Progress,
+  leftovers: Leftovers,
+): Promise<StartTimes> {
+  const part = leftovers.part();
+  const embedded = await makePlace('embedded', '');
+  part.add(async () => embedded.remove());
+  const postgres = server && (await makePlace('server', server.url));
+  if (postgres !== undefined) {
+    part.add(async () => postgres.remove());
+    part.add(() => server!.drop(postgres.env.DATABASE_URL!));
+    // Makes the vault, which is no part of a start.
+    await timeStart(SERVE, postgres, part);
+  }
+  const first_ms = await timeStart(NPM_START, embedded, part);
+  const times_ms: Record<Timed, number[]> = {
+    npm_start: [],
+    serve: [],
+    postgres: [],
+    build: [],
+    modules: [],
+    node: [],
+  };
+  for (let turn = 1; turn <= STARTS; turn++) {
+    const text = `start ${turn} of ${STARTS}`;
+    progress.begin(text);
+    times_ms.npm_start.push(await timeStart(NPM_START, embedded, part));
+    times_ms.serve.push(await timeStart(SERVE, embedded, part));
+    if (postgres !== undefined) times_ms.postgres.push(await timeStart(SERVE, postgres, part));
+    for (const name of TIMED) {
+      const command = PARTS[name];
+      if (command !== undefined) times_ms[name].push(await timeCommand(command, embedded, part));
+    }
+    const [npm_ms, serve_ms] = [times_ms.npm_start.at(-1)!, times_ms.serve.at(-1)!];
+    progress.end(text, `npm start ${npm_ms.toFixed(0)} ms, serve ${serve_ms.toFixed(0)} ms`);
+  }
+  await part.removeAll();
+  return { first_ms, times_ms };
+}
+
+/** From the start of a program to the first 200 of /health. */
+async function timeStart(command: Command, place: Place, leftovers: Leftovers): Promise<number> {
+  const port = await freePort();
+  const started_ms = performance.now();
+  const group = new Group(command, { ...place.env, PORT: String(port), OPS_PORT: '0' }, leftovers);
+  while (!(await isHealthy(port))) {
+    if (group.is_over) throw new Error(`${command.join(' ')} ended: ${group.stderr}`);
+    if (performance.now() - started_ms > START_TIMEOUT_MS) {
+      throw new Error(`${command.join(' ')} was not healthy within ${START_TIMEOUT_MS} ms`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
+  }
+  const took_ms = performance.now() - started_ms;
+  await group.end();
+  return took_ms;
+}
+
+/** From the start of a program to its end. */
+async function timeCommand(command: Command, place: Place, leftovers: Leftovers): Promise<number> {
+  const started_ms = performance.now();
+  const group = new Group(command, place.env, leftovers);
+  const code = await group.exit;
+  const took_ms = performance.now() - started_ms;
+  await group.over;
+  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${group.stderr}`);
+  return took_ms;
+}
+
+function isHealthy(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const options = {
+      host: '127.0.0.1',
+      port,
+      path: '/health',
+      agent: false,
+      timeout: LOOK_TIMEOUT_MS,
+    };
+    const request = get(options, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on('error', () => resolve(false));
+    request.on('timeout', () => request.destroy());
+  });
+}
+
+/** A program in a process group of its own, as a shell at a terminal starts it. */
+class Group {
+  /** Resolves with the exit code. */
+  readonly exit: Promise<number | null>;
+  /** Resolves when nobody of the group has its standard error open: all have ended, the embedded database too. */
+  readonly over: Promise<void>;
+  is_over = false;
+  stderr = '';
+  readonly #child: ChildProcess;
+
+  constructor([file, ...args]: Command, env: Record<string, string>, leftovers: Leftovers) {
+    const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
+    const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
+    this.#child = spawn(file, args, {
+      cwd: ROOT,
+      env: { ...inherited, ...NO_SETTINGS, ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      detached: true,
+    });
+    this.#child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text;
+    });
+    this.exit = new Promise((resolve, reject) => {
+      this.#child.once('exit', resolve);
+      this.#child.once('error', reject);
+    });
+    this.over = new Promise((resolve) => {
+      this.#child.once('close', () => {
+        this.is_over = true;
+        resolve();
+      });
+    });
+    leftovers.add(() => this.end());
+  }
+
+  /** As Ctrl-C does it; in the end by force. */
+  async end(): Promise<void> {
+    if (this.is_over) return;
+    this.#signal('SIGINT');
+    const force = setTimeout(() => this.#signal('SIGKILL'), STOP_TIMEOUT_MS);
+    await this.over;
+    clearTimeout(force);
+  }
+
+  #signal(signal: NodeJS.Signals): void {
+    try {
+      process.kill(-this.#child.pid!, signal);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+}
+
+/** A developer's own .env in the folder of the program must not reach it: empty goes before it, and is "not set". */
+const NO_SETTINGS = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, '']));
+
+/** Where the time of `npm start` goes, as far as medians tell; the parts add up to it. */
+export function partsOf({ times_ms }: StartTimes): [string, number][] {
+  const [npm_start, serve, postgres, build, modules, node] = TIMED.map((name) =>
+    median(times_ms[name]),
+  );
+  const rest: [string, number][] =
+    postgres === undefined
+      ? [['the embedded database and the rest', serve! - modules!]]
+      : [
+          ['the embedded database (more than PostgreSQL that runs already)', serve! - postgres],
+          [
+            'the rest: command line, connections, schema, keys, threads, listener',
+            postgres - modules!,
+          ],
+        ];
+  return [
+    ['npm', npm_start! - build! - serve!],
+    ['the build check', build!],
+    ['Node.js itself', node!],
+    ['loading the modules', modules! - node!],
+    ...rest,
+  ];
+}
