@@ -49,7 +49,8 @@ const server = createServer((socket) => accept(socket));
 const number = await claim();
 database = await PGlite.create({ dataDir: join(data_dir, 'postgres') });
 becomeReady();
-process.send?.({ port: number });
+// A parent that is gone by now is told nothing; the end of its channel ends this process.
+process.send?.({ port: number }, undefined, undefined, () => {});
 void work();
 
 /** Binds the next free number, then makes sure that nobody else holds the directory. */
