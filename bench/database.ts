@@ -26,9 +26,26 @@ export async function startDatabaseServer(
     return describe(given, undefined);
   }
   if (postgres_bin === undefined) return undefined;
-  const cluster = await PostgresCluster.start(settings);
+  const cluster = await PostgresCluster.start({ min_wal_size: '1GB', ...settings });
   leftovers.add(async () => cluster.stop());
+  await age(cluster.url('postgres'));
   return describe(cluster.url('postgres'), cluster.postmaster_pid);
+}
+
+const WAL_MESSAGES = 128;
+const WAL_MESSAGE_BYTES = 8 * 2 ** 20;
+
+/**
+ * A server that has run for a while writes its log over old files. A new one makes each file first,
+ * 16 MiB of zeros, for which all commits wait some 50 ms: nobody's vault is like that for long.
+ */
+async function age(url: string): Promise<void> {
+  for (let i = 0; i < WAL_MESSAGES; i++) {
+    await query(url, "select pg_logical_emit_message(true, 'bench', repeat('x', $1::integer))", [
+      WAL_MESSAGE_BYTES,
+    ]);
+  }
+  await query(url, 'checkpoint');
 }
 
 const TOLD_SETTINGS = [
