@@ -8,7 +8,7 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Mac } from './mac.ts';
-import { deriveKey, importKey, KEY_BYTES, type Key, randomLatin1 } from './primitives.ts';
+import { checkedKey, deriveKey, importKey, type Key, randomLatin1 } from './primitives.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
 
 /** An unwrapped key of the vault. */
@@ -132,9 +132,7 @@ export class Keyring {
 function only(keys: readonly PlainKey[], purpose: KeyPurpose): Uint8Array {
   const found = keys.filter((key) => key.purpose === purpose);
   if (found.length !== 1) throw new RangeError(`the keyring needs one ${purpose} key`);
-  const { bytes } = found[0]!;
-  if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
-  return bytes;
+  return checkedKey(found[0]!.bytes);
 }
 
 /**

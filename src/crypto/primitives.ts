@@ -24,8 +24,13 @@ export function newKeyBytes(): Buffer {
 
 /** @param bytes KEY_BYTES bytes */
 export function importKey(bytes: Uint8Array): Key {
+  return createSecretKey(checkedKey(bytes));
+}
+
+/** The bytes of a key. @throws RangeError when they are not KEY_BYTES */
+export function checkedKey<T extends Uint8Array>(bytes: T): T {
   if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
-  return createSecretKey(bytes);
+  return bytes;
 }
 
 /** HKDF-SHA-256 (RFC 5869) without salt. */

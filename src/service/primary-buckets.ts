@@ -1,5 +1,5 @@
 import { MemoryRateLimiter } from './rate-limit.ts';
-import type { SharedBuckets } from './shared-rate-limit.ts';
+import type { Grant, SharedBuckets } from './shared-rate-limit.ts';
 import { Outbox } from './thread-messages.ts';
 
 /** Requests of one client that ask to be let through. */
@@ -10,14 +10,7 @@ export interface BucketsCall {
   readonly requests: number;
 }
 
-export interface Granted {
-  /** How many of them may go on. */
-  readonly granted: number;
-  /** For the others; 0 when there are none. */
-  readonly retry_after_s: number;
-}
-
-export interface BucketsAnswer extends Granted {
+export interface BucketsAnswer extends Grant {
   readonly id: number;
 }
 
@@ -33,7 +26,7 @@ export class PrimaryBuckets {
     return calls.map((call) => ({ id: call.id, ...this.#take(call) }));
   }
 
-  #take({ client_id, rate, requests }: BucketsCall): Granted {
+  #take({ client_id, rate, requests }: BucketsCall): Grant {
     for (let granted = 0; granted < requests; granted++) {
       const retry_after_s = this.#limiter.take(client_id, rate);
       if (retry_after_s !== undefined) return { granted, retry_after_s };
@@ -44,7 +37,7 @@ export class PrimaryBuckets {
 
 /** A worker's way to the buckets of the primary: one message a turn of the event loop. */
 export class RemoteBuckets implements SharedBuckets {
-  readonly #waiting = new Map<number, (granted: Granted) => void>();
+  readonly #waiting = new Map<number, (granted: Grant) => void>();
   readonly #outbox: Outbox<BucketsCall>;
   #last_id = 0;
 
@@ -53,7 +46,7 @@ export class RemoteBuckets implements SharedBuckets {
   }
 
   /** Without a bound in time: who waits has one. */
-  take(client_id: string, rate: number, requests: number): Promise<Granted> {
+  take(client_id: string, rate: number, requests: number): Promise<Grant> {
     return new Promise((resolve) => {
       const id = ++this.#last_id;
       this.#waiting.set(id, resolve);

@@ -53,8 +53,8 @@ export const COMMAND_PATIENCE_MS = 30_000;
 /** One that rewrites a large table, or waits for the node that does. */
 const MIGRATION_PATIENCE_MS = 3_600_000;
 /**
- * Of the connections of a process, those for health, API keys and metrics; the vault thread has the
- * others.
+ * Of the connections of a process, those for health, API keys and metrics; the vault threads have
+ * the others.
  */
 export const CONTROL_CONNECTIONS = 3;
 const OLDEST_POSTGRES = 140_000;

@@ -192,6 +192,15 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
   });
 });
 
+function answersAgain(buckets: RedisBuckets): Promise<void> {
+  const isAnswered = () =>
+    buckets.take('a', 5, 1).then(
+      () => true,
+      () => false,
+    );
+  return until(isAnswered, 'calls are answered again');
+}
+
 describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
   test('that is lost fails calls at once, and comes back by itself', async () => {
     const redis = await RedisServer.start();
@@ -200,14 +209,7 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
     await until(() => buckets.failure !== undefined, 'the loss is noticed');
     await expect(buckets.take('a', 5, 1)).rejects.toThrow();
     await redis.startAgain();
-    await until(
-      () =>
-        buckets.take('a', 5, 1).then(
-          () => true,
-          () => false,
-        ),
-      'calls are answered again',
-    );
+    await answersAgain(buckets);
     await redis.stop();
   });
 
@@ -228,14 +230,7 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
     expect((error as Error).constructor.name).toBe('SocketTimeoutError');
     await Promise.all(others);
     redis.thaw();
-    await until(
-      () =>
-        buckets.take('a', 5, 1).then(
-          () => true,
-          () => false,
-        ),
-      'calls are answered again',
-    );
+    await answersAgain(buckets);
     await redis.stop();
   });
 
