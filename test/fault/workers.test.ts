@@ -108,6 +108,8 @@ test('the limit of a client holds for the sum of what all workers let through', 
     const { client_id } = JSON.parse(made.stdout);
     const issued = await runCli(['api-key', 'issue', '--client', client_id, '--json'], place);
     const { api_key } = JSON.parse(issued.stdout);
+    // Workers that start take the primary's time, too.
+    await until(() => logged(UNSHARED).length === logged(SHARED).length, 'shared limits');
     const unshared = logged(UNSHARED).length;
     const started_at_ms = performance.now();
     const answers = await Promise.all(
@@ -128,6 +130,7 @@ test('the limit of a client holds for the sum of what all workers let through', 
 });
 
 const UNSHARED = 'The primary does not answer: this process limits on its own';
+const SHARED = 'The primary answers again: rate limits are shared';
 
 /** The workers of the log lines of a client. */
 function linesOf(client_id: string): string[] {

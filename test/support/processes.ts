@@ -8,12 +8,12 @@ export function childrenOf(pid: number): number[] {
 /** Living workers of a service with several. */
 export function workersOf(pid: number): number[] {
   return children(pid)
-    .filter(({ command }) => /dist\/worker\.js$/.test(command))
+    .filter(({ command }) => /dist\/process\/worker\.js$/.test(command))
     .map((child) => child.pid);
 }
 
 function children(parent: number): { pid: number; command: string }[] {
-  const listed = execFileSync('ps', ['-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
+  const listed = execFileSync('ps', ['-ww', '-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
   return listed.split('\n').flatMap((line) => {
     const [, pid, ppid, state, command] = /^ *(\d+) +(\d+) +(\S+) +(.*)$/.exec(line) ?? [];
     const is_child = Number(ppid) === parent && !state!.startsWith('Z');
