@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
-import { SETTINGS } from '../src/config.ts';
+import { SETTINGS } from '../src/config/settings.ts';
 import { freePort } from '../test/support/ports.ts';
 import { CLI, makePlace, type Place, ROOT } from '../test/support/program.ts';
 import type { DatabaseServer } from './database.ts';

@@ -60,6 +60,14 @@ export interface Client {
   /** Requests a second; null: the deployment's RATE_LIMIT; 0: no limit. */
   readonly rate_limit: number | null;
   readonly token_mode: TokenMode;
+  readonly can_tokenize: boolean;
+  readonly can_detokenize: boolean;
+  /** Detokenize requests a second; null: the deployment's DETOKENIZE_LIMIT; 0: no limit. */
+  readonly detokenize_limit: number | null;
+  /** Unknown tokens a second; null: the deployment's UNKNOWN_TOKEN_LIMIT; 0: no limit. */
+  readonly unknown_token_limit: number | null;
+  /** How long its tokens are known after they were last given out; null: for ever. */
+  readonly time_to_live_s: number | null;
   readonly created_at: Date;
   readonly disabled_at: Date | null;
 }

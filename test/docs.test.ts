@@ -1,7 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
-import { SETTINGS } from '../src/config.ts';
+import { SETTINGS } from '../src/config/settings.ts';
 import { isApiKey } from '../src/crypto/api-key.ts';
 import { kekOf } from '../src/crypto/kek.ts';
 import { Keyring } from '../src/crypto/keyring.ts';

@@ -1,4 +1,4 @@
-import { createClient, issueApiKey, updateClient } from '../service/clients.ts';
+import { createClient, DEFAULT_SETTINGS, issueApiKey, updateClient } from '../service/clients.ts';
 import { commandDeadline, type Vault } from '../service/vault.ts';
 import type { Client, TokenMode } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
@@ -15,7 +15,8 @@ export async function clientCreate(
   options: CreateOptions,
 ): Promise<void> {
   const { name, rateLimit: rate_limit = null, tokenMode: token_mode } = options;
-  const { client_id } = await createClient(vault, { client_prefix, name, rate_limit, token_mode });
+  const settings = { ...DEFAULT_SETTINGS, name, rate_limit, token_mode };
+  const { client_id } = await createClient(vault, client_prefix, settings);
   const { api_key } = await issueApiKey(vault, client_id, null);
   print(
     options,

@@ -1,7 +1,7 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
-import type { ClientChange } from '../store/clients.ts';
-import type { ApiKey, Client, TokenMode } from '../types.ts';
+import type { ClientChange, ClientSettings } from '../store/clients.ts';
+import type { ApiKey, Client } from '../types.ts';
 import { commandDeadline, type Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
@@ -12,23 +12,24 @@ export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
-export interface NewClient {
-  readonly client_prefix: string;
-  readonly name: string;
-  /** null: the deployment's RATE_LIMIT. */
-  readonly rate_limit: number | null;
-  readonly token_mode: TokenMode;
-}
+/** Settings of a client that only says what it is called. */
+export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
+  rate_limit: null,
+  token_mode: 'deterministic',
+  can_tokenize: true,
+  can_detokenize: true,
+  detokenize_limit: null,
+  unknown_token_limit: null,
+  time_to_live_s: null,
+};
 
-export async function createClient(vault: Vault, client: NewClient): Promise<Client> {
-  const client_id = `${client.client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
-  return vault.clients.insert(
-    client_id,
-    client.name,
-    client.rate_limit,
-    client.token_mode,
-    commandDeadline(),
-  );
+export async function createClient(
+  vault: Vault,
+  client_prefix: string,
+  settings: ClientSettings,
+): Promise<Client> {
+  const client_id = `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
+  return vault.clients.insert(client_id, settings, commandDeadline());
 }
 
 /** On a vault without clients: one, with an API key. undefined when there are clients already. */
@@ -37,13 +38,8 @@ export async function createFirstClient(
   client_prefix: string,
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
-  const first = {
-    client_prefix,
-    name: 'first',
-    rate_limit: null,
-    token_mode: 'deterministic',
-  } as const;
-  const { client_id } = await createClient(vault, first);
+  const settings = { name: 'first', ...DEFAULT_SETTINGS };
+  const { client_id } = await createClient(vault, client_prefix, settings);
   return issueApiKey(vault, client_id, null);
 }
 

@@ -1,14 +1,23 @@
 import type { Client, TokenMode } from '../types.ts';
 import type { Pool } from './pool.ts';
 
-const COLUMNS = 'client_id, name, rate_limit, token_mode, created_at, disabled_at';
+/** What can be set of a client: a column each. */
+export type ClientSettings = Omit<Client, 'client_id' | 'created_at' | 'disabled_at'>;
 
-export interface ClientChange {
-  readonly name?: string;
-  readonly rate_limit?: number | null;
-  readonly token_mode?: TokenMode;
-  readonly disabled?: boolean;
-}
+export type ClientChange = Partial<ClientSettings> & { readonly disabled?: boolean };
+
+const SETTINGS = [
+  'name',
+  'rate_limit',
+  'token_mode',
+  'can_tokenize',
+  'can_detokenize',
+  'detokenize_limit',
+  'unknown_token_limit',
+  'time_to_live_s',
+] as const satisfies readonly (keyof ClientSettings)[];
+
+const COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'].join(', ');
 
 export class ClientStore {
   readonly #pool: Pool;
@@ -17,16 +26,11 @@ export class ClientStore {
     this.#pool = pool;
   }
 
-  async insert(
-    client_id: string,
-    name: string,
-    rate_limit: number | null,
-    token_mode: TokenMode,
-    deadline_ms: number,
-  ): Promise<Client> {
+  async insert(client_id: string, settings: ClientSettings, deadline_ms: number): Promise<Client> {
+    const parameters = SETTINGS.map((_, i) => `$${i + 2}`).join(', ');
     const { rows } = await this.#pool.query(
-      `insert into standin.clients (client_id, name, rate_limit, token_mode) values ($1, $2, $3, $4) returning ${COLUMNS}`,
-      [client_id, name, rate_limit, token_mode],
+      `insert into standin.clients (client_id, ${SETTINGS.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
+      [client_id, ...SETTINGS.map((name) => settings[name])],
       deadline_ms,
     );
     return clientOf(rows[0]!);
@@ -47,20 +51,12 @@ export class ClientStore {
     change: ClientChange,
     deadline_ms: number,
   ): Promise<Client | undefined> {
+    const changed = SETTINGS.filter((name) => change[name] !== undefined);
+    const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
+    assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
     const { rows } = await this.#pool.query(
-      `update standin.clients set
-         name = coalesce($2, name),
-         rate_limit = case when $3 then $4::double precision else rate_limit end,
-         token_mode = coalesce($5, token_mode),
-         disabled_at = ${disabledAt(change.disabled)}
-       where client_id = $1 returning ${COLUMNS}`,
-      [
-        client_id,
-        change.name ?? null,
-        change.rate_limit !== undefined,
-        change.rate_limit ?? null,
-        change.token_mode ?? null,
-      ],
+      `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`,
+      [client_id, ...changed.map((name) => change[name])],
       deadline_ms,
     );
     return rows[0] === undefined ? undefined : clientOf(rows[0]);
@@ -77,11 +73,20 @@ function clientOf(row: Record<string, string | null>): Client {
   return {
     client_id: row.client_id!,
     name: row.name!,
-    rate_limit: row.rate_limit === null ? null : Number(row.rate_limit),
+    rate_limit: numberOf(row.rate_limit),
     token_mode: row.token_mode as TokenMode,
+    can_tokenize: row.can_tokenize === 't',
+    can_detokenize: row.can_detokenize === 't',
+    detokenize_limit: numberOf(row.detokenize_limit),
+    unknown_token_limit: numberOf(row.unknown_token_limit),
+    time_to_live_s: numberOf(row.time_to_live_s),
     created_at: new Date(row.created_at!),
     disabled_at: dateOf(row.disabled_at),
   };
+}
+
+function numberOf(text: string | null | undefined): number | null {
+  return text == null ? null : Number(text);
 }
 
 export function dateOf(text: string | null | undefined): Date | null {

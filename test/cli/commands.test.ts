@@ -164,6 +164,11 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         name: 'crm',
         rate_limit: 0.5,
         token_mode: 'random',
+        can_tokenize: true,
+        can_detokenize: true,
+        detokenize_limit: null,
+        unknown_token_limit: null,
+        time_to_live_s: null,
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
         disabled_at: null,
       });

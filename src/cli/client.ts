@@ -1,0 +1,112 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { apiKeyIssue, apiKeyList, apiKeyRevoke } from '../commands/api-key.ts';
+import {
+  clientCreate,
+  clientDisable,
+  clientList,
+  clientUpdate,
+  type UpdateOptions,
+} from '../commands/client.ts';
+import { parseRate } from '../config/parsers.ts';
+import { command, withVault } from './command.ts';
+
+export function addClient(program: Command): void {
+  const client = program.command('client').description('Clients: who may call.');
+  command(client, 'create', 'Make a client with an API key; the key is shown only once.', [
+    'standin client create --name billing',
+    'standin client create --name crm --rate-limit 200 --token-mode random --json',
+  ])
+    .requiredOption('--name <name>', 'what people call it', nonEmpty)
+    .option('--rate-limit <n>', 'requests a second; 0: none; default: RATE_LIMIT', rate)
+    .addOption(tokenMode().default('deterministic'))
+    .action((options) =>
+      withVault((vault, config) => clientCreate(vault, config.CLIENT_PREFIX, options)),
+    );
+  command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
+    withVault((vault) => clientList(vault, options)),
+  );
+  command(client, 'update <client_id>', 'Change a client.', [
+    'standin client update standin_0123456789abcdef01234567 --rate-limit default',
+    'standin client update standin_0123456789abcdef01234567 --enable',
+  ])
+    .option('--name <name>', 'what people call it', nonEmpty)
+    .option('--rate-limit <n>', 'requests a second; 0: none; "default": RATE_LIMIT', rateOrDefault)
+    .addOption(tokenMode())
+    .option('--enable', 'undo disable')
+    .action((client_id, options, itself: Command) => {
+      if (!isChange(options))
+        itself.error('error: name what to change, for example --rate-limit 200');
+      return withVault((vault) => clientUpdate(vault, client_id, options));
+    });
+  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+    'standin client disable standin_0123456789abcdef01234567',
+  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
+}
+
+export function addApiKey(program: Command): void {
+  const api_key = program
+    .command('api-key')
+    .description('API keys of clients; several may be live at once.');
+  command(api_key, 'issue', 'Issue one more API key; it is shown only once.', [
+    'standin api-key issue --client standin_0123456789abcdef01234567 --expires 90d',
+  ])
+    .requiredOption('--client <client_id>', 'whose key it is')
+    .option(
+      '--expires <when>',
+      'a time from now like 90d or 12h, or an ISO date; default: never',
+      expiry,
+    )
+    .action((options) => withVault((vault) => apiKeyIssue(vault, options)));
+  command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
+    'standin api-key list --client standin_0123456789abcdef01234567',
+  ])
+    .option('--client <client_id>', 'only those of one client')
+    .action((options) => withVault((vault) => apiKeyList(vault, options)));
+  command(api_key, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
+    'standin api-key revoke key_0123456789ab',
+  ]).action((api_key_id, options) =>
+    withVault((vault) => apiKeyRevoke(vault, api_key_id, options)),
+  );
+}
+
+function tokenMode(): Option {
+  return new Option(
+    '--token-mode <mode>',
+    'equal values get equal tokens, or a fresh one each time',
+  ).choices(['deterministic', 'random']);
+}
+
+function nonEmpty(text: string): string {
+  if (text.trim() === '' || text.length > 200)
+    throw new InvalidArgumentError('It must have 1 to 200 characters.');
+  return text;
+}
+
+function isChange({ json: _, ...change }: UpdateOptions): boolean {
+  return Object.keys(change).length > 0;
+}
+
+function rate(text: string): number {
+  const parsed = parseRate(text);
+  if (parsed === undefined)
+    throw new InvalidArgumentError('It must be a number of requests a second, 0 to 1000000.');
+  return parsed;
+}
+
+/** Not null for the default: commander makes that an empty text. */
+function rateOrDefault(text: string): number | 'default' {
+  return text === 'default' ? text : rate(text);
+}
+
+const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+function expiry(text: string): Date {
+  const span = /^(\d{1,6})([mhd])$/.exec(text);
+  const date = span ? new Date(Date.now() + Number(span[1]) * UNITS_MS[span[2]!]!) : new Date(text);
+  if (Number.isNaN(date.getTime()) || date <= new Date()) {
+    throw new InvalidArgumentError(
+      'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',
+    );
+  }
+  return date;
+}

@@ -1,0 +1,36 @@
+import type { Command } from 'commander';
+import { type Config, parseConfig, readEnvironment } from '../config.ts';
+import { openVault, type Vault } from '../service/vault.ts';
+
+/** A command with its examples and, unless it prints nothing of use to programs, --json. */
+export function command(
+  parent: Command,
+  name: string,
+  description: string,
+  examples: readonly string[],
+  has_json = true,
+): Command {
+  const made = parent.command(name).description(description);
+  if (has_json) made.option('--json', 'print JSON');
+  const heading = examples.length > 1 ? 'Examples' : 'Example';
+  return made.addHelpText(
+    'after',
+    `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`,
+  );
+}
+
+export function config(): Config {
+  return parseConfig(readEnvironment());
+}
+
+export async function withVault(
+  work: (vault: Vault, config: Config) => Promise<void>,
+): Promise<void> {
+  const configured = config();
+  const vault = await openVault(configured.vault);
+  try {
+    await work(vault, configured);
+  } finally {
+    await vault.close();
+  }
+}

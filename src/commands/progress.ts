@@ -1,0 +1,79 @@
+const DRAW_INTERVAL_MS = 200;
+const LINE_INTERVAL_MS = 10_000;
+const BAR_CELLS = 24;
+
+export interface ProgressOptions {
+  /** What is counted: `records`. */
+  readonly unit: string;
+  /** undefined: not known. */
+  readonly total: number | undefined;
+  readonly output?: NodeJS.WriteStream;
+  readonly now_ms?: () => number;
+}
+
+/**
+ * How far long work is, on standard error: a bar with rate and time left on a terminal, elsewhere a
+ * plain line every 10 s.
+ */
+export class Progress {
+  readonly #unit: string;
+  readonly #total: number | undefined;
+  readonly #output: NodeJS.WriteStream;
+  readonly #now_ms: () => number;
+  readonly #started_at_ms: number;
+  #shown_at_ms: number;
+  #done = 0;
+
+  constructor(options: ProgressOptions) {
+    this.#unit = options.unit;
+    this.#total = options.total;
+    this.#output = options.output ?? process.stderr;
+    this.#now_ms = options.now_ms ?? (() => performance.now());
+    this.#started_at_ms = this.#now_ms();
+    this.#shown_at_ms = this.#started_at_ms;
+  }
+
+  advance(count: number): void {
+    this.#done += count;
+    const interval_ms = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
+    if (this.#now_ms() - this.#shown_at_ms >= interval_ms) this.#show();
+  }
+
+  /** Shows the last state; the next line is free then. */
+  end(): void {
+    this.#show();
+    if (this.#output.isTTY) this.#output.write('\n');
+  }
+
+  #show(): void {
+    this.#shown_at_ms = this.#now_ms();
+    this.#output.write(this.#output.isTTY ? `\r${this.#text()}\x1b[K` : `${this.#text()}\n`);
+  }
+
+  #text(): string {
+    const elapsed_s = (this.#now_ms() - this.#started_at_ms) / 1000;
+    const rate = elapsed_s > 0 ? this.#done / elapsed_s : 0;
+    const done = `${format(this.#done)} ${this.#unit}, ${format(Math.round(rate))}/s`;
+    if (this.#total === undefined) return done;
+    // A total that was estimated, or grows meanwhile, is never overtaken.
+    const total = Math.max(this.#total, this.#done);
+    const share = total === 0 ? 1 : this.#done / total;
+    const left = rate > 0 ? `, ${duration((total - this.#done) / rate)} left` : '';
+    const cells = Math.floor(share * BAR_CELLS);
+    const bar = this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
+    const percent = `${Math.floor(share * 100)} %`.padStart(5);
+    return `${bar}${percent}  ${format(this.#done)} of ${format(total)} ${this.#unit}, ${format(Math.round(rate))}/s${left}`;
+  }
+}
+
+function format(number: number): string {
+  return number.toLocaleString('en-US');
+}
+
+/** `1 h 02 min`, `3 min 05 s`, `12 s` */
+function duration(seconds: number): string {
+  const s = Math.ceil(seconds);
+  const two = (number: number) => String(number).padStart(2, '0');
+  if (s >= 3_600) return `${Math.floor(s / 3_600)} h ${two(Math.floor((s % 3_600) / 60))} min`;
+  return s >= 60 ? `${Math.floor(s / 60)} min ${two(s % 60)} s` : `${s} s`;
+}

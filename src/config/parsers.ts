@@ -1,0 +1,59 @@
+import { availableParallelism } from 'node:os';
+import { databaseHosts } from '../store/hosts.ts';
+
+/**
+ * What a setting can be: each takes the text of the environment, and returns undefined for what is
+ * not acceptable.
+ */
+export const text = (text: string): string => text;
+export const matching = (pattern: RegExp) => (text: string) =>
+  pattern.test(text) ? text : undefined;
+export const oneOf =
+  <T extends string>(...choices: readonly T[]) =>
+  (text: string): T | undefined =>
+    choices.find((choice) => choice === text);
+export const whole = (min: number, max: number) => (text: string) => {
+  const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+  return number >= min && number <= max ? number : undefined;
+};
+// Not a look-up in an object: `constructor` would be found there, and count as true.
+export const flag = (text: string): boolean | undefined =>
+  text === 'true' ? true : text === 'false' ? false : undefined;
+
+/** Requests a second: 0, or from 0.001 (one in a quarter of an hour) to a million. */
+export function parseRate(text: string): number | undefined {
+  const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  return rate <= 1_000_000 ? rate : undefined;
+}
+
+const MAX_WORKERS = 64;
+/** A worker keeps as many busy: its event loop and its vault thread. */
+const PROCESSORS_A_WORKER = 2;
+
+export function workers(text: string): number | undefined {
+  if (text !== 'auto') return whole(1, MAX_WORKERS)(text);
+  const workers = Math.floor(availableParallelism() / PROCESSORS_A_WORKER);
+  return Math.min(MAX_WORKERS, Math.max(1, workers));
+}
+
+export function databaseUrl(text: string): string | undefined {
+  return databaseHosts(text) && text;
+}
+
+/** What the client library makes of it is checked here, so that nothing of it fails later. */
+export function redisUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname, pathname, username, password } = new URL(text);
+  const is_decodable = isDecodable(username) && isDecodable(password);
+  const is_fit = /^rediss?:$/.test(protocol) && hostname !== '' && /^(\/\d{0,5})?$/.test(pathname);
+  return is_fit && is_decodable ? text : undefined;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,161 @@
+import {
+  databaseUrl,
+  flag,
+  matching,
+  oneOf,
+  parseRate,
+  redisUrl,
+  text,
+  whole,
+  workers,
+} from './parsers.ts';
+
+export interface Setting<T> {
+  /** As it is written in the environment; undefined: not set. */
+  readonly default: string | undefined;
+  /** What is accepted, in words. */
+  readonly accepts: string;
+  readonly meaning: string;
+  /** undefined: not acceptable. */
+  readonly parse: (text: string) => T | undefined;
+}
+
+function setting<T>(
+  fallback: string | undefined,
+  accepts: string,
+  parse: Setting<T>['parse'],
+  meaning: string,
+): Setting<T> {
+  return { default: fallback, accepts, meaning, parse };
+}
+
+/** All settings; docs/configuration.md is checked against them both ways. */
+export const SETTINGS = {
+  HOST: setting(
+    '127.0.0.1',
+    'an address',
+    text,
+    'Address of the public listener; `0.0.0.0` for all IPv4, `::` for all.',
+  ),
+  PORT: setting(
+    '8080',
+    '0 to 65535',
+    whole(0, 65_535),
+    'Port of the public listener; 0 lets the system choose.',
+  ),
+  OPS_HOST: setting(
+    '127.0.0.1',
+    'an address',
+    text,
+    'Address of the ops listener (`/metrics`). Keep it away from callers.',
+  ),
+  OPS_PORT: setting(
+    '9464',
+    '0 to 65535',
+    whole(0, 65_535),
+    'Port of the ops listener; 0 turns it off.',
+  ),
+  WORKERS: setting(
+    '1',
+    '1 to 64, or auto',
+    workers,
+    'Processes that answer on PORT; auto: one for every two processors.',
+  ),
+  DATABASE_URL: setting(
+    undefined,
+    'a postgres:// URL',
+    databaseUrl,
+    'The PostgreSQL (14 or newer) that holds the vault; of several hosts (`host1,host2:5433`), the primary. Not set: the embedded one in DATA_DIR.',
+  ),
+  DATABASE_CONNECTIONS: setting(
+    '11',
+    '5 to 200',
+    whole(5, 200),
+    'Connections of one process to the database.',
+  ),
+  DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),
+  KEK_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'File of the key-encryption key: 32 bytes, or 64 hex digits. Required with DATABASE_URL; not set: `kek` in DATA_DIR, made with the vault.',
+  ),
+  TOKEN_SUFFIX: setting(
+    'tok',
+    '1 to 16 letters a-z',
+    matching(/^[a-z]{1,16}$/),
+    'What tokens end in, after `_`. Fixed when the vault is made.',
+  ),
+  CLIENT_PREFIX: setting(
+    'standin',
+    '1 to 32 of a-z and 0-9',
+    matching(/^[a-z0-9]{1,32}$/),
+    'What the ids of new clients begin with, before `_`.',
+  ),
+  INTERFACE_VERSION: setting(
+    '1.0.5',
+    '1.0.5 or 1.0.4',
+    oneOf('1.0.5', '1.0.4'),
+    'Version of the interface: names of response fields and of the 429 error.',
+  ),
+  RATE_LIMIT: setting(
+    '1000',
+    '0 to 1000000',
+    parseRate,
+    'Requests a second of a client that has no limit of its own; 0: no limit.',
+  ),
+  REDIS_URL: setting(
+    undefined,
+    'a redis:// or rediss:// URL',
+    redisUrl,
+    'Redis (5 or newer) or Valkey through which all nodes share the rate limits. Not set: each process limits on its own.',
+  ),
+  BODY_LIMIT: setting(
+    '1048576',
+    '1024 to 67108864',
+    whole(1024, 67_108_864),
+    'Largest request body in bytes.',
+  ),
+  VALUES_LIMIT: setting(
+    '10000',
+    '1 to 1000000',
+    whole(1, 1_000_000),
+    'Most values in one request.',
+  ),
+  LICENSE_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'License (a signed JWT). Not set: no license is asked for.',
+  ),
+  LICENSE_PUBLIC_KEY_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Public key (PEM) that LICENSE_FILE is verified with.',
+  ),
+  DRAIN_DELAY_MS: setting(
+    '2000',
+    '0 to 10000',
+    whole(0, 10_000),
+    'After SIGTERM, how long requests are still taken while /health says 503, so that load balancers notice.',
+  ),
+  ALLOW_UNSAFE_POSTGRES: setting(
+    'false',
+    'true or false',
+    flag,
+    'Serve on a PostgreSQL with fsync, full_page_writes or synchronous_commit off, which can lose acknowledged tokens.',
+  ),
+  LOG_LEVEL: setting(
+    'info',
+    'trace, debug, info, warn, error or silent',
+    oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'),
+    'Lowest level that is logged; requests are `info`.',
+  ),
+  LOG_FORMAT: setting(
+    'auto',
+    'auto, json or pretty',
+    oneOf('auto', 'json', 'pretty'),
+    'auto: pretty on a terminal, JSON lines otherwise.',
+  ),
+} as const;

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { Progress } from '../../src/commands/progress.ts';
+
+function progress(isTTY: boolean, total: number | undefined) {
+  let written = '';
+  let now_ms = 0;
+  const output = { isTTY, write: (text: string) => (written += text) } as never;
+  const made = new Progress({ unit: 'records', total, output, now_ms: () => now_ms });
+  return {
+    made,
+    at(time_ms: number) {
+      now_ms = time_ms;
+    },
+    written: () => written,
+  };
+}
+
+test('a terminal has a bar with rate and time left, drawn over itself', () => {
+  const { made, at, written } = progress(true, 1_000);
+  at(100);
+  made.advance(100);
+  expect(written()).toBe('');
+  at(1_000);
+  made.advance(400);
+  expect(written()).toBe(
+    '\r[############............]  50 %  500 of 1,000 records, 500/s, 1 s left\x1b[K',
+  );
+  at(2_000);
+  made.advance(500);
+  made.end();
+  expect(written()).toContain('100 %  1,000 of 1,000 records, 500/s, 0 s left\x1b[K\n');
+});
+
+test('elsewhere there are plain lines, one in 10 s and the last', () => {
+  const { made, at, written } = progress(false, 100_000);
+  at(9_999);
+  made.advance(10);
+  expect(written()).toBe('');
+  at(10_000);
+  made.advance(9_990);
+  expect(written()).toBe(' 10 %  10,000 of 100,000 records, 1,000/s, 1 min 30 s left\n');
+});
+
+test('a total that is not known is left out, one that was too small grows', () => {
+  const unknown = progress(false, undefined);
+  unknown.at(1_000);
+  unknown.made.advance(7);
+  unknown.made.end();
+  expect(unknown.written()).toBe('7 records, 7/s\n');
+  const small = progress(false, 5);
+  small.at(1_000);
+  small.made.advance(10);
+  small.made.end();
+  expect(small.written()).toContain('100 %  10 of 10 records');
+});
