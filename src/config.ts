@@ -84,7 +84,7 @@ function vaultOptions(config: Values): VaultOptions {
     database_url: config.DATABASE_URL,
     database_connections: config.DATABASE_CONNECTIONS,
     data_dir: config.DATA_DIR,
-    kek_file: config.KEK_FILE,
+    kek: { file: config.KEK_FILE },
     token_suffix: config.TOKEN_SUFFIX,
     allow_unsafe_postgres: config.ALLOW_UNSAFE_POSTGRES,
   };

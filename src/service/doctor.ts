@@ -8,12 +8,12 @@ import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { serverFacts } from '../store/server.ts';
 import type { WrappedKey } from '../types.ts';
-import { isOpenToOthers, type KekSource } from './kek-file.ts';
+import type { KekSource } from './kek-source.ts';
 import { checkSuffix, unwrap } from './keyring.ts';
 import { type LicenseFiles, verifyLicense } from './license.ts';
 import {
   commandDeadline,
-  kekSource,
+  kekSourceOf,
   openPool,
   serverProblems,
   type VaultOptions,
@@ -41,8 +41,8 @@ export async function examine(
     await run(findings, 'database', () => database(pool, options));
     const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
     // Without a vault, the file in DATA_DIR is still to be made.
-    if (wrapped.length > 0 || options.kek_file !== undefined)
-      await run(findings, 'key-encryption key', async () => kek(kekSource(options), wrapped));
+    if (wrapped.length > 0 || options.kek.file !== undefined)
+      await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
     if (wrapped.length > 0) await examineVault(findings, pool, options.token_suffix);
     if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
     if (redis_url !== undefined) await run(findings, 'redis', () => redis(redis_url));
@@ -67,14 +67,14 @@ async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]
   return wrapped;
 }
 
-function kek(source: KekSource, wrapped: readonly WrappedKey[]): Omit<Finding, 'check'> {
-  const kek = kekOf(source.read());
+async function kek(
+  source: KekSource,
+  wrapped: readonly WrappedKey[],
+): Promise<Omit<Finding, 'check'>> {
+  const kek = kekOf(await source.read());
   unwrap(wrapped, kek, source);
-  if (isOpenToOthers(source.place)) {
-    return warning(
-      `${source.place} can be read by other users of the system. Run: chmod 600 ${source.place}`,
-    );
-  }
+  const problem = source.warning();
+  if (problem !== undefined) return warning(problem);
   const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
   return ok(`${source.place} (${kek.id}) ${opens}`);
 }

@@ -2,34 +2,25 @@ import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { parseKek } from '../crypto/kek.ts';
 import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
-
-/**
- * Where the KEK comes from. One interface, so that a key management service fits in beside the
- * file.
- */
-export interface KekSource {
-  /** For messages: where an operator looks. */
-  readonly place: string;
-  /** 32 bytes. */
-  read(): Buffer;
-  /** Called for a new vault only: an existing one is lost without its KEK. */
-  readOrCreate(): Buffer;
-}
+import type { KekSource } from './kek-source.ts';
 
 /** @param may_create true for the file in DATA_DIR, false for a KEK_FILE that the operator named */
 export function kekFile(path: string, may_create: boolean): KekSource {
   return {
     place: path,
-    read: () => read(path),
-    readOrCreate: () => {
+    read: async () => read(path),
+    readOrCreate: async () => {
       if (may_create) create(path);
       return read(path);
     },
+    warning: () =>
+      isOpenToOthers(path)
+        ? `${path} can be read by other users of the system. Run: chmod 600 ${path}`
+        : undefined,
   };
 }
 
-/** Whether others than the owner may read the file. */
-export function isOpenToOthers(path: string): boolean {
+function isOpenToOthers(path: string): boolean {
   return (statSync(path).mode & 0o077) !== 0;
 }
 

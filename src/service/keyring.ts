@@ -4,7 +4,7 @@ import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
 import type { KeyringStore } from '../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../types.ts';
-import type { KekSource } from './kek-file.ts';
+import type { KekSource } from './kek-source.ts';
 
 /** The keys of the vault, unwrapped; makes the vault when there is none. */
 export async function openKeys(
@@ -14,7 +14,7 @@ export async function openKeys(
   deadline_ms: number,
 ): Promise<PlainKey[]> {
   let keys = await store.list(deadline_ms);
-  const kek = kekOf(keys.length === 0 ? source.readOrCreate() : source.read());
+  const kek = kekOf(await (keys.length === 0 ? source.readOrCreate() : source.read()));
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', token_suffix]]);
     keys = await store.create(newKeys(kek), settings, deadline_ms);

@@ -1,4 +1,3 @@
-import { join } from 'node:path';
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
@@ -11,7 +10,7 @@ import { migrate } from '../store/migrate.ts';
 import { Pool } from '../store/pool.ts';
 import { Primary } from '../store/primary.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
-import { type KekSource, kekFile } from './kek-file.ts';
+import { type KekSettings, type KekSource, kekSource } from './kek-source.ts';
 import { openKeys } from './keyring.ts';
 
 export interface VaultOptions {
@@ -19,8 +18,7 @@ export interface VaultOptions {
   readonly database_url: string | undefined;
   readonly database_connections: number;
   readonly data_dir: string;
-  /** undefined: `kek` in data_dir, made with the vault. */
-  readonly kek_file: string | undefined;
+  readonly kek: KekSettings;
   readonly token_suffix: string;
   readonly allow_unsafe_postgres: boolean;
 }
@@ -77,10 +75,8 @@ export function openPool(options: VaultOptions, connections = CONTROL_CONNECTION
   return new Pool({ connections, locate: () => embedded.locate() });
 }
 
-export function kekSource(options: VaultOptions): KekSource {
-  return options.kek_file === undefined
-    ? kekFile(join(options.data_dir, 'kek'), options.database_url === undefined)
-    : kekFile(options.kek_file, false);
+export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekSource {
+  return kekSource(kek, data_dir, database_url === undefined);
 }
 
 /**
@@ -89,7 +85,7 @@ export function kekSource(options: VaultOptions): KekSource {
  */
 export async function openVault(options: VaultOptions): Promise<Vault> {
   // Read before anything is written, so that a bad file stops the start at once.
-  if (options.kek_file !== undefined) kekSource(options).read();
+  if (options.kek.file !== undefined) await kekSourceOf(options).read();
   const pool = openPool(options);
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
@@ -97,7 +93,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const schema_changes = await bringUp(pool);
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
-    const plain_keys = await openKeys(keys, kekSource(options), token_suffix, commandDeadline());
+    const plain_keys = await openKeys(keys, kekSourceOf(options), token_suffix, commandDeadline());
     return vaultOn(pool, plain_keys, schema_changes);
   } catch (error) {
     await pool.end();

@@ -49,7 +49,7 @@ describe('with nothing set', () => {
     expect(vault).toMatchObject({
       database_url: undefined,
       data_dir: './data',
-      kek_file: undefined,
+      kek: { file: undefined },
     });
   });
 
@@ -73,7 +73,7 @@ test('what is set reaches the vault and the license', () => {
     database_url: 'postgres://db/standin',
     database_connections: 5,
     data_dir: './data',
-    kek_file: '/run/kek',
+    kek: { file: '/run/kek' },
     token_suffix: 'sfx',
     allow_unsafe_postgres: true,
   });
