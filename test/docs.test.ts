@@ -181,3 +181,15 @@ test('LICENSE, package.json and README name the same license; CHANGELOG has the 
   expect(package_json.engines.node).toBe('>=20.19');
   expect(readText('README.md')).toContain('Node 20.19 or newer');
 });
+
+test.each(['docs/internals/threat-model.md', 'docs/internals/asvs.md'])(
+  'the tests that %s names exist',
+  (path) => {
+    const named = [...readText(path).matchAll(/`(test\/[\w./-]+)`((?:,? "[^"]+")*)/g)];
+    expect(named.length).toBeGreaterThan(10);
+    for (const [, file, names] of named) {
+      const text = readText(file!);
+      for (const [, name] of names!.matchAll(/"([^"]+)"/g)) expect(text, file).toContain(name);
+    }
+  },
+);
