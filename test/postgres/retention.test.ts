@@ -215,6 +215,63 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
     expect(await records.find(fingerprints)).not.toContain(undefined);
   });
 
+  describe.runIf(kind === 'server')('while another holds the row', () => {
+    /**
+     * Begins the work while a transaction has locked the row, which changes it when the work waits: after it has
+     * seen the row, before it writes.
+     */
+    async function during<T>(change: string, record: SealedRecord, work: () => Promise<T>) {
+      const hex = Buffer.from(record.token_fingerprint, 'latin1').toString('hex');
+      const row = `standin.records where token_fingerprint = '${hex}'`;
+      let begun: Promise<T> | undefined;
+      await pool.transaction(soon(), async (ask) => {
+        await ask(`select 1 from ${row} for update`);
+        begun = work();
+        await until(async () => {
+          const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock'";
+          return (await query(`${waiting} and datname = current_database()`)).length > 0;
+        }, 'it waits for the row');
+        await ask(`update ${row.replace(' where', ` set ${change} where`)}`);
+      });
+      return begun!;
+    }
+
+    test('a removal spares a record that was extended meanwhile', async () => {
+      const record = randomRecord();
+      await records.insert([record], 100);
+      await leave(-1, record);
+      const removed = await during("expires_at = now() + interval '100 s'", record, () =>
+        removals.removeExpired(ALL, soon()),
+      );
+      expect(removed).toEqual({ found: 1, removed: 0 });
+      expect(await isFound(record)).toBe(true);
+    });
+
+    test('a record that was removed meanwhile comes back', async () => {
+      const record = randomRecord();
+      await records.insert([record], 100);
+      await leave(-1, record);
+      const outcomes = await during("sealed = '', expires_at = null", record, () =>
+        records.insert([record], 100),
+      );
+      expect(outcomes).toEqual(['stored']);
+      expect(await isFound(record)).toBe(true);
+    });
+
+    test.each([
+      ["expires_at = now() + interval '1000 s'", 990],
+      ['expires_at = null', Infinity],
+    ])('a record that got %s meanwhile is not shortened', async (change, at_least_s) => {
+      const record = randomRecord();
+      await records.insert([record], 100);
+      await leave(-1, record);
+      const outcomes = await during(change, record, () => records.insert([record], 100));
+      expect(outcomes).toEqual(['stored']);
+      const [holder] = await records.holders([record.token_fingerprint]);
+      expect(holder!.left_s ?? Infinity).toBeGreaterThanOrEqual(at_least_s);
+    });
+  });
+
   /** Two short values with the same first draw. */
   function rivals(): [Value, Value] {
     const by_token = new Map<Token, Value>();
