@@ -40,7 +40,7 @@ export function kekAwsKms(path: string, settings: AwsKmsSettings, patience = PAT
   };
 }
 
-/** The command line of AWS gives base64; raw, a ciphertext begins with bytes that base64 has not. */
+/** The AWS command line gives base64; raw, a ciphertext begins with bytes that base64 has not. */
 function blobOf(content: Buffer): Buffer {
   const text = content.toString('latin1').replaceAll(/\s/g, '');
   return /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;

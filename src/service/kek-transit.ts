@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createSecureContext } from 'node:tls';
 import { OperatorError } from '../errors.ts';
 import { decryptedKek, isOpenToOthers, readCiphertext } from './kek-file.ts';
 import { ATTEMPTS, PATIENCE, type Patience } from './kek-patience.ts';
@@ -105,15 +104,12 @@ function tokenOf({ token_file, token }: TransitSettings): string {
 
 function authorities(ca_file: string): string {
   const ca = readSetting('KEK_TRANSIT_CA_FILE', ca_file);
-  try {
-    if (!ca.includes('-----BEGIN CERTIFICATE-----')) throw new Error('no certificate');
-    createSecureContext({ ca });
-    return ca;
-  } catch {
+  if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
     throw new OperatorError(
-      `KEK_TRANSIT_CA_FILE (${ca_file}) is not a certificate in PEM. Put the one of the authority there.`,
+      `KEK_TRANSIT_CA_FILE (${ca_file}) has no certificate in PEM. Put the one of the authority there.`,
     );
   }
+  return ca;
 }
 
 function readSetting(name: string, path: string): string {
