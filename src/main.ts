@@ -7,8 +7,17 @@ import { createOpsServer, type Scrape } from './ops/server.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
+import { type KeyFeed, monotonicMs } from './service/key-feed.ts';
+import { KeyRenewal } from './service/key-renewal.ts';
 import { License } from './service/license.ts';
-import { CLOSE_TIMEOUT_MS, openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
+import {
+  CLOSE_TIMEOUT_MS,
+  kekSourceOf,
+  openVault,
+  REQUEST_PATIENCE_MS,
+  type Vault,
+} from './service/vault.ts';
+import { errorCode, operatorError } from './store/failure.ts';
 import { countRecords } from './store/server.ts';
 
 const LICENSE_LOOK_INTERVAL_MS = 10_000;
@@ -27,6 +36,7 @@ interface Front {
 interface Parts {
   readonly config: Config;
   readonly vault: Vault;
+  readonly keys: KeyFeed;
   readonly license: License;
   readonly gauges: Gauges;
   readonly log: Log;
@@ -46,8 +56,11 @@ export async function serve(config: Config): Promise<void> {
     log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
+  const keys = renewedKeys(vault, config, log);
+  await keys.start();
   const gauges = {
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
+    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
   };
   const onFatal = (problems: readonly string[]) => {
@@ -55,7 +68,7 @@ export async function serve(config: Config): Promise<void> {
     void stop(0, 1);
   };
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
-  const front = await open({ config, vault, license, gauges, log, onFatal });
+  const front = await open({ config, vault, keys, license, gauges, log, onFatal });
   const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics);
   const ops_url = ops && (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT'));
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
@@ -76,6 +89,7 @@ export async function serve(config: Config): Promise<void> {
     log.info({ delay_ms }, 'draining');
     await front.stop(delay_ms);
     ops?.close();
+    keys.stop();
     await Promise.race([vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
     log.info({}, 'stopped');
     log.flush(() => process.exit(exit_code));
@@ -88,10 +102,10 @@ export async function serve(config: Config): Promise<void> {
 }
 
 /** One process: it answers itself, and hands nothing to others. */
-async function openAlone({ config, vault, license, gauges, log }: Parts): Promise<Front> {
+async function openAlone({ config, vault, keys, license, gauges, log }: Parts): Promise<Front> {
   const metrics = createMetrics();
   metrics.observe(gauges);
-  const options = { config, vault, license, metrics, log };
+  const options = { config, vault, keys, license, metrics, log };
   const listener = await PublicListener.open(options);
   return {
     url: listener.url,
@@ -101,14 +115,24 @@ async function openAlone({ config, vault, license, gauges, log }: Parts): Promis
   };
 }
 
-async function openWorkers({ config, vault, gauges, log, onFatal }: Parts): Promise<Front> {
-  const workers = await Workers.start({ config, vault, gauges, log, onFatal });
+async function openWorkers({ config, keys, gauges, log, onFatal }: Parts): Promise<Front> {
+  const workers = await Workers.start({ config, keys, gauges, log, onFatal });
   return {
     url: workers.url,
     metrics: workers.metrics,
     stop: (delay_ms) => workers.stop(delay_ms),
     restart: () => void workers.roll(),
   };
+}
+
+/** What goes wrong with them is logged once, and again when it is well. */
+function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
+  return new KeyRenewal(vault.keys, kekSourceOf(config.vault), vault.plain_keys, (problem) => {
+    if (problem === undefined) return log.info({}, 'the keyring can be read again');
+    const problems = operatorError(problem)?.problems;
+    const code = errorCode(problem) ?? errorCode((problem as Error).cause);
+    log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
+  });
 }
 
 /** Says what is wrong with the license when that changes, and again every day. */

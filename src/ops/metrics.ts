@@ -11,6 +11,9 @@ export interface Gauges {
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
   readonly rateLimitShared?: (() => boolean) | undefined;
+  readonly keyVersion?: () => number;
+  /** Seconds since the keyring was last read whole. */
+  readonly keyringAge?: () => number;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -88,6 +91,7 @@ export function processRegistry(worker: string | undefined): Registry {
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { vaultRows, licenseDaysLeft, rateLimitShared } = gauges;
+  addKeyGauges(registers, gauges);
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (licenseDaysLeft !== undefined) {
     new Gauge({
@@ -107,6 +111,30 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
       aggregator: 'min',
       collect() {
         this.set(Number(rateLimitShared()));
+      },
+    });
+  }
+}
+
+function addKeyGauges(registers: Registry[], { keyVersion, keyringAge }: Gauges): void {
+  if (keyringAge !== undefined) {
+    new Gauge({
+      name: 'standin_keyring_age_seconds',
+      help: 'Time since the keyring was last read, with every key in it unwrapped.',
+      registers,
+      collect() {
+        this.set(keyringAge());
+      },
+    });
+  }
+  if (keyVersion !== undefined) {
+    new Gauge({
+      name: 'standin_key_version',
+      help: 'Version of the dek key that new records are sealed with.',
+      registers,
+      aggregator: 'min',
+      collect() {
+        this.set(keyVersion());
       },
     });
   }

@@ -3,6 +3,7 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { InsertOutcome, Token, TokenFingerprint, TokenMode, Value } from '../types.ts';
+import type { EngineKeys } from './engine-keys.ts';
 import { RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
@@ -17,13 +18,15 @@ interface Draft {
 /** Replaces values by tokens. */
 export class Tokenizer {
   readonly #records: RecordStore;
+  readonly #keys: EngineKeys;
   readonly #keyring: Keyring;
   readonly #suffix: string;
   readonly #recent = new RecentlyStored();
 
-  constructor(records: RecordStore, keyring: Keyring, suffix: string) {
+  constructor(records: RecordStore, keys: EngineKeys, suffix: string) {
     this.#records = records;
-    this.#keyring = keyring;
+    this.#keys = keys;
+    this.#keyring = keys.keyring;
     this.#suffix = suffix;
   }
 
@@ -60,6 +63,7 @@ export class Tokenizer {
   }
 
   async #insert(drafts: readonly Draft[]): Promise<readonly InsertOutcome[]> {
+    await this.#keys.readyToSeal();
     const records = drafts.map(({ value, token_fingerprint, source }) =>
       this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
     );
