@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { addApiKey, addClient } from './cli/client.ts';
-import { command, config, withVault } from './cli/command.ts';
+import { command, config } from './cli/command.ts';
+import { addKeyring, addVerify } from './cli/keyring.ts';
 import { doctor } from './commands/doctor.ts';
-import { keyringStatus } from './commands/keyring.ts';
 import { licenseVerify } from './commands/license.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { InternalError, OperatorError } from './errors.ts';
@@ -47,12 +47,8 @@ function build(): Command {
   ).action((options) => migrateCommand(config().vault, options));
   addClient(program);
   addApiKey(program);
-  command(
-    program.command('keyring').description('The keys of the vault.'),
-    'status',
-    'List the keys: purpose, version, which is primary, which KEK wraps them.',
-    ['standin keyring status --json'],
-  ).action((options) => withVault((vault) => keyringStatus(vault, options)));
+  addKeyring(program);
+  addVerify(program);
   command(
     program,
     'doctor',
