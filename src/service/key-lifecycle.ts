@@ -46,12 +46,28 @@ export async function retireKey(
   version: number,
   min_primary_age_s = MIN_PRIMARY_AGE_S,
 ): Promise<void> {
+  refusePrimary(await store.list(commandDeadline()), version);
+  // Before the lock too: reading all records takes its time, and a reseal waits for the lock.
   refuseNeeded(version, await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS));
   await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+    refusePrimary(locked.keys, version);
     await refuseEarly(locked, version, min_primary_age_s);
     await locked.remove({ purpose: 'dek', version });
     refuseNeeded(version, await locked.countRecords(version));
   });
+}
+
+function refusePrimary(keys: readonly WrappedKey[], version: number): void {
+  if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
+    throw new OperatorError(
+      `There is no dek key of version ${version}. List them with: standin keyring status`,
+    );
+  }
+  if (version === primaryOf(keys)) {
+    throw new OperatorError(
+      `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
+    );
+  }
 }
 
 async function refuseEarly(
@@ -59,17 +75,7 @@ async function refuseEarly(
   version: number,
   min_primary_age_s: number,
 ): Promise<void> {
-  if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
-    throw new OperatorError(
-      `There is no dek key of version ${version}. List them with: standin keyring status`,
-    );
-  }
   const primary = primaryOf(keys);
-  if (version === primary) {
-    throw new OperatorError(
-      `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
-    );
-  }
   const age_s = await ageOf({ purpose: 'dek', version: primary });
   if (age_s < min_primary_age_s) {
     throw new OperatorError(
