@@ -91,7 +91,6 @@ export function processRegistry(worker: string | undefined): Registry {
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { vaultRows, licenseDaysLeft, rateLimitShared } = gauges;
-  addKeyGauges(registers, gauges);
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (licenseDaysLeft !== undefined) {
     new Gauge({
@@ -114,6 +113,7 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
       },
     });
   }
+  addKeyGauges(registers, gauges);
 }
 
 function addKeyGauges(registers: Registry[], { keyVersion, keyringAge }: Gauges): void {

@@ -29,7 +29,7 @@ export class EngineKeys {
   }
 
   take({ keys, as_of_ms, failure }: KeyNews): void {
-    if (as_of_ms > this.#as_of_ms) this.keyring.renew(keys);
+    if (as_of_ms !== this.#as_of_ms) this.keyring.renew(keys);
     this.#as_of_ms = as_of_ms;
     this.#failure = failure;
     for (const look of this.#waiting.splice(0)) look();

@@ -4,7 +4,7 @@ import { InternalError, OperatorError } from '../errors.ts';
 import type { KeyringStore } from '../store/keyring.ts';
 import type { WrappedKey } from '../types.ts';
 import type { KekSource } from './kek-source.ts';
-import { type KeyFeed, type KeyNews, monotonicMs } from './key-feed.ts';
+import { type KeyFeed, type KeyNews, monotonicMs, primaryVersion } from './key-feed.ts';
 import { unwrap } from './keyring.ts';
 
 /** A key version that was added or retired is known after this and the time of a query. */
@@ -17,8 +17,18 @@ const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 10_000;
 /** A database that does not answer is not asked by ever more looks. */
 const MAX_LOOKS_UNDER_WAY = 3;
-const NO_KEYS =
-  'standin.keyring has no dek key any more. Put the table back from your backup; this process goes on with the keys that it has.';
+
+/**
+ * The primary is never retired, so its row was lost: deleted, or not on a standby that was promoted.
+ * What is sealed with it could not be opened after the last process that has it has ended.
+ */
+class PrimaryIsGone extends OperatorError {
+  constructor(version: number) {
+    super(
+      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Put its row back from your backup: until then this process does not tokenize, and it may be the last that can open the records of that version. If an older database was restored on purpose, restart.`,
+    );
+  }
+}
 
 interface Known {
   /** Its row, as it was last seen. */
@@ -53,6 +63,7 @@ export class KeyRenewal implements KeyFeed {
   #looks_under_way = 0;
   #last_told = 0;
   #started_at_ms = -Infinity;
+  #has_stopped = false;
 
   /**
    * @param keys those that the vault was opened with
@@ -82,6 +93,7 @@ export class KeyRenewal implements KeyFeed {
   }
 
   stop(): void {
+    this.#has_stopped = true;
     clearInterval(this.#timer);
     clearTimeout(this.#due);
   }
@@ -115,7 +127,9 @@ export class KeyRenewal implements KeyFeed {
       this.#tell(look, { keys, as_of_ms, failure: undefined }, this.#setback?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
-      this.#tell(look, { ...this.#latest, failure }, error);
+      const is_gone = error instanceof PrimaryIsGone;
+      const last_as_of_ms = is_gone ? -Infinity : this.#latest.as_of_ms;
+      this.#tell(look, { ...this.#latest, as_of_ms: last_as_of_ms, failure }, error);
     } finally {
       this.#looks_under_way--;
     }
@@ -123,7 +137,7 @@ export class KeyRenewal implements KeyFeed {
 
   /** A slow look that ends after a later one has older facts. */
   #tell(look: number, news: KeyNews, problem: unknown): void {
-    if (look < this.#last_told) return;
+    if (look < this.#last_told || this.#has_stopped) return;
     this.#last_told = look;
     this.#latest = news;
     for (const listener of this.#listeners) listener(news);
@@ -133,7 +147,8 @@ export class KeyRenewal implements KeyFeed {
 
   /** @throws OperatorError when the key of a row is not known and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
-    if (deks.length === 0) throw new OperatorError(NO_KEYS);
+    const primary = primaryVersion(this.#latest);
+    if (deks.every(({ version }) => version < primary)) throw new PrimaryIsGone(primary);
     if (this.#known.size === 0) this.#recognise(deks);
     const changed = deks.filter(
       ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),

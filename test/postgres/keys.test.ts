@@ -174,7 +174,7 @@ test('a node that cannot read the KEK any more goes on with its keys, says so on
   expect(await metric(service, 'standin_key_version')).toBe(1);
   renameSync(`${kek_file}.away`, kek_file);
   await inForce([service], 2, 30_000);
-  expect(service.output()).toContain('the keyring can be read again');
+  await until(() => service.output().includes('the keyring can be read again'), 'its line');
   expect(warnings()).toBe(1);
   await call(service, 'tokenize', { a: 'after' });
   expect(await versions(place)).toEqual({ 1: 2, 2: 1 });
@@ -202,6 +202,28 @@ test('C15: records whose key version is gone: an error and never another value, 
   expect(verified.code).toBe(1);
   expect(JSON.parse(verified.stdout)).toMatchObject({ records: 4, bad: 3 });
   expect(verified.stderr.match(/: key version not in the keyring/g)).toHaveLength(3);
+});
+
+test('the row of the primary is lost: nothing more is sealed with it, the process still opens its records, and goes on when the row is back', async () => {
+  const place = await newVault();
+  const service = await start(place);
+  await run(place, 'keyring', 'rotate');
+  await inForce([service], 2, 30_000);
+  const tokens = await tokenizeAll(service, ['Ann Lee', 'Bob Ray']);
+  const lost = "from standin.keyring where purpose = 'dek' and version = 2";
+  await sql(place, `create table standin.kept as select * ${lost}`);
+  await sql(place, `delete ${lost}`);
+  const tokenized = async (value: string) => (await call(service, 'tokenize', { value })).status;
+  await until(async () => (await tokenized(`new ${Math.random()}`)) === 500, 'a refusal');
+  const said = 'Version 2 of the dek key, the primary, is gone';
+  await until(() => service.output().includes(said), 'its line');
+  expect(await detokenizeAll(service, tokens)).toEqual(['Ann Lee', 'Bob Ray']);
+  const before = await versions(place);
+  expect(await tokenized('one more')).toBe(500);
+  expect(await versions(place)).toEqual(before);
+  await sql(place, 'insert into standin.keyring select * from standin.kept');
+  expect(await tokenized('one more')).toBe(200);
+  expect(await run(place, 'verify')).toMatchObject({ bad: 0 });
 });
 
 test('retire refuses what is needed, the primary, and what nodes may still seal with', async () => {
