@@ -19,8 +19,8 @@ const LONGEST_PAUSE_MS = 10_000;
 const MAX_LOOKS_UNDER_WAY = 3;
 
 /**
- * The primary is never retired, so its row was lost: deleted, or not on a standby that was promoted.
- * What is sealed with it could not be opened after the last process that has it has ended.
+ * The primary is never retired, so its row was lost: deleted, or not on a standby that was
+ * promoted. What is sealed with it cannot be opened once the last process that has it has ended.
  */
 class PrimaryIsGone extends OperatorError {
   constructor(version: number) {
