@@ -37,6 +37,8 @@ export interface Pass extends PassSettings {
   /** Records that are sealed with this key version are passed by. */
   readonly without?: number;
   readonly work: (records: readonly SealedRecord[]) => Promise<void>;
+  /** Resolves when what `work` has begun is done. */
+  readonly settled?: () => Promise<void>;
 }
 
 /** Where a pass ended, and why when the database ended it. */
@@ -52,7 +54,25 @@ export interface PassEnd {
  * @throws what `work` throws, but for Unavailable
  */
 export async function passOver(pass: Pass): Promise<PassEnd> {
-  const { walk, rate, stop, without, onProgress } = pass;
+  const place = {
+    at: pass.from === undefined ? FIRST_RECORD : fingerprintOf(pass.from),
+    is_last: false,
+  };
+  try {
+    await walkFrom(place, pass);
+    await pass.settled?.();
+    return { next: place.is_last ? undefined : hexOf(place.at) };
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error;
+    return { next: hexOf(place.at), error };
+  }
+}
+
+/** @param place where it is, kept up to date */
+async function walkFrom(
+  place: { at: TokenFingerprint; is_last: boolean },
+  { walk, rate, stop, without, onProgress, work }: Pass,
+): Promise<void> {
   const read = (from: TokenFingerprint) => {
     const reading = persistently(stop, () => walk.window(from, without, commandDeadline()));
     // It is thrown where it is awaited; until then it must not count as unhandled.
@@ -60,28 +80,20 @@ export async function passOver(pass: Pass): Promise<PassEnd> {
     return reading;
   };
   const throttle = new Throttle(rate);
-  let at = pass.from === undefined ? FIRST_RECORD : fingerprintOf(pass.from);
-  try {
-    let reading: Promise<Window> | undefined = read(at);
-    while (reading !== undefined) {
-      const { records, seen, next }: Window = await reading;
-      reading = next && read(next);
-      for (const portion of portionsOf(records, rate)) {
-        await throttle.pass(portion.length, stop);
-        at = portion[0]!.token_fingerprint;
-        if (stop.aborted) return { next: hexOf(at) };
-        await pass.work(portion);
-        onProgress(portion.length);
-      }
-      onProgress(seen - records.length);
-      if (next === undefined) break;
-      at = next;
-      if (stop.aborted) return { next: hexOf(at) };
+  for (let reading: Promise<Window> | undefined = read(place.at); reading !== undefined; ) {
+    const { records, seen, next }: Window = await reading;
+    reading = next && read(next);
+    for (const portion of portionsOf(records, rate)) {
+      await throttle.pass(portion.length, stop);
+      place.at = portion[0]!.token_fingerprint;
+      if (stop.aborted) return;
+      await work(portion);
+      onProgress(portion.length);
     }
-    return { next: undefined };
-  } catch (error) {
-    if (!(error instanceof Unavailable)) throw error;
-    return { next: hexOf(at), error };
+    onProgress(seen - records.length);
+    if (next !== undefined) place.at = next;
+    else place.is_last = true;
+    if (stop.aborted) return;
   }
 }
 

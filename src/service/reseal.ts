@@ -32,6 +32,15 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
   const reader = new RecordReader(keyring, renewal, onBad);
   const walk = new RecordWalk(pool);
   let resealed = 0;
+  const write = async (replacements: readonly Replacement[]) => {
+    const replaced = await persistently(stop, () =>
+      walk.replace(replacements, key_version, commandDeadline()),
+    );
+    if (replaced === undefined) throw rotatedMeanwhile(key_version);
+    resealed += replaced;
+  };
+  // One batch is written while the next is opened and sealed.
+  let writing = Promise.resolve();
   const end = await passOver({
     ...settings,
     walk,
@@ -40,12 +49,12 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
       const opened = await reader.open(records);
       if (keyring.primary_version !== key_version) throw rotatedMeanwhile(key_version);
       const replacements = opened.map((one) => resealedOf(keyring, one));
-      const replaced = await persistently(stop, () =>
-        walk.replace(replacements, key_version, commandDeadline()),
-      );
-      if (replaced === undefined) throw rotatedMeanwhile(key_version);
-      resealed += replaced;
+      await writing;
+      writing = write(replacements);
+      // It is thrown where it is awaited.
+      writing.catch(() => {});
     },
+    settled: () => writing,
   });
   return { key_version, resealed, bad: reader.bad, ...end };
 }
