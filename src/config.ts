@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { type KekValues, kekProblems, kekSettings, namesSource } from './config/kek.ts';
-import { readSettings, type Setting } from './config/setting.ts';
+import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
 import type { KekSettings } from './service/kek-source.ts';
@@ -71,7 +71,7 @@ function readFile(path: string): NodeJS.Dict<string> {
 
 /** @throws OperatorError with every problem, not only the first */
 export function parseConfig(environment: NodeJS.Dict<string>): Config {
-  const read = readSettings(SETTINGS, environment);
+  const read = parseSettings(SETTINGS, environment);
   const config = read.values as unknown as Values;
   const problems = [
     ...read.problems.values(),
