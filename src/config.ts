@@ -1,6 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { type KekValues, kekProblems, kekSettings, namesSource } from './config/kek.ts';
+import {
+  type KekValues,
+  kekProblems,
+  kekSettings,
+  namesSource,
+  parseKekSettings,
+} from './config/kek.ts';
 import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
@@ -51,12 +57,12 @@ export interface NewKek {
 
 /**
  * The settings of a KEK that is to take the place of the one in the environment, of which nothing
- * that begins with KEK_ counts for it. @throws OperatorError as parseConfig
+ * that begins with KEK_ counts for it. @throws OperatorError with every problem
  */
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
   const named = env === undefined ? { KEK_FILE: file } : readFile(env);
-  return parseConfig({ ...Object.fromEntries(others), ...named }).vault.kek;
+  return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
 function readFile(path: string): NodeJS.Dict<string> {

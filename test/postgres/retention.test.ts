@@ -9,7 +9,7 @@ import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster, citus_is_installed } from '../support/citus.ts';
-import { testKeyring } from '../support/keys.ts';
+import { testEngineKeys, testKeyring } from '../support/keys.ts';
 import { Random } from '../support/random.ts';
 import { RetentionRun } from '../support/retention-run.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
@@ -285,8 +285,8 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
   }
 
   test('a value whose first draw stands for another keeps its token when the other is forgotten', async () => {
-    const tokenizer = new Tokenizer(newStore(), keyring, 'tok');
-    const detokenizer = new Detokenizer(newStore(), keyring, () => {});
+    const tokenizer = new Tokenizer(newStore(), testEngineKeys(), 'tok');
+    const detokenizer = new Detokenizer(newStore(), testEngineKeys(), () => {});
     const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
     const tokenOf = async (value: Value) => (await tokenizer.tokenize([value], terms))[0]!;
     const [first, second] = rivals();
@@ -302,7 +302,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const run = new RetentionRun(random, keyring, newStore, removals);
+    const run = new RetentionRun(random, newStore, removals);
     await run.run(8, kind === 'server' ? 800 : 250);
     expect(run.problems, `SEED=${random.seed}`).toEqual([]);
     expect(run.known).toBeGreaterThan(20);
