@@ -42,7 +42,15 @@ async function start({ number, config, keys }: StartMessage): Promise<Worker> {
   await license.start();
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
   const vault = joinVault(config.vault, keys);
-  const options = { config, vault, license, primary_buckets: buckets, metrics, log };
+  const options = {
+    config,
+    vault,
+    license,
+    primary_buckets: buckets,
+    worker: number,
+    metrics,
+    log,
+  };
   return { vault, listener: await PublicListener.open(options), metrics, buckets, log };
 }
 

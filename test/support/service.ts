@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { type Kind, makePlace, type Place, spawnCli } from './program.ts';
+import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
 
 export * from './program.ts';
 
@@ -37,7 +37,7 @@ export async function startService(
   const child = spawnCli(['serve'], place, {
     PORT: '0',
     OPS_PORT: '0',
-    RATE_LIMIT: '0',
+    ...NO_LIMITS,
     LOG_FORMAT: 'json',
     ...env,
   });
