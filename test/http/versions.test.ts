@@ -148,7 +148,7 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
     'standin_rate_limit_rejections_total{limit="requests"} 0',
     'standin_rate_limit_rejections_total{limit="detokenize"} 0',
     'standin_rate_limit_rejections_total{limit="unknown_tokens"} 0',
-    'standin_unknown_tokens_total 0',
+    'standin_unknown_tokens_total 1',
     'standin_audit_failures_total 0',
     'standin_damaged_records_total 0',
     'standin_vault_rows 3',
