@@ -137,16 +137,16 @@ describe.each(kinds())('on the %s database', (kind) => {
     });
 
     test('a request of 10,000 guesses costs a whole one, and is not a lock for hours', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '1');
+      const { api_key } = await createClient(place, '--unknown-token-limit', '0.1');
       expect((await call(service, 'detokenize', guesses(10_000), api_key)).status).toBe(400);
       const refused = await call(service, 'detokenize', {}, api_key);
       expect([refused.status, refused.body]).toEqual([429, LIMITED]);
-      expect(refused.body.retry_after).toBe(1);
+      expect(refused.body.retry_after).toBeLessThanOrEqual(10);
     });
 
     test('comes back: after retry_after the client goes on', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '1');
-      await call(service, 'detokenize', guesses(60), api_key);
+      const { api_key } = await createClient(place, '--unknown-token-limit', '0.2');
+      await call(service, 'detokenize', guesses(12), api_key);
       expect(await statusOf('detokenize', api_key)).toBe(429);
       await until(async () => (await statusOf('detokenize', api_key)) === 200, 'its next one');
     });

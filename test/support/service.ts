@@ -25,6 +25,8 @@ export interface Service {
   /** Resolves to the exit code, or the name of the signal. */
   readonly exit: Promise<number | string>;
   kill(signal?: NodeJS.Signals): void;
+  /** Ends its standard output: what it writes there from now on fails. */
+  closeOutput(): void;
   /** SIGINT and wait. */
   stop(): Promise<void>;
 }
@@ -67,6 +69,7 @@ export async function startService(
     output: () => output,
     exit,
     kill: (signal = 'SIGKILL') => child.kill(signal),
+    closeOutput: () => child.stdout!.destroy(),
     stop: async () => {
       child.kill('SIGINT');
       await exit;
