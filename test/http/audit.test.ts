@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readAudit } from '../support/audit.ts';
 import { createClient } from '../support/commands.ts';
+import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';
 import {
   call,
@@ -93,6 +94,8 @@ describe.each(kinds())('the audit log on the %s database', (kind) => {
         line('detokenize', 'unauthorized', 401, 0, {}),
       ]);
       expect(lines[0].request_id).toBe(body.request_id);
+      const { worker: _, ...shown } = JSON.parse(blocks('docs/operating/audit.md', 'json')[0]!);
+      expect(Object.keys(lines[1])).toEqual(Object.keys(shown));
       const text = readFileSync(file, 'utf8');
       const secrets = ['Ann Lee', 'Bob', 'zq', 'stk_', node.api_key, api_key];
       for (const secret of [...secrets, ...body.data.zqName]) expect(text).not.toContain(secret);
