@@ -137,27 +137,6 @@ describe.skipIf(!has_pipes)('F12: a pipe', () => {
     },
   );
 
-  test('that is emptied late fails no request', async () => {
-    const token = await tokenOf('Ann Canary');
-    const idle = openSync(file, 'r+');
-    await start();
-    let answered = 0;
-    // More lines than fit into a pipe.
-    const statuses = Promise.all(
-      Array.from({ length: 500 }, async () => {
-        const { status } = await call(service, 'detokenize', { a: token }, api_key);
-        answered++;
-        return status;
-      }),
-    );
-    await until(() => answered > 150, 'a pipe that is almost full');
-    const reader = readerOf(file);
-    expect(new Set(await statuses)).toEqual(new Set([200]));
-    await until(() => reader.output().split('\n').length === 501, 'all lines');
-    await reader.end();
-    closeSync(idle);
-  });
-
   test('that nobody empties holds no request longer than it may, and is caught up with', async () => {
     const token = await tokenOf('Ann Canary');
     // Opened for both, so that it has a reader, which does not read.
