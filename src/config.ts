@@ -21,6 +21,7 @@ type OptionalName =
   | 'DATABASE_URL'
   | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
+  | 'AUDIT_LOG'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
 type Values = {
@@ -97,6 +98,9 @@ function contradictions(config: Values): string[] {
   }
   if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
     problems.push('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.');
+  }
+  if (config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined) {
+    problems.push('AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.');
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(

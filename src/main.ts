@@ -6,6 +6,7 @@ import { createMetrics, type Gauges } from './ops/metrics.ts';
 import { createOpsServer, type Scrape } from './ops/server.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
+import { checkAuditFile } from './service/audit-file.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
 import { Expiry } from './service/expiry.ts';
 import { type KeyFeed, monotonicMs } from './service/key-feed.ts';
@@ -51,6 +52,7 @@ export async function serve(config: Config): Promise<void> {
   endOnUncaught(log);
   const license = new License(config.license);
   await license.start();
+  if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
   const is_embedded = config.DATABASE_URL === undefined;
   // The first start makes it, which takes seconds: people at a terminal see that something goes on.
   if (is_embedded && is_pretty) {
@@ -118,7 +120,10 @@ async function openAlone({ config, vault, keys, license, gauges, log }: Parts): 
     url: listener.url,
     metrics,
     stop: (delay_ms) => listener.drain(delay_ms),
-    restart: () => log.info({}, 'nothing to restart one by one: WORKERS is 1'),
+    restart: () => {
+      listener.lookAtAudit();
+      log.info({}, 'nothing to restart one by one: WORKERS is 1');
+    },
   };
 }
 

@@ -80,7 +80,19 @@ export const SETTINGS = {
     '1000',
     '0 to 1000000',
     parseRate,
-    'Requests a second of a client that has no limit of its own; 0: no limit.',
+    'Requests a second of a client that has no limit of its own, but for detokenize; 0: no limit.',
+  ),
+  DETOKENIZE_LIMIT: setting(
+    '500',
+    '0 to 1000000',
+    parseRate,
+    'Detokenize requests a second of a client that has no limit of its own; 0: no limit.',
+  ),
+  UNKNOWN_TOKEN_LIMIT: setting(
+    '1',
+    '0 to 1000000',
+    parseRate,
+    'Unknown tokens a second that a client without a limit of its own may send to detokenize, with a minute of them at once; 0: no limit.',
   ),
   REDIS_URL: setting(
     undefined,
@@ -123,6 +135,18 @@ export const SETTINGS = {
     'true or false',
     flag,
     'Serve on a PostgreSQL with fsync, full_page_writes or synchronous_commit off, which can lose acknowledged tokens.',
+  ),
+  AUDIT_LOG: setting(
+    undefined,
+    'a file, or stdout',
+    text,
+    'Where a line is written of every tokenize and detokenize. Not set: none is.',
+  ),
+  AUDIT_REQUIRED: setting(
+    'false',
+    'true or false',
+    flag,
+    'Answer a tokenize or detokenize with success only when its line is in AUDIT_LOG.',
   ),
   LOG_LEVEL: setting(
     'info',

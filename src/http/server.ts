@@ -43,6 +43,8 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.server.maxHeadersCount = MAX_HEADERS;
   app.decorateRequest('started_at_ms', 0);
   app.decorateRequest('caller', null);
+  app.decorateRequest('operation', null);
+  app.decorateRequest('unknown_tokens', 0);
   app.addHook('onRequest', (request, _reply, done) => {
     request.started_at_ms = performance.now();
     protocolGuard(request);
@@ -62,9 +64,10 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
 }
 
 function addRoutes(app: FastifyInstance, context: ServerContext): void {
-  const onRequest = admission(context);
-  app.post('/api/v1/tokenize', { onRequest }, tokenizeHandler(context));
-  app.post('/api/v1/detokenize', { onRequest }, detokenizeHandler(context));
+  const tokenize = { onRequest: admission(context, 'tokenize') };
+  app.post('/api/v1/tokenize', tokenize, tokenizeHandler(context));
+  const detokenize = { onRequest: admission(context, 'detokenize') };
+  app.post('/api/v1/detokenize', detokenize, detokenizeHandler(context));
   app.get('/health', healthHandler(context));
   app.get('/health/live', livenessHandler(context));
 }

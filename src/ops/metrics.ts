@@ -1,8 +1,10 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { LimitName } from '../service/client-limits.ts';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
 const ROWS_FRESH_FOR_MS = 60_000;
+const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'unknown_tokens'];
 
 /** Read when metrics are scraped; what is not there is not shown. */
 export interface Gauges {
@@ -58,7 +60,20 @@ export function createMetrics(worker?: string) {
   });
   const rejections = new Counter({
     name: 'standin_rate_limit_rejections_total',
-    help: 'Requests refused because the client was over its rate limit.',
+    help: 'Requests refused because the client was over one of its limits.',
+    labelNames: ['limit'],
+    registers,
+  });
+  // Shown before there was one, so that an alert on a rise sees the first.
+  for (const limit of LIMITS) rejections.inc({ limit }, 0);
+  const unknown = new Counter({
+    name: 'standin_unknown_tokens_total',
+    help: 'Tokens sent to detokenize that are not known.',
+    registers,
+  });
+  const unaudited = new Counter({
+    name: 'standin_audit_failures_total',
+    help: 'Lines of the audit log that could not be written.',
     registers,
   });
   const damaged = new Counter({
@@ -75,7 +90,9 @@ export function createMetrics(worker?: string) {
       values.inc({ operation }, count),
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
-    rejection: () => rejections.inc(),
+    rejection: (limit: LimitName) => rejections.inc({ limit }),
+    unknownTokens: (tokens: number) => unknown.inc(tokens),
+    unaudited: (lines: number) => unaudited.inc(lines),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
     snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),

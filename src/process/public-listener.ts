@@ -1,4 +1,5 @@
 import { Server } from 'node:net';
+import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
@@ -7,7 +8,9 @@ import { listen } from '../http/listen.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { AuditLog } from '../service/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
+import { ClientLimits } from '../service/client-limits.ts';
 import { Health } from '../service/health.ts';
 import { type KeyFeed, primaryVersion } from '../service/key-feed.ts';
 import type { License } from '../service/license.ts';
@@ -34,6 +37,8 @@ export interface PublicListenerOptions {
   readonly license: License;
   /** Rate limits of all workers of this node; undefined: there is one process. */
   readonly primary_buckets?: SharedBuckets;
+  /** Number of this worker; undefined: there is one process. */
+  readonly worker?: number;
   readonly metrics: Metrics;
   readonly log: Log;
 }
@@ -73,6 +78,11 @@ export class PublicListener {
     this.#context = context;
   }
 
+  /** The file of the audit log was renamed, perhaps. */
+  lookAtAudit(): void {
+    this.#context.audit?.look();
+  }
+
   /** Readiness first, then the listener, then what is in flight. */
   async drain(delay_ms: number): Promise<void> {
     this.#context.state.phase = 'draining';
@@ -102,6 +112,7 @@ export class PublicListener {
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#limits.close();
+    await this.#context.audit?.close();
     await this.#context.vault.close();
   }
 }
@@ -134,13 +145,33 @@ async function createContext(
     interface_version: config.INTERFACE_VERSION,
     body_limit: config.BODY_LIMIT,
     values_limit: config.VALUES_LIMIT,
-    rate_limit: config.RATE_LIMIT,
     authenticator,
-    rate_limiter: limits.rate_limiter,
     vault: vault_client,
+    limits: new ClientLimits(limits.rate_limiter, {
+      requests: config.RATE_LIMIT,
+      detokenize: config.DETOKENIZE_LIMIT,
+      unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+    }),
     health: new Health(vault.pool),
     metrics,
     log,
+    audit: openAudit(options),
     state: { phase: 'serving' },
   };
+}
+
+function openAudit(options: PublicListenerOptions): AuditLog | undefined {
+  const { config, worker, metrics, log } = options;
+  if (config.AUDIT_LOG === undefined) return undefined;
+  return new AuditLog({
+    path: config.AUDIT_LOG,
+    is_required: config.AUDIT_REQUIRED,
+    node: hostname(),
+    worker,
+    onLost: metrics.unaudited,
+    onChange: (is_available, code) => {
+      if (is_available) log.warn({}, 'the audit log is written again');
+      else log.error({ code }, 'the audit log cannot be written');
+    },
+  });
 }

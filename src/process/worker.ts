@@ -45,7 +45,16 @@ async function start({ number, config, keys: news }: StartMessage): Promise<Work
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
   const keys = new RelayedKeys(news, () => void send({ kind: 'keys_wanted' }));
   const vault = joinVault(config.vault, news.keys);
-  const options = { config, vault, keys, license, primary_buckets: buckets, metrics, log };
+  const options = {
+    config,
+    vault,
+    keys,
+    license,
+    primary_buckets: buckets,
+    worker: number,
+    metrics,
+    log,
+  };
   return { vault, listener: await PublicListener.open(options), metrics, buckets, keys, log };
 }
 
