@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { SETTINGS, type Setting } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
+import type { TlsFiles } from './service/certificate.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
 
@@ -12,6 +13,9 @@ type OptionalName =
   | 'DATABASE_URL'
   | 'KEK_FILE'
   | 'REDIS_URL'
+  | 'TLS_CERT_FILE'
+  | 'TLS_KEY_FILE'
+  | 'TLS_CLIENT_CA_FILE'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
 /** URLs that can have a password in them: never shown. */
@@ -23,6 +27,8 @@ type Values = {
 export interface Config extends Values {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsFiles | undefined;
 }
 
 /**
@@ -58,7 +64,12 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   const config = values as unknown as Values;
   problems.push(...contradictions(config));
   if (problems.length > 0) throw new OperatorError(...problems);
-  return { ...config, vault: vaultOptions(config), license: licenseFiles(config) };
+  return {
+    ...config,
+    vault: vaultOptions(config),
+    license: licenseFiles(config),
+    tls: tlsFiles(config),
+  };
 }
 
 function contradictions(config: Values): string[] {
@@ -70,6 +81,14 @@ function contradictions(config: Values): string[] {
   }
   if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
     problems.push('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.');
+  }
+  if ((config.TLS_CERT_FILE === undefined) !== (config.TLS_KEY_FILE === undefined)) {
+    problems.push('TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.');
+  }
+  if (config.TLS_CLIENT_CA_FILE !== undefined && config.TLS_CERT_FILE === undefined) {
+    problems.push(
+      'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.',
+    );
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
@@ -93,4 +112,10 @@ function vaultOptions(config: Values): VaultOptions {
 function licenseFiles(config: Values): LicenseFiles | undefined {
   const { LICENSE_FILE: license_file, LICENSE_PUBLIC_KEY_FILE: public_key_file } = config;
   return license_file && public_key_file ? { license_file, public_key_file } : undefined;
+}
+
+function tlsFiles(config: Values): TlsFiles | undefined {
+  const { TLS_CERT_FILE: certificate_file, TLS_KEY_FILE: key_file } = config;
+  const client_ca_file = config.TLS_CLIENT_CA_FILE;
+  return certificate_file && key_file ? { certificate_file, key_file, client_ca_file } : undefined;
 }

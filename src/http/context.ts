@@ -4,6 +4,7 @@ import type { Authenticator, Caller } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';
 import type { RateLimiter } from '../service/rate-limit.ts';
 import type { VaultClient } from '../service/vault-client.ts';
+import type { TlsPem } from '../types.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -29,6 +30,8 @@ export interface ServerContext {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly state: ServerState;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
 }
 
 declare module 'fastify' {

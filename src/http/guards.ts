@@ -3,9 +3,7 @@ import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fast
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { ServerContext } from './context.ts';
-
-/** More headers than this are refused. Node drops those above its own bound without a word. */
-export const MAX_HEADERS = 128;
+import { MAX_HEADERS } from './listener.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/i;

@@ -11,6 +11,8 @@ export interface Gauges {
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
   readonly rateLimitShared?: (() => boolean) | undefined;
+  /** undefined: HTTP in clear. */
+  readonly certificateExpires?: (() => Date) | undefined;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -61,6 +63,12 @@ export function createMetrics(worker?: string) {
     help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
     registers,
   });
+  const handshakes = new Counter({
+    name: 'standin_tls_handshake_failures_total',
+    help: 'Connections that ended before a request because TLS did not come about.',
+    labelNames: ['reason'],
+    registers,
+  });
   return {
     request(route: string, status: number, duration_ms: number): void {
       requests.inc({ route, status });
@@ -71,6 +79,7 @@ export function createMetrics(worker?: string) {
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
     rejection: () => rejections.inc(),
+    handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
     snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),
@@ -87,7 +96,7 @@ export function processRegistry(worker: string | undefined): Registry {
 }
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
-  const { vaultRows, licenseDaysLeft, rateLimitShared } = gauges;
+  const { vaultRows, licenseDaysLeft, rateLimitShared, certificateExpires } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (licenseDaysLeft !== undefined) {
     new Gauge({
@@ -107,6 +116,16 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
       aggregator: 'min',
       collect() {
         this.set(Number(rateLimitShared()));
+      },
+    });
+  }
+  if (certificateExpires !== undefined) {
+    new Gauge({
+      name: 'standin_tls_certificate_expires_seconds',
+      help: 'When the certificate of the public listener expires, as a Unix time.',
+      registers,
+      collect() {
+        this.set(certificateExpires().getTime() / 1000);
       },
     });
   }

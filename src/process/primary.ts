@@ -11,6 +11,7 @@ import type { Gauges } from '../ops/metrics.ts';
 import { WorkerMetrics } from '../ops/worker-metrics.ts';
 import { PrimaryBuckets } from '../service/primary-buckets.ts';
 import type { Vault } from '../service/vault.ts';
+import type { TlsPem } from '../types.ts';
 import { RETIRE_TIMEOUT_MS } from './public-listener.ts';
 import type { FromWorker } from './worker-messages.ts';
 import { endOf, endWithin, kill, type Member, send } from './worker-process.ts';
@@ -28,6 +29,8 @@ const SCRAPE_TIMEOUT_MS = 1_000;
 export interface WorkersOptions {
   readonly config: Config;
   readonly vault: Vault;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
   readonly gauges: Gauges;
   readonly log: Log;
   /** The service cannot go on. */
@@ -55,15 +58,18 @@ export class Workers {
   #last_scrape = 0;
   #is_rolling = false;
   #is_stopping = false;
+  #tls: TlsPem | undefined;
 
   /** Resolves when all listen. @throws OperatorError with the reason of the first that does not */
   static async start(options: WorkersOptions): Promise<Workers> {
     const { HOST, PORT, WORKERS } = options.config;
     // Known before the workers start: each of them, and each that follows, is given the same.
     const probe = createServer();
-    const url = await listen(probe, HOST, PORT, 'PORT');
+    const scheme = options.tls === undefined ? 'http' : 'https';
+    const url = await listen(probe, HOST, PORT, 'PORT', undefined, scheme);
     await once(probe.close(), 'close');
-    const config = { ...options.config, PORT: Number(new URL(url).port || 80) };
+    const of_scheme = scheme === 'http' ? 80 : 443;
+    const config = { ...options.config, PORT: Number(new URL(url).port || of_scheme) };
     cluster.schedulingPolicy = cluster.SCHED_RR;
     cluster.setupPrimary({ exec: WORKER, args: [], serialization: 'advanced' });
     const workers = new Workers({ ...options, config }, url);
@@ -76,6 +82,7 @@ export class Workers {
   private constructor(options: WorkersOptions, url: string) {
     this.url = url;
     this.#options = options;
+    this.#tls = options.tls;
     this.metrics = new WorkerMetrics(options.gauges, () => this.#scrape());
   }
 
@@ -108,6 +115,12 @@ export class Workers {
     }
     if (old !== undefined) await this.#retire(old);
     return !this.#is_stopping;
+  }
+
+  /** For connections that are made from now on, also to workers that start later. */
+  renew(tls: TlsPem): void {
+    this.#tls = tls;
+    for (const member of this.#members) send(member, { kind: 'renew', tls });
   }
 
   /** Resolves when no worker is left; within the time-outs, however they fare. */
@@ -155,14 +168,19 @@ export class Workers {
   #take(member: Member, message: FromWorker): void {
     const { config, vault } = this.#options;
     if (message.kind === 'loaded') {
-      send(member, { kind: 'start', number: member.number, config, keys: vault.plain_keys });
+      const { number } = member;
+      send(member, { kind: 'start', number, config, keys: vault.plain_keys, tls: this.#tls });
     } else if (message.kind === 'take') {
       send(member, { kind: 'granted', answers: this.#buckets.answer(message.calls) });
     } else if (message.kind === 'metrics') {
       this.metrics.put(member.worker.id, message.snapshot);
       if (message.id !== undefined) this.#answerScrape(message.id);
     } else if (message.kind === 'failed') member.problems = message.problems;
-    else member.listening_at_ms = performance.now();
+    else {
+      member.listening_at_ms = performance.now();
+      // It may have started with one that was renewed meanwhile.
+      if (this.#tls !== undefined) send(member, { kind: 'renew', tls: this.#tls });
+    }
   }
 
   async #startAnother(number: number): Promise<void> {

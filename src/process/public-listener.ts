@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
 import type { ServerContext } from '../http/context.ts';
 import { listen } from '../http/listen.ts';
+import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
@@ -15,6 +16,7 @@ import type { SharedBuckets } from '../service/shared-rate-limit.ts';
 import type { Vault } from '../service/vault.ts';
 import { VaultClient } from '../service/vault-client.ts';
 import { Unavailable } from '../store/failure.ts';
+import type { TlsPem } from '../types.ts';
 
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.
@@ -32,6 +34,8 @@ export interface PublicListenerOptions {
   readonly license: License;
   /** Rate limits of all workers of this node; undefined: there is one process. */
   readonly primary_buckets?: SharedBuckets;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
@@ -55,8 +59,13 @@ export class PublicListener {
     metrics.observe({ rateLimitShared: limits.isShared });
     const context = await createContext(options, limits);
     const app = createHttpServer(context);
-    const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
-      app.listen({ host: config.HOST, port: config.PORT }),
+    const url = await listen(
+      app.server,
+      config.HOST,
+      config.PORT,
+      'PORT',
+      () => app.listen({ host: config.HOST, port: config.PORT }),
+      options.tls === undefined ? 'http' : 'https',
     );
     return new PublicListener(url, app, context, limits);
   }
@@ -66,6 +75,11 @@ export class PublicListener {
     this.url = url;
     this.#app = app;
     this.#context = context;
+  }
+
+  /** For connections that are made from now on. */
+  renew(tls: TlsPem): void {
+    renewCertificate(this.#app.server, tls);
   }
 
   /** Readiness first, then the listener, then what is in flight. */
@@ -112,7 +126,7 @@ async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
 ): Promise<ServerContext> {
-  const { config, vault, license, metrics, log } = options;
+  const { config, vault, license, tls, metrics, log } = options;
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
@@ -130,5 +144,6 @@ async function createContext(
     metrics,
     log,
     state: { phase: 'serving' },
+    tls,
   };
 }

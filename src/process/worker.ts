@@ -30,7 +30,7 @@ process.once('message', (message: StartMessage) => {
 });
 void send({ kind: 'loaded' });
 
-async function start({ number, config, keys }: StartMessage): Promise<Worker> {
+async function start({ number, config, keys, tls }: StartMessage): Promise<Worker> {
   const log = await openLog({
     level: config.LOG_LEVEL,
     is_pretty: isPretty(config.LOG_FORMAT),
@@ -42,13 +42,14 @@ async function start({ number, config, keys }: StartMessage): Promise<Worker> {
   await license.start();
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
   const vault = joinVault(config.vault, keys);
-  const options = { config, vault, license, primary_buckets: buckets, metrics, log };
+  const options = { config, vault, license, primary_buckets: buckets, tls, metrics, log };
   return { vault, listener: await PublicListener.open(options), metrics, buckets, log };
 }
 
 function serve(worker: Worker): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'granted') worker.buckets.put(message.answers);
+    else if (message.kind === 'renew') worker.listener.renew(message.tls);
     else if (message.kind === 'scrape') void sendMetrics(worker, message.id);
     else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
     else if (message.kind === 'stop')

@@ -150,7 +150,8 @@ describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
 
 test('every setting that can be refused has its bounds above', () => {
   const free_text = ['HOST', 'OPS_HOST', 'DATA_DIR', 'KEK_FILE', 'LICENSE_FILE'];
-  const named = [...Object.keys(BOUNDS), ...free_text, 'LICENSE_PUBLIC_KEY_FILE'];
+  const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TLS_CLIENT_CA_FILE'];
+  const named = [...Object.keys(BOUNDS), ...free_text, ...tls, 'LICENSE_PUBLIC_KEY_FILE'];
   expect(named.toSorted()).toEqual(Object.keys(SETTINGS).toSorted());
 });
 
