@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type ServerOptions as TlsOptions } from 'node:https';
 import type { Server as TlsServer } from 'node:tls';
 import type { TlsPem } from '../types.ts';
+import { boundConnections } from './connections.ts';
 
 /**
  * A client that dribbles its handshake, headers or body is cut off after these; checked every
@@ -27,21 +28,28 @@ const HTTP: ServerOptions = {
   requireHostHeader: false,
 };
 
+export interface ConnectionCounts {
+  readonly handshakeFailure: (reason: string) => void;
+  readonly connectionRefused: () => void;
+  readonly unreadAnswer: () => void;
+}
+
 /**
  * The server of the public listener, with all its bounds; in clear without `pem`.
- * @param onHandshakeFailure told a few words for the metric
+ * @param count told of what never becomes a request
  */
 export function createListener(
   handler: RequestListener,
   pem: TlsPem | undefined,
-  onHandshakeFailure: (reason: string) => void,
+  count: ConnectionCounts,
 ): Server {
   const server =
     pem === undefined ? createServer(HTTP, handler) : createTlsServer(tlsOptions(pem), handler);
   server.maxHeadersCount = MAX_HEADERS;
   server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
-    onHandshakeFailure(REASONS[error.code ?? ''] ?? 'other'),
+    count.handshakeFailure(REASONS[error.code ?? ''] ?? 'other'),
   );
+  boundConnections(server, count.connectionRefused, count.unreadAnswer);
   return server;
 }
 

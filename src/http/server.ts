@@ -21,8 +21,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: () => randomUUID(),
-    serverFactory: (handler) =>
-      createListener(handler, context.tls, context.metrics.handshakeFailure),
+    serverFactory: (handler) => createListener(handler, context.tls, context.metrics),
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
       request.started_at_ms = performance.now();

@@ -69,6 +69,16 @@ export function createMetrics(worker?: string) {
     labelNames: ['reason'],
     registers,
   });
+  const refused_connections = new Counter({
+    name: 'standin_connections_refused_total',
+    help: 'Connections that were closed at once because the process has all that it takes.',
+    registers,
+  });
+  const unread = new Counter({
+    name: 'standin_unread_answers_total',
+    help: 'Connections that were cut because an answer on them was not read.',
+    registers,
+  });
   return {
     request(route: string, status: number, duration_ms: number): void {
       requests.inc({ route, status });
@@ -79,6 +89,8 @@ export function createMetrics(worker?: string) {
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
     rejection: () => rejections.inc(),
+    connectionRefused: () => refused_connections.inc(),
+    unreadAnswer: () => unread.inc(),
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),

@@ -1,10 +1,10 @@
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Authority, has_openssl, type Issued } from '../support/certificates.ts';
-import { handOver } from '../support/owner.ts';
 import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
+import { serveTls } from '../support/postgres-tls.ts';
 import { call, makePlace, type Place, runCli, startService } from '../support/service.ts';
 
 /** With TEST_PGBOUNCER=1 the service speaks to PgBouncer, which has no certificate here. */
@@ -25,25 +25,7 @@ describe.skipIf(!can_run)('C26: TLS to PostgreSQL', () => {
     client = authority.issue('DNS:standin');
     cluster = await PostgresCluster.start();
     place = await makePlace('server', cluster.url('postgres'));
-    const server = authority.issue('DNS:localhost');
-    for (const [from, name] of [
-      [server.cert, 'server.crt'],
-      [server.key, 'server.key'],
-      [authority.ca, 'ca.crt'],
-    ] as const) {
-      copyFileSync(from, join(cluster.data_dir, name));
-      handOver(join(cluster.data_dir, name));
-    }
-    run('psql', [
-      cluster.directUrl('postgres'),
-      ...['-c', "alter system set ssl_ca_file = 'ca.crt'", '-c', 'alter system set ssl = on'],
-    ]);
-    // Every connection over TCP, with a certificate of the client.
-    writeFileSync(
-      join(cluster.data_dir, 'pg_hba.conf'),
-      'local all all trust\nhostssl all all 127.0.0.1/32 trust clientcert=verify-ca\nhostnossl all plain 127.0.0.1/32 trust\n',
-    );
-    run('pg_ctl', ['-D', cluster.data_dir, '-w', 'restart', '-l', cluster.log_file]);
+    serveTls(cluster, authority, 'clientcert=verify-ca');
   });
   afterAll(() => {
     cluster?.stop();
