@@ -32,7 +32,7 @@ export const refused = new WeakSet<object>();
  * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
  * A request without version is HTTP/0.9.
  */
-function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
+export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
   const hosts = countOf(rawHeaders, 'host');
   const coding = headers['transfer-encoding'];
   return (

@@ -9,6 +9,7 @@ import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { METHODS, pathOf } from './routes.ts';
+import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
 /** The public listener, ready to listen. */
@@ -21,7 +22,8 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: () => randomUUID(),
-    serverFactory: (handler) => createListener(handler, context.tls, context.metrics),
+    serverFactory: (handler) =>
+      createListener(shedding(context, handler), context.tls, context.metrics),
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
       request.started_at_ms = performance.now();

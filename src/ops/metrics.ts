@@ -69,6 +69,11 @@ export function createMetrics(worker?: string) {
     labelNames: ['reason'],
     registers,
   });
+  const shed = new Counter({
+    name: 'standin_requests_shed_total',
+    help: 'Requests refused with 503 before they were looked at, because they would have waited.',
+    registers,
+  });
   const refused_connections = new Counter({
     name: 'standin_connections_refused_total',
     help: 'Connections that were closed at once because the process has all that it takes.',
@@ -89,6 +94,10 @@ export function createMetrics(worker?: string) {
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
     rejection: () => rejections.inc(),
+    shed(route: string, count: number): void {
+      shed.inc(count);
+      requests.inc({ route, status: 503 }, count);
+    },
     connectionRefused: () => refused_connections.inc(),
     unreadAnswer: () => unread.inc(),
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),

@@ -1,6 +1,7 @@
 import { CallerError } from '../errors.ts';
 import type { Token, TokenMode, Value } from '../types.ts';
 import type { License } from './license.ts';
+import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
 import { MAX_SMALL_TEXTS } from './thread-messages.ts';
 import { CONTROL_CONNECTIONS } from './vault.ts';
@@ -21,6 +22,8 @@ export class VaultClient {
   readonly #first: ThreadClient;
   readonly #second: ThreadClient;
   readonly #license: License;
+  /** Of small calls: large ones are begun beside them. */
+  readonly #delay = new QueueDelay(performance.now());
   #pending_calls = 0;
   #pending_texts = 0;
 
@@ -47,6 +50,11 @@ export class VaultClient {
     return (await this.#call('detokenize', tokens)) as readonly (Value | undefined)[];
   }
 
+  /** Whether what comes now would wait so long that it is better refused at once. */
+  isOverloaded(now_ms: number): boolean {
+    return this.#delay.isTooLong(now_ms);
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#first.close(), this.#second.close()]);
   }
@@ -69,8 +77,17 @@ export class VaultClient {
 
   #ask(operation: Operation, texts: readonly string[]): Promise<Texts> {
     return texts.length <= MAX_SMALL_TEXTS
-      ? this.#first.call(operation, texts)
+      ? this.#askAtOnce(operation, texts)
       : this.#askInPieces(operation, texts);
+  }
+
+  async #askAtOnce(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    this.#delay.begin(performance.now());
+    try {
+      return await this.#first.call(operation, texts);
+    } finally {
+      this.#delay.end(performance.now());
+    }
   }
 
   async #askInPieces(operation: Operation, texts: readonly string[]): Promise<Texts> {
