@@ -1,7 +1,10 @@
 /** A call that would wait longer than this is better refused: its caller can go elsewhere. */
-export const MAX_DELAY_MS = 250;
-/** As many may always wait: enough to fill a statement, and too few to tell a rate by. */
-export const MIN_CALLS = 64;
+export const MAX_DELAY_MS = 500;
+/**
+ * As many may always wait, also on a slow machine: a burst is no overload, and fewer say little of
+ * the rate.
+ */
+export const MIN_CALLS = 256;
 const WINDOW_MS = 100;
 /** How much the newest window counts. */
 const NEWEST = 0.5;

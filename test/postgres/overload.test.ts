@@ -24,7 +24,7 @@ test.skipIf(!is_server)(
     const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
     await locker.connect();
     await locker.query('begin; lock table standin.records in access exclusive mode');
-    const sent = Array.from({ length: 200 }, (_, i) =>
+    const sent = Array.from({ length: 500 }, (_, i) =>
       call(service, 'tokenize', { a: `Ann ${i}` }),
     );
     let refusal: Awaited<ReturnType<typeof send>> | undefined;

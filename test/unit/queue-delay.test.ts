@@ -73,7 +73,7 @@ describe('at three times capacity', () => {
     expect(simulation.refused).toBeGreaterThan((1.9 * 10_000) / ms);
     expect(simulation.longest_ms).toBeLessThan(2 * MAX_DELAY_MS);
     // What was begun before it ended; then all is as if nothing had been.
-    simulation.run(2 * MAX_DELAY_MS, 0.5 / ms).forget();
+    simulation.run(3 * MAX_DELAY_MS, 0.5 / ms).forget();
     simulation.run(2_000, 0.9 / ms);
     expect(simulation.refused).toBe(0);
     expect(simulation.longest_ms).toBeLessThan(2 * ms + 1);
