@@ -10,6 +10,7 @@ import {
 import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
+import type { TlsFiles } from './service/certificate.ts';
 import type { KekSettings } from './service/kek-source.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
@@ -22,6 +23,9 @@ type OptionalName =
   | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
   | 'AUDIT_LOG'
+  | 'TLS_CERT_FILE'
+  | 'TLS_KEY_FILE'
+  | 'TLS_CLIENT_CA_FILE'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
 type Values = {
@@ -31,6 +35,8 @@ type Values = {
 export interface Config extends Values {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsFiles | undefined;
 }
 
 /**
@@ -86,7 +92,12 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...contradictions(config),
   ];
   if (problems.length > 0) throw new OperatorError(...problems);
-  return { ...config, vault: vaultOptions(config), license: licenseFiles(config) };
+  return {
+    ...config,
+    vault: vaultOptions(config),
+    license: licenseFiles(config),
+    tls: tlsFiles(config),
+  };
 }
 
 function contradictions(config: Values): string[] {
@@ -101,6 +112,14 @@ function contradictions(config: Values): string[] {
   }
   if (config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined) {
     problems.push('AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.');
+  }
+  if ((config.TLS_CERT_FILE === undefined) !== (config.TLS_KEY_FILE === undefined)) {
+    problems.push('TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.');
+  }
+  if (config.TLS_CLIENT_CA_FILE !== undefined && config.TLS_CERT_FILE === undefined) {
+    problems.push(
+      'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.',
+    );
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
@@ -124,4 +143,10 @@ function vaultOptions(config: Values): VaultOptions {
 function licenseFiles(config: Values): LicenseFiles | undefined {
   const { LICENSE_FILE: license_file, LICENSE_PUBLIC_KEY_FILE: public_key_file } = config;
   return license_file && public_key_file ? { license_file, public_key_file } : undefined;
+}
+
+function tlsFiles(config: Values): TlsFiles | undefined {
+  const { TLS_CERT_FILE: certificate_file, TLS_KEY_FILE: key_file } = config;
+  const client_ca_file = config.TLS_CLIENT_CA_FILE;
+  return certificate_file && key_file ? { certificate_file, key_file, client_ca_file } : undefined;
 }

@@ -34,7 +34,7 @@ export const CALLER_ERRORS = {
   },
   overloaded: {
     status: 503,
-    when: 'the queue to the database is full, or the process is draining',
+    when: 'it would have to wait too long, or the process is draining',
   },
 } as const;
 

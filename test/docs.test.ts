@@ -41,6 +41,7 @@ test('settings that documents name exist', () => {
     'API_KEY',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
+    'TEST_SOCKETS',
     'NODE_EXTRA_CA_CERTS',
     'TEST_OPENBAO_BIN',
   ]);

@@ -39,6 +39,13 @@ export function addClient(program: Command): void {
   command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
     withVault((vault) => clientList(vault, options)),
   );
+  addUpdate(client);
+  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+    'standin client disable standin_0123456789abcdef01234567',
+  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
+}
+
+function addUpdate(client: Command): void {
   command(client, 'update <client_id>', 'Change a client.', [
     'standin client update standin_0123456789abcdef01234567 --rate-limit default',
     'standin client update standin_0123456789abcdef01234567 --can detokenize',
@@ -69,9 +76,6 @@ export function addClient(program: Command): void {
         itself.error('error: name what to change, for example --rate-limit 200');
       return withVault((vault) => clientUpdate(vault, client_id, options));
     });
-  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
-    'standin client disable standin_0123456789abcdef01234567',
-  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
 }
 
 export function addApiKey(program: Command): void {

@@ -26,6 +26,24 @@ export const SETTINGS = {
     whole(0, 65_535),
     'Port of the public listener; 0 lets the system choose.',
   ),
+  TLS_CERT_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Certificate (PEM, with its chain) of the public listener. Not set: HTTP in clear.',
+  ),
+  TLS_KEY_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Private key (PEM, not encrypted) of TLS_CERT_FILE.',
+  ),
+  TLS_CLIENT_CA_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Authorities (PEM) whose client certificates are taken; callers without one are refused. Not set: none is asked for.',
+  ),
   OPS_HOST: setting(
     '127.0.0.1',
     'an address',

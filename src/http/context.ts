@@ -5,6 +5,7 @@ import type { Authenticator, Caller } from '../service/authenticator.ts';
 import type { ClientLimits, ClientOperation } from '../service/client-limits.ts';
 import type { Health } from '../service/health.ts';
 import type { VaultClient } from '../service/vault-client.ts';
+import type { TlsPem } from '../types.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -30,6 +31,8 @@ export interface ServerContext {
   /** undefined: none is kept. */
   readonly audit: AuditLog | undefined;
   readonly state: ServerState;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
 }
 
 declare module 'fastify' {

@@ -4,9 +4,7 @@ import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
 import { type ClientOperation, isAllowed, type Refusal } from '../service/client-limits.ts';
 import type { ServerContext } from './context.ts';
-
-/** More headers than this are refused. Node drops those above its own bound without a word. */
-export const MAX_HEADERS = 128;
+import { MAX_HEADERS } from './listener.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/i;
@@ -35,7 +33,7 @@ export const refused = new WeakSet<object>();
  * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
  * A request without version is HTTP/0.9.
  */
-function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
+export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
   const hosts = countOf(rawHeaders, 'host');
   const coding = headers['transfer-encoding'];
   return (

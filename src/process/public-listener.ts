@@ -5,6 +5,7 @@ import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
 import type { ServerContext } from '../http/context.ts';
 import { listen } from '../http/listen.ts';
+import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
@@ -19,6 +20,7 @@ import type { SharedBuckets } from '../service/shared-rate-limit.ts';
 import type { Vault } from '../service/vault.ts';
 import { VaultClient } from '../service/vault-client.ts';
 import { Unavailable } from '../store/failure.ts';
+import type { TlsPem } from '../types.ts';
 
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.
@@ -39,6 +41,8 @@ export interface PublicListenerOptions {
   readonly primary_buckets?: SharedBuckets;
   /** Number of this worker; undefined: there is one process. */
   readonly worker?: number;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
@@ -65,8 +69,13 @@ export class PublicListener {
     });
     const context = await createContext(options, limits);
     const app = createHttpServer(context);
-    const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
-      app.listen({ host: config.HOST, port: config.PORT }),
+    const url = await listen(
+      app.server,
+      config.HOST,
+      config.PORT,
+      'PORT',
+      () => app.listen({ host: config.HOST, port: config.PORT }),
+      options.tls === undefined ? 'http' : 'https',
     );
     return new PublicListener(url, app, context, limits);
   }
@@ -81,6 +90,11 @@ export class PublicListener {
   /** The file of the audit log was renamed, perhaps. */
   lookAtAudit(): void {
     this.#context.audit?.look();
+  }
+
+  /** For connections that are made from now on. */
+  renew(tls: TlsPem): void {
+    renewCertificate(this.#app.server, tls);
   }
 
   /** Readiness first, then the listener, then what is in flight. */
@@ -128,7 +142,7 @@ async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
 ): Promise<ServerContext> {
-  const { config, vault, keys, license, metrics, log } = options;
+  const { config, vault, keys, license, tls, metrics, log } = options;
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
@@ -157,6 +171,7 @@ async function createContext(
     log,
     audit: openAudit(options),
     state: { phase: 'serving' },
+    tls,
   };
 }
 

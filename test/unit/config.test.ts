@@ -167,6 +167,9 @@ test('every setting that can be refused has its bounds above', () => {
     'AUDIT_LOG',
     'LICENSE_FILE',
     'LICENSE_PUBLIC_KEY_FILE',
+    'TLS_CERT_FILE',
+    'TLS_KEY_FILE',
+    'TLS_CLIENT_CA_FILE',
   ];
   // Those of the KEK are in kek-settings.test.ts.
   const named = [...Object.keys(BOUNDS), ...free_text, ...Object.keys(KEK_SETTINGS)];
