@@ -10,7 +10,7 @@ export function harden(): void {
   emptyCoreFiles();
 }
 
-/** Which mappings a core file has, one bit a kind (core(5)); a limit of its size Node cannot set. */
+/** Which memory a core file has, one bit a kind (core(5)). A limit of its size Node cannot set. */
 const CORE_FILTER = '/proc/self/coredump_filter';
 
 function emptyCoreFiles(): void {

@@ -10,8 +10,8 @@ interface Rights {
 
 /**
  * What the service does to a table of the vault besides reading it, and to which columns. It makes
- * records, and revives those that were forgotten or whose time is over; it deletes nothing. Clients,
- * API keys and keys are made by commands, which run as the owner.
+ * records, and revives those that were forgotten or whose time is over; it deletes nothing.
+ * Clients, API keys and keys are made by commands, which run as the owner.
  */
 const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   [
@@ -84,4 +84,27 @@ function grants(role: string, is_citus: boolean): string[] {
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
   }
   return statements;
+}
+
+/** Tables that cannot be read, and columns that cannot be written. */
+const MISSING = `select 'select on standin.' || relname as missing from pg_class
+    where relnamespace = 'standin'::regnamespace and relkind in ('r', 'p')
+      and not has_table_privilege(oid, 'select')
+  union all
+  select format('%s (%s) on %s', privilege, name, relation)
+    from unnest($1::text[], $2::text[], $3::text[]) as wanted (relation, privilege, name)
+    where not has_column_privilege(relation, name, privilege)`;
+
+/**
+ * The rights of the service that the user of the database lacks, in words of SQL. The schema must
+ * be that of this program.
+ */
+export async function missingRights(pool: Pool, deadline_ms: number): Promise<string[]> {
+  const wanted = [...SERVICE_RIGHTS].flatMap(([table, rights]) =>
+    Object.entries(rights as Record<string, readonly string[]>).flatMap(([right, columns]) =>
+      columns.map((column) => [`standin.${table}`, right, column]),
+    ),
+  );
+  const parameters = [0, 1, 2].map((i) => wanted.map((row) => row[i]));
+  return (await pool.query(MISSING, parameters, deadline_ms)).rows.map((row) => row.missing!);
 }

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { bytesOfUuid } from '../support/bytes.ts';
 import { freePort } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, type Service, startService } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
@@ -10,7 +11,7 @@ type Row = Record<string, any>;
 let service: Service;
 beforeAll(async () => {
   const OPS_PORT = String(await freePort());
-  service = await startService(await newPlace(kinds().at(-1)!), { OPS_PORT });
+  service = await startService(await leastPrivilegePlace(), { OPS_PORT });
 });
 afterAll(async () => {
   await service.stop();
