@@ -2,11 +2,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { bytesOfUuid } from '../support/bytes.ts';
-import { contentsBelow, findText, hashes } from '../support/leaks.ts';
+import { contentsBelow, findKey, findText, hashes } from '../support/leaks.ts';
 import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
+import { allKeys } from '../support/vault-keys.ts';
 
 const CANARIES = 10_000;
 /** All canaries begin with it, so that one search finds any of them. */
@@ -78,10 +79,15 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     service?.place.remove();
   });
 
-  test('no value, token, API key or key is in a dump, the data files, the WAL or the log of the server', () => {
+  test('no value, token, API key or key is in a dump, the data files, the WAL or the log of the server', async () => {
     expect(contents.get('pg_dump')!.length).toBeGreaterThan(CANARIES * 100);
-    const kek = readFileSync(service.place.env.KEK_FILE!).toString('latin1');
-    expectSecret([PREFIX, service.api_key, kek, ...tokens.slice(0, 20)], contents);
+    expectSecret([PREFIX, service.api_key, ...tokens.slice(0, 20)], contents);
+    const keys = await allKeys(service.place);
+    expect(keys).toHaveLength(5);
+    for (const key of keys) {
+      expect(findKey(key, new Map([['planted', Buffer.concat([key, key])]]))).toHaveLength(2);
+      expect(findKey(key, contents)).toEqual([]);
+    }
   });
 
   test('nor in what the service writes, but for the API key of the first start', () => {
