@@ -42,6 +42,7 @@ test('settings that documents name exist', () => {
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
     'NODE_EXTRA_CA_CERTS',
+    'LOAD_SECONDS',
   ]);
   for (const path of documents()) {
     for (const piece of codePieces(path)) {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { isApiKey, newApiKey } from '../../src/crypto/api-key.ts';
+import { newApiKey } from '../../src/crypto/api-key.ts';
 import type { Token } from '../../src/types.ts';
 import { testKeyring } from '../support/keys.ts';
 
@@ -7,7 +7,8 @@ import { testKeyring } from '../support/keys.ts';
  * Whether the time of a check tells how near a guess is: Welch's t-test over two kinds of guesses, taken in turns
  * drawn by lot. Each attempt has a control, a comparison that ends at the first difference: an attempt on a machine so
  * busy that the control is not seen counts as none, so noise cannot make the test pass. Three attempts that see the
- * control and a difference are a failure.
+ * control and a difference are a failure. The check digits of an API key are no secret, and are left out: their time
+ * depends on the characters of the guess alone.
  */
 const SAMPLES = 20_000;
 const REPEATS = 8;
@@ -61,7 +62,7 @@ function leakyCompare(guess: string): boolean {
 const random_keys = Array.from({ length: 64 }, () => flat(newApiKey()));
 /** All but the last eight characters are right. */
 const near_keys = random_keys.map((key) => flat(api_key.slice(0, -8) + key.slice(-8)));
-/** With check digits that are right, so that the whole check is made. */
+/** Right in the front half. */
 const near_bodies = random_keys.map((key) => flat(`${api_key.slice(0, 24)}${key.slice(24)}`));
 const token = flat('qwertyuiop asdfghjkl_tok');
 const unknown = random_keys.map((_, i) =>
@@ -83,7 +84,6 @@ describe('L16: the time of a check does not tell how near a guess is', () => {
       (guess: string) => live.get(keyring.apiKeyDigest(guess)),
       [near_bodies, random_keys],
     ],
-    ['the check digits of an API key, right but for its end', isApiKey, [near_keys, near_bodies]],
     [
       'the fingerprint of a token that is unknown, or malformed',
       (guess: string) => keyring.tokenFingerprint(guess as Token),
