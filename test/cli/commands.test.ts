@@ -267,6 +267,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         ['configuration', 'ok'],
         ['database', 'ok'],
         ['schema', 'ok'],
+        ['rights', 'ok'],
         ['key-encryption key', 'ok'],
         ['token suffix', 'ok'],
         ['clients', 'ok'],
