@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { addApiKey, addClient } from './cli/client.ts';
 import { command, config, withVault } from './cli/command.ts';
+import { addForget } from './cli/forget.ts';
 import { doctor } from './commands/doctor.ts';
 import { keyringStatus } from './commands/keyring.ts';
 import { licenseVerify } from './commands/license.ts';
@@ -53,6 +54,7 @@ function build(): Command {
     .action((options) => migrateCommand(config().vault, options));
   addClient(program);
   addApiKey(program);
+  addForget(program);
   command(
     program.command('keyring').description('The keys of the vault.'),
     'status',

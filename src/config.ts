@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { SETTINGS, type Setting } from './config/settings.ts';
+import { type KekValues, kekProblems, kekSettings, namesSource } from './config/kek.ts';
+import { readSettings, type Setting } from './config/setting.ts';
+import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
@@ -10,12 +12,10 @@ type Settings = {
 };
 type OptionalName =
   | 'DATABASE_URL'
-  | 'KEK_FILE'
+  | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
-/** URLs that can have a password in them: never shown. */
-const SECRETS: readonly string[] = ['DATABASE_URL', 'REDIS_URL'];
 type Values = {
   [Name in keyof Settings]: Name extends OptionalName ? Settings[Name] | undefined : Settings[Name];
 };
@@ -44,28 +44,22 @@ export function readEnvironment(): NodeJS.Dict<string> {
 
 /** @throws OperatorError with every problem, not only the first */
 export function parseConfig(environment: NodeJS.Dict<string>): Config {
-  const problems: string[] = [];
-  const values: Record<string, unknown> = {};
-  for (const [name, setting] of Object.entries(SETTINGS)) {
-    // An empty variable is how shells and compose files say "not set".
-    const written = environment[name] || setting.default;
-    values[name] = written === undefined ? undefined : setting.parse(written);
-    if (written !== undefined && values[name] === undefined) {
-      const shown = SECRETS.includes(name) ? 'is not' : `is "${written}"; it must be`;
-      problems.push(`${name} ${shown} ${setting.accepts}.`);
-    }
-  }
-  const config = values as unknown as Values;
-  problems.push(...contradictions(config));
+  const read = readSettings(SETTINGS, environment);
+  const config = read.values as unknown as Values;
+  const problems = [
+    ...read.problems.values(),
+    ...kekProblems(config, read.problems),
+    ...contradictions(config),
+  ];
   if (problems.length > 0) throw new OperatorError(...problems);
   return { ...config, vault: vaultOptions(config), license: licenseFiles(config) };
 }
 
 function contradictions(config: Values): string[] {
   const problems: string[] = [];
-  if (config.DATABASE_URL !== undefined && config.KEK_FILE === undefined) {
+  if (config.DATABASE_URL !== undefined && !namesSource(config)) {
     problems.push(
-      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key. Make one with: openssl rand -hex 32',
+      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',
     );
   }
   if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
@@ -84,7 +78,7 @@ function vaultOptions(config: Values): VaultOptions {
     database_url: config.DATABASE_URL,
     database_connections: config.DATABASE_CONNECTIONS,
     data_dir: config.DATA_DIR,
-    kek: { file: config.KEK_FILE },
+    kek: kekSettings(config),
     token_suffix: config.TOKEN_SUFFIX,
     allow_unsafe_postgres: config.ALLOW_UNSAFE_POSTGRES,
   };

@@ -1,12 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import { listen } from './http/listen.ts';
-import { endOnUncaught, isPretty, type Log, openLog } from './log.ts';
+import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import { createMetrics, type Gauges } from './ops/metrics.ts';
 import { createOpsServer, type Scrape } from './ops/server.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
+import { Expiry } from './service/expiry.ts';
 import { License } from './service/license.ts';
 import { CLOSE_TIMEOUT_MS, openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
 import { countRecords } from './store/server.ts';
@@ -46,7 +47,12 @@ export async function serve(config: Config): Promise<void> {
     log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
+  const expiry = new Expiry({
+    pool: vault.pool,
+    onFailure: (error) => log.warn(failureFields(error), 'expired records could not be removed'),
+  });
   const gauges = {
+    expiredRecords: () => expiry.removed,
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
   };
@@ -76,7 +82,8 @@ export async function serve(config: Config): Promise<void> {
     log.info({ delay_ms }, 'draining');
     await front.stop(delay_ms);
     ops?.close();
-    await Promise.race([vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
+    const closed = expiry.stop().then(() => vault.close());
+    await Promise.race([closed, sleep(CLOSE_TIMEOUT_MS)]);
     log.info({}, 'stopped');
     log.flush(() => process.exit(exit_code));
   });

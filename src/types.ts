@@ -41,6 +41,9 @@ export type InsertOutcome = 'stored' | 'collision';
 
 export type TokenMode = 'deterministic' | 'random';
 
+/** How a client has its tokens. */
+export type TokenTerms = Pick<Client, 'token_mode' | 'time_to_live_s'>;
+
 export const KEY_PURPOSES = ['dek', 'fingerprint', 'token', 'api-key'] as const;
 export type KeyPurpose = (typeof KEY_PURPOSES)[number];
 

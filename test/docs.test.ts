@@ -42,6 +42,7 @@ test('settings that documents name exist', () => {
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
     'NODE_EXTRA_CA_CERTS',
+    'TEST_OPENBAO_BIN',
     'LOAD_SECONDS',
   ]);
   for (const path of documents()) {
@@ -182,3 +183,15 @@ test('LICENSE, package.json and README name the same license; CHANGELOG has the 
   expect(package_json.engines.node).toBe('>=20.19');
   expect(readText('README.md')).toContain('Node 20.19 or newer');
 });
+
+test.each(['docs/internals/threat-model.md', 'docs/internals/asvs.md'])(
+  'the tests that %s names exist',
+  (path) => {
+    const named = [...readText(path).matchAll(/`(test\/[\w./-]+)`((?:,? "[^"]+")*)/g)];
+    expect(named.length).toBeGreaterThan(10);
+    for (const [, file, names] of named) {
+      const text = readText(file!);
+      for (const [, name] of names!.matchAll(/"([^"]+)"/g)) expect(text, file).toContain(name);
+    }
+  },
+);

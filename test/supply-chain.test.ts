@@ -54,6 +54,8 @@ describe('packages', () => {
     const rows = table(DOCUMENT, ['Package', 'What for']);
     expect(rows.map(([name]) => name)).toEqual(Object.keys(package_json.dependencies));
     for (const [, reason] of rows) expect(reason).not.toBe('');
+    for (const optional of Object.keys(package_json.peerDependencies ?? {}))
+      expect(readText(DOCUMENT)).toContain(`\`${optional}\` comes only where you install it`);
     expect(readText(DOCUMENT)).toContain(`has ${production.length} packages for\nproduction`);
   });
 

@@ -19,6 +19,7 @@ export function addClient(program: Command): void {
     .requiredOption('--name <name>', 'what people call it', nonEmpty)
     .option('--rate-limit <n>', 'requests a second; 0: none; default: RATE_LIMIT', rate)
     .addOption(tokenMode().default('deterministic'))
+    .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
     .action((options) =>
       withVault((vault, config) => clientCreate(vault, config.CLIENT_PREFIX, options)),
     );
@@ -32,6 +33,11 @@ export function addClient(program: Command): void {
     .option('--name <name>', 'what people call it', nonEmpty)
     .option('--rate-limit <n>', 'requests a second; 0: none; "default": RATE_LIMIT', rateOrDefault)
     .addOption(tokenMode())
+    .option(
+      '--time-to-live <time>',
+      'how long tokens that it gets from now on are known; "none": for ever',
+      timeToLiveOrNone,
+    )
     .option('--enable', 'undo disable')
     .action((client_id, options, itself: Command) => {
       if (!isChange(options))
@@ -98,11 +104,30 @@ function rateOrDefault(text: string): number | 'default' {
   return text === 'default' ? text : rate(text);
 }
 
+/** In seconds. */
+function timeToLive(text: string): number {
+  const time_to_live_s = spanMs(text) / 1000;
+  if (!(time_to_live_s > 0 && time_to_live_s <= MAX_TIME_TO_LIVE_S))
+    throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
+  return time_to_live_s;
+}
+
+function timeToLiveOrNone(text: string): number | 'none' {
+  return text === 'none' ? text : timeToLive(text);
+}
+
+const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-function expiry(text: string): Date {
+/** Of a time like 30m, 12h or 90d; NaN: it is not one. */
+function spanMs(text: string): number {
   const span = /^(\d{1,6})([mhd])$/.exec(text);
-  const date = span ? new Date(Date.now() + Number(span[1]) * UNITS_MS[span[2]!]!) : new Date(text);
+  return span ? Number(span[1]) * UNITS_MS[span[2]!]! : Number.NaN;
+}
+
+function expiry(text: string): Date {
+  const span_ms = spanMs(text);
+  const date = new Date(Number.isNaN(span_ms) ? text : Date.now() + span_ms);
   if (Number.isNaN(date.getTime()) || date <= new Date()) {
     throw new InvalidArgumentError(
       'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',

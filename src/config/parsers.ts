@@ -49,6 +49,26 @@ export function redisUrl(text: string): string | undefined {
   return is_fit && is_decodable ? text : undefined;
 }
 
+/** `https://`, or `http://` where nothing leaves the machine; a user and a query have no place in it. */
+export function httpsUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname, username, password, search, hash } = new URL(text);
+  const is_loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  const is_fit = protocol === 'https:' || (protocol === 'http:' && is_loopback);
+  return is_fit && username + password + search + hash === '' ? text : undefined;
+}
+
+/** Names between slashes, such as a mount or a namespace. */
+export function path(text: string): string | undefined {
+  const is_fit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);
+  return is_fit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
+}
+
+/** What can go into a header as it is. */
+export function credential(text: string): string | undefined {
+  return /^[\x21-\x7e]{1,8192}$/.test(text) ? text : undefined;
+}
+
 function isDecodable(text: string): boolean {
   try {
     decodeURIComponent(text);

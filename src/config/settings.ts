@@ -1,3 +1,4 @@
+import { KEK_SETTINGS } from './kek.ts';
 import {
   databaseUrl,
   flag,
@@ -9,25 +10,7 @@ import {
   whole,
   workers,
 } from './parsers.ts';
-
-export interface Setting<T> {
-  /** As it is written in the environment; undefined: not set. */
-  readonly default: string | undefined;
-  /** What is accepted, in words. */
-  readonly accepts: string;
-  readonly meaning: string;
-  /** undefined: not acceptable. */
-  readonly parse: (text: string) => T | undefined;
-}
-
-function setting<T>(
-  fallback: string | undefined,
-  accepts: string,
-  parse: Setting<T>['parse'],
-  meaning: string,
-): Setting<T> {
-  return { default: fallback, accepts, meaning, parse };
-}
+import { setting } from './setting.ts';
 
 /** All settings; docs/configuration.md is checked against them both ways. */
 export const SETTINGS = {
@@ -74,12 +57,7 @@ export const SETTINGS = {
     'Connections of one process to the database.',
   ),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),
-  KEK_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'File of the key-encryption key: 32 bytes, or 64 hex digits. Required with DATABASE_URL; not set: `kek` in DATA_DIR, made with the vault.',
-  ),
+  ...KEK_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',
     '1 to 16 letters a-z',

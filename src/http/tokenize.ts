@@ -13,7 +13,7 @@ export function tokenizeHandler(context: ServerContext) {
     const fields = collectFields(data, context.values_limit);
     const { client } = request.caller!;
     const values = fields.map((field) => field.text as Value);
-    replaceFields(fields, await context.vault.tokenize(values, client.token_mode));
+    replaceFields(fields, await context.vault.tokenize(values, client));
     context.metrics.values('tokenize', fields.length);
     const body = has_client_id
       ? { data, request_id: request.id, client_id: client.client_id }

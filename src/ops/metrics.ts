@@ -7,6 +7,8 @@ const ROWS_FRESH_FOR_MS = 60_000;
 /** Read when metrics are scraped; what is not there is not shown. */
 export interface Gauges {
   readonly vaultRows?: () => Promise<number>;
+  /** Counted since the start. */
+  readonly expiredRecords?: () => number;
   /** undefined: no license is asked for. */
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
@@ -87,8 +89,19 @@ export function processRegistry(worker: string | undefined): Registry {
 }
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
-  const { vaultRows, licenseDaysLeft, rateLimitShared } = gauges;
+  const { vaultRows, expiredRecords, licenseDaysLeft, rateLimitShared } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
+  if (expiredRecords !== undefined) {
+    new Counter({
+      name: 'standin_expired_records_total',
+      help: 'Records whose values this node removed after their time to live.',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(expiredRecords());
+      },
+    });
+  }
   if (licenseDaysLeft !== undefined) {
     new Gauge({
       name: 'standin_license_days_left',

@@ -9,7 +9,7 @@ import type { Pool } from '../store/pool.ts';
 import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import type { WrappedKey } from '../types.ts';
-import type { KekSource } from './kek-source.ts';
+import { isNamed, type KekSource } from './kek-source.ts';
 import { checkSuffix, unwrap } from './keyring.ts';
 import { type LicenseFiles, verifyLicense } from './license.ts';
 import {
@@ -44,7 +44,7 @@ export async function examine(
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
     // Without a vault, the file in DATA_DIR is still to be made.
-    if (wrapped.length > 0 || options.kek.file !== undefined)
+    if (wrapped.length > 0 || isNamed(options.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
     if (wrapped.length > 0) await examineVault(findings, pool, options.token_suffix);
     if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));

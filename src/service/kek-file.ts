@@ -8,6 +8,7 @@ import type { KekSource } from './kek-source.ts';
 export function kekFile(path: string, may_create: boolean): KekSource {
   return {
     place: path,
+    setting: 'KEK_FILE',
     read: async () => read(path),
     readOrCreate: async () => {
       if (may_create) create(path);
@@ -20,23 +21,51 @@ export function kekFile(path: string, may_create: boolean): KekSource {
   };
 }
 
-function isOpenToOthers(path: string): boolean {
+export function isOpenToOthers(path: string): boolean {
   return (statSync(path).mode & 0o077) !== 0;
 }
 
 function read(path: string): Buffer {
-  let content: Buffer;
+  const content = readContent(path);
+  const kek = parseKek(content);
+  if (kek === undefined) {
+    throw new OperatorError(
+      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32`,
+    );
+  }
+  return kek;
+}
+
+function readContent(path: string): Buffer {
   try {
-    content = readFileSync(path);
+    return readFileSync(path);
   } catch (error) {
     throw new OperatorError(
       `The key-encryption key cannot be read from ${path} (${(error as NodeJS.ErrnoException).code}). Set KEK_FILE to the file it is in, or put it back from your backup: without it the vault cannot be opened.`,
     );
   }
-  const kek = parseKek(content);
+}
+
+/**
+ * A KEK that `setting` has decrypted. @throws OperatorError when the file has a KEK in clear, which
+ * would be sent to a service that is not to have it
+ */
+export function readCiphertext(path: string, setting: string): Buffer {
+  const content = readContent(path);
+  if (parseKek(content) !== undefined) {
+    throw new OperatorError(
+      `KEK_FILE (${path}) has a key-encryption key in clear, and ${setting} is set to decrypt it: put the ciphertext of the key there, or unset ${setting}. Nothing was sent.`,
+    );
+  }
+  return content;
+}
+
+/** @param decrypted what `by` made of a ciphertext @throws OperatorError when it is no KEK */
+export function decryptedKek(decrypted: Buffer, path: string, by: string): Buffer {
+  const kek = parseKek(decrypted);
   if (kek === undefined) {
     throw new OperatorError(
-      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32`,
+      `What ${by} decrypted from KEK_FILE (${path}) must be 32 bytes, or 64 hex digits; it has ${decrypted.length} bytes. Set KEK_FILE to the ciphertext of a 256-bit data key.`,
     );
   }
   return kek;

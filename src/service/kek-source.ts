@@ -1,16 +1,26 @@
 import { join } from 'node:path';
+import { type AwsKmsSettings, kekAwsKms } from './kek-aws-kms.ts';
+import { kekCommand } from './kek-command.ts';
 import { kekFile } from './kek-file.ts';
+import { kekTransit, type TransitSettings } from './kek-transit.ts';
 
-/** Which source the KEK comes from: the settings that name it. */
+/** Which source the KEK comes from: the settings that name it. Plain data; has secrets in it. */
 export interface KekSettings {
-  /** undefined: `kek` in the data folder, made with an embedded vault. */
+  /** undefined without a command: `kek` in the data folder, made with an embedded vault. */
   readonly file: string | undefined;
+  /** A command line that prints the KEK. */
+  readonly command?: string;
+  /** What decrypts the file; without, it is in clear. */
+  readonly aws_kms?: AwsKmsSettings;
+  readonly transit?: TransitSettings;
 }
 
 /** Where the KEK comes from. One interface for all places. */
 export interface KekSource {
   /** For messages: where an operator looks. */
   readonly place: string;
+  /** The setting to change where the KEK is the wrong one. */
+  readonly setting: 'KEK_FILE' | 'KEK_COMMAND';
   /** 32 bytes. @throws OperatorError with what to do about it */
   read(): Promise<Buffer>;
   /** Called for a new vault only: an existing one is lost without its KEK. */
@@ -25,7 +35,22 @@ export function kekSource(
   data_dir: string,
   is_embedded: boolean,
 ): KekSource {
-  return settings.file === undefined
-    ? kekFile(join(data_dir, 'kek'), is_embedded)
-    : kekFile(settings.file, false);
+  const { file, command, aws_kms, transit } = settings;
+  if (command !== undefined) return kekCommand(command);
+  if (file === undefined) return kekFile(join(data_dir, 'kek'), is_embedded);
+  if (aws_kms !== undefined) return kekAwsKms(file, aws_kms);
+  if (transit !== undefined) return kekTransit(file, transit);
+  return kekFile(file, false);
+}
+
+/** Whether an operator named a source; otherwise it may still have to be made. */
+export function isNamed({ file, command }: KekSettings): boolean {
+  return file !== undefined || command !== undefined;
+}
+
+/** The same source, read now and not again: a command may ask somebody, and a KMS has its price. */
+export async function readAhead(source: KekSource): Promise<KekSource> {
+  const kek = await source.read();
+  const read = async () => kek;
+  return { ...source, read, readOrCreate: read };
 }

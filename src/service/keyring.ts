@@ -45,7 +45,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
   return keys.map(({ purpose, version, kek_id, wrapped }) => {
     if (kek_id !== kek.id) {
       throw new OperatorError(
-        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kek_id}). Set KEK_FILE to the right one; nothing was changed.`,
+        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kek_id}). Set ${source.setting} to the right one; nothing was changed.`,
       );
     }
     const bytes = kek.unwrap(purpose, version, wrapped);

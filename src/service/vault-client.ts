@@ -1,5 +1,5 @@
 import { CallerError } from '../errors.ts';
-import type { Token, TokenMode, Value } from '../types.ts';
+import type { Token, TokenTerms, Value } from '../types.ts';
 import type { License } from './license.ts';
 import { ThreadClient } from './thread-client.ts';
 import { MAX_SMALL_TEXTS } from './thread-messages.ts';
@@ -35,11 +35,13 @@ export class VaultClient {
   /**
    * One token a value, in order; all records are durable when it resolves. Equal values of a call
    * share a token.
+   * @param terms those of the caller; what else it has does not cross threads
    * @throws InternalError, or CallerError overloaded
    */
-  async tokenize(values: readonly Value[], mode: TokenMode): Promise<readonly Token[]> {
+  async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
     this.#license.check();
-    return (await this.#call(mode, values)) as readonly Token[];
+    const { token_mode, time_to_live_s } = terms;
+    return (await this.#call({ token_mode, time_to_live_s }, values)) as readonly Token[];
   }
 
   /** One value a token, in order; undefined for a token that is not known. @throws as tokenize */

@@ -1,6 +1,6 @@
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { RecordStore } from '../store/records.ts';
-import type { Token, TokenMode, Value } from '../types.ts';
+import type { Token, TokenTerms, Value } from '../types.ts';
 import { Detokenizer } from './detokenizer.ts';
 import { Tokenizer } from './tokenizer.ts';
 import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from './vault.ts';
@@ -17,8 +17,8 @@ export interface EngineObserver {
   damaged(records: number): void;
 }
 
-/** Tokenize in one of the modes, or detokenize. */
-export type Operation = TokenMode | 'detokenize';
+/** Tokenize on the terms of a client, or detokenize. */
+export type Operation = TokenTerms | 'detokenize';
 
 /** Of an answer: undefined for a token that is not known. */
 export type Texts = readonly (string | undefined)[];

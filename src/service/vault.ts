@@ -12,7 +12,7 @@ import { Pool } from '../store/pool.ts';
 import { Primary } from '../store/primary.ts';
 import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
-import { type KekSettings, type KekSource, kekSource } from './kek-source.ts';
+import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek-source.ts';
 import { openKeys } from './keyring.ts';
 
 export interface VaultOptions {
@@ -86,8 +86,9 @@ export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekS
  * about it
  */
 export async function openVault(options: VaultOptions): Promise<Vault> {
-  // Read before anything is written, so that a bad file stops the start at once.
-  if (options.kek.file !== undefined) await kekSourceOf(options).read();
+  // Read before anything is written, so that a bad source stops the start at once.
+  const made = kekSourceOf(options);
+  const source = isNamed(options.kek) ? await readAhead(made) : made;
   const pool = openPool(options);
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
@@ -95,7 +96,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const schema_changes = await bringUp(pool);
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
-    const plain_keys = await openKeys(keys, kekSourceOf(options), token_suffix, commandDeadline());
+    const plain_keys = await openKeys(keys, source, token_suffix, commandDeadline());
     return vaultOn(pool, plain_keys, schema_changes);
   } catch (error) {
     await pool.end();

@@ -6,8 +6,10 @@ import type {
   ValueFingerprint,
 } from '../types.ts';
 import { Batcher } from './batcher.ts';
-import { byteaArray, bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
+import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
+import { type Holder, outcomeOf } from './holder.ts';
+import { columns, leasedColumns, type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool } from './pool.ts';
 import { ping } from './server.ts';
 
@@ -25,10 +27,36 @@ const INSERT = `with inserted as (
   select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
   on conflict (token_fingerprint) do nothing returning 1
 ) select count(*) as count from inserted`;
+/** With a time to live, a 16th longer, so that not every repeated value has to be written again. */
+const LEASED = `insert into standin.records as there
+    (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
+  select token, value, version, sealed, now() + time_to_live_s * interval '1.0625 s'
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::integer[])
+    as new (token, value, version, sealed, time_to_live_s)
+  on conflict (token_fingerprint)`;
+const INSERT_LEASED = `with inserted as (
+  ${LEASED} do nothing returning 1
+) select count(*) as count from inserted`;
+/**
+ * Puts back what was removed, and extends what would end too early; never shortens. No plain
+ * update: this one locks rows in the order in which they are given, so that two of them, or one
+ * and a removal, never wait for each other. On Citus an update by a list would not even run.
+ */
+const KEEP = `with kept as (
+  ${LEASED} do update
+  set key_version = excluded.key_version, sealed = excluded.sealed, expires_at = excluded.expires_at
+  where there.value_fingerprint = excluded.value_fingerprint
+    and (there.sealed = '' or there.expires_at < excluded.expires_at
+      or (there.expires_at is not null and excluded.expires_at is null))
+  returning 1
+) select count(*) as count from kept`;
 /** The columns of a row as one bytea: one text to parse instead of four. */
 const FINGERPRINTS = 'uuid_send(token_fingerprint) || uuid_send(value_fingerprint)';
-const FIND_VALUE_FINGERPRINTS = `select ${FINGERPRINTS} as row from standin.records where token_fingerprint = any($1::uuid[])`;
-const FIND = `select ${FINGERPRINTS} || int2send(key_version) || sealed as row from standin.records where token_fingerprint = any($1::uuid[])`;
+const FIND_HOLDERS = `select ${FINGERPRINTS} as row,
+    case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s
+  from standin.records where token_fingerprint = any($1::uuid[])`;
+const FIND = `select ${FINGERPRINTS} || int2send(key_version) || sealed as row from standin.records
+  where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
 /** Where they begin in it. */
 const VALUE_FINGERPRINT = 16;
 const KEY_VERSION = 32;
@@ -48,9 +76,9 @@ const READ_ONLY_PATIENCE_MS = 500;
  */
 export class RecordStore {
   readonly #pool: Pool;
-  readonly #inserts: Batcher<SealedRecord, InsertOutcome>;
+  readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
-  readonly #holders: Batcher<TokenFingerprint, ValueFingerprint | undefined>;
+  readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
@@ -83,44 +111,70 @@ export class RecordStore {
     });
   }
 
-  /** Durable when it resolves. Idempotent: a record that is there already is `stored`. */
-  insert(records: readonly SealedRecord[]): Promise<readonly InsertOutcome[]> {
-    return this.#inserts.submit(records);
+  /**
+   * Durable when it resolves. Idempotent: a record that is there already is `stored`.
+   * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
+   * of the database; null: for ever. The longest that was ever asked for counts.
+   */
+  insert(
+    records: readonly SealedRecord[],
+    time_to_live_s: number | null = null,
+  ): Promise<readonly InsertOutcome[]> {
+    return this.#inserts.submit(
+      time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
+    );
   }
 
+  /** A record that was removed or has expired is not found. */
   find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
     return this.#finds.submit(fingerprints);
   }
 
-  /** The value fingerprint of each record that is there: cheaper than the records themselves. */
-  holders(
-    fingerprints: readonly TokenFingerprint[],
-  ): Promise<readonly (ValueFingerprint | undefined)[]> {
+  /** What is there of each token, removed or not: cheaper than the records themselves. */
+  holders(fingerprints: readonly TokenFingerprint[]): Promise<readonly (Holder | undefined)[]> {
     return this.#holders.submit(fingerprints);
   }
 
-  async #insert(records: readonly SealedRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
+  async #insert(records: readonly NewRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
+    const has_leased = rows.some((row) => row.time_to_live_s !== undefined);
     const { rows: counts } = await this.#pool.query(
-      INSERT,
-      [
-        uuidArray(rows.map((row) => row.token_fingerprint)),
-        uuidArray(rows.map((row) => row.value_fingerprint)),
-        smallintArray(rows.map((row) => row.key_version)),
-        byteaArray(rows.map((row) => row.sealed)),
-      ],
+      has_leased ? INSERT_LEASED : INSERT,
+      has_leased ? leasedColumns(rows) : columns(rows),
       deadline_ms,
     );
     const inserted = Number(counts[0]!.count);
     if (inserted === records.length) return records.map(() => 'stored');
     const holders =
       inserted === rows.length
-        ? new Map(rows.map((row) => [row.token_fingerprint, row.value_fingerprint]))
+        ? new Map(rows.map((row) => [row.token_fingerprint, { ...row, left_s: null }]))
         : await this.#findHolders(
             rows.map((row) => row.token_fingerprint),
             deadline_ms,
           );
-    return records.map((record) => outcome(record, holders));
+    const outcomes = records.map((record) => outcome(record, holders));
+    return isComplete(outcomes) ? outcomes : this.#keep(records, outcomes, deadline_ms);
+  }
+
+  /** For the records that have no outcome yet. */
+  async #keep(
+    records: readonly NewRecord[],
+    outcomes: readonly (InsertOutcome | undefined)[],
+    deadline_ms: number,
+  ): Promise<InsertOutcome[]> {
+    const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
+    const { rows: counts } = await this.#pool.query(KEEP, leasedColumns(missing), deadline_ms);
+    if (Number(counts[0]!.count) === missing.length) {
+      return outcomes.map((outcome) => outcome ?? 'stored');
+    }
+    // Another was faster, or a removal was.
+    const holders = await this.#findHolders(
+      missing.map((row) => row.token_fingerprint),
+      deadline_ms,
+    );
+    const kept = records.map((record, i) => outcomes[i] ?? outcome(record, holders));
+    if (isComplete(kept)) return kept;
+    throw new Unavailable(new Error('a record went away'));
   }
 
   /**
@@ -130,16 +184,15 @@ export class RecordStore {
   async #findHolders(
     fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
-  ): Promise<Map<TokenFingerprint, ValueFingerprint>> {
-    const { rows } = await this.#pool.query(
-      FIND_VALUE_FINGERPRINTS,
-      [uuidArray(fingerprints)],
-      deadline_ms,
-    );
-    const holders = new Map<TokenFingerprint, ValueFingerprint>();
-    for (const { row } of rows) {
+  ): Promise<Map<TokenFingerprint, Holder>> {
+    const { rows } = await this.#pool.query(FIND_HOLDERS, [uuidArray(fingerprints)], deadline_ms);
+    const holders = new Map<TokenFingerprint, Holder>();
+    for (const { row, left_s } of rows) {
       const bytes = bytesOfBytea(row!);
-      holders.set(tokenFingerprintOf(bytes), valueFingerprintOf(bytes));
+      holders.set(tokenFingerprintOf(bytes), {
+        value_fingerprint: valueFingerprintOf(bytes),
+        left_s: left_s == null ? null : Number(left_s),
+      });
     }
     return holders;
   }
@@ -152,6 +205,8 @@ export class RecordStore {
     const found = new Map<TokenFingerprint, SealedRecord>();
     for (const { row } of rows) {
       const bytes = bytesOfBytea(row!);
+      // Its value was removed.
+      if (bytes.length === SEALED) continue;
       const token_fingerprint = tokenFingerprintOf(bytes);
       found.set(token_fingerprint, {
         token_fingerprint,
@@ -175,38 +230,23 @@ function valueFingerprintOf(row: Buffer): ValueFingerprint {
   return row.toString('latin1', VALUE_FINGERPRINT, KEY_VERSION) as ValueFingerprint;
 }
 
-/**
- * In the order of their fingerprints, so that two nodes never wait for each other; the first of
- * equals only.
- */
-function sortedDistinct(records: readonly SealedRecord[]): SealedRecord[] {
-  const sorted = records.toSorted((a, b) =>
-    a.token_fingerprint < b.token_fingerprint
-      ? -1
-      : a.token_fingerprint > b.token_fingerprint
-        ? 1
-        : 0,
-  );
-  return sorted.filter(
-    (row, i) => i === 0 || row.token_fingerprint !== sorted[i - 1]!.token_fingerprint,
-  );
+function outcome(
+  record: NewRecord,
+  holders: ReadonlyMap<TokenFingerprint, Holder>,
+): InsertOutcome | undefined {
+  const holder = holders.get(record.token_fingerprint);
+  return outcomeOf(holder, record.value_fingerprint, record.time_to_live_s ?? null);
 }
 
-function outcome(
-  record: SealedRecord,
-  holders: ReadonlyMap<TokenFingerprint, ValueFingerprint>,
-): InsertOutcome {
-  const holder = holders.get(record.token_fingerprint);
-  // Deleted between the two statements: the insert is tried again.
-  if (holder === undefined) throw new Unavailable(new Error('a record went away'));
-  return holder === record.value_fingerprint ? 'stored' : 'collision';
+function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is InsertOutcome[] {
+  return !outcomes.includes(undefined);
 }
 
 /**
  * Tries again while the database is unavailable and the deadline allows: both statements are
  * idempotent.
  */
-async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
+export async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
   const read_only_deadline_ms = performance.now() + READ_ONLY_PATIENCE_MS;
   for (let pause_ms = RETRY_PAUSE_MS; ; pause_ms *= 2) {
     try {

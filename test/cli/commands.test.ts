@@ -28,6 +28,7 @@ const COMMANDS = [
   'api-key issue',
   'api-key list',
   'api-key revoke',
+  'forget',
   'keyring status',
   'doctor',
   'license verify',
@@ -81,6 +82,12 @@ describe('help and usage', () => {
     [['client', 'create', '--name', 'x', '--rate-limit', '1000001'], '0 to 1000000'],
     [['client', 'create', '--name', 'x', '--rate-limit', 'default'], '0 to 1000000'],
     [['client', 'create', '--name', 'x', '--token-mode', 'odd'], 'deterministic, random'],
+    [['client', 'create', '--name', 'x', '--time-to-live', '90'], 'a time like 30m, 12h or 90d'],
+    [['client', 'create', '--name', 'x', '--time-to-live', '0d'], 'a time like 30m, 12h or 90d'],
+    [['client', 'create', '--name', 'x', '--time-to-live', 'none'], 'a time like 30m'],
+    [['client', 'update', NO_CLIENT, '--time-to-live', '10001d'], 'up to 10000d'],
+    [['forget'], 'name tokens, or a file of them'],
+    [['forget', 'a_tok', '--file', '-'], 'name tokens, or a file of them'],
     [['client', 'update'], "missing required argument 'client_id'"],
     [['client', 'update', NO_CLIENT], 'name what to change'],
     [['client', 'update', NO_CLIENT, '--json'], 'name what to change'],
@@ -175,7 +182,22 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
       const row = (await text('client', 'list'))
         .split('\n')
         .find((line) => line.startsWith(client_id));
-      expect(row).toMatch(/ crm +0\.5\/s +random +\S+Z +-$/);
+      expect(row).toMatch(/ crm +0\.5\/s +random +for ever +\S+Z +-$/);
+    });
+
+    test('a time to live is as it was written, in seconds, and can be taken back', async () => {
+      const { client_id } = await json('client', 'create', '--name', 'x', '--time-to-live', '90d');
+      const update = (...args: string[]) => json('client', 'update', client_id, ...args);
+      expect(await update('--name', 'y')).toMatchObject({ time_to_live_s: 90 * 86_400 });
+      expect(await text('client', 'list')).toMatch(
+        new RegExp(`${client_id} .* 90d +\\S+Z +-$`, 'm'),
+      );
+      expect(await update('--time-to-live', '36h')).toMatchObject({ time_to_live_s: 129_600 });
+      expect(await text('client', 'update', client_id, '--time-to-live', '30m')).toMatch(
+        /time to live 30m\n$/,
+      );
+      expect(await update('--time-to-live', 'none')).toMatchObject({ time_to_live_s: null });
+      expect(await text('client', 'update', client_id, '--name', 'z')).toMatch(/live for ever\n$/);
     });
 
     test('client update changes what is named and nothing else', async () => {

@@ -4,7 +4,7 @@ import { expect } from 'vitest';
 import { call, type Place, type Service, until } from './service.ts';
 
 /** A tokenized value whose 200 has arrived. */
-interface Acknowledged {
+export interface Acknowledged {
   readonly value: string;
   readonly token: string;
 }
@@ -46,10 +46,15 @@ export class JournalledWriters {
     closeSync(this.#fd);
   }
 
+  /** What was acknowledged until now. */
+  all(): Acknowledged[] {
+    const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
+    return lines.map((line) => JSON.parse(line) as Acknowledged);
+  }
+
   /** Every acknowledged token gives its value back. Returns how many there are. */
   async verify(service: Service, api_key: string): Promise<number> {
-    const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
-    const all = lines.map((line) => JSON.parse(line) as Acknowledged);
+    const all = this.all();
     for (let i = 0; i < all.length; i += 5_000) {
       const part = all.slice(i, i + 5_000);
       const answer = await call(

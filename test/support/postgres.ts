@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -72,6 +73,17 @@ export class PostgresCluster {
       '--locale=C',
     ]);
     cluster.#configure({ listen_addresses: "'127.0.0.1'", ...settings });
+    cluster.startAgain();
+    return cluster;
+  }
+
+  /** A server on the data that `fill` puts into its folder, such as a backup. */
+  static async startOn(fill: (data_dir: string) => void): Promise<PostgresCluster> {
+    const cluster = await PostgresCluster.#prepare();
+    mkdirSync(cluster.data_dir, { mode: 0o700 });
+    handOver(cluster.data_dir);
+    fill(cluster.data_dir);
+    cluster.#configure({});
     cluster.startAgain();
     return cluster;
   }

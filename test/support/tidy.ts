@@ -47,6 +47,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   'prom-client': ['ops'],
   jose: ['service'],
   '@redis/client': ['service'],
+  '@aws-sdk/client-kms': ['service'],
 };
 
 export const roomsKeepApart: Rule = ({ path, text }) => {

@@ -1,0 +1,160 @@
+import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { createInterface } from 'node:readline/promises';
+import { OperatorError } from '../errors.ts';
+import { Forgetting, type TokenState } from '../service/forget.ts';
+import type { Vault } from '../service/vault.ts';
+import type { Token } from '../types.ts';
+import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
+import { type OutputOptions, print } from './output.ts';
+import { Progress } from './progress.ts';
+import { type TokenLine, tokenLines } from './token-lines.ts';
+
+/** Tokens of a statement: more would hold requests for the same records up for longer. */
+const BATCH_TOKENS = 500;
+/** All are counted; so many have their lines named. */
+const MAX_UNKNOWN_LINES = 10_000;
+
+export interface ForgetOptions extends OutputOptions {
+  readonly file?: string;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+}
+
+/** How many tokens were known, had been forgotten before, or are unknown. */
+type Counts = Record<TokenState, number>;
+
+interface Tally extends Counts {
+  readonly unknown_lines: number[];
+  is_stopped: boolean;
+}
+
+/** Tokens, as often as they are asked for. */
+interface Source {
+  readonly total: number | undefined;
+  batches(): AsyncIterable<TokenLine[]>;
+}
+
+/**
+ * Removes the values behind tokens. No token is printed.
+ * @throws OperatorError when it may not ask and was not told that it need not
+ */
+export async function forget(
+  vault: Vault,
+  tokens: readonly string[],
+  options: ForgetOptions,
+): Promise<void> {
+  const is_sure = options.yes === true || options.dryRun === true;
+  if (!is_sure) demandTerminal(options.file);
+  const forgetting = new Forgetting(vault);
+  const look = (batch: readonly Token[]) => forgetting.look(batch);
+  await interruptible(async (stop) => {
+    const source = await sourceOf(tokens, options.file);
+    if (!is_sure) {
+      const found = await each(source, look, stop);
+      if (found.is_stopped) return report(found, { ...options, dryRun: true });
+      if (found.known === 0) return report(found, options);
+      if (!(await isConfirmed(found, stop))) throw new OperatorError('Nothing was forgotten.');
+    }
+    const work = options.dryRun ? look : (batch: readonly Token[]) => forgetting.forget(batch);
+    report(await each(source, work, stop), options);
+  });
+}
+
+/** Runs through the tokens, a batch at a time, until it is told to stop. */
+async function each(
+  source: Source,
+  work: (tokens: readonly Token[]) => Promise<TokenState[]>,
+  stop: AbortSignal,
+): Promise<Tally> {
+  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknown_lines: [], is_stopped: false };
+  const progress = new Progress({ unit: 'tokens', total: source.total });
+  let is_long = false;
+  try {
+    for await (const batch of source.batches()) {
+      tally.is_stopped = stop.aborted;
+      if (tally.is_stopped) break;
+      count(tally, batch, await work(batch.map(({ token }) => token)));
+      is_long ||= batch.length === BATCH_TOKENS;
+      progress.advance(batch.length);
+    }
+    return tally;
+  } finally {
+    if (is_long) progress.end();
+  }
+}
+
+function count(tally: Tally, batch: readonly TokenLine[], states: readonly TokenState[]): void {
+  states.forEach((state, i) => {
+    tally[state]++;
+    const is_listed = state === 'unknown' && tally.unknown_lines.length < MAX_UNKNOWN_LINES;
+    if (is_listed) tally.unknown_lines.push(batch[i]!.line);
+  });
+}
+
+async function sourceOf(tokens: readonly string[], file: string | undefined): Promise<Source> {
+  if (file === undefined) {
+    const all = tokens.map((token, i) => ({ line: i + 1, token: token as Token }));
+    return { total: all.length, batches: () => inBatches(all) };
+  }
+  const batches = () => tokenLines(file, BATCH_TOKENS);
+  if (!isReadTwice(file)) return { total: undefined, batches };
+  let total = 0;
+  for await (const batch of batches()) total += batch.length;
+  return { total, batches };
+}
+
+async function* inBatches(all: readonly TokenLine[]): AsyncGenerator<TokenLine[]> {
+  for (let from = 0; from < all.length; from += BATCH_TOKENS) {
+    yield all.slice(from, from + BATCH_TOKENS);
+  }
+}
+
+/** A pipe gives what is in it once; a file that is not there fails when it is read. */
+function isReadTwice(file: string): boolean {
+  return file !== '-' && statSync(file, { throwIfNoEntry: false })?.isFile() !== false;
+}
+
+function demandTerminal(file: string | undefined): void {
+  const is_asked_well = process.stdin.isTTY && process.stderr.isTTY;
+  if (is_asked_well && (file === undefined || isReadTwice(file))) return;
+  throw new OperatorError(
+    'Forgetting cannot be undone, and there is no terminal to ask on, or the tokens can be read only once. Add --yes to do it, or --dry-run to see what would be done.',
+  );
+}
+
+async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolean> {
+  // Not as a terminal: Ctrl-C has to reach the process.
+  const questions = createInterface({
+    input: process.stdin,
+    output: process.stderr,
+    terminal: false,
+  });
+  const question = `The values of ${known} known tokens will be removed. This cannot be undone; backups that were made before still have them. Go on? (yes/no) `;
+  const closed = once(questions, 'close').then(() => '');
+  try {
+    const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);
+    return /^y(es)?$/i.test(answer.trim());
+  } catch {
+    // Ctrl-C is no.
+    return false;
+  } finally {
+    questions.close();
+  }
+}
+
+function report(tally: Tally, options: ForgetOptions): void {
+  const { known, forgotten, unknown, unknown_lines, is_stopped } = tally;
+  const is_dry_run = options.dryRun === true;
+  const counts = is_dry_run
+    ? { known, already_forgotten: forgotten, unknown }
+    : { forgotten: known, already_forgotten: forgotten, unknown };
+  const done = is_dry_run ? `known ${known}, nothing was changed` : `forgotten ${known}`;
+  const stopped = is_stopped ? '\nStopped before the end. Run it again to go on.' : '';
+  print(
+    options,
+    { is_dry_run, is_complete: !is_stopped, ...counts, unknown_lines },
+    `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
+  );
+  if (is_stopped) process.exitCode = EXIT_INTERRUPTED;
+}

@@ -1,0 +1,69 @@
+import { createReadStream } from 'node:fs';
+import { OperatorError } from '../errors.ts';
+import type { Token } from '../types.ts';
+
+/** A token and where it was written: the number of its line, from 1. */
+export interface TokenLine {
+  readonly line: number;
+  readonly token: Token;
+}
+
+/** Far more than any token has: its stem has the shape of 256 characters at most. */
+const MAX_LINE_CHARACTERS = 1_000;
+const STANDARD_INPUT = '-';
+
+/**
+ * The tokens of a file, one a line, in batches, while it is read; `-` is standard input. Space
+ * around tokens and blank lines are passed over: no token begins or ends with space.
+ * @throws OperatorError when the file cannot be read, or is not one of tokens
+ */
+export async function* tokenLines(file: string, batch_size: number): AsyncGenerator<TokenLine[]> {
+  let batch: TokenLine[] = [];
+  let line = 0;
+  for await (const text of lines(file)) {
+    line++;
+    const token = text.trim() as Token;
+    if (token === '') continue;
+    if (batch.push({ line, token }) < batch_size) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+async function* lines(file: string): AsyncGenerator<string> {
+  let rest = '';
+  let line = 0;
+  for await (const chunk of chunks(file)) {
+    const parts = (rest + chunk).split('\n');
+    rest = parts.pop()!;
+    for (const part of [...parts, rest]) {
+      line++;
+      if (part.length > MAX_LINE_CHARACTERS) throw noToken(file, line);
+    }
+    line--;
+    yield* parts;
+  }
+  yield rest;
+}
+
+async function* chunks(file: string): AsyncGenerator<string> {
+  const input = file === STANDARD_INPUT ? process.stdin : createReadStream(file);
+  input.setEncoding('utf8');
+  try {
+    for await (const chunk of input) yield chunk as string;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(`${nameOf(file)} cannot be read (${code}). Name a file of tokens.`);
+  }
+}
+
+function noToken(file: string, line: number): OperatorError {
+  return new OperatorError(
+    `Line ${line} of ${nameOf(file)} is longer than any token: it must have one token a line. What came before it is done; running it again is harmless.`,
+  );
+}
+
+function nameOf(file: string): string {
+  return file === STANDARD_INPUT ? 'Standard input' : file;
+}

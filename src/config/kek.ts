@@ -1,0 +1,245 @@
+import { OperatorError } from '../errors.ts';
+import type { KekSettings } from '../service/kek-source.ts';
+import { credential, httpsUrl, matching, path, text } from './parsers.ts';
+import { readSettings, type Setting, setting } from './setting.ts';
+
+const HTTPS = 'an https:// URL; http:// on the loopback only';
+
+/** Where the key-encryption key comes from. */
+export const KEK_SETTINGS = {
+  KEK_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'File of the key-encryption key: 32 bytes, or 64 hex digits; with KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL, of its ciphertext. Neither KEK_FILE nor KEK_COMMAND: `kek` in DATA_DIR, made with the vault; not with DATABASE_URL.',
+  ),
+  KEK_COMMAND: setting(
+    undefined,
+    'a command line',
+    text,
+    'Command that prints the key-encryption key, instead of KEK_FILE: run by `sh`, with 10 s to end.',
+  ),
+  KEK_AWS_KMS_KEY_ID: setting(
+    undefined,
+    'an id, alias or ARN',
+    matching(/^[\w:/.-]{1,2048}$/),
+    'Key of AWS KMS that decrypts KEK_FILE.',
+  ),
+  KEK_AWS_KMS_ENDPOINT: setting(
+    undefined,
+    HTTPS,
+    httpsUrl,
+    'Endpoint of AWS KMS, such as that of a VPC. Not set: the public one of the region.',
+  ),
+  AWS_REGION: setting(
+    undefined,
+    'a region',
+    matching(/^[a-z0-9-]{1,63}$/),
+    'Region of a KEK_AWS_KMS_KEY_ID that is not an ARN.',
+  ),
+  AWS_ACCESS_KEY_ID: setting(
+    undefined,
+    'an access key id',
+    credential,
+    'Credentials for KEK_AWS_KMS_KEY_ID. Not set: those of the profile, web identity, container or instance.',
+  ),
+  AWS_SECRET_ACCESS_KEY: setting(
+    undefined,
+    'a secret access key',
+    credential,
+    'Goes with AWS_ACCESS_KEY_ID.',
+  ),
+  AWS_SESSION_TOKEN: setting(
+    undefined,
+    'a session token',
+    credential,
+    'Goes with AWS_ACCESS_KEY_ID, when that is a temporary one.',
+  ),
+  KEK_TRANSIT_URL: setting(
+    undefined,
+    HTTPS,
+    httpsUrl,
+    'HashiCorp Vault or OpenBao whose transit engine decrypts KEK_FILE.',
+  ),
+  KEK_TRANSIT_KEY: setting(
+    undefined,
+    'a name of letters, digits, `_`, `.` and `-`',
+    matching(/^\w[\w.-]{0,127}$/),
+    'Name of the transit key.',
+  ),
+  KEK_TRANSIT_MOUNT: setting('transit', 'a path', path, 'Where the transit engine is mounted.'),
+  KEK_TRANSIT_NAMESPACE: setting(
+    undefined,
+    'a path',
+    path,
+    'Namespace of the transit engine, where there are any.',
+  ),
+  KEK_TRANSIT_CA_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Certificate authorities (PEM) of KEK_TRANSIT_URL. Not set: those that Node knows.',
+  ),
+  VAULT_TOKEN_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'File of the token for KEK_TRANSIT_URL, read each time that it is needed.',
+  ),
+  VAULT_TOKEN: setting(
+    undefined,
+    'a token',
+    credential,
+    'Token for KEK_TRANSIT_URL, without VAULT_TOKEN_FILE.',
+  ),
+} as const;
+
+type Settings = {
+  [Name in keyof typeof KEK_SETTINGS]: (typeof KEK_SETTINGS)[Name] extends Setting<infer T>
+    ? T
+    : never;
+};
+type OptionalName = Exclude<keyof Settings, 'KEK_TRANSIT_MOUNT'>;
+/** Parsed, not yet checked against each other. */
+export type KekValues = Pick<Settings, 'KEK_TRANSIT_MOUNT'> & {
+  readonly [Name in OptionalName]: Settings[Name] | undefined;
+};
+
+/**
+ * The KEK source of an environment, such as a file in `.env` form with that of a new KEK.
+ * @throws OperatorError with every problem, also when no source is named
+ */
+export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
+  const read = readSettings(KEK_SETTINGS, environment);
+  const values = read.values as unknown as KekValues;
+  const problems = [...read.problems.values(), ...kekProblems(values, read.problems)];
+  if (problems.length === 0 && !namesSource(values)) {
+    problems.push('No key-encryption key is named: set KEK_FILE or KEK_COMMAND.');
+  }
+  if (problems.length > 0) throw new OperatorError(...problems);
+  return kekSettings(values);
+}
+
+/** Whether any setting says where the KEK is, be it enough or not. */
+export function namesSource(values: KekValues): boolean {
+  const { KEK_FILE, KEK_COMMAND, KEK_AWS_KMS_KEY_ID, KEK_TRANSIT_URL } = values;
+  return Boolean(KEK_FILE ?? KEK_COMMAND ?? KEK_AWS_KMS_KEY_ID ?? KEK_TRANSIT_URL);
+}
+
+/**
+ * What contradicts itself, with the names of all settings that are part of it. Not looked for while
+ * one of them was refused: it would seem not to be set.
+ */
+export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
+  if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
+  return [...sourceProblems(values), ...awsProblems(values), ...transitProblems(values)];
+}
+
+function sourceProblems(values: KekValues): string[] {
+  const places = (['KEK_FILE', 'KEK_COMMAND'] as const).filter((name) => values[name]);
+  const decrypters = (['KEK_AWS_KMS_KEY_ID', 'KEK_TRANSIT_URL'] as const).filter(
+    (name) => values[name],
+  );
+  const problems: string[] = [];
+  if (places.length > 1) {
+    problems.push(
+      'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
+    );
+  }
+  if (decrypters.length > 1) {
+    problems.push(
+      'KEK_AWS_KMS_KEY_ID and KEK_TRANSIT_URL are both set: KEK_FILE is decrypted by one of them. Unset the other.',
+    );
+  }
+  for (const name of decrypters) {
+    if (places.includes('KEK_FILE')) continue;
+    problems.push(
+      places.length > 0
+        ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, and what KEK_COMMAND prints is the key itself. Unset one.`
+        : `${name} is set, and KEK_FILE is not: name the file of the ciphertext that it decrypts.`,
+    );
+  }
+  return problems;
+}
+
+function awsProblems(values: KekValues): string[] {
+  const { KEK_AWS_KMS_KEY_ID: key_id, KEK_AWS_KMS_ENDPOINT: endpoint } = values;
+  if (key_id === undefined) {
+    return endpoint === undefined ? [] : [needs('KEK_AWS_KMS_ENDPOINT', 'KEK_AWS_KMS_KEY_ID')];
+  }
+  const problems: string[] = [];
+  if (awsRegion(values) === undefined) {
+    problems.push(
+      'KEK_AWS_KMS_KEY_ID is set, and AWS_REGION is not: set the region of the key, or name the key by its ARN.',
+    );
+  }
+  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = values;
+  if ((AWS_ACCESS_KEY_ID === undefined) !== (AWS_SECRET_ACCESS_KEY === undefined)) {
+    problems.push('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: set both or none.');
+  } else if (AWS_SESSION_TOKEN !== undefined && AWS_ACCESS_KEY_ID === undefined) {
+    problems.push(needs('AWS_SESSION_TOKEN', 'AWS_ACCESS_KEY_ID'));
+  }
+  return problems;
+}
+
+function transitProblems(values: KekValues): string[] {
+  if (values.KEK_TRANSIT_URL === undefined) {
+    return (['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE'] as const)
+      .filter((name) => values[name] !== undefined)
+      .map((name) => needs(name, 'KEK_TRANSIT_URL'));
+  }
+  const problems: string[] = [];
+  if (values.KEK_TRANSIT_KEY === undefined) {
+    problems.push(
+      'KEK_TRANSIT_URL is set, and KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
+    );
+  }
+  if (values.VAULT_TOKEN_FILE === undefined && values.VAULT_TOKEN === undefined) {
+    problems.push(
+      'KEK_TRANSIT_URL is set, and neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
+    );
+  }
+  return problems;
+}
+
+function needs(name: string, needed: string): string {
+  return `${name} is set, and ${needed} is not: it does nothing without. Set both or none.`;
+}
+
+function awsRegion({ KEK_AWS_KMS_KEY_ID: key_id, AWS_REGION: region }: KekValues) {
+  return /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(key_id ?? '')?.[1] ?? region;
+}
+
+/** @param values without problems */
+export function kekSettings(values: KekValues): KekSettings {
+  const { KEK_FILE: file, KEK_COMMAND: command } = values;
+  if (command !== undefined) return { file, command };
+  if (values.KEK_AWS_KMS_KEY_ID !== undefined) return { file, aws_kms: awsKms(values) };
+  if (values.KEK_TRANSIT_URL !== undefined) return { file, transit: transit(values) };
+  return { file };
+}
+
+function awsKms(values: KekValues): NonNullable<KekSettings['aws_kms']> {
+  const { AWS_ACCESS_KEY_ID: access_key_id, AWS_SECRET_ACCESS_KEY: secret_access_key } = values;
+  return {
+    key_id: values.KEK_AWS_KMS_KEY_ID!,
+    region: awsRegion(values)!,
+    endpoint: values.KEK_AWS_KMS_ENDPOINT,
+    credentials:
+      access_key_id !== undefined && secret_access_key !== undefined
+        ? { access_key_id, secret_access_key, session_token: values.AWS_SESSION_TOKEN }
+        : undefined,
+  };
+}
+
+function transit(values: KekValues): NonNullable<KekSettings['transit']> {
+  return {
+    url: values.KEK_TRANSIT_URL!,
+    key: values.KEK_TRANSIT_KEY!,
+    mount: values.KEK_TRANSIT_MOUNT,
+    namespace: values.KEK_TRANSIT_NAMESPACE,
+    ca_file: values.KEK_TRANSIT_CA_FILE,
+    token_file: values.VAULT_TOKEN_FILE,
+    token: values.VAULT_TOKEN,
+  };
+}

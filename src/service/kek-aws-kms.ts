@@ -1,0 +1,156 @@
+import { OperatorError } from '../errors.ts';
+import { decryptedKek, readCiphertext } from './kek-file.ts';
+import { ATTEMPTS, PATIENCE, type Patience } from './kek-patience.ts';
+import type { KekSource } from './kek-source.ts';
+
+export interface AwsKmsSettings {
+  /** Id, alias or ARN. */
+  readonly key_id: string;
+  readonly region: string;
+  /** undefined: the public one of the region. */
+  readonly endpoint: string | undefined;
+  /** undefined: those that the AWS SDK finds: profile, web identity, container, instance. */
+  readonly credentials: AwsCredentials | undefined;
+}
+
+interface AwsCredentials {
+  readonly access_key_id: string;
+  readonly secret_access_key: string;
+  readonly session_token: string | undefined;
+}
+
+const PACKAGE = '@aws-sdk/client-kms';
+/** Authenticated with the ciphertext, and something that a key policy can ask for. */
+const ENCRYPTION_CONTEXT = { service: 'standin' };
+
+/** @param path file of the ciphertext of a data key, as KMS gave it, or in base64 */
+export function kekAwsKms(path: string, settings: AwsKmsSettings, patience = PATIENCE): KekSource {
+  const by = `AWS KMS key ${settings.key_id} in ${settings.region}`;
+  const read = async () => {
+    const ciphertext = blobOf(readCiphertext(path, 'KEK_AWS_KMS_KEY_ID'));
+    const decrypting = decrypt(ciphertext, settings, patience);
+    return decryptedKek(await within(patience, decrypting), path, by);
+  };
+  return {
+    place: `${path}, decrypted by ${by}`,
+    setting: 'KEK_FILE',
+    read,
+    readOrCreate: read,
+    warning: () => undefined,
+  };
+}
+
+/** The AWS command line gives base64; raw, a ciphertext begins with bytes that base64 has not. */
+function blobOf(content: Buffer): Buffer {
+  const text = content.toString('latin1').replaceAll(/\s/g, '');
+  return /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;
+}
+
+async function decrypt(
+  ciphertext: Buffer,
+  settings: AwsKmsSettings,
+  patience: Patience,
+): Promise<Buffer> {
+  const { KMSClient, DecryptCommand } = await loadSdk();
+  const { region, endpoint, credentials, key_id } = settings;
+  const client = new KMSClient({
+    region,
+    ...(endpoint && { endpoint }),
+    ...(credentials && { credentials: sdkCredentials(credentials) }),
+    maxAttempts: ATTEMPTS,
+    requestHandler: {
+      connectionTimeout: patience.attempt_ms,
+      requestTimeout: patience.attempt_ms,
+      throwOnRequestTimeout: true,
+    },
+  });
+  const command = new DecryptCommand({
+    CiphertextBlob: ciphertext,
+    KeyId: key_id,
+    EncryptionContext: ENCRYPTION_CONTEXT,
+  });
+  try {
+    const abortSignal = AbortSignal.timeout(patience.total_ms);
+    const { Plaintext: plaintext } = await client.send(command, { abortSignal });
+    return Buffer.from(plaintext ?? []);
+  } catch (error) {
+    throw new OperatorError(explain(error, settings));
+  } finally {
+    client.destroy();
+  }
+}
+
+/** Only who uses it has the package, and waits for it. */
+async function loadSdk(): Promise<typeof import('@aws-sdk/client-kms')> {
+  try {
+    return await import('@aws-sdk/client-kms');
+  } catch (error) {
+    throw new OperatorError(
+      `KEK_AWS_KMS_KEY_ID needs the package ${PACKAGE}, which cannot be loaded (${(error as NodeJS.ErrnoException).code}). Run: npm install --no-save --save-prod ${PACKAGE}@3`,
+    );
+  }
+}
+
+function sdkCredentials({ access_key_id, secret_access_key, session_token }: AwsCredentials) {
+  return {
+    accessKeyId: access_key_id,
+    secretAccessKey: secret_access_key,
+    ...(session_token && { sessionToken: session_token }),
+  };
+}
+
+/** Looking for credentials cannot be aborted, and asks services of the machine. */
+async function within<T>({ total_ms }: Patience, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${total_ms / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
+    timer = setTimeout(() => reject(new OperatorError(problem)), total_ms);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+const CREDENTIALS =
+  'Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the role of this machine, and its clock.';
+const ENABLE = 'Enable KEK_AWS_KMS_KEY_ID, or cancel its deletion.';
+
+/** What to do about each error code of KMS; the texts of its errors are not shown. */
+const REMEDIES: Record<string, string> = {
+  AccessDeniedException:
+    'Allow kms:Decrypt on KEK_AWS_KMS_KEY_ID, with the encryption context service=standin, to the credentials of this service.',
+  NotFoundException: 'There is no such key: check KEK_AWS_KMS_KEY_ID and AWS_REGION.',
+  IncorrectKeyException:
+    'KEK_FILE was encrypted with another key: set KEK_AWS_KMS_KEY_ID to that one, or KEK_FILE to the right file.',
+  InvalidCiphertextException:
+    'KEK_FILE is not a ciphertext of KMS, was changed, or was made without --encryption-context service=standin.',
+  DisabledException: ENABLE,
+  KMSInvalidStateException: ENABLE,
+  InvalidKeyUsageException:
+    'KEK_AWS_KMS_KEY_ID must be a symmetric key for encryption and decryption.',
+  InvalidArnException: 'Check the ARN in KEK_AWS_KMS_KEY_ID.',
+  CredentialsProviderError: `There are no credentials. ${CREDENTIALS}`,
+  UnrecognizedClientException: CREDENTIALS,
+  InvalidSignatureException: CREDENTIALS,
+  IncompleteSignature: CREDENTIALS,
+  InvalidClientTokenId: CREDENTIALS,
+  MissingAuthenticationToken: CREDENTIALS,
+  ExpiredTokenException: CREDENTIALS,
+};
+
+function explain(error: unknown, { key_id, region, endpoint }: AwsKmsSettings): string {
+  const { name, code, $metadata } = error as Error & {
+    code?: string;
+    $metadata?: { httpStatusCode?: number };
+  };
+  const where = endpoint ?? `the endpoint of ${region}`;
+  const failed = `AWS KMS did not decrypt the key-encryption key with ${key_id}`;
+  const remedy = Object.hasOwn(REMEDIES, name) ? REMEDIES[name] : undefined;
+  if (remedy !== undefined) return `${failed} (${name}). ${remedy}`;
+  if ($metadata?.httpStatusCode !== undefined) {
+    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again; if it stays so, see what AWS says of this code.`;
+  }
+  return `AWS KMS cannot be reached at ${where} (${code ?? name}). Check the network, KEK_AWS_KMS_ENDPOINT and AWS_REGION, and start again.`;
+}

@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process';
+import { parseKek } from '../crypto/kek.ts';
+import { OperatorError } from '../errors.ts';
+import { PATIENCE } from './kek-patience.ts';
+import type { KekSource } from './kek-source.ts';
+
+/** 64 hex digits, and room for white space. */
+const MAX_OUTPUT_BYTES = 4_096;
+const BY_HAND = 'Run it by hand, as the user of the service, to see why.';
+
+/** @param command_line run by `sh`; never shown, as there may be a password in it */
+export function kekCommand(command_line: string, timeout_ms = PATIENCE.total_ms): KekSource {
+  const read = async () => {
+    const output = await outputOf(command_line, timeout_ms);
+    const kek = parseKek(output);
+    if (kek === undefined) {
+      throw new OperatorError(
+        `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
+      );
+    }
+    return kek;
+  };
+  return {
+    place: 'the output of KEK_COMMAND',
+    setting: 'KEK_COMMAND',
+    read,
+    readOrCreate: read,
+    warning: () => undefined,
+  };
+}
+
+function outputOf(command_line: string, timeout_ms: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    // In a process group of its own, so that what the shell started ends with it. Its standard
+    // error may tell secrets: it goes nowhere.
+    const child = spawn('/bin/sh', ['-c', command_line], {
+      stdio: ['ignore', 'pipe', 'ignore'],
+      detached: true,
+    });
+    const chunks: Buffer[] = [];
+    let output_bytes = 0;
+    const fail = (problem: string) => reject(new OperatorError(`KEK_COMMAND ${problem}`));
+    const stop = (problem: string) => {
+      fail(problem);
+      end(child.pid);
+      // Also when a process that left the group keeps the pipe.
+      child.stdout.destroy();
+    };
+    const late = setTimeout(
+      () => stop(`did not end within ${timeout_ms / 1_000} s. ${BY_HAND}`),
+      timeout_ms,
+    );
+    child.stdout.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      output_bytes += chunk.length;
+      if (output_bytes > MAX_OUTPUT_BYTES) {
+        stop(
+          `printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`,
+        );
+      }
+    });
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      clearTimeout(late);
+      fail(`cannot be run: /bin/sh does not start (${error.code}).`);
+    });
+    child.on('close', (code, signal) => {
+      clearTimeout(late);
+      if (code === 0) resolve(Buffer.concat(chunks));
+      else fail(`ended with ${signal ?? `exit code ${code}`}. ${BY_HAND}`);
+    });
+  });
+}
+
+function end(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch {
+    // It has ended meanwhile.
+  }
+}

@@ -1,0 +1,206 @@
+import { readFileSync } from 'node:fs';
+import { type RequestOptions, request as requestHttp } from 'node:http';
+import { request as requestHttps } from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OperatorError } from '../errors.ts';
+import { decryptedKek, isOpenToOthers, readCiphertext } from './kek-file.ts';
+import { ATTEMPTS, PATIENCE, type Patience } from './kek-patience.ts';
+import type { KekSource } from './kek-source.ts';
+
+/** The transit engine of HashiCorp Vault or OpenBao. */
+export interface TransitSettings {
+  readonly url: string;
+  readonly key: string;
+  readonly mount: string;
+  readonly namespace: string | undefined;
+  /** undefined: the authorities that Node knows. */
+  readonly ca_file: string | undefined;
+  /** Before `token`; one of them is set. */
+  readonly token_file: string | undefined;
+  readonly token: string | undefined;
+}
+
+/** After the first attempt; four times as long after each further one. */
+const PAUSE_MS = 200;
+const MAX_ANSWER_BYTES = 65_536;
+
+interface Answer {
+  readonly status: number;
+  readonly body: Buffer;
+}
+
+/** @param path file of the ciphertext of a data key, `vault:v1:...` */
+export function kekTransit(
+  path: string,
+  settings: TransitSettings,
+  patience = PATIENCE,
+): KekSource {
+  const by = `transit key ${settings.key} of ${settings.url}`;
+  const read = async () => {
+    const ciphertext = ciphertextOf(path);
+    return decryptedKek(await decrypt(ciphertext, settings, patience), path, by);
+  };
+  return {
+    place: `${path}, decrypted by ${by}`,
+    setting: 'KEK_FILE',
+    read,
+    readOrCreate: read,
+    warning: () => warningOf(settings.token_file),
+  };
+}
+
+function warningOf(token_file: string | undefined): string | undefined {
+  return token_file !== undefined && isOpenToOthers(token_file)
+    ? `${token_file} can be read by other users of the system. Run: chmod 600 ${token_file}`
+    : undefined;
+}
+
+function ciphertextOf(path: string): string {
+  const text = readCiphertext(path, 'KEK_TRANSIT_URL').toString('latin1').trim();
+  if (!/^vault:v\d{1,9}:[A-Za-z0-9+/]{1,8192}={0,2}$/.test(text)) {
+    throw new OperatorError(
+      `KEK_FILE (${path}) must have a ciphertext of the transit engine, which begins with vault:v1: or a later version. Make one with: vault write -field=ciphertext -f transit/datakey/wrapped/NAME`,
+    );
+  }
+  return text;
+}
+
+async function decrypt(
+  ciphertext: string,
+  settings: TransitSettings,
+  patience: Patience,
+): Promise<Buffer> {
+  const { url, mount, key, namespace } = settings;
+  const target = new URL(`${url.replace(/\/+$/, '')}/v1/${mount}/decrypt/${key}`);
+  const body = JSON.stringify({ ciphertext });
+  const options: RequestOptions = {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'content-length': body.length,
+      'x-vault-request': 'true',
+      'x-vault-token': tokenOf(settings),
+      ...(namespace && { 'x-vault-namespace': namespace }),
+    },
+    ...(settings.ca_file && { ca: authorities(settings.ca_file) }),
+    agent: false,
+  };
+  const answer = await post(target, options, body, patience);
+  if (answer.status !== 200) throw new OperatorError(explain(answer.status, settings));
+  return plaintextOf(answer.body, url);
+}
+
+function tokenOf({ token_file, token }: TransitSettings): string {
+  if (token_file === undefined) return token!;
+  const text = readSetting('VAULT_TOKEN_FILE', token_file).trim();
+  // A header could not have it; and an empty file is one that an agent is about to write.
+  if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
+    throw new OperatorError(
+      `VAULT_TOKEN_FILE (${token_file}) does not have one token on one line. Write the token there.`,
+    );
+  }
+  return text;
+}
+
+function authorities(ca_file: string): string {
+  const ca = readSetting('KEK_TRANSIT_CA_FILE', ca_file);
+  if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
+    throw new OperatorError(
+      `KEK_TRANSIT_CA_FILE (${ca_file}) has no certificate in PEM. Put the one of the authority there.`,
+    );
+  }
+  return ca;
+}
+
+function readSetting(name: string, path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new OperatorError(
+      `${name} (${path}) cannot be read (${(error as NodeJS.ErrnoException).code}). Name a file that this user can read.`,
+    );
+  }
+}
+
+/** Tried again when the network or the server fails, until the time is up. */
+async function post(
+  target: URL,
+  options: RequestOptions,
+  body: string,
+  { total_ms, attempt_ms }: Patience,
+): Promise<Answer> {
+  const deadline_ms = performance.now() + total_ms;
+  for (let attempt = 1; ; attempt++) {
+    const left_ms = Math.max(1, Math.ceil(deadline_ms - performance.now()));
+    const signal = AbortSignal.timeout(Math.min(attempt_ms, left_ms));
+    const pause_ms = PAUSE_MS * 4 ** (attempt - 1);
+    const isLast = () => attempt === ATTEMPTS || performance.now() + pause_ms >= deadline_ms;
+    try {
+      const answer = await exchange(target, { ...options, signal }, body);
+      if (answer.status < 500 || isLast()) return answer;
+    } catch (error) {
+      if (isLast()) throw new OperatorError(unreachable(signal.aborted, error, target.origin));
+    }
+    await sleep(pause_ms);
+  }
+}
+
+function exchange(target: URL, options: RequestOptions, body: string): Promise<Answer> {
+  const start = target.protocol === 'https:' ? requestHttps : requestHttp;
+  return new Promise((resolve, reject) => {
+    const request = start(target, options, (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        chunks.push(chunk);
+        bytes += chunk.length;
+        if (bytes > MAX_ANSWER_BYTES) request.destroy(new Error('the answer is too long'));
+      });
+      response.on('error', reject);
+      response.on('end', () =>
+        resolve({ status: response.statusCode!, body: Buffer.concat(chunks) }),
+      );
+    });
+    request.on('error', reject);
+    request.end(body);
+  });
+}
+
+function plaintextOf(body: Buffer, url: string): Buffer {
+  try {
+    const { plaintext } = JSON.parse(body.toString()).data;
+    if (typeof plaintext === 'string') return Buffer.from(plaintext, 'base64');
+  } catch {
+    // The text of the error would have the answer in it.
+  }
+  throw new OperatorError(
+    `${url} answered 200 without a plaintext: it is no Vault or OpenBao. Check KEK_TRANSIT_URL.`,
+  );
+}
+
+/** Decided by the status: the texts of errors are not shown. */
+function explain(status: number, { url, mount, key }: TransitSettings): string {
+  const failed = `Transit key ${key} of ${url} did not decrypt the key-encryption key (status ${status}).`;
+  if (status === 400) {
+    return `${failed} There is no such key, or KEK_FILE was encrypted with another, or its version is below min_decryption_version: check KEK_TRANSIT_KEY and KEK_FILE.`;
+  }
+  if (status === 403) {
+    return `${failed} The token has ended, or may not update ${mount}/decrypt/${key}: renew the one in VAULT_TOKEN_FILE, or extend its policy.`;
+  }
+  if (status === 404) {
+    return `${failed} No transit engine is there: check KEK_TRANSIT_MOUNT and KEK_TRANSIT_NAMESPACE.`;
+  }
+  if (status === 503) return `${failed} It is sealed, or a standby: unseal it, and start again.`;
+  if (status >= 300 && status < 400) {
+    return `${failed} It leads elsewhere: set KEK_TRANSIT_URL to the active node, or what leads to it.`;
+  }
+  return `${failed} Check KEK_TRANSIT_URL, and see its log.`;
+}
+
+function unreachable(is_late: boolean, error: unknown, url: string): string {
+  const code = is_late ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'failed');
+  const failed = `Vault or OpenBao cannot be reached at ${url} (${code}).`;
+  return /CERT|ERR_TLS|ISSUER|SIGNED/.test(code)
+    ? `${failed} Its certificate is not trusted: name its authority in KEK_TRANSIT_CA_FILE, and check the name in KEK_TRANSIT_URL.`
+    : `${failed} Check KEK_TRANSIT_URL and the network, and start again.`;
+}

@@ -1,0 +1,117 @@
+import type { TokenFingerprint, ValueFingerprint } from '../types.ts';
+import { bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
+import type { Pool } from './pool.ts';
+import { retried } from './records.ts';
+import { ping } from './server.ts';
+
+/** What is there of a token: its value (expired or not), or only that it had one. */
+export type TokenState = 'known' | 'forgotten' | 'unknown';
+
+interface Row {
+  readonly token_fingerprint: TokenFingerprint;
+  readonly value_fingerprint: ValueFingerprint;
+  readonly key_version: number;
+  readonly is_removed: boolean;
+}
+
+const COLUMNS = `uuid_send(token_fingerprint) || uuid_send(value_fingerprint) || int2send(key_version) as row,
+  sealed = '' as is_removed from standin.records`;
+const FIND = `select ${COLUMNS} where token_fingerprint = any($1::uuid[])`;
+const FIND_EXPIRED = `select ${COLUMNS} where expires_at <= now() order by expires_at limit $1`;
+/**
+ * An insert of what is there, and so an update: it locks rows in the order in which they are given,
+ * as those that store records do, so that none of them waits for another that waits for it.
+ */
+const REMOVE = `insert into standin.records as there
+    (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
+  select token, value, version, ''::bytea, now()
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as old (token, value, version)
+  on conflict (token_fingerprint) do update set sealed = excluded.sealed, expires_at = null`;
+const FORGET = `${REMOVE} where there.sealed <> ''`;
+const EXPIRE = `with removed as (
+  ${REMOVE} where there.expires_at <= excluded.expires_at returning 1
+) select count(*) as count from removed`;
+
+/**
+ * Takes values out of the vault. Their records stay, empty: a token never comes to stand for
+ * another value (docs/decisions/0011).
+ */
+export class RemovalStore {
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /** What was there of each token, in order; the known ones are forgotten when it resolves. */
+  async forget(
+    fingerprints: readonly TokenFingerprint[],
+    deadline_ms: number,
+  ): Promise<TokenState[]> {
+    return retried(deadline_ms, async () => {
+      const rows = await this.#look(fingerprints, deadline_ms);
+      const known = rows.filter((row) => !row.is_removed);
+      if (known.length > 0) await this.#pool.query(FORGET, columns(known), deadline_ms);
+      return statesOf(fingerprints, rows);
+    });
+  }
+
+  /** What is there of each token, in order. */
+  async look(
+    fingerprints: readonly TokenFingerprint[],
+    deadline_ms: number,
+  ): Promise<TokenState[]> {
+    return retried(deadline_ms, async () =>
+      statesOf(fingerprints, await this.#look(fingerprints, deadline_ms)),
+    );
+  }
+
+  /** Removes the values of up to `limit` expired records, those first that expired first. */
+  async removeExpired(
+    limit: number,
+    deadline_ms: number,
+  ): Promise<{ readonly found: number; readonly removed: number }> {
+    const rows = await this.#find(FIND_EXPIRED, [limit], deadline_ms);
+    if (rows.length === 0) return { found: 0, removed: 0 };
+    const { rows: counts } = await this.#pool.query(EXPIRE, columns(rows), deadline_ms);
+    return { found: rows.length, removed: Number(counts[0]!.count) };
+  }
+
+  async #look(fingerprints: readonly TokenFingerprint[], deadline_ms: number): Promise<Row[]> {
+    const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadline_ms);
+    // As for detokenize: a standby behind a pooler may not know a token yet.
+    if (rows.length < new Set(fingerprints).size) await ping(this.#pool, deadline_ms);
+    return rows;
+  }
+
+  async #find(text: string, values: readonly unknown[], deadline_ms: number): Promise<Row[]> {
+    const { rows } = await this.#pool.query(text, values, deadline_ms);
+    return rows.map(({ row, is_removed }) => {
+      const bytes = bytesOfBytea(row!);
+      return {
+        token_fingerprint: bytes.toString('latin1', 0, 16) as TokenFingerprint,
+        value_fingerprint: bytes.toString('latin1', 16, 32) as ValueFingerprint,
+        key_version: bytes.readInt16BE(32),
+        is_removed: is_removed === 't',
+      };
+    });
+  }
+}
+
+function statesOf(fingerprints: readonly TokenFingerprint[], rows: readonly Row[]): TokenState[] {
+  const by_token = new Map(rows.map((row) => [row.token_fingerprint, row]));
+  return fingerprints.map((fingerprint) => {
+    const row = by_token.get(fingerprint);
+    if (row === undefined) return 'unknown';
+    return row.is_removed ? 'forgotten' : 'known';
+  });
+}
+
+function columns(rows: readonly Row[]): Buffer[] {
+  const sorted = rows.toSorted((a, b) => (a.token_fingerprint < b.token_fingerprint ? -1 : 1));
+  return [
+    uuidArray(sorted.map((row) => row.token_fingerprint)),
+    uuidArray(sorted.map((row) => row.value_fingerprint)),
+    smallintArray(sorted.map((row) => row.key_version)),
+  ];
+}

@@ -1,0 +1,241 @@
+import type { ChildProcess } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import {
+  CLI,
+  call,
+  type Ended,
+  kinds,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  spawnCli,
+  startService,
+  until,
+} from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
+/** The program of util-linux that gives a command a terminal. */
+const has_script = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
+
+async function ended(child: ChildProcess): Promise<Ended> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout!.on('data', (chunk) => {
+    stdout += chunk;
+  });
+  child.stderr!.on('data', (chunk) => {
+    stderr += chunk;
+  });
+  const code = await new Promise<number | string>((resolve) =>
+    child.once('close', (code, signal) => resolve(code ?? signal!)),
+  );
+  return { code, stdout, stderr };
+}
+
+describe.each(kinds())('standin forget on the %s database', (kind) => {
+  let place: Place;
+  let nodes: Service[];
+  let api_key: string;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    nodes = [await startService(place)];
+    api_key = nodes[0]!.api_key;
+    if (kind === 'server') nodes.push(await startService(place));
+  });
+  afterAll(async () => {
+    for (const node of nodes) await node.stop();
+    place.remove();
+  });
+  /** Everything that any command printed. */
+  let printed = '';
+  const tokens: string[] = [];
+  afterEach(() => {
+    // No token in any output, nor in the logs of the service.
+    for (const token of tokens) {
+      expect(printed).not.toContain(token);
+      for (const node of nodes) expect(node.output()).not.toContain(token);
+    }
+  });
+
+  async function tokenize(...values: string[]): Promise<string[]> {
+    const { body } = await call(nodes[0]!, 'tokenize', { a: values }, api_key);
+    tokens.push(...body.data.a);
+    return body.data.a;
+  }
+
+  /** The value of a token, the same on all nodes; undefined when all answer as for no token at all. */
+  async function restored(token: string): Promise<string | undefined> {
+    const values = await Promise.all(
+      nodes.map(async (node) => {
+        const { status, body } = await call(node, 'detokenize', { a: token }, api_key);
+        if (status === 200) return body.data.a as string;
+        const none = await call(node, 'detokenize', { a: UNKNOWN }, api_key);
+        expect({ status, body }).toEqual({ status: none.status, body: none.body });
+        return undefined;
+      }),
+    );
+    expect(new Set(values).size).toBe(1);
+    return values[0];
+  }
+
+  async function forget(...args: string[]): Promise<Ended> {
+    return note(await runCli(['forget', ...args], place));
+  }
+
+  async function forgetInput(input: string, ...args: string[]): Promise<Ended> {
+    const child = spawnCli(['forget', '--file', '-', ...args], place, {}, 'pipe');
+    child.stdin!.end(input);
+    return note(await ended(child));
+  }
+
+  function note(result: Ended): Ended {
+    printed += result.stdout + result.stderr;
+    return result;
+  }
+
+  function fileOf(...lines: string[]): string {
+    const file = join(place.folder, 'tokens.txt');
+    writeFileSync(file, lines.join('\r\n'));
+    return file;
+  }
+
+  test('a forgotten token is unknown on every node at once; the others stay, and its value can be tokenized again', async () => {
+    const [gone, kept] = (await tokenize('to forget', 'to keep')) as [string, string];
+    const { code, stdout, stderr } = await forget(gone, '--yes');
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toBe('forgotten 1; forgotten before 0; unknown 0\n');
+    expect(await restored(gone)).toBeUndefined();
+    expect(await restored(kept)).toBe('to keep');
+    const [row] = await sql(
+      place,
+      "select count(*) as n from standin.records where sealed = '' and expires_at is null",
+    );
+    expect(Number(row!.n)).toBe(1);
+    expect(await tokenize('to forget')).toEqual([gone]);
+    expect(await restored(gone)).toBe('to forget');
+  });
+
+  test('--dry-run counts, names unknown ones by line with --json, and changes nothing', async () => {
+    const [known, before] = (await tokenize('dry known', 'dry before')) as [string, string];
+    await forget(before, '--yes');
+    const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
+    const expected = {
+      is_dry_run: true,
+      is_complete: true,
+      known: 1,
+      already_forgotten: 1,
+      unknown: 2,
+      unknown_lines: [3, 5],
+    };
+    const { code, stdout, stderr } = await forget('--file', file, '--dry-run', '--json');
+    expect({ code, stderr, found: JSON.parse(stdout) }).toEqual({
+      code: 0,
+      stderr: '',
+      found: expected,
+    });
+    expect((await forget('--file', file, '--dry-run')).stdout).toBe(
+      'known 1, nothing was changed; forgotten before 1; unknown 2\n',
+    );
+    expect(await restored(known)).toBe('dry known');
+  });
+
+  test('a file and standard input are read to their ends, and a second run finds nothing to do', async () => {
+    const values = Array.from({ length: 1_201 }, (_, i) => `from a file ${i}`);
+    const all = await tokenize(...values);
+    const json = async (result: Promise<Ended>) => {
+      const { code, stdout } = await result;
+      expect(code).toBe(0);
+      return JSON.parse(stdout);
+    };
+    const counts = { is_dry_run: false, is_complete: true, unknown_lines: [], unknown: 0 };
+    const file = fileOf(...all.slice(0, 1_100), '');
+    const run = () => json(forget('--file', file, '--yes', '--json'));
+    expect(await run()).toEqual({ ...counts, forgotten: 1_100, already_forgotten: 0 });
+    expect(await run()).toEqual({ ...counts, forgotten: 0, already_forgotten: 1_100 });
+    expect(await json(forgetInput(all.join('\n'), '--yes', '--json'))).toEqual({
+      ...counts,
+      forgotten: 101,
+      already_forgotten: 1_100,
+    });
+    for (const i of [0, 499, 500, 1_099, 1_200]) expect(await restored(all[i]!)).toBeUndefined();
+  });
+
+  test('without a terminal it refuses, unless it need not ask', async () => {
+    const [token] = (await tokenize('nobody asked')) as [string];
+    for (const result of [await forget(token), await forgetInput(token)]) {
+      expect(result).toMatchObject({ code: 1, stdout: '' });
+      expect(result.stderr).toContain('Add --yes to do it, or --dry-run');
+    }
+    expect(await restored(token)).toBe('nobody asked');
+  });
+
+  test('a file that cannot be read, or has no tokens in it, is a failure that says what to do', async () => {
+    const missing = await forget('--file', join(place.folder, 'nothing'), '--yes');
+    expect(missing).toMatchObject({ code: 1, stdout: '' });
+    expect(missing.stderr).toContain('cannot be read (ENOENT)');
+    const long = await forget('--file', fileOf('a', 'x'.repeat(5_000)), '--yes');
+    expect(long).toMatchObject({ code: 1, stdout: '' });
+    expect(long.stderr).toMatch(/^standin: Line 2 of .* one token a line/);
+    expect(long.stderr).not.toContain('xxx');
+  });
+
+  test.skipIf(!has_script)('on a terminal it says how many and asks; only yes is yes', async () => {
+    const [token] = (await tokenize('asked for')) as [string];
+    const asked =
+      'The values of 1 known tokens will be removed. This cannot be undone; backups that were made before still have them.';
+    const refused = await answered('no', token, UNKNOWN);
+    expect(refused.stdout).toContain(asked);
+    expect(refused.stdout).toContain('Nothing was forgotten.');
+    expect(refused.code).toBe(1);
+    expect(await restored(token)).toBe('asked for');
+    const done = await answered('yes', token, UNKNOWN);
+    expect(done.stdout).toContain(asked);
+    expect(done.stdout).toContain('forgotten 1; forgotten before 0; unknown 1');
+    expect(done.code).toBe(0);
+    expect(await restored(token)).toBeUndefined();
+    // Nothing is known: there is nothing to ask.
+    expect((await answered('', token)).stdout).toContain('forgotten 0; forgotten before 1');
+  });
+
+  /** Runs the command on a terminal of its own, types the answer, and gives what the terminal showed. */
+  async function answered(answer: string, ...args: string[]): Promise<Ended> {
+    // The tokens in a file: the terminal shows what is typed.
+    const command = `${process.execPath} ${CLI} forget --file ${fileOf(...args)}`;
+    const child = spawn('script', ['-qec', command, '/dev/null'], {
+      cwd: place.folder,
+      env: { PATH: process.env.PATH, ...place.env },
+      stdio: 'pipe',
+    });
+    child.stdin.write(`${answer}\n`);
+    return note(await ended(child));
+  }
+
+  test('Ctrl-C stops it after a batch, and a second run goes on', async () => {
+    const [first, last] = (await tokenize('first of many', 'last of many')) as [string, string];
+    const strangers = Array.from({ length: 300_000 }, (_, i) => `stranger ${i}_tok`).join('\n');
+    const file = fileOf(first, strangers, last);
+    const child = spawnCli(['forget', '--file', file, '--yes', '--json'], place);
+    const stopped = ended(child);
+    await until(async () => (await restored(first)) === undefined, 'the first is forgotten');
+    child.kill('SIGINT');
+    const { code, stdout } = note(await stopped);
+    expect(code).toBe(130);
+    const counts = JSON.parse(stdout);
+    expect(counts).toMatchObject({ is_complete: false, forgotten: 1 });
+    expect(counts.unknown).toBeLessThan(300_000);
+    expect(await restored(last)).toBe('last of many');
+    const again = note(await runCli(['forget', '--file', file, '--yes', '--json'], place));
+    expect(again.code).toBe(0);
+    const complete = JSON.parse(again.stdout);
+    expect(complete).toMatchObject({ is_complete: true, forgotten: 1, already_forgotten: 1 });
+    expect(complete.unknown).toBe(300_000);
+    expect(complete.unknown_lines).toHaveLength(10_000);
+    expect(again.stderr).toContain('100 %  300,002 of 300,002 tokens');
+    expect(await restored(last)).toBeUndefined();
+  });
+});

@@ -1,0 +1,240 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { OperatorError } from '../../src/errors.ts';
+import { type AwsKmsSettings, kekAwsKms } from '../../src/service/kek-aws-kms.ts';
+import type { Patience } from '../../src/service/kek-patience.ts';
+import { testKey } from '../support/keys.ts';
+import { error, KmsStandIn, REGION } from '../support/kms.ts';
+import { freePort } from '../support/ports.ts';
+import { newPlace, type Place, runCli, startService } from '../support/service.ts';
+
+const KEK = testKey('kek');
+const SECRETS = /a-secret|another-secret|FwoGZXIvYXdzEXAMPLE/;
+let folder: string;
+let kms: KmsStandIn;
+let key_id: string;
+let file: string;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-kms-'));
+  file = join(folder, 'kek.encrypted');
+  kms = await KmsStandIn.start();
+  key_id = kms.addKey();
+  writeFileSync(file, kms.encrypt(key_id, KEK).toString('base64'));
+});
+afterEach(() => {
+  kms.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function source(changes: Partial<AwsKmsSettings> = {}, patience?: Patience) {
+  const { url: endpoint, credentials } = kms;
+  const settings = { key_id, region: REGION, endpoint, credentials, ...changes };
+  return kekAwsKms(file, settings as AwsKmsSettings, patience);
+}
+
+async function problemOf(changes?: Partial<AwsKmsSettings>, patience?: Patience): Promise<string> {
+  const caught = await source(changes, patience)
+    .read()
+    .catch((caught: unknown) => caught);
+  expect(caught).toBeInstanceOf(OperatorError);
+  const { message } = caught as OperatorError;
+  expect(message).not.toMatch(SECRETS);
+  return message;
+}
+
+describe('the file may have', () => {
+  test.each([
+    ['the ciphertext as KMS gives it', (blob: Buffer) => blob],
+    ['its base64 and a line end', (blob: Buffer) => `${blob.toString('base64')}\n`],
+    [
+      'its base64 in lines',
+      (blob: Buffer) => blob.toString('base64').replaceAll(/.{76}/g, '$&\r\n'),
+    ],
+  ])('%s', async (_, form) => {
+    writeFileSync(file, form(kms.encrypt(key_id, KEK)));
+    expect(await source().read()).toEqual(KEK);
+  });
+
+  test('the ciphertext of a KEK in hex digits, as a KEK file had it', async () => {
+    writeFileSync(file, kms.encrypt(key_id, Buffer.from(`${KEK.toString('hex')}\n`)));
+    expect(await source().read()).toEqual(KEK);
+  });
+});
+
+test('the key may be named by its ARN; the request is the Decrypt of KMS, signed', async () => {
+  expect(await source({ key_id: kms.arnOf(key_id) }).read()).toEqual(KEK);
+  const { access_key_id } = kms.credentials;
+  expect(kms.asked).toEqual([{ target: 'TrentService.Decrypt', access_key_id }]);
+});
+
+test('temporary credentials go with their session token', async () => {
+  expect(await source({ credentials: kms.temporary as never }).read()).toEqual(KEK);
+});
+
+describe('what KMS refuses is named with its code and what to do', () => {
+  test('another secret: the signature is wrong', async () => {
+    const credentials = { ...kms.credentials, secret_access_key: 'a-secret' } as never;
+    expect(await problemOf({ credentials })).toMatch(
+      /\(InvalidSignatureException\).*AWS_SECRET_ACCESS_KEY/,
+    );
+  });
+
+  test('another region: the signature is for there', async () => {
+    expect(await problemOf({ region: 'us-east-1' })).toContain('(InvalidSignatureException)');
+  });
+
+  test('an unknown access key', async () => {
+    const credentials = { ...kms.credentials, access_key_id: 'AKIANOBODY' } as never;
+    expect(await problemOf({ credentials })).toMatch(
+      /\(UnrecognizedClientException\)\. Check AWS_ACCESS_KEY_ID/,
+    );
+  });
+
+  test('a key that is not there', async () => {
+    const missing = '00000000-0000-4000-8000-000000000000';
+    expect(await problemOf({ key_id: missing })).toMatch(
+      /\(NotFoundException\).*check KEK_AWS_KMS_KEY_ID and AWS_REGION/,
+    );
+  });
+
+  test('a file that another key has encrypted', async () => {
+    expect(await problemOf({ key_id: kms.addKey() })).toMatch(
+      /\(IncorrectKeyException\)\. KEK_FILE was encrypted with another key/,
+    );
+  });
+
+  test.each([
+    ['no context', {}],
+    ['another context', { service: 'other' }],
+  ])('a ciphertext with %s', async (_, context) => {
+    writeFileSync(file, kms.encrypt(key_id, KEK, context as Record<string, string>));
+    expect(await problemOf()).toMatch(/\(InvalidCiphertextException\).*--encryption-context/);
+  });
+
+  test('a ciphertext that was changed', async () => {
+    const blob = kms.encrypt(key_id, KEK);
+    blob[60]! ^= 1;
+    writeFileSync(file, blob);
+    expect(await problemOf()).toMatch(/\(InvalidCiphertextException\).*was changed/);
+  });
+
+  test.each([
+    [
+      'AccessDeniedException',
+      /Allow kms:Decrypt on KEK_AWS_KMS_KEY_ID, with the encryption context/,
+    ],
+    ['DisabledException', /Enable KEK_AWS_KMS_KEY_ID/],
+    ['KMSInvalidStateException', /cancel its deletion/],
+    ['ExpiredTokenException', /AWS_SESSION_TOKEN/],
+    ['InvalidKeyUsageException', /symmetric/],
+    ['SomethingNewException', /status 400, from http.* see what AWS says of this code/],
+  ])('%s', async (name, remedy) => {
+    kms.failures = Array(3).fill(error(name, 'User: arn:aws:iam::1:user/secret-name'));
+    const problem = await problemOf();
+    expect(problem).toContain(`(${name}`);
+    expect(problem).toMatch(remedy);
+    expect(problem).not.toContain('secret-name');
+  });
+});
+
+describe('the network', () => {
+  test('two failures are tried again, and not seen', async () => {
+    kms.failures = ['hang up', error('KMSInternalException', 'busy', 500)];
+    expect(await source().read()).toEqual(KEK);
+  });
+
+  test('three are an error that names the endpoint', async () => {
+    kms.failures = ['hang up', 'hang up', 'hang up', 'hang up'];
+    expect(await problemOf()).toBe(
+      `AWS KMS cannot be reached at ${kms.url} (ECONNRESET). Check the network, KEK_AWS_KMS_ENDPOINT and AWS_REGION, and start again.`,
+    );
+    expect(kms.failures).toHaveLength(1);
+  });
+
+  test('a failure of KMS that stays is an error', async () => {
+    kms.failures = Array(3).fill(error('KMSInternalException', 'busy', 500));
+    expect(await problemOf()).toMatch(/\(KMSInternalException, status 500, from http/);
+  });
+
+  test('nobody there', async () => {
+    const endpoint = `http://127.0.0.1:${await freePort()}`;
+    expect(await problemOf({ endpoint })).toContain(`${endpoint} (ECONNREFUSED)`);
+  });
+
+  test('no answer is an error when the time is up', async () => {
+    kms.failures = Array(5).fill('be silent');
+    const problem = await problemOf({}, { attempt_ms: 100, total_ms: 1_500 });
+    expect(problem).toMatch(/^AWS KMS (cannot be reached at|, or what gives)/);
+  });
+});
+
+describe('a file that cannot be the ciphertext of a KEK', () => {
+  test('in clear is not sent anywhere', async () => {
+    for (const content of [KEK, KEK.toString('hex'), `${KEK.toString('hex')}\n`]) {
+      writeFileSync(file, content);
+      const problem = await problemOf();
+      expect(problem).toMatch(/has a key-encryption key in clear.*Nothing was sent\.$/);
+      expect(problem).not.toContain(KEK.toString('hex'));
+    }
+    expect(kms.asked).toEqual([]);
+  });
+
+  test('missing', async () => {
+    rmSync(file);
+    expect(await problemOf()).toMatch(/cannot be read from .* \(ENOENT\)\. Set KEK_FILE/);
+  });
+
+  test('of other bytes than a KEK has', async () => {
+    writeFileSync(file, kms.encrypt(key_id, Buffer.from('hunter2')));
+    const problem = await problemOf();
+    expect(problem).toMatch(/must be 32 bytes, or 64 hex digits; it has 7 bytes/);
+    expect(problem).not.toContain('hunter2');
+  });
+});
+
+describe('the program', () => {
+  let place: Place;
+  let env: Record<string, string>;
+  beforeEach(async () => {
+    place = await newPlace('embedded');
+    env = { KEK_FILE: file, KEK_AWS_KMS_KEY_ID: kms.arnOf(key_id), KEK_AWS_KMS_ENDPOINT: kms.url };
+  });
+  afterEach(() => place.remove());
+  const given = () => ({
+    AWS_ACCESS_KEY_ID: kms.credentials.access_key_id,
+    AWS_SECRET_ACCESS_KEY: kms.credentials.secret_access_key,
+  });
+
+  test('with credentials in .env makes a vault, asks KMS once a start, and doctor names the key', async () => {
+    const lines = Object.entries({ ...env, ...given() }).map(([name, text]) => `${name}=${text}\n`);
+    writeFileSync(join(place.folder, '.env'), lines.join(''));
+    const service = await startService(place);
+    expect(kms.asked).toHaveLength(1);
+    expect(service.output()).not.toMatch(SECRETS);
+    await service.stop();
+    const { code, stdout } = await runCli(['doctor'], place);
+    expect(code).toBe(0);
+    expect(stdout).toContain(`${file}, decrypted by AWS KMS key ${env.KEK_AWS_KMS_KEY_ID} in`);
+    expect(stdout).toContain('opens all 4 keys');
+  });
+
+  test.each(['container', 'instance'] as const)(
+    'takes the credentials of its %s',
+    async (giver) => {
+      const giver_env = giver === 'container' ? kms.container_env : kms.instance_env;
+      const { code, stderr } = await runCli(['keyring', 'status'], place, { ...env, ...giver_env });
+      expect({ code, stderr: stderr.includes('standin:') }).toEqual({ code: 0, stderr: false });
+      expect(kms.asked.map((one) => one.access_key_id)).toEqual([kms.temporary.access_key_id]);
+    },
+  );
+
+  test('without credentials says so, and writes nothing', async () => {
+    const off = { AWS_EC2_METADATA_DISABLED: 'true' };
+    const { code, stderr } = await runCli(['client', 'list'], place, { ...env, ...off });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/\(CredentialsProviderError\)\. There are no credentials\. Check AWS_/);
+    expect(kms.asked).toEqual([]);
+  });
+});

@@ -1,0 +1,132 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { OperatorError } from '../../src/errors.ts';
+import { kekCommand } from '../../src/service/kek-command.ts';
+import { testKey } from '../support/keys.ts';
+import { childrenOf, isRunning } from '../support/processes.ts';
+import { newPlace, runCli, startService, until } from '../support/service.ts';
+
+const HEX = testKey('kek').toString('hex');
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-kek-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+async function problemOf(command: string, timeout_ms?: number): Promise<string> {
+  const error = await kekCommand(command, timeout_ms)
+    .read()
+    .catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(OperatorError);
+  const { message } = error as OperatorError;
+  expect(message).toMatch(/^KEK_COMMAND /);
+  return message;
+}
+
+test.each([
+  ['64 hex digits and a line end', `echo ${HEX}`],
+  ['64 hex digits', `printf %s ${HEX}`],
+  ['a pipe of the shell, with words on standard error', `echo secret >&2; echo ${HEX} | cat`],
+])('a command may print %s', async (_, command) => {
+  expect(await kekCommand(command).read()).toEqual(testKey('kek'));
+});
+
+test('32 bytes that are no text arrive as they are', async () => {
+  const file = join(folder, 'raw');
+  const bytes = Buffer.from([...Array(31).keys(), 10]);
+  writeFileSync(file, bytes);
+  expect(await kekCommand(`cat ${file}`).read()).toEqual(bytes);
+});
+
+describe('a command that gives no key is an error that names what happened, not what it printed', () => {
+  test.each([
+    ['exit 3', 'ended with exit code 3'],
+    [`echo ${HEX}; exit 1`, 'ended with exit code 1'],
+    ['no-such-program-anywhere', 'ended with exit code 127'],
+    ['kill -9 $$', 'ended with SIGKILL'],
+    ['true', 'it printed 0 bytes'],
+    [`echo ${HEX}0`, 'it printed 66 bytes'],
+    ['echo hunter2', 'it printed 8 bytes'],
+    ['yes hunter2', 'printed more than 4096 bytes'],
+    ['echo hunter2 >&2; exit 1', 'ended with exit code 1'],
+  ])('%s', async (command, expected) => {
+    const problem = await problemOf(command);
+    expect(problem).toContain(expected);
+    expect(problem).not.toMatch(/hunter2|no-such-program/);
+    expect(problem).not.toContain(HEX.slice(0, 8));
+  });
+
+  test('one that does not end is ended, with all that it started', async () => {
+    const pid_file = join(folder, 'pid');
+    const command = `sleep 600 & echo $! > ${pid_file}; wait`;
+    expect(await problemOf(command, 500)).toMatch(/did not end within 0.5 s\. Run it by hand/);
+    const pid = Number(readFileSync(pid_file, 'utf8'));
+    await until(() => !isRunning(pid), 'the end of what the command started');
+  });
+
+  test('one that leaves its process group and keeps the pipe is not waited for', async () => {
+    const pid_file = join(folder, 'pid');
+    const command = `setsid sh -c 'echo $$ > ${pid_file}; exec sleep 600' & sleep 600`;
+    expect(await problemOf(command, 500)).toContain('did not end within 0.5 s');
+    await until(() => existsSync(pid_file) && readFileSync(pid_file).length > 0, 'its pid');
+    process.kill(Number(readFileSync(pid_file, 'utf8')), 'SIGKILL');
+  });
+});
+
+describe('the program with KEK_COMMAND', () => {
+  test('makes a vault and opens it again, asks once a start, and doctor names the source', async () => {
+    const place = await newPlace('embedded');
+    writeFileSync(join(folder, 'kek'), HEX);
+    const count = join(folder, 'count');
+    const env = { KEK_COMMAND: `echo x >> ${count}; cat ${folder}/kek` };
+    const service = await startService(place, { ...env, WORKERS: '2' });
+    expect(readFileSync(count, 'utf8')).toBe('x\n');
+    expect(existsSync(join(place.env.DATA_DIR!, 'kek'))).toBe(false);
+    const pids = [service.pid, ...childrenOf(service.pid)];
+    expect(pids.length).toBeGreaterThan(2);
+    expect(pids.filter((pid) => showsToOthers(pid, HEX))).toEqual([]);
+    await service.stop();
+    expect((await runCli(['keyring', 'status'], place, env)).code).toBe(0);
+    expect(readFileSync(count, 'utf8')).toBe('x\nx\n');
+    const { stdout } = await runCli(['doctor'], place, env);
+    expect(stdout).toMatch(
+      /^ok +key-encryption key: the output of KEK_COMMAND \([0-9a-f]{16}\) opens all 4 keys$/m,
+    );
+    place.remove();
+  });
+
+  test('with the key of another vault names the setting, and changes nothing', async () => {
+    const place = await newPlace('embedded');
+    const env = { KEK_COMMAND: `echo ${HEX}` };
+    expect((await runCli(['client', 'list'], place, env)).code).toBe(0);
+    const other = { KEK_COMMAND: `echo ${testKey('another').toString('hex')}` };
+    const { code, stderr } = await runCli(['client', 'list'], place, other);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /^standin: The key-encryption key in the output of KEK_COMMAND \(.*\) is not the one of this vault \(.*\)\. Set KEK_COMMAND to the right one; nothing was changed\.\n$/,
+    );
+    place.remove();
+  });
+
+  test('that fails ends the start before anything is written', async () => {
+    const place = await newPlace('embedded');
+    const env = { KEK_COMMAND: 'echo hunter2; exit 4', PORT: '0', OPS_PORT: '0' };
+    const { code, stdout, stderr } = await runCli(['serve'], place, env);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toBe(
+      'standin: KEK_COMMAND ended with exit code 4. Run it by hand, as the user of the service, to see why.\n',
+    );
+    expect(existsSync(place.env.DATA_DIR!)).toBe(false);
+    place.remove();
+  });
+});
+
+/** Whether the arguments or the environment of a process have a text in them. */
+function showsToOthers(pid: number, text: string): boolean {
+  return ['cmdline', 'environ'].some((file) => {
+    const path = `/proc/${pid}/${file}`;
+    return existsSync(path) && readFileSync(path).includes(text);
+  });
+}

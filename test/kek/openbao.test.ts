@@ -1,0 +1,75 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { kekTransit, type TransitSettings } from '../../src/service/kek-transit.ts';
+import { OpenBao, openbao } from '../support/openbao.ts';
+import { newPlace, runCli, startService } from '../support/service.ts';
+import { TransitStandIn } from '../support/transit.ts';
+
+describe.skipIf(openbao === undefined)('a real OpenBao', () => {
+  let bao: OpenBao;
+  let folder: string;
+  let file: string;
+  let token: string;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'standin-bao-'));
+    file = join(folder, 'kek.encrypted');
+    bao = await OpenBao.start();
+    await bao.call('POST', 'transit/keys/standin', {});
+    const made = await bao.call('POST', 'transit/datakey/wrapped/standin', {});
+    writeFileSync(file, made.data.ciphertext);
+    token = await bao.limitedToken('standin');
+  });
+  afterAll(() => {
+    bao.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('gives the KEK to a token that may only decrypt, also after its key was rotated', async () => {
+    const place = await newPlace('embedded');
+    const env = {
+      KEK_FILE: file,
+      KEK_TRANSIT_URL: bao.url,
+      KEK_TRANSIT_KEY: 'standin',
+      VAULT_TOKEN: token,
+    };
+    await (await startService(place, env)).stop();
+    await bao.call('POST', 'transit/keys/standin/rotate', {});
+    const { code, stdout } = await runCli(['doctor'], place, env);
+    expect({ code, opened: stdout.includes('opens all 4 keys') }).toEqual({
+      code: 0,
+      opened: true,
+    });
+    place.remove();
+  });
+
+  /** What the transit source says of a failure, without the address. */
+  async function problemOf(url: string, changes: Partial<TransitSettings>): Promise<string> {
+    const settings = { url, key: 'standin', mount: 'transit', token, ...changes };
+    const source = kekTransit(file, settings as TransitSettings);
+    const answer = await source.read().catch((error: Error) => error);
+    expect(answer).toBeInstanceOf(Error);
+    return (answer as Error).message.replaceAll(url, 'URL');
+  }
+
+  test('and the stand-in of the other tests fail with the same words', async () => {
+    const stand_in = await TransitStandIn.start();
+    stand_in.wrapped('standin');
+    const root = (url: string) => ({ token: url === bao.url ? 'root' : stand_in.token });
+    const failures = [
+      (_: string) => ({ token: 'wrong' }),
+      (url: string) => ({ ...root(url), key: 'none' }),
+      (url: string) => ({ ...root(url), mount: 'none' }),
+      (url: string) => ({ ...root(url), namespace: 'none' }),
+    ];
+    const statuses: string[] = [];
+    for (const changes of failures) {
+      const real = await problemOf(bao.url, changes(bao.url));
+      expect(await problemOf(stand_in.url, changes(stand_in.url))).toBe(real);
+      statuses.push(/status (\d+)/.exec(real)![1]!);
+    }
+    expect(statuses).toEqual(['403', '400', '404', '404']);
+    stand_in.stop();
+  });
+});

@@ -1,0 +1,301 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { OperatorError } from '../../src/errors.ts';
+import type { Patience } from '../../src/service/kek-patience.ts';
+import { kekTransit, type TransitSettings } from '../../src/service/kek-transit.ts';
+import { testKey } from '../support/keys.ts';
+import { freePort } from '../support/ports.ts';
+import { newPlace, runCli, startService } from '../support/service.ts';
+import { TransitStandIn } from '../support/transit.ts';
+
+const KEK = testKey('kek');
+let folder: string;
+let transit: TransitStandIn;
+let file: string;
+let token_file: string;
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-transit-'));
+  file = join(folder, 'kek.encrypted');
+  token_file = join(folder, 'token');
+  transit = await TransitStandIn.start();
+  writeFileSync(file, `${transit.wrapped('standin', KEK).ciphertext}\n`);
+  writeFileSync(token_file, `${transit.token}\n`, { mode: 0o600 });
+});
+afterEach(() => {
+  transit.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function source(changes: Partial<TransitSettings> = {}, patience?: Patience) {
+  const settings: TransitSettings = {
+    url: transit.url,
+    key: 'standin',
+    mount: 'transit',
+    namespace: undefined,
+    ca_file: undefined,
+    token_file,
+    token: undefined,
+    ...changes,
+  };
+  return kekTransit(file, settings, patience);
+}
+
+async function problemOf(changes?: Partial<TransitSettings>, patience?: Patience): Promise<string> {
+  const caught = await source(changes, patience)
+    .read()
+    .catch((caught: unknown) => caught);
+  expect(caught).toBeInstanceOf(OperatorError);
+  const { message } = caught as OperatorError;
+  expect(message).not.toContain(transit.token);
+  return message;
+}
+
+test('the file is decrypted by the key: its path, its token, its ciphertext', async () => {
+  expect(await source().read()).toEqual(KEK);
+  expect(transit.asked).toEqual([
+    expect.objectContaining({
+      method: 'POST',
+      path: '/v1/transit/decrypt/standin',
+      headers: expect.objectContaining({
+        'x-vault-token': transit.token,
+        'x-vault-request': 'true',
+      }),
+      body: JSON.stringify({ ciphertext: readFileSync(file, 'utf8').trim() }),
+    }),
+  ]);
+});
+
+test('a slash after the URL, and a path before the interface, are kept apart', async () => {
+  expect(await source({ url: `${transit.url}//` }).read()).toEqual(KEK);
+  await problemOf({ url: `${transit.url}/vault/` });
+  expect(transit.asked.at(-1)!.path).toBe('/vault/v1/transit/decrypt/standin');
+});
+
+test('the token may be given itself; the file goes before it, and is read each time', async () => {
+  expect(await source({ token_file: undefined, token: transit.token }).read()).toEqual(KEK);
+  const both = source({ token: 'an old one' });
+  expect(await both.read()).toEqual(KEK);
+  writeFileSync(token_file, 's.ended');
+  await expect(both.read()).rejects.toThrow('(status 403)');
+});
+
+test('a namespace is named in its header', async () => {
+  transit.namespace = 'team/payments';
+  expect(await source({ namespace: 'team/payments' }).read()).toEqual(KEK);
+  expect(await problemOf()).toMatch(/status 404.*KEK_TRANSIT_MOUNT and KEK_TRANSIT_NAMESPACE/);
+  expect(await problemOf({ namespace: 'other' })).toContain('status 404');
+});
+
+test('the ciphertext of a KEK in hex digits, as a KEK file had it, is fine', async () => {
+  writeFileSync(
+    file,
+    transit.wrapped('standin', Buffer.from(`${KEK.toString('hex')}\n`)).ciphertext,
+  );
+  expect(await source().read()).toEqual(KEK);
+});
+
+describe('what is refused is named with its status and what to do', () => {
+  test('a token that may not', async () => {
+    writeFileSync(token_file, 's.other');
+    expect(await problemOf()).toMatch(
+      /status 403.*may not update transit\/decrypt\/standin: renew the one in VAULT_TOKEN_FILE/,
+    );
+  });
+
+  test('another key, or none', async () => {
+    transit.wrapped('other');
+    for (const key of ['other', 'none'])
+      expect(await problemOf({ key })).toMatch(/status 400.*check KEK_TRANSIT_KEY and KEK_FILE/);
+  });
+
+  test('another mount', async () => {
+    expect(await problemOf({ mount: 'keys/transit' })).toMatch(/status 404.*KEK_TRANSIT_MOUNT/);
+  });
+
+  test('sealed', async () => {
+    transit.is_sealed = true;
+    expect(await problemOf()).toMatch(/status 503.*unseal it/);
+    expect(transit.asked).toHaveLength(3);
+  });
+
+  test.each([
+    [307, /It leads elsewhere: set KEK_TRANSIT_URL to the active node/],
+    [418, /Check KEK_TRANSIT_URL/],
+  ])('status %i', async (status, remedy) => {
+    transit.failures = [{ status, body: { errors: ['secret words'] } }];
+    const problem = await problemOf();
+    expect(problem).toMatch(remedy);
+    expect(problem).not.toContain('secret words');
+  });
+
+  test.each([{}, null, { data: null }, { data: { plaintext: 1 } }, 'hunter2'])(
+    '200 with %j',
+    async (body) => {
+      transit.failures = [{ status: 200, body }];
+      expect(await problemOf()).toMatch(
+        /answered 200 without a plaintext.*Check KEK_TRANSIT_URL\.$/,
+      );
+    },
+  );
+
+  test('a plaintext that is no KEK', async () => {
+    writeFileSync(file, transit.wrapped('standin', Buffer.from('hunter2')).ciphertext);
+    const problem = await problemOf();
+    expect(problem).toMatch(/must be 32 bytes, or 64 hex digits; it has 7 bytes/);
+    expect(problem).not.toContain('hunter2');
+  });
+});
+
+describe('the network', () => {
+  test('two failures are tried again, and not seen', async () => {
+    transit.failures = ['hang up', { status: 502, body: {} }];
+    expect(await source().read()).toEqual(KEK);
+    expect(transit.asked).toHaveLength(3);
+  });
+
+  test('an attempt that gets no answer is given up for another', async () => {
+    transit.failures = ['be silent'];
+    expect(await source({}, { attempt_ms: 500, total_ms: 60_000 }).read()).toEqual(KEK);
+  });
+
+  test('three failures are an error that names the URL', async () => {
+    transit.failures = ['hang up', 'hang up', 'hang up', 'hang up'];
+    expect(await problemOf()).toBe(
+      `Vault or OpenBao cannot be reached at ${transit.url} (ECONNRESET). Check KEK_TRANSIT_URL and the network, and start again.`,
+    );
+    expect(transit.failures).toHaveLength(1);
+  });
+
+  test('no answer is an error when the time is up', async () => {
+    transit.failures = Array(5).fill('be silent');
+    expect(await problemOf({}, { attempt_ms: 100, total_ms: 150 })).toContain(
+      '(no answer in time)',
+    );
+  });
+
+  test('nobody there', async () => {
+    const url = `http://127.0.0.1:${await freePort()}`;
+    expect(await problemOf({ url })).toContain(`${url} (ECONNREFUSED)`);
+  });
+
+  test('an answer without end is not read to the end', async () => {
+    const failure = { status: 200, body: { data: { plaintext: 'A'.repeat(100_000) } } };
+    transit.failures = [failure, failure, failure];
+    expect(await problemOf()).toMatch(/cannot be reached.*\(failed\)/);
+  });
+});
+
+describe('files that are not as they must be', () => {
+  test('a KEK in clear is not sent anywhere', async () => {
+    for (const content of [KEK, KEK.toString('hex')]) {
+      writeFileSync(file, content);
+      expect(await problemOf()).toMatch(
+        /in clear, and KEK_TRANSIT_URL is set.*Nothing was sent\.$/,
+      );
+    }
+    expect(transit.asked).toEqual([]);
+  });
+
+  test.each(['', 'vault:v1:', 'hunter2', 'vault:v1:a b', 'vault:v1:AAAA\nvault:v1:AAAA'])(
+    'no ciphertext: %j',
+    async (content) => {
+      writeFileSync(file, content);
+      expect(await problemOf()).toMatch(/begins with vault:v1: .*datakey\/wrapped/);
+      expect(transit.asked).toEqual([]);
+    },
+  );
+
+  test.each(['', '\n', 'a\nb', 'a b', 'é'])('no token: %j', async (content) => {
+    writeFileSync(token_file, content);
+    expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE \(.*\) does not have one token/);
+    expect(transit.asked).toEqual([]);
+  });
+
+  test('missing ones are named by their settings', async () => {
+    expect(await problemOf({ token_file: join(folder, 'no') })).toMatch(
+      /^VAULT_TOKEN_FILE \(.*\/no\) cannot be read \(ENOENT\)/,
+    );
+    expect(await problemOf({ ca_file: join(folder, 'no') })).toMatch(
+      /^KEK_TRANSIT_CA_FILE .*ENOENT/,
+    );
+    rmSync(file);
+    expect(await problemOf()).toMatch(/ENOENT.*Set KEK_FILE/);
+  });
+
+  test('a token that others can read is a warning', () => {
+    expect(source().warning()).toBeUndefined();
+    chmodSync(token_file, 0o644);
+    expect(source().warning()).toMatch(/token can be read by other users.* chmod 600 /);
+  });
+});
+
+const has_openssl = spawnSync('openssl', ['version']).status === 0;
+
+describe.skipIf(!has_openssl)('TLS', () => {
+  let tls: TransitStandIn;
+  let ca_file: string;
+  beforeEach(async () => {
+    ca_file = join(folder, 'ca.pem');
+    const key_file = join(folder, 'key.pem');
+    const name = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
+    const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+    const out = ['-keyout', key_file, '-out', ca_file, '-days', '2'];
+    execFileSync('openssl', ['req', '-x509', ...key, ...name, ...out], { stdio: 'ignore' });
+    tls = await TransitStandIn.start({ key: readFileSync(key_file), cert: readFileSync(ca_file) });
+    writeFileSync(file, tls.wrapped('standin', KEK).ciphertext);
+  });
+  afterEach(() => tls.stop());
+
+  test('with its authority in KEK_TRANSIT_CA_FILE it is trusted', async () => {
+    expect(await source({ url: tls.url, ca_file }).read()).toEqual(KEK);
+  });
+
+  test('without it is not, and is told nothing', async () => {
+    expect(await problemOf({ url: tls.url })).toMatch(
+      /\([A-Z_]*SIGNED[A-Z_]*\)\. Its certificate is not trusted: name its authority in KEK_TRANSIT_CA_FILE/,
+    );
+    expect(tls.asked).toEqual([]);
+  });
+
+  test('with another name in its certificate is not', async () => {
+    const url = tls.url.replace('127.0.0.1', 'localhost');
+    expect(await problemOf({ url, ca_file })).toMatch(/\(ERR_TLS_CERT_ALTNAME_INVALID\)/);
+    expect(tls.asked).toEqual([]);
+  });
+
+  test.each(['', 'hunter2'])('no certificate in KEK_TRANSIT_CA_FILE: %j', async (content) => {
+    writeFileSync(ca_file, content);
+    expect(await problemOf({ url: tls.url, ca_file })).toMatch(
+      /^KEK_TRANSIT_CA_FILE \(.*\) has no certificate in PEM/,
+    );
+    expect(tls.asked).toEqual([]);
+  });
+});
+
+test('the program makes a vault with it, asks once a start, and goes on when it is gone', async () => {
+  const place = await newPlace('embedded');
+  const env = {
+    KEK_FILE: file,
+    KEK_TRANSIT_URL: transit.url,
+    KEK_TRANSIT_KEY: 'standin',
+    VAULT_TOKEN_FILE: token_file,
+  };
+  const service = await startService(place, { ...env, WORKERS: '2' });
+  expect(transit.asked).toHaveLength(1);
+  transit.is_sealed = true;
+  const { pid } = service;
+  expect((await runCli(['doctor'], place, env)).stdout).toMatch(
+    /^PROBLEM +key-encryption key: Transit key standin of http.* \(status 503\)/m,
+  );
+  transit.is_sealed = false;
+  expect((await runCli(['doctor'], place, env)).stdout).toContain(
+    `${file}, decrypted by transit key standin of ${transit.url} (`,
+  );
+  expect(service.pid).toBe(pid);
+  await service.stop();
+  expect(service.output()).not.toContain(transit.token);
+  place.remove();
+});

@@ -1,0 +1,190 @@
+import { createCipheriv, createDecipheriv, randomBytes, randomUUID } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type Credentials, checkSignature } from './aws-signature.ts';
+
+export const REGION = 'eu-central-1';
+const ACCOUNT = '111122223333';
+const ROLE = 'standin-role';
+
+type Context = Record<string, string>;
+
+interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/**
+ * The Decrypt operation of AWS KMS over HTTP: JSON 1.1, Signature Version 4, ciphertexts that are bound to their key and
+ * encryption context, and the error bodies that AWS documents. It also gives out credentials as an ECS container and as an
+ * EC2 instance (IMDSv2) do.
+ */
+export class KmsStandIn {
+  readonly url: string;
+  /** The names of the Decrypt requests' operations, and who asked. */
+  readonly asked: { target: string; access_key_id: string }[] = [];
+  readonly credentials: Credentials = {
+    access_key_id: 'AKIASTANDINTEST00001',
+    secret_access_key: 'a-secret/access+key',
+  };
+  /** What the container and the instance give out. */
+  readonly temporary: Credentials = {
+    access_key_id: 'ASIASTANDINTEST00002',
+    secret_access_key: 'another-secret/access+key',
+    session_token: 'FwoGZXIvYXdzEXAMPLE',
+  };
+  /** Error answers, or none, for so many requests. */
+  failures: ('hang up' | 'be silent' | Answer)[] = [];
+  readonly #keys = new Map<string, Buffer>();
+  readonly #server: Server;
+
+  private constructor(server: Server) {
+    this.#server = server;
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  static async start(): Promise<KmsStandIn> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const itself = new KmsStandIn(server);
+    server.on('request', async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk);
+      const failure = request.url === '/' ? itself.failures.shift() : undefined;
+      if (failure === 'be silent') return;
+      if (failure === 'hang up') return void request.socket.destroy();
+      const { status, body } = failure ?? itself.#route(request, Buffer.concat(chunks).toString());
+      const type = request.url === '/' ? 'application/x-amz-json-1.1' : 'text/plain';
+      response.writeHead(status, { 'content-type': type, 'x-amzn-requestid': randomUUID() });
+      response.end(typeof body === 'string' ? body : JSON.stringify(body));
+    });
+    return itself;
+  }
+
+  stop(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** The environment in which the AWS SDK takes the credentials of a container. */
+  get container_env(): Record<string, string> {
+    return { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${this.url}/container` };
+  }
+
+  /** The environment in which the AWS SDK takes the credentials of an instance. */
+  get instance_env(): Record<string, string> {
+    return { AWS_EC2_METADATA_SERVICE_ENDPOINT: this.url };
+  }
+
+  addKey(): string {
+    const key_id = randomUUID();
+    this.#keys.set(key_id, randomBytes(32));
+    return key_id;
+  }
+
+  arnOf(key_id: string): string {
+    return `arn:aws:kms:${REGION}:${ACCOUNT}:key/${key_id}`;
+  }
+
+  /** As `aws kms encrypt`, or generate-data-key-without-plaintext; the blob begins as those of KMS do. */
+  encrypt(key_id: string, plain: Buffer, context: Context = { service: 'standin' }): Buffer {
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', this.#keys.get(key_id)!, nonce);
+    cipher.setAAD(aad(context));
+    const sealed = [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
+    return Buffer.concat([Buffer.from([1, 2, 2, 0]), Buffer.from(key_id), ...sealed]);
+  }
+
+  #route(request: IncomingMessage, body: string): Answer {
+    const { method = '', url: path = '', headers } = request;
+    if (path === '/') return this.#operation({ method, path, headers, body });
+    if (path === '/container') return { status: 200, body: this.#given() };
+    if (path === '/latest/api/token' && method === 'PUT')
+      return { status: 200, body: 'imds-token' };
+    if (headers['x-aws-ec2-metadata-token'] !== 'imds-token') return { status: 401, body: '' };
+    const roles = '/latest/meta-data/iam/security-credentials/';
+    if (path === roles) return { status: 200, body: ROLE };
+    return path === `${roles}${ROLE}`
+      ? { status: 200, body: { Code: 'Success', ...this.#given() } }
+      : { status: 404, body: '' };
+  }
+
+  #given(): Record<string, string> {
+    const { access_key_id, secret_access_key, session_token } = this.temporary;
+    return {
+      AccessKeyId: access_key_id,
+      SecretAccessKey: secret_access_key,
+      Token: session_token!,
+      Expiration: new Date(Date.now() + 3_600_000).toISOString(),
+    };
+  }
+
+  #operation(request: Parameters<typeof checkSignature>[0]): Answer {
+    const known = [this.credentials, this.temporary];
+    const secretOf = (id: string) =>
+      known.find(({ access_key_id }) => access_key_id === id)?.secret_access_key;
+    const scope = { region: REGION, service: 'kms' };
+    const { access_key_id, is_right } = checkSignature(request, scope, secretOf);
+    const target = String(request.headers['x-amz-target']);
+    this.asked.push({ target, access_key_id });
+    const who = known.find((one) => one.access_key_id === access_key_id);
+    if (who?.session_token !== request.headers['x-amz-security-token'] || who === undefined)
+      return error(
+        'UnrecognizedClientException',
+        'The security token included in the request is invalid.',
+      );
+    if (!is_right)
+      return error(
+        'InvalidSignatureException',
+        'The request signature we calculated does not match the signature you provided.',
+      );
+    if (target !== 'TrentService.Decrypt') return error('UnknownOperationException', '');
+    return this.#decrypt(JSON.parse(request.body));
+  }
+
+  #decrypt({
+    CiphertextBlob: blob,
+    KeyId: named,
+    EncryptionContext: context,
+  }: {
+    CiphertextBlob: string;
+    KeyId: string;
+    EncryptionContext: Context;
+  }): Answer {
+    const key_id = named.replace(/^arn:.*:key\//, '');
+    const key = this.#keys.get(key_id);
+    if (key === undefined)
+      return error('NotFoundException', `Key '${this.arnOf(key_id)}' does not exist`);
+    const bytes = Buffer.from(blob, 'base64');
+    const made_by = bytes.toString('latin1', 4, 40);
+    if (!this.#keys.has(made_by)) return error('InvalidCiphertextException', null);
+    if (made_by !== key_id)
+      return error(
+        'IncorrectKeyException',
+        'The key ID in the request does not identify a CMK that can perform this operation.',
+      );
+    const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(40, 52));
+    decipher.setAAD(aad(context));
+    decipher.setAuthTag(bytes.subarray(-16));
+    try {
+      const plain = Buffer.concat([decipher.update(bytes.subarray(52, -16)), decipher.final()]);
+      const body = {
+        KeyId: this.arnOf(key_id),
+        Plaintext: plain.toString('base64'),
+        EncryptionAlgorithm: 'SYMMETRIC_DEFAULT',
+      };
+      return { status: 200, body };
+    } catch {
+      return error('InvalidCiphertextException', null);
+    }
+  }
+}
+
+/** An error of KMS, which has its name in `__type`; some have a message. */
+export function error(name: string, message: string | null, status = 400): Answer {
+  return { status, body: { __type: name, ...(message !== null && { message }) } };
+}
+
+function aad(context: Context): Buffer {
+  return Buffer.from(JSON.stringify(Object.entries(context).sort()));
+}

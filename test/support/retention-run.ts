@@ -1,0 +1,154 @@
+import type { Keyring } from '../../src/crypto/keyring.ts';
+import { Detokenizer } from '../../src/service/detokenizer.ts';
+import { Tokenizer } from '../../src/service/tokenizer.ts';
+import type { RecordStore } from '../../src/store/records.ts';
+import type { RemovalStore } from '../../src/store/removal.ts';
+import type { Token, Value } from '../../src/types.ts';
+import type { Random } from './random.ts';
+import { soon } from './store.ts';
+
+/** A token was given out, to be known until then. */
+interface Promised {
+  readonly asked_at_ms: number;
+  readonly until_ms: number;
+}
+
+/** What was forgotten of a token, and when. */
+interface Forgets {
+  active: number;
+  /** Of those that were answered. */
+  last_end_ms: number;
+  last_start_ms: number;
+}
+
+/** Who tokenizes a value, and when somebody last did. */
+interface Uses {
+  active: number;
+  last_end_ms: number;
+}
+
+const VALUES = 30;
+const TIMES_TO_LIVE_S = [1, 1, 1, 2, 60, null];
+
+/** Workers that tokenize, forget, detokenize and remove what has expired, all at the same time. */
+export class RetentionRun {
+  readonly problems: string[] = [];
+  /** Answers that had to be a value, and that had to be unknown. */
+  known = 0;
+  unknown = 0;
+  readonly #random: Random;
+  readonly #keyring: Keyring;
+  readonly #tokenizers: readonly Tokenizer[];
+  readonly #detokenizer: Detokenizer;
+  readonly #removals: RemovalStore;
+  /** Every token that was ever given out. */
+  readonly #values = new Map<Token, Value>();
+  readonly #promises = new Map<Token, Promised[]>();
+  readonly #forgets = new Map<Token, Forgets>();
+  readonly #uses = new Map<Value, Uses>();
+
+  constructor(
+    random: Random,
+    keyring: Keyring,
+    newStore: () => RecordStore,
+    removals: RemovalStore,
+  ) {
+    this.#random = random;
+    this.#keyring = keyring;
+    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keyring, 'tok'));
+    const onDamaged = () => this.problems.push('a damaged record');
+    this.#detokenizer = new Detokenizer(newStore(), keyring, onDamaged);
+    this.#removals = removals;
+  }
+
+  async run(workers: number, steps: number): Promise<void> {
+    let is_over = false;
+    const remove = async () => {
+      while (!is_over) await this.#removals.removeExpired(50, soon());
+    };
+    const work = async () => {
+      for (let step = 0; step < steps; step++) await this.#step();
+    };
+    const removing = [remove(), remove()];
+    try {
+      await Promise.all(Array.from({ length: workers }, work));
+    } finally {
+      is_over = true;
+      await Promise.all(removing);
+    }
+  }
+
+  #step(): Promise<void> {
+    const kind = this.#random.below(10);
+    if (kind < 2 || this.#values.size === 0) return this.#tokenize();
+    const token = this.#random.pick([...this.#values.keys()]);
+    return kind < 4 ? this.#forget(token) : this.#detokenize(token);
+  }
+
+  async #tokenize(): Promise<void> {
+    const drawn = Array.from({ length: 5 }, () => `some value ${this.#random.below(VALUES)}`);
+    const values = [...new Set(drawn)] as Value[];
+    const time_to_live_s = this.#random.pick(TIMES_TO_LIVE_S);
+    const token_mode = this.#random.below(8) === 0 ? 'random' : 'deterministic';
+    const tokenizer = this.#random.pick(this.#tokenizers);
+    for (const value of values) this.#usesOf(value).active++;
+    const asked_at_ms = performance.now();
+    const tokens = await tokenizer.tokenize(values, { token_mode, time_to_live_s });
+    const until_ms = asked_at_ms + (time_to_live_s ?? Infinity) * 1000;
+    tokens.forEach((token, i) => {
+      const value = values[i]!;
+      if ((this.#values.get(token) ?? value) !== value) this.problems.push('one token, two values');
+      this.#values.set(token, value);
+      this.#promises.set(token, [...(this.#promises.get(token) ?? []), { asked_at_ms, until_ms }]);
+      const uses = this.#usesOf(value);
+      uses.active--;
+      uses.last_end_ms = performance.now();
+    });
+  }
+
+  async #forget(token: Token): Promise<void> {
+    const forgets = this.#forgetsOf(token);
+    const started_at_ms = performance.now();
+    forgets.active++;
+    await this.#removals.forget([this.#keyring.tokenFingerprint(token)], soon());
+    forgets.active--;
+    forgets.last_end_ms = performance.now();
+    forgets.last_start_ms = Math.max(forgets.last_start_ms, started_at_ms);
+    await this.#detokenize(token);
+  }
+
+  async #detokenize(token: Token): Promise<void> {
+    const promises = this.#promises.get(token)!;
+    const value = this.#values.get(token)!;
+    const forgets = this.#forgetsOf(token);
+    const forgotten_at_ms = forgets.last_start_ms;
+    const [found] = await this.#detokenizer.detokenize([token]);
+    const now_ms = performance.now();
+    if (found !== undefined && found !== value) this.problems.push('another value');
+    const must_be_known =
+      forgets.active === 0 &&
+      promises.some((one) => one.asked_at_ms > forgets.last_end_ms && one.until_ms > now_ms);
+    const uses = this.#usesOf(value);
+    const must_be_unknown = uses.active === 0 && uses.last_end_ms < forgotten_at_ms;
+    if (must_be_known) this.known++;
+    if (must_be_unknown) this.unknown++;
+    if (must_be_known && found === undefined) this.problems.push('lost within its time to live');
+    if (must_be_unknown && found !== undefined) this.problems.push('known though forgotten');
+  }
+
+  #forgetsOf(token: Token): Forgets {
+    const none = { active: 0, last_end_ms: -Infinity, last_start_ms: -Infinity };
+    return entry(this.#forgets, token, none);
+  }
+
+  #usesOf(value: Value): Uses {
+    return entry(this.#uses, value, { active: 0, last_end_ms: -Infinity });
+  }
+}
+
+function entry<K, V>(map: Map<K, V>, key: K, none: V): V {
+  const found = map.get(key);
+  if (found !== undefined) return found;
+  map.set(key, none);
+  return none;
+}

@@ -1,0 +1,114 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+
+/** What a request to the transit engine brought. */
+interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/**
+ * The HTTP interface of the transit engine of Vault and OpenBao, for datakey/wrapped and decrypt: the paths, headers,
+ * statuses and error bodies are those of OpenBao 2.6.2, which test/kek/openbao.test.ts compares it with.
+ */
+export class TransitStandIn {
+  readonly token = 's.test-token';
+  readonly url: string;
+  readonly asked: Asked[] = [];
+  namespace: string | undefined;
+  is_sealed = false;
+  /** Instead of an answer, for so many requests. */
+  failures: ('hang up' | 'be silent' | Answer)[] = [];
+  readonly #keys = new Map<string, Buffer>();
+  readonly #server: Server;
+
+  private constructor(server: Server, scheme: string) {
+    this.#server = server;
+    this.url = `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  }
+
+  /** @param tls key and certificate; undefined: HTTP */
+  static async start(tls?: { key: Buffer; cert: Buffer }): Promise<TransitStandIn> {
+    const server = tls === undefined ? createServer() : createTlsServer(tls);
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const itself = new TransitStandIn(server, tls === undefined ? 'http' : 'https');
+    server.on('request', async (request, response) => {
+      const chunks: Buffer[] = [];
+      for await (const chunk of request) chunks.push(chunk);
+      const { method = '', url: path = '', headers } = request;
+      const asked = { method, path, headers, body: Buffer.concat(chunks).toString() };
+      itself.asked.push(asked);
+      const failure = itself.failures.shift();
+      if (failure === 'be silent') return;
+      if (failure === 'hang up') return void request.socket.destroy();
+      const { status, body } = failure ?? itself.#answer(asked);
+      response.writeHead(status, { 'content-type': 'application/json' });
+      response.end(JSON.stringify(body));
+    });
+    return itself;
+  }
+
+  stop(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** As `vault write -f transit/datakey/wrapped/NAME`; makes the key when there is none. */
+  wrapped(name: string, plain: Buffer = randomBytes(32)): { ciphertext: string; plain: Buffer } {
+    const key = this.#keys.get(name) ?? randomBytes(32);
+    this.#keys.set(name, key);
+    const nonce = randomBytes(12);
+    const cipher = createCipheriv('aes-256-gcm', key, nonce);
+    const sealed = Buffer.concat([
+      nonce,
+      cipher.update(plain),
+      cipher.final(),
+      cipher.getAuthTag(),
+    ]);
+    return { ciphertext: `vault:v1:${sealed.toString('base64')}`, plain };
+  }
+
+  #answer({ method, path, headers, body }: Asked): Answer {
+    if (this.is_sealed) return errors(503, 'Vault is sealed');
+    const namespace = headers['x-vault-namespace'];
+    if (namespace !== undefined && namespace !== this.namespace)
+      return errors(404, 'namespace not found');
+    if (headers['x-vault-token'] !== this.token) return errors(403, 'permission denied');
+    const name = /^\/v1\/transit\/decrypt\/([^/]+)$/.exec(path)?.[1];
+    if (name === undefined || namespace !== this.namespace)
+      return errors(404, `no handler for route "${path.slice(4)}". route entry not found.`);
+    if (method !== 'POST' && method !== 'PUT') return errors(405, 'unsupported operation');
+    return this.#decrypt(name, JSON.parse(body).ciphertext);
+  }
+
+  #decrypt(name: string, ciphertext: string): Answer {
+    const key = this.#keys.get(name);
+    if (key === undefined) return errors(400, 'encryption key not found');
+    const [, version, base64] = /^vault:v(\d+):(.*)$/.exec(ciphertext) ?? [];
+    if (version === undefined) return errors(400, 'invalid ciphertext: no prefix');
+    if (version !== '1') return errors(400, 'invalid ciphertext: version is too new');
+    const sealed = Buffer.from(base64!, 'base64');
+    if (sealed.length < 28) return errors(400, 'invalid ciphertext length');
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12));
+    decipher.setAuthTag(sealed.subarray(-16));
+    try {
+      const plain = Buffer.concat([decipher.update(sealed.subarray(12, -16)), decipher.final()]);
+      return { status: 200, body: { data: { plaintext: plain.toString('base64') } } };
+    } catch {
+      return errors(400, 'cipher: message authentication failed');
+    }
+  }
+}
+
+function errors(status: number, text: string): Answer {
+  return { status, body: { errors: [text] } };
+}

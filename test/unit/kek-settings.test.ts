@@ -1,0 +1,228 @@
+import { describe, expect, test } from 'vitest';
+import { KEK_SETTINGS, parseKekSettings } from '../../src/config/kek.ts';
+import { parseConfig } from '../../src/config.ts';
+import { OperatorError } from '../../src/errors.ts';
+
+type Environment = Record<string, string>;
+
+function problemsOf(parse: () => unknown): readonly string[] {
+  try {
+    parse();
+    return [];
+  } catch (error) {
+    expect(error).toBeInstanceOf(OperatorError);
+    return (error as OperatorError).problems;
+  }
+}
+
+const ARN = 'arn:aws:kms:eu-central-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab';
+const KMS = { KEK_FILE: 'kek', KEK_AWS_KMS_KEY_ID: ARN };
+const TRANSIT = {
+  KEK_FILE: 'kek',
+  KEK_TRANSIT_URL: 'https://vault.example:8200',
+  KEK_TRANSIT_KEY: 'standin',
+  VAULT_TOKEN_FILE: 'token',
+};
+
+test.each<[string, Environment, object]>([
+  ['a file', { KEK_FILE: 'kek' }, { file: 'kek' }],
+  ['a command', { KEK_COMMAND: 'pass show standin' }, { command: 'pass show standin' }],
+  [
+    'AWS KMS, its region from the ARN',
+    { ...KMS, AWS_REGION: 'us-east-1' },
+    { file: 'kek', aws_kms: { key_id: ARN, region: 'eu-central-1' } },
+  ],
+  [
+    'AWS KMS, all set',
+    {
+      KEK_FILE: 'kek',
+      KEK_AWS_KMS_KEY_ID: 'alias/standin',
+      KEK_AWS_KMS_ENDPOINT: 'https://vpce-1.kms.us-east-1.vpce.amazonaws.com',
+      AWS_REGION: 'us-east-1',
+      AWS_ACCESS_KEY_ID: 'AKIA',
+      AWS_SECRET_ACCESS_KEY: 's/e+c=',
+      AWS_SESSION_TOKEN: 'session',
+    },
+    {
+      file: 'kek',
+      aws_kms: {
+        key_id: 'alias/standin',
+        region: 'us-east-1',
+        endpoint: 'https://vpce-1.kms.us-east-1.vpce.amazonaws.com',
+        credentials: {
+          access_key_id: 'AKIA',
+          secret_access_key: 's/e+c=',
+          session_token: 'session',
+        },
+      },
+    },
+  ],
+  [
+    'transit',
+    TRANSIT,
+    {
+      file: 'kek',
+      transit: {
+        url: TRANSIT.KEK_TRANSIT_URL,
+        key: 'standin',
+        mount: 'transit',
+        token_file: 'token',
+      },
+    },
+  ],
+  [
+    'transit, all set',
+    {
+      ...TRANSIT,
+      KEK_TRANSIT_MOUNT: 'eu/transit',
+      KEK_TRANSIT_NAMESPACE: 'team/a',
+      KEK_TRANSIT_CA_FILE: 'ca.pem',
+      VAULT_TOKEN: 'hvs.x',
+    },
+    {
+      file: 'kek',
+      transit: {
+        url: TRANSIT.KEK_TRANSIT_URL,
+        key: 'standin',
+        mount: 'eu/transit',
+        namespace: 'team/a',
+        ca_file: 'ca.pem',
+        token_file: 'token',
+        token: 'hvs.x',
+      },
+    },
+  ],
+])('%s is read, alone and in the configuration, as plain data', (_, environment, expected) => {
+  const settings = parseKekSettings(environment);
+  expect(settings).toEqual(expected);
+  expect(JSON.parse(JSON.stringify(settings))).toEqual(expected);
+  const database = { DATABASE_URL: 'postgres://db/x' };
+  expect(parseConfig({ ...database, ...environment }).vault.kek).toEqual(expected);
+});
+
+test('the settings of other programs alone name no source, and are no problem', () => {
+  const ambient = { AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'AKIA', VAULT_TOKEN: 'hvs.x' };
+  expect(parseConfig(ambient).vault.kek).toEqual({ file: undefined });
+  expect(problemsOf(() => parseKekSettings(ambient))).toEqual([
+    'No key-encryption key is named: set KEK_FILE or KEK_COMMAND.',
+  ]);
+});
+
+describe('contradictions name every setting that is part of them', () => {
+  test.each<[Environment, string[][]]>([
+    [{ KEK_FILE: 'kek', KEK_COMMAND: 'c' }, [['KEK_FILE', 'KEK_COMMAND']]],
+    [
+      { ...KMS, KEK_TRANSIT_URL: 'https://v' },
+      [
+        ['KEK_AWS_KMS_KEY_ID', 'KEK_TRANSIT_URL'],
+        ['KEK_TRANSIT_URL', 'KEK_TRANSIT_KEY'],
+        ['KEK_TRANSIT_URL', 'VAULT_TOKEN_FILE', 'VAULT_TOKEN'],
+      ],
+    ],
+    [{ KEK_AWS_KMS_KEY_ID: ARN }, [['KEK_AWS_KMS_KEY_ID', 'KEK_FILE']]],
+    [{ KEK_AWS_KMS_KEY_ID: ARN, KEK_COMMAND: 'c' }, [['KEK_AWS_KMS_KEY_ID', 'KEK_COMMAND']]],
+    [{ ...KMS, KEK_AWS_KMS_KEY_ID: 'alias/x' }, [['KEK_AWS_KMS_KEY_ID', 'AWS_REGION']]],
+    [{ ...KMS, AWS_ACCESS_KEY_ID: 'a' }, [['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']]],
+    [{ ...KMS, AWS_SESSION_TOKEN: 'a' }, [['AWS_SESSION_TOKEN', 'AWS_ACCESS_KEY_ID']]],
+    [
+      { KEK_FILE: 'k', KEK_AWS_KMS_ENDPOINT: 'https://k' },
+      [['KEK_AWS_KMS_ENDPOINT', 'KEK_AWS_KMS_KEY_ID']],
+    ],
+    [{ ...TRANSIT, KEK_FILE: '' }, [['KEK_TRANSIT_URL', 'KEK_FILE']]],
+    [{ ...TRANSIT, KEK_TRANSIT_KEY: '' }, [['KEK_TRANSIT_URL', 'KEK_TRANSIT_KEY']]],
+    [
+      { ...TRANSIT, VAULT_TOKEN_FILE: '' },
+      [['KEK_TRANSIT_URL', 'VAULT_TOKEN_FILE', 'VAULT_TOKEN']],
+    ],
+    [
+      { KEK_FILE: 'k', KEK_TRANSIT_KEY: 'k', KEK_TRANSIT_NAMESPACE: 'n', KEK_TRANSIT_CA_FILE: 'c' },
+      ['KEY', 'NAMESPACE', 'CA_FILE'].map((name) => [`KEK_TRANSIT_${name}`, 'KEK_TRANSIT_URL']),
+    ],
+  ])('%j', (environment, expected) => {
+    const problems = problemsOf(() => parseConfig(environment));
+    expect(problemsOf(() => parseKekSettings(environment))).toEqual(problems);
+    expect(problems).toHaveLength(expected.length);
+    problems.forEach((problem, i) => {
+      for (const name of expected[i]!) expect(problem).toMatch(new RegExp(`\\b${name}\\b`));
+      expect(problem).toMatch(/ (Unset|unset|[Ss]et|name) /);
+    });
+  });
+
+  test('are not looked for while one of the settings is refused', () => {
+    const environment = {
+      ...TRANSIT,
+      KEK_TRANSIT_URL: 'vault.example',
+      DATABASE_URL: 'postgres://d',
+    };
+    expect(problemsOf(() => parseConfig(environment))).toEqual([
+      'KEK_TRANSIT_URL is not an https:// URL; http:// on the loopback only.',
+    ]);
+  });
+
+  test('DATABASE_URL with a source that is not complete is one problem, not two', () => {
+    const environment = { DATABASE_URL: 'postgres://d', KEK_AWS_KMS_KEY_ID: ARN };
+    expect(problemsOf(() => parseConfig(environment))).toHaveLength(1);
+  });
+});
+
+/** What each setting takes, and what it refuses. */
+const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
+  KEK_AWS_KMS_KEY_ID: {
+    takes: [ARN, 'alias/aws_Standin-1', '1234abcd-12ab-34cd-56ef-1234567890ab'],
+    refuses: ['two words', 'a\n', 'a'.repeat(2049), 'é'],
+  },
+  KEK_AWS_KMS_ENDPOINT: {
+    takes: ['https://kms.example', 'http://127.0.0.1:4566'],
+    refuses: ['kms.example', 'http://kms.example', 'https://u:p@kms.example', 'https://k?x=1'],
+  },
+  AWS_REGION: { takes: ['eu-central-1', 'us-gov-west-1'], refuses: ['EU', 'eu central', '../x'] },
+  AWS_ACCESS_KEY_ID: { takes: ['AKIA'], refuses: ['a b', 'a\n', 'é'] },
+  AWS_SECRET_ACCESS_KEY: { takes: ['a/b+c='], refuses: ['a b', 'a\r'] },
+  AWS_SESSION_TOKEN: { takes: ['x'.repeat(8192)], refuses: ['a b', 'x'.repeat(8193)] },
+  KEK_TRANSIT_URL: {
+    takes: ['https://v:8200/', 'https://v/prefix', 'http://localhost:8200', 'http://[::1]:1'],
+    refuses: [
+      'http://vault:8200',
+      'http://127.0.0.1.evil',
+      'https://u:p@v',
+      'https://v#x',
+      'v:8200',
+    ],
+  },
+  KEK_TRANSIT_KEY: { takes: ['a', 'Standin_1.x-y'], refuses: ['a/b', '..', '.a', 'a b', 'é'] },
+  KEK_TRANSIT_MOUNT: {
+    takes: ['transit', 'a/b.c/d-e'],
+    refuses: ['/transit', 'a/', 'a//b', '../sys', 'a/./b', 'a?b', 'a b'],
+  },
+  KEK_TRANSIT_NAMESPACE: { takes: ['team/a'], refuses: ['team/a/', 'a\nb'] },
+  VAULT_TOKEN: { takes: ['hvs.CAESI-_'], refuses: ['a b', 'a\nx: y', 'é'] },
+};
+const SECRETS = /^(AWS_(ACCESS|SECRET|SESSION)_.*|VAULT_TOKEN|KEK_.*_(URL|ENDPOINT))$/;
+
+describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
+  const base = name.startsWith('KEK_TRANSIT') || name === 'VAULT_TOKEN' ? TRANSIT : KMS;
+  const rest = {
+    AWS_ACCESS_KEY_ID: 'AKIA',
+    AWS_SECRET_ACCESS_KEY: 's',
+    AWS_REGION: 'eu-central-1',
+  };
+
+  test.each(takes)('takes %j', (text) => {
+    expect(problemsOf(() => parseConfig({ ...rest, ...base, [name]: text }))).toEqual([]);
+  });
+
+  test.each(refuses)('refuses %j with its name and what it takes', (text) => {
+    const problems = problemsOf(() => parseConfig({ ...rest, ...base, [name]: text }));
+    expect(problems).toHaveLength(1);
+    expect(problems[0]).toMatch(new RegExp(`^${name} is`));
+    expect(problems[0]).toContain(KEK_SETTINGS[name as keyof typeof KEK_SETTINGS].accepts);
+    if (SECRETS.test(name)) expect(problems[0]).toMatch(/^\w+ is not an? /);
+  });
+});
+
+test('every setting that can be refused has its bounds above', () => {
+  const free_text = ['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'];
+  expect([...Object.keys(BOUNDS), ...free_text].toSorted()).toEqual(
+    Object.keys(KEK_SETTINGS).toSorted(),
+  );
+});

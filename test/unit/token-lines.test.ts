@@ -1,0 +1,68 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type TokenLine, tokenLines } from '../../src/commands/token-lines.ts';
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-lines-'));
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function read(text: string, batch_size = 100): Promise<TokenLine[][]> {
+  const file = join(folder, 'tokens');
+  writeFileSync(file, text);
+  return batchesOf(file, batch_size);
+}
+
+async function batchesOf(file: string, batch_size: number): Promise<TokenLine[][]> {
+  const batches: TokenLine[][] = [];
+  for await (const batch of tokenLines(file, batch_size)) batches.push(batch);
+  return batches;
+}
+
+test('a token a line, with its number; blank lines, edges, CR LF and a byte order mark are passed over', async () => {
+  expect(await read('\uFEFFa_tok\r\n\r\n  kff qjs_tok \n\n\t\nb_tok')).toEqual([
+    [
+      { line: 1, token: 'a_tok' },
+      { line: 3, token: 'kff qjs_tok' },
+      { line: 6, token: 'b_tok' },
+    ],
+  ]);
+});
+
+test.each(['', '\n', ' \r\n\r\n'])('nothing comes of %j', async (text) => {
+  expect(await read(text)).toEqual([]);
+});
+
+test('batches are full but for the last, over the pieces in which a large file is read', async () => {
+  const tokens = Array.from({ length: 25_000 }, (_, i) => `token number ${i}_tok`);
+  const batches = await read(`${tokens.join('\n')}\n`, 1_000);
+  expect(batches.map((batch) => batch.length)).toEqual(Array(25).fill(1_000));
+  expect(batches.flat()).toEqual(tokens.map((token, i) => ({ line: i + 1, token })));
+});
+
+test.each([1_001, 1_000_000])(
+  'a line of %s characters is refused, by its number only',
+  async (length) => {
+    const failure = read(`a_tok\n\n${'x'.repeat(length)}`);
+    await expect(failure).rejects.toThrow(/^Line 3 of .*tokens is longer than any token/);
+  },
+);
+
+test('the longest line that could be a token is taken', async () => {
+  const token = 'x'.repeat(1_000);
+  expect(await read(`${token}\n${token}`)).toEqual([
+    [
+      { line: 1, token },
+      { line: 2, token },
+    ],
+  ]);
+});
+
+test('a file that is not there is named, with what went wrong', async () => {
+  await expect(batchesOf(join(folder, 'nothing'), 10)).rejects.toThrow(
+    /nothing cannot be read \(ENOENT\)/,
+  );
+});
