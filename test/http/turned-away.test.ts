@@ -76,13 +76,19 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs every stateme
     };
   }
 
+  /** The service looks after the vault by itself, as often as before: a few statements a second. */
+  function expectBackground(others: readonly string[]): void {
+    expect(others.filter((text) => text.includes('api_keys'))).toEqual([]);
+    expect(others.length).toBeLessThan(REQUESTS / 10);
+  }
+
   test.each([
     ['C21, L13: API keys with a wrong check digit', () => malformed, '{"data":{"a":"b"}}', 401],
     ['A35: no API key, and a megabyte that is no JSON', () => null, '{'.repeat(1_000_000), 401],
     ['L13: a client over its limit', () => slow, '{"data":{"a":"b"}}', 429],
-  ])('%s: not one statement', async (_name, api_key, body, status) => {
+  ])('%s: no statement of their own', async (_name, api_key, body, status) => {
     const { renewals, others, took_ms } = await knock(() => statusOf(api_key(), body), status);
-    expect(others).toEqual([]);
+    expectBackground(others);
     expect(renewals).toBeLessThanOrEqual(took_ms / REFRESH_INTERVAL_MS + 1);
   });
 
@@ -91,7 +97,7 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs every stateme
       () => statusOf(newApiKey(), '{"data":{"a":"b"}}'),
       401,
     );
-    expect(others).toEqual([]);
+    expectBackground(others);
     expect(renewals).toBeGreaterThan(0);
     const at_most = took_ms / REFRESH_INTERVAL_MS + took_ms / MISS_INTERVAL_MS + 2;
     expect(renewals).toBeLessThanOrEqual(at_most);

@@ -6,7 +6,7 @@ import {
   forSeconds,
   LOAD_SECONDS,
   residentBytes,
-} from '../support/load.ts';
+} from '../support/callers.ts';
 import { freePort, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { call, kinds, runCli, type Service, startService, until } from '../support/service.ts';

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Callers } from '../support/load.ts';
+import { Callers } from '../support/callers.ts';
 import { isRunning } from '../support/processes.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { startService, until } from '../support/service.ts';
