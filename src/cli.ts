@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
 import { addApiKey, addClient } from './cli/client.ts';
-import { command, config, withVault } from './cli/command.ts';
+import { command, config } from './cli/command.ts';
 import { addForget } from './cli/forget.ts';
+import { addKeyring, addVerify } from './cli/keyring.ts';
 import { doctor } from './commands/doctor.ts';
-import { keyringStatus } from './commands/keyring.ts';
 import { licenseVerify } from './commands/license.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { InternalError, OperatorError } from './errors.ts';
@@ -55,12 +55,8 @@ function build(): Command {
   addClient(program);
   addApiKey(program);
   addForget(program);
-  command(
-    program.command('keyring').description('The keys of the vault.'),
-    'status',
-    'List the keys: purpose, version, which is primary, which KEK wraps them.',
-    ['standin keyring status --json'],
-  ).action((options) => withVault((vault) => keyringStatus(vault, options)));
+  addKeyring(program);
+  addVerify(program);
   command(
     program,
     'doctor',

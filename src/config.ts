@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { type KekValues, kekProblems, kekSettings, namesSource } from './config/kek.ts';
-import { readSettings, type Setting } from './config/setting.ts';
+import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
+import type { KekSettings } from './service/kek-source.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
 
@@ -42,9 +43,35 @@ export function readEnvironment(): NodeJS.Dict<string> {
   return { ...file, ...process.env };
 }
 
+/** Where a new KEK is: in a file, or wherever the settings in a file of the form of .env say. */
+export interface NewKek {
+  readonly file: string | undefined;
+  readonly env: string | undefined;
+}
+
+/**
+ * The settings of a KEK that is to take the place of the one in the environment, of which nothing
+ * that begins with KEK_ counts for it. @throws OperatorError as parseConfig
+ */
+export function newKekSettings({ file, env }: NewKek): KekSettings {
+  const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
+  const named = env === undefined ? { KEK_FILE: file } : readFile(env);
+  return parseConfig({ ...Object.fromEntries(others), ...named }).vault.kek;
+}
+
+function readFile(path: string): NodeJS.Dict<string> {
+  try {
+    return parseEnv(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw new OperatorError(
+      `The file ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`,
+    );
+  }
+}
+
 /** @throws OperatorError with every problem, not only the first */
 export function parseConfig(environment: NodeJS.Dict<string>): Config {
-  const read = readSettings(SETTINGS, environment);
+  const read = parseSettings(SETTINGS, environment);
   const config = read.values as unknown as Values;
   const problems = [
     ...read.problems.values(),

@@ -8,8 +8,17 @@ import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
 import { Expiry } from './service/expiry.ts';
+import { type KeyFeed, monotonicMs } from './service/key-feed.ts';
+import { KeyRenewal } from './service/key-renewal.ts';
 import { License } from './service/license.ts';
-import { CLOSE_TIMEOUT_MS, openVault, REQUEST_PATIENCE_MS, type Vault } from './service/vault.ts';
+import {
+  CLOSE_TIMEOUT_MS,
+  kekSourceOf,
+  openVault,
+  REQUEST_PATIENCE_MS,
+  type Vault,
+} from './service/vault.ts';
+import { errorCode, operatorError } from './store/failure.ts';
 import { countRecords } from './store/server.ts';
 
 const LICENSE_LOOK_INTERVAL_MS = 10_000;
@@ -28,6 +37,7 @@ interface Front {
 interface Parts {
   readonly config: Config;
   readonly vault: Vault;
+  readonly keys: KeyFeed;
   readonly license: License;
   readonly gauges: Gauges;
   readonly log: Log;
@@ -51,9 +61,12 @@ export async function serve(config: Config): Promise<void> {
     pool: vault.pool,
     onFailure: (error) => log.warn(failureFields(error), 'expired records could not be removed'),
   });
+  const keys = renewedKeys(vault, config, log);
+  await keys.start();
   const gauges = {
     expiredRecords: () => expiry.removed,
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
+    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
   };
   const onFatal = (problems: readonly string[]) => {
@@ -61,7 +74,7 @@ export async function serve(config: Config): Promise<void> {
     void stop(0, 1);
   };
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
-  const front = await open({ config, vault, license, gauges, log, onFatal });
+  const front = await open({ config, vault, keys, license, gauges, log, onFatal });
   const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics);
   const ops_url = ops && (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT'));
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
@@ -82,6 +95,7 @@ export async function serve(config: Config): Promise<void> {
     log.info({ delay_ms }, 'draining');
     await front.stop(delay_ms);
     ops?.close();
+    keys.stop();
     const closed = expiry.stop().then(() => vault.close());
     await Promise.race([closed, sleep(CLOSE_TIMEOUT_MS)]);
     log.info({}, 'stopped');
@@ -93,10 +107,10 @@ export async function serve(config: Config): Promise<void> {
 }
 
 /** One process: it answers itself, and hands nothing to others. */
-async function openAlone({ config, vault, license, gauges, log }: Parts): Promise<Front> {
+async function openAlone({ config, vault, keys, license, gauges, log }: Parts): Promise<Front> {
   const metrics = createMetrics();
   metrics.observe(gauges);
-  const options = { config, vault, license, metrics, log };
+  const options = { config, vault, keys, license, metrics, log };
   const listener = await PublicListener.open(options);
   return {
     url: listener.url,
@@ -106,14 +120,24 @@ async function openAlone({ config, vault, license, gauges, log }: Parts): Promis
   };
 }
 
-async function openWorkers({ config, vault, gauges, log, onFatal }: Parts): Promise<Front> {
-  const workers = await Workers.start({ config, vault, gauges, log, onFatal });
+async function openWorkers({ config, keys, gauges, log, onFatal }: Parts): Promise<Front> {
+  const workers = await Workers.start({ config, keys, gauges, log, onFatal });
   return {
     url: workers.url,
     metrics: workers.metrics,
     stop: (delay_ms) => workers.stop(delay_ms),
     restart: () => void workers.roll(),
   };
+}
+
+/** What goes wrong with them is logged once, and again when it is well. */
+function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
+  return new KeyRenewal(vault.keys, kekSourceOf(config.vault), vault.plain_keys, (problem) => {
+    if (problem === undefined) return log.info({}, 'the keyring can be read again');
+    const problems = operatorError(problem)?.problems;
+    const code = errorCode(problem) ?? errorCode((problem as Error).cause);
+    log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
+  });
 }
 
 /** Says what is wrong with the license when that changes, and again every day. */

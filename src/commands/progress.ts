@@ -39,6 +39,11 @@ export class Progress {
     if (this.#now_ms() - this.#shown_at_ms >= interval_ms) this.#show();
   }
 
+  /** A line of its own, above the bar. */
+  note(line: string): void {
+    this.#output.write(this.#output.isTTY ? `\r\x1b[K${line}\n` : `${line}\n`);
+  }
+
   /** Shows the last state; the next line is free then. */
   end(): void {
     this.#show();

@@ -1,7 +1,7 @@
 import { OperatorError } from '../errors.ts';
 import type { KekSettings } from '../service/kek-source.ts';
 import { credential, httpsUrl, matching, path, text } from './parsers.ts';
-import { readSettings, type Setting, setting } from './setting.ts';
+import { parseSettings, type Setting, setting } from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
@@ -110,7 +110,7 @@ export type KekValues = Pick<Settings, 'KEK_TRANSIT_MOUNT'> & {
  * @throws OperatorError with every problem, also when no source is named
  */
 export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
-  const read = readSettings(KEK_SETTINGS, environment);
+  const read = parseSettings(KEK_SETTINGS, environment);
   const values = read.values as unknown as KekValues;
   const problems = [...read.problems.values(), ...kekProblems(values, read.problems)];
   if (problems.length === 0 && !namesSource(values)) {

@@ -30,7 +30,7 @@ const SECRETS: readonly string[] = [
 ];
 
 /** What is not acceptable becomes undefined, and a problem under its name. */
-export function readSettings(
+export function parseSettings(
   settings: Record<string, Setting<unknown>>,
   environment: NodeJS.Dict<string>,
 ): { values: Record<string, unknown>; problems: Map<string, string> } {

@@ -22,6 +22,11 @@ export interface PlainKey {
 const DRAW_BYTES = 48;
 const SUBKEYS = 256;
 
+interface Dek {
+  readonly key: Key;
+  readonly subkeys: readonly Key[];
+}
+
 export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
@@ -29,21 +34,38 @@ export type Opened = { readonly value: Value } | { readonly failure: 'damaged' |
  * the random ones. Formats: docs/record-format.md.
  */
 export class Keyring {
-  /** The DEK version that new records are sealed with. */
-  readonly primary_version: number;
-  readonly #deks: ReadonlyMap<number, readonly Key[]>;
+  #primary_version = 0;
+  #deks: ReadonlyMap<number, Dek> = new Map();
   readonly #fingerprint_mac: Mac;
   readonly #token_mac: Mac;
   readonly #api_key_mac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
-    const deks = keys.filter((key) => key.purpose === 'dek');
-    if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
-    this.primary_version = Math.max(...deks.map((key) => key.version));
-    this.#deks = new Map(deks.map((key) => [key.version, subkeys(importKey(key.bytes))]));
+    this.renew(keys);
     this.#fingerprint_mac = new Mac('sha256', only(keys, 'fingerprint'));
     this.#token_mac = new Mac('sha512', only(keys, 'token'));
     this.#api_key_mac = new Mac('sha256', only(keys, 'api-key'));
+  }
+
+  /** The DEK version that new records are sealed with: the highest. */
+  get primary_version(): number {
+    return this.#primary_version;
+  }
+
+  /**
+   * Takes the DEKs of `keys` for those that it had. The other keys stay: of them a vault has one
+   * each, for ever. @throws RangeError without a DEK
+   */
+  renew(keys: readonly PlainKey[]): void {
+    const deks = keys.filter((key) => key.purpose === 'dek');
+    if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
+    this.#deks = new Map(deks.map((key) => [key.version, this.#dekOf(key)]));
+    this.#primary_version = Math.max(...this.#deks.keys());
+  }
+
+  /** Whether records that are sealed with this version can be opened. */
+  hasVersion(key_version: number): boolean {
+    return this.#deks.has(key_version);
   }
 
   /** First 16 bytes of HMAC-SHA-256(fingerprint key, token). */
@@ -88,7 +110,7 @@ export class Keyring {
     value_fingerprint: ValueFingerprint,
   ): SealedRecord {
     const key_version = this.primary_version;
-    const key = subkeyFor(this.#deks.get(key_version)!, token_fingerprint);
+    const key = subkeyFor(this.#deks.get(key_version)!.subkeys, token_fingerprint);
     return {
       token_fingerprint,
       value_fingerprint,
@@ -102,10 +124,10 @@ export class Keyring {
    * the row
    */
   open(record: SealedRecord): Opened {
-    const subkeys = this.#deks.get(record.key_version);
-    if (subkeys === undefined) return { failure: 'key_missing' };
+    const dek = this.#deks.get(record.key_version);
+    if (dek === undefined) return { failure: 'key_missing' };
     const { token_fingerprint, value_fingerprint, key_version, sealed } = record;
-    const key = subkeyFor(subkeys, token_fingerprint);
+    const key = subkeyFor(dek.subkeys, token_fingerprint);
     const value = openRecord(
       key,
       key_version,
@@ -122,6 +144,13 @@ export class Keyring {
    */
   apiKeyDigest(api_key: string): string {
     return this.#api_key_mac.digest(api_key);
+  }
+
+  /** Subkeys take time to derive: those that are there are kept. */
+  #dekOf({ version, bytes }: PlainKey): Dek {
+    const key = importKey(bytes);
+    const known = this.#deks.get(version);
+    return known?.key.equals(key) ? known : { key, subkeys: subkeys(key) };
   }
 
   #draw(value: Value, draw: number, block: number): string {

@@ -13,6 +13,9 @@ export interface Gauges {
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
   readonly rateLimitShared?: (() => boolean) | undefined;
+  readonly keyVersion?: () => number;
+  /** Seconds since the keyring was last read whole. */
+  readonly keyringAge?: () => number;
 }
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -120,6 +123,31 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
       aggregator: 'min',
       collect() {
         this.set(Number(rateLimitShared()));
+      },
+    });
+  }
+  addKeyGauges(registers, gauges);
+}
+
+function addKeyGauges(registers: Registry[], { keyVersion, keyringAge }: Gauges): void {
+  if (keyringAge !== undefined) {
+    new Gauge({
+      name: 'standin_keyring_age_seconds',
+      help: 'Time since the keyring was last read, with every key in it unwrapped.',
+      registers,
+      collect() {
+        this.set(keyringAge());
+      },
+    });
+  }
+  if (keyVersion !== undefined) {
+    new Gauge({
+      name: 'standin_key_version',
+      help: 'Version of the dek key that new records are sealed with.',
+      registers,
+      aggregator: 'min',
+      collect() {
+        this.set(keyVersion());
       },
     });
   }

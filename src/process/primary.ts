@@ -9,8 +9,8 @@ import { listen } from '../http/listen.ts';
 import type { Log } from '../log.ts';
 import type { Gauges } from '../ops/metrics.ts';
 import { WorkerMetrics } from '../ops/worker-metrics.ts';
+import type { KeyFeed } from '../service/key-feed.ts';
 import { PrimaryBuckets } from '../service/primary-buckets.ts';
-import type { Vault } from '../service/vault.ts';
 import { RETIRE_TIMEOUT_MS } from './public-listener.ts';
 import type { FromWorker } from './worker-messages.ts';
 import { endOf, endWithin, kill, type Member, send } from './worker-process.ts';
@@ -27,7 +27,7 @@ const SCRAPE_TIMEOUT_MS = 1_000;
 
 export interface WorkersOptions {
   readonly config: Config;
-  readonly vault: Vault;
+  readonly keys: KeyFeed;
   readonly gauges: Gauges;
   readonly log: Log;
   /** The service cannot go on. */
@@ -77,6 +77,11 @@ export class Workers {
     this.url = url;
     this.#options = options;
     this.metrics = new WorkerMetrics(options.gauges, () => this.#scrape());
+    options.keys.subscribe((news) => {
+      // The first message to a worker must be its start, which has them.
+      for (const member of this.#members)
+        if (member.listening_at_ms !== undefined) send(member, { kind: 'keys', news });
+    });
   }
 
   /** A new worker for each, one after the other, without a request that fails. */
@@ -153,12 +158,13 @@ export class Workers {
   }
 
   #take(member: Member, message: FromWorker): void {
-    const { config, vault } = this.#options;
+    const { config, keys } = this.#options;
     if (message.kind === 'loaded') {
-      send(member, { kind: 'start', number: member.number, config, keys: vault.plain_keys });
+      send(member, { kind: 'start', number: member.number, config, keys: keys.latest });
     } else if (message.kind === 'take') {
       send(member, { kind: 'granted', answers: this.#buckets.answer(message.calls) });
-    } else if (message.kind === 'metrics') {
+    } else if (message.kind === 'keys_wanted') keys.demand();
+    else if (message.kind === 'metrics') {
       this.metrics.put(member.worker.id, message.snapshot);
       if (message.id !== undefined) this.#answerScrape(message.id);
     } else if (message.kind === 'failed') member.problems = message.problems;

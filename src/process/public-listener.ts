@@ -9,6 +9,7 @@ import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
 import { Authenticator } from '../service/authenticator.ts';
 import { Health } from '../service/health.ts';
+import { type KeyFeed, primaryVersion } from '../service/key-feed.ts';
 import type { License } from '../service/license.ts';
 import { type Limits, openLimits } from '../service/limits.ts';
 import type { SharedBuckets } from '../service/shared-rate-limit.ts';
@@ -29,6 +30,7 @@ export const RETIRE_TIMEOUT_MS = 10_000;
 export interface PublicListenerOptions {
   readonly config: Config;
   readonly vault: Vault;
+  readonly keys: KeyFeed;
   readonly license: License;
   /** Rate limits of all workers of this node; undefined: there is one process. */
   readonly primary_buckets?: SharedBuckets;
@@ -52,7 +54,10 @@ export class PublicListener {
       onChange: (is_shared, code) =>
         log.warn({ code }, changeOfLimits(is_shared, config.REDIS_URL !== undefined)),
     });
-    metrics.observe({ rateLimitShared: limits.isShared });
+    metrics.observe({
+      rateLimitShared: limits.isShared,
+      keyVersion: () => primaryVersion(options.keys.latest),
+    });
     const context = await createContext(options, limits);
     const app = createHttpServer(context);
     const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
@@ -112,12 +117,19 @@ async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
 ): Promise<ServerContext> {
-  const { config, vault, license, metrics, log } = options;
+  const { config, vault, keys, license, metrics, log } = options;
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
+  const engine = { vault: config.vault, keys: keys.latest };
+  const vault_client = new VaultClient(engine, license, {
+    batch: metrics.batch,
+    damaged: metrics.damaged,
+    keysWanted: () => keys.demand(),
+  });
+  keys.subscribe((news) => vault_client.renew(news));
   return {
     interface_version: config.INTERFACE_VERSION,
     body_limit: config.BODY_LIMIT,
@@ -125,7 +137,7 @@ async function createContext(
     rate_limit: config.RATE_LIMIT,
     authenticator,
     rate_limiter: limits.rate_limiter,
-    vault: new VaultClient({ vault: config.vault, keys: vault.plain_keys }, license, metrics),
+    vault: vault_client,
     health: new Health(vault.pool),
     metrics,
     log,

@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
-import type { PlainKey } from '../crypto/keyring.ts';
 import type { Snapshot } from '../ops/metrics.ts';
+import type { KeyNews } from '../service/key-feed.ts';
 import type { BucketsAnswer, BucketsCall } from '../service/primary-buckets.ts';
 
 /** What the primary tells a worker. */
@@ -11,13 +11,14 @@ export type ToWorker =
   /** Another has taken the place: end when callers have left. */
   | { readonly kind: 'retire' }
   | { readonly kind: 'scrape'; readonly id: number }
+  | { readonly kind: 'keys'; readonly news: KeyNews }
   | { readonly kind: 'granted'; readonly answers: readonly BucketsAnswer[] };
 
 export interface StartMessage {
   readonly kind: 'start';
   readonly number: number;
   readonly config: Config;
-  readonly keys: readonly PlainKey[];
+  readonly keys: KeyNews;
 }
 
 /** What a worker tells the primary. Values and tokens are never in it. */
@@ -28,4 +29,6 @@ export type FromWorker =
   | { readonly kind: 'failed'; readonly problems: readonly string[] }
   /** `id` of the scrape it answers; undefined: the last one of a worker that ends. */
   | { readonly kind: 'metrics'; readonly id: number | undefined; readonly snapshot: Snapshot }
+  /** It wants the keyring read at once. */
+  | { readonly kind: 'keys_wanted' }
   | { readonly kind: 'take'; readonly calls: readonly BucketsCall[] };

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../errors.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from '../log.ts';
 import { createMetrics, type Metrics } from '../ops/metrics.ts';
+import { RelayedKeys } from '../service/key-feed.ts';
 import { License } from '../service/license.ts';
 import { RemoteBuckets } from '../service/primary-buckets.ts';
 import { CLOSE_TIMEOUT_MS, joinVault, type Vault } from '../service/vault.ts';
@@ -17,6 +18,7 @@ interface Worker {
   readonly listener: PublicListener;
   readonly metrics: Metrics;
   readonly buckets: RemoteBuckets;
+  readonly keys: RelayedKeys;
   readonly log: Log;
 }
 
@@ -30,7 +32,7 @@ process.once('message', (message: StartMessage) => {
 });
 void send({ kind: 'loaded' });
 
-async function start({ number, config, keys }: StartMessage): Promise<Worker> {
+async function start({ number, config, keys: news }: StartMessage): Promise<Worker> {
   const log = await openLog({
     level: config.LOG_LEVEL,
     is_pretty: isPretty(config.LOG_FORMAT),
@@ -41,14 +43,16 @@ async function start({ number, config, keys }: StartMessage): Promise<Worker> {
   const license = new License(config.license);
   await license.start();
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
-  const vault = joinVault(config.vault, keys);
-  const options = { config, vault, license, primary_buckets: buckets, metrics, log };
-  return { vault, listener: await PublicListener.open(options), metrics, buckets, log };
+  const keys = new RelayedKeys(news, () => void send({ kind: 'keys_wanted' }));
+  const vault = joinVault(config.vault, news.keys);
+  const options = { config, vault, keys, license, primary_buckets: buckets, metrics, log };
+  return { vault, listener: await PublicListener.open(options), metrics, buckets, keys, log };
 }
 
 function serve(worker: Worker): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'granted') worker.buckets.put(message.answers);
+    else if (message.kind === 'keys') worker.keys.put(message.news);
     else if (message.kind === 'scrape') void sendMetrics(worker, message.id);
     else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
     else if (message.kind === 'stop')

@@ -1,18 +1,20 @@
-import type { Keyring } from '../crypto/keyring.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
+import type { EngineKeys } from './engine-keys.ts';
+import { monotonicMs } from './key-feed.ts';
+import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Gives values back. */
 export class Detokenizer {
   readonly #records: RecordStore;
-  readonly #keyring: Keyring;
+  readonly #keys: EngineKeys;
   readonly #onDamaged: (records: number) => void;
 
   /** @param onDamaged told of records that failed authentication: somebody changed the vault */
-  constructor(records: RecordStore, keyring: Keyring, onDamaged: (records: number) => void) {
+  constructor(records: RecordStore, keys: EngineKeys, onDamaged: (records: number) => void) {
     this.#records = records;
-    this.#keyring = keyring;
+    this.#keys = keys;
     this.#onDamaged = onDamaged;
   }
 
@@ -22,17 +24,30 @@ export class Detokenizer {
    * @throws InternalError record_damaged or key_missing, never another value
    */
   async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
-    const fingerprints = tokens.map((token) => this.#keyring.tokenFingerprint(token));
+    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
+    const { keyring } = this.#keys;
+    const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
     const records = await this.#records.find(fingerprints);
+    // Another node may seal with a version that this one has not seen yet.
+    await this.#keys.readyToOpen(versionsOf(records), deadline_ms);
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
   }
 
   #open(token_fingerprint: TokenFingerprint, record: SealedRecord | undefined): Value | undefined {
     if (record === undefined) return undefined;
     // The fingerprint of the caller's token, whatever the row says: a swapped row must fail.
-    const opened = this.#keyring.open({ ...record, token_fingerprint });
+    const opened = this.#keys.keyring.open({ ...record, token_fingerprint });
     if ('value' in opened) return opened.value;
     this.#onDamaged(1);
     throw new InternalError(opened.failure === 'damaged' ? 'record_damaged' : 'key_missing');
   }
+}
+
+/** Those that records need: one without a value needs none. */
+function versionsOf(records: readonly (SealedRecord | undefined)[]): number[] {
+  const versions = new Set<number>();
+  for (const record of records) {
+    if (record !== undefined && record.sealed.length > 0) versions.add(record.key_version);
+  }
+  return [...versions];
 }

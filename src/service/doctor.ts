@@ -6,6 +6,7 @@ import { errorCode, operatorError } from '../store/failure.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
+import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import type { WrappedKey } from '../types.ts';
@@ -46,7 +47,10 @@ export async function examine(
     // Without a vault, the file in DATA_DIR is still to be made.
     if (wrapped.length > 0 || isNamed(options.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
-    if (wrapped.length > 0) await examineVault(findings, pool, options.token_suffix);
+    if (wrapped.length > 0) {
+      await run(findings, 'records', () => records(pool, wrapped));
+      await examineVault(findings, pool, options.token_suffix);
+    }
     if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
     if (redis_url !== undefined) await run(findings, 'redis', () => redis(redis_url));
   } finally {
@@ -88,6 +92,33 @@ async function kek(
   if (problem !== undefined) return warning(problem);
   const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
   return ok(`${source.place} (${kek.id}) ${opens}`);
+}
+
+/** AES-GCM with random nonces: 2^32 of them a key (NIST SP 800-38D, 8.3), 256 subkeys a DEK. */
+const ROTATE_AT_RECORDS = 2 ** 39;
+
+/** Of a large vault a part only: `verify` looks at every record. */
+async function records(
+  pool: Pool,
+  wrapped: readonly WrappedKey[],
+): Promise<Omit<Finding, 'check'>> {
+  const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
+  const about = is_exact ? '' : 'about ';
+  const deks = new Set(wrapped.filter(({ purpose }) => purpose === 'dek').map((k) => k.version));
+  const lost = [...by_version].filter(([version]) => !deks.has(version));
+  if (lost.length > 0) {
+    const listed = lost.map(([version, count]) => `${about}${count} with version ${version}`);
+    return warning(
+      `The keyring has no key for some records, which nobody can open: ${listed.join(', ')}. Put the rows of standin.keyring back from a backup, wrapped by the same KEK.`,
+    );
+  }
+  const of_primary = by_version.get(Math.max(...deks)) ?? 0;
+  if (of_primary >= ROTATE_AT_RECORDS) {
+    return warning(`${about}${of_primary} records have one key. Run: standin keyring rotate`);
+  }
+  const all = [...by_version.values()].reduce((sum, count) => sum + count, 0);
+  const versions = [...by_version.keys()].sort((a, b) => a - b).join(', ');
+  return ok(all === 0 ? 'none yet' : `${about}${all}, of key version ${versions}`);
 }
 
 async function examineVault(findings: Finding[], pool: Pool, token_suffix: string): Promise<void> {

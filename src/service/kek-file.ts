@@ -30,7 +30,7 @@ function read(path: string): Buffer {
   const kek = parseKek(content);
   if (kek === undefined) {
     throw new OperatorError(
-      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32`,
+      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32; or, where it is encrypted, set KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL to decrypt it.`,
     );
   }
   return kek;

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import type { KeyNews } from './key-feed.ts';
 import { type Call, errorOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
 import type { EngineObserver, Operation, Texts } from './vault-engine.ts';
 
@@ -45,6 +46,10 @@ export class ThreadClient {
     });
   }
 
+  renew(news: KeyNews): void {
+    this.#thread.postMessage(news);
+  }
+
   async close(): Promise<void> {
     await this.#thread.terminate();
   }
@@ -52,6 +57,7 @@ export class ThreadClient {
   #take(report: Report, observer: EngineObserver): void {
     if ('batch' in report) observer.batch(report.batch, report.records);
     else if ('damaged' in report) observer.damaged(report.damaged);
+    else if ('wants_keys' in report) observer.keysWanted();
     else {
       const pending = this.#pending.get(report.id)!;
       this.#pending.delete(report.id);

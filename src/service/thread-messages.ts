@@ -5,6 +5,7 @@ import {
   type InternalReason,
 } from '../errors.ts';
 import { errorCode } from '../store/failure.ts';
+import type { KeyNews } from './key-feed.ts';
 import type { EngineData, Operation, Texts } from './vault-engine.ts';
 
 /** What a vault thread is started with. */
@@ -23,6 +24,9 @@ export interface Call {
   readonly texts: readonly string[];
 }
 
+/** What comes to a thread: calls, or news of the keys. */
+export type ToThread = readonly Call[] | KeyNews;
+
 /** A call of more texts is a piece of a large one: it takes 0.5 ms and more. */
 export const MAX_SMALL_TEXTS = 64;
 
@@ -31,7 +35,8 @@ export type Report =
   | { readonly id: number; readonly texts: Texts }
   | { readonly id: number; readonly failure: Failure }
   | { readonly batch: 'insert' | 'find'; readonly records: number }
-  | { readonly damaged: number };
+  | { readonly damaged: number }
+  | { readonly wants_keys: true };
 
 /** An error in a form that crosses threads. */
 export interface Failure {

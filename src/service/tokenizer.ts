@@ -4,6 +4,7 @@ import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { InsertOutcome, Token, TokenFingerprint, TokenTerms, Value } from '../types.ts';
+import type { EngineKeys } from './engine-keys.ts';
 import { RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
@@ -18,13 +19,15 @@ interface Draft {
 /** Replaces values by tokens. */
 export class Tokenizer {
   readonly #records: RecordStore;
+  readonly #keys: EngineKeys;
   readonly #keyring: Keyring;
   readonly #suffix: string;
   readonly #recent = new RecentlyStored();
 
-  constructor(records: RecordStore, keyring: Keyring, suffix: string) {
+  constructor(records: RecordStore, keys: EngineKeys, suffix: string) {
     this.#records = records;
-    this.#keyring = keyring;
+    this.#keys = keys;
+    this.#keyring = keys.keyring;
     this.#suffix = suffix;
   }
 
@@ -66,6 +69,7 @@ export class Tokenizer {
   }
 
   async #insert(drafts: readonly Draft[], terms: TokenTerms): Promise<readonly InsertOutcome[]> {
+    await this.#keys.readyToSeal();
     const records = drafts.map(({ value, token_fingerprint, source }) =>
       this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
     );

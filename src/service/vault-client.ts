@@ -1,5 +1,6 @@
 import { CallerError } from '../errors.ts';
 import type { Token, TokenTerms, Value } from '../types.ts';
+import type { KeyNews } from './key-feed.ts';
 import type { License } from './license.ts';
 import { ThreadClient } from './thread-client.ts';
 import { MAX_SMALL_TEXTS } from './thread-messages.ts';
@@ -47,6 +48,12 @@ export class VaultClient {
   /** One value a token, in order; undefined for a token that is not known. @throws as tokenize */
   async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
     return (await this.#call('detokenize', tokens)) as readonly (Value | undefined)[];
+  }
+
+  /** Gives the threads newer keys. */
+  renew(news: KeyNews): void {
+    this.#first.renew(news);
+    this.#second.renew(news);
   }
 
   async close(): Promise<void> {

@@ -6,6 +6,7 @@ import {
   Outbox,
   type Report,
   type ThreadData,
+  type ToThread,
 } from './thread-messages.ts';
 import { VaultEngine } from './vault-engine.ts';
 
@@ -25,14 +26,16 @@ const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(reports))
 const engine = new VaultEngine(data, connections, {
   batch: (batch, records) => outbox.put({ batch, records }),
   damaged: (damaged) => outbox.put({ damaged }),
+  keysWanted: () => outbox.put({ wants_keys: true }),
 });
 const small: Call[] = [];
 const pieces: Call[] = [];
 let pieces_under_way = 0;
 let is_begin_due = false;
 
-parentPort!.on('message', (calls: Call[]) => {
-  for (const call of calls) (isPiece(call) ? pieces : small).push(call);
+parentPort!.on('message', (message: ToThread) => {
+  if (!isCalls(message)) return engine.renew(message);
+  for (const call of message) (isPiece(call) ? pieces : small).push(call);
   beginSoon();
 });
 
@@ -58,6 +61,10 @@ function begin(): void {
     });
   }
   beginSoon();
+}
+
+function isCalls(message: ToThread): message is readonly Call[] {
+  return Array.isArray(message);
 }
 
 function isPiece({ texts }: Call): boolean {

@@ -7,13 +7,26 @@ import type { Pool, Query } from './pool.ts';
  * Any number, the same in all versions: nodes that make the vault at once do it one after the
  * other.
  */
-const VAULT_LOCK = 7_382_160;
+export const VAULT_LOCK = 7_382_160;
 
 /** New keys would open nothing, and tokens made with them would not be those of before. */
 const KEYS_ARE_GONE =
   'The vault is there, but its keys are gone: standin.keyring is empty. Put the table back from your backup; nothing was changed.';
 
 export type NewKey = Omit<WrappedKey, 'created_at'>;
+
+/** The keys of the vault while nobody else changes them. */
+export interface LockedKeys {
+  readonly keys: readonly WrappedKey[];
+  insert(key: NewKey): Promise<void>;
+  /** Another wrapping of a key that is there. */
+  update(key: NewKey): Promise<void>;
+  remove(key: Pick<NewKey, 'purpose' | 'version'>): Promise<void>;
+  /** Age by the clock of the database. */
+  ageOf(key: Pick<NewKey, 'purpose' | 'version'>): Promise<number>;
+  /** How many records with a value are sealed with this DEK version: reads the whole table. */
+  countRecords(key_version: number): Promise<number>;
+}
 
 /** The wrapped keys of the vault and the settings that were fixed when it was made. */
 export class KeyringStore {
@@ -36,6 +49,20 @@ export class KeyringStore {
     return new Map(rows.map((row) => [row.name!, row.value!]));
   }
 
+  /** All of `work` in one transaction, one after the other on all machines. */
+  async locked<T>(deadline_ms: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
+    return this.#pool.transaction(deadline_ms, async (query) => {
+      await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
+      return work(lockedKeys(query, await listKeys(query)));
+    });
+  }
+
+  /** As in LockedKeys, without the lock. */
+  async countRecords(key_version: number, deadline_ms: number): Promise<number> {
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
+    return countRecords(query, key_version);
+  }
+
   /** Makes the vault, unless another node was first; returns the keys that are there then. */
   async create(
     keys: readonly NewKey[],
@@ -48,18 +75,49 @@ export class KeyringStore {
       if (existing.length > 0) return existing;
       const { rows: made } = await query('select name from standin.settings limit 1');
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
-      for (const key of keys) {
-        await query(
-          'insert into standin.keyring (purpose, version, kek_id, wrapped) values ($1, $2, $3, $4)',
-          [key.purpose, key.version, key.kek_id, key.wrapped],
-        );
-      }
+      for (const key of keys) await insertKey(query, key);
       for (const [name, value] of settings) {
         await query('insert into standin.settings (name, value) values ($1, $2)', [name, value]);
       }
       return listKeys(query);
     });
   }
+}
+
+function lockedKeys(query: Query, keys: readonly WrappedKey[]): LockedKeys {
+  const WHICH = 'where purpose = $1 and version = $2';
+  return {
+    keys,
+    insert: (key) => insertKey(query, key),
+    update: async ({ purpose, version, kek_id, wrapped }) => {
+      const set = 'update standin.keyring set kek_id = $3, wrapped = $4';
+      await query(`${set} ${WHICH}`, [purpose, version, kek_id, wrapped]);
+    },
+    remove: async ({ purpose, version }) => {
+      await query(`delete from standin.keyring ${WHICH}`, [purpose, version]);
+    },
+    ageOf: async ({ purpose, version }) => {
+      const age = 'extract(epoch from clock_timestamp() - created_at)';
+      const text = `select ${age} as age_s from standin.keyring ${WHICH}`;
+      return Number((await query(text, [purpose, version])).rows[0]!.age_s);
+    },
+    countRecords: (key_version) => countRecords(query, key_version),
+  };
+}
+
+async function insertKey(query: Query, key: NewKey): Promise<void> {
+  await query(
+    'insert into standin.keyring (purpose, version, kek_id, wrapped) values ($1, $2, $3, $4)',
+    [key.purpose, key.version, key.kek_id, key.wrapped],
+  );
+}
+
+async function countRecords(query: Query, key_version: number): Promise<number> {
+  const { rows } = await query(
+    'select count(*) as records from standin.records where key_version = $1::smallint and octet_length(sealed) > 0',
+    [key_version],
+  );
+  return Number(rows[0]!.records);
 }
 
 async function listKeys(query: Query): Promise<WrappedKey[]> {

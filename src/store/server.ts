@@ -34,13 +34,13 @@ export async function ping(pool: Pool, deadline_ms: number): Promise<void> {
 }
 
 /** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */
-const SLICES = [
+export const SLICES = [
   { below: '0001', slices: 65_536 },
   { below: '0010', slices: 4_096 },
   { below: '01', slices: 256 },
 ];
 /** Enough for an estimate that is right within a few percent. */
-const ENOUGH_ROWS = 1_000;
+export const ENOUGH_ROWS = 1_000;
 
 /**
  * Rows of the vault: exact up to 200,000 at least, then an estimate. Fingerprints are keyed hashes,

@@ -30,6 +30,11 @@ const COMMANDS = [
   'api-key revoke',
   'forget',
   'keyring status',
+  'keyring rotate',
+  'keyring reseal',
+  'keyring retire',
+  'keyring rewrap',
+  'verify',
   'doctor',
   'license verify',
 ];
@@ -97,6 +102,12 @@ describe('help and usage', () => {
     [['api-key', 'issue', '--client', NO_CLIENT, '--expires', '2001-01-01'], 'in the future'],
     [['api-key', 'issue', '--client', NO_CLIENT, '--expires', '0d'], 'in the future'],
     [['api-key', 'revoke'], "missing required argument 'api_key_id'"],
+    [['keyring', 'retire'], "missing required argument 'version'"],
+    [['keyring', 'retire', '0'], 'It must be a whole number'],
+    [['keyring', 'reseal', '--rate', '0'], 'a whole number of records a second'],
+    [['keyring', 'rewrap'], 'either --new-kek-file or --new-kek-env'],
+    [['keyring', 'rewrap', '--new-kek-file', 'a', '--new-kek-env', 'b'], 'either'],
+    [['verify', '--from', '12'], 'It must be 32 hex digits'],
   ])('standin %j is wrong usage: exit code 2, and what is wrong', async (args, message) => {
     const { code, stdout, stderr } = await runCli(args, place);
     expect(stderr).toContain(message);
@@ -278,6 +289,8 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
           is_primary: true,
           kek_id: keys[0].kek_id,
           created_at: expect.stringMatching(/Z$/),
+          records: key.purpose === 'dek' ? expect.any(Number) : null,
+          is_estimate: false,
         });
       }
       expect(keys[0].kek_id).toMatch(/^[0-9a-f]{16}$/);
@@ -291,6 +304,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         ['schema', 'ok'],
         ['rights', 'ok'],
         ['key-encryption key', 'ok'],
+        ['records', 'ok'],
         ['token suffix', 'ok'],
         ['clients', 'ok'],
       ]);

@@ -15,6 +15,7 @@ import {
   startService,
 } from '../support/service.ts';
 import { openTestPool, soon } from '../support/store.ts';
+import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
 
 const TABLES = ['api_keys', 'clients', 'keyring', 'migrations', 'records', 'settings'];
 
@@ -207,6 +208,26 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
         a.name < b.name ? -1 : 1,
       ),
     );
+  });
+
+  test('a key is rotated, all records resealed and verified, and the old key retired, as on one server', async () => {
+    const place = await newVault();
+    const service = await start(place);
+    const values = Array.from({ length: 3_000 }, (_, i) => `value ${i}`);
+    const tokens = await tokenizeAll(service, values);
+    const json = async (...args: string[]) => {
+      const { code, stdout, stderr } = await runCli([...args, '--json'], place);
+      expect(code, stderr).toBe(0);
+      return JSON.parse(stdout);
+    };
+    await json('keyring', 'rotate');
+    expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 3_000, bad: 0 });
+    expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 0, bad: 0 });
+    const url = place.env.DATABASE_URL!;
+    await query(url, "update standin.keyring set created_at = '2020-01-01'");
+    await json('keyring', 'retire', '1');
+    expect(await json('verify')).toMatchObject({ records: 3_000, bad: 0, next: null });
+    expect(await detokenizeAll(service, tokens)).toEqual(values);
   });
 
   test('the user of the service has few rights: it serves, but does not distribute', async () => {

@@ -135,4 +135,32 @@ describe('keys', () => {
   test('the primary is the highest DEK version, in whatever order they come', () => {
     expect(testKeyring([2, 10, 9]).primary_version).toBe(10);
   });
+
+  test('renewed, it seals with the new primary, opens what it can, and has forgotten what was retired', () => {
+    const renewed = testKeyring([1, 2]);
+    const { value_fingerprint } = renewed.deterministicDraws(VALUE);
+    const token_fingerprint = renewed.tokenFingerprint('abc_tok' as Token);
+    const old = testKeyring([1]).seal(VALUE, token_fingerprint, value_fingerprint);
+    expect(renewed.open(old)).toEqual({ value: VALUE });
+    renewed.renew(testKeys([2, 3]));
+    expect([1, 2, 3].map((version) => renewed.hasVersion(version))).toEqual([false, true, true]);
+    expect(renewed.open(old)).toEqual({ failure: 'key_missing' });
+    const fresh = renewed.seal(VALUE, token_fingerprint, value_fingerprint);
+    expect(fresh.key_version).toBe(3);
+    expect(testKeyring([3]).open(fresh)).toEqual({ value: VALUE });
+    expect(() => renewed.renew([])).toThrow(/dek/);
+    expect(renewed.primary_version).toBe(3);
+  });
+
+  test('a key that comes back as another under its version is taken as it is now', () => {
+    const renewed = testKeyring([1]);
+    const fingerprint = renewed.tokenFingerprint('abc_tok' as Token);
+    const { value_fingerprint } = renewed.deterministicDraws(VALUE);
+    const old = renewed.seal(VALUE, fingerprint, value_fingerprint);
+    const others = testKeys([1]).map((key) =>
+      key.purpose === 'dek' ? { ...key, bytes: testKey('another') } : key,
+    );
+    renewed.renew(others);
+    expect(renewed.open(old)).toEqual({ failure: 'damaged' });
+  });
 });

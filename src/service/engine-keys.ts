@@ -1,0 +1,77 @@
+import { Keyring } from '../crypto/keyring.ts';
+import { InternalError, type InternalReason } from '../errors.ts';
+import { type KeyNews, monotonicMs } from './key-feed.ts';
+
+/**
+ * Who has not heard for so long that its primary is the newest DEK asks before it seals. `keyring
+ * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S): then no
+ * process seals with it any more, not even one that cannot unwrap the new one, and no record can
+ * come whose key is gone.
+ */
+export const SEAL_LEASE_MS = 30_000;
+
+/** With the time of the insert that follows, an answer still comes within 5 s. */
+const SEAL_PATIENCE_MS = 1_000;
+
+/** The keyring of an engine, and its way to newer keys. */
+export class EngineKeys {
+  readonly keyring: Keyring;
+  readonly #demand: () => void;
+  #as_of_ms: number;
+  #failure: InternalReason | undefined;
+  #waiting: (() => void)[] = [];
+
+  /** @param demand has the keyring read at once; `take` is called then */
+  constructor(news: KeyNews, demand: () => void) {
+    this.keyring = new Keyring(news.keys);
+    this.#demand = demand;
+    this.#as_of_ms = news.as_of_ms;
+  }
+
+  take({ keys, as_of_ms, failure }: KeyNews): void {
+    if (as_of_ms !== this.#as_of_ms) this.keyring.renew(keys);
+    this.#as_of_ms = as_of_ms;
+    this.#failure = failure;
+    for (const look of this.#waiting.splice(0)) look();
+  }
+
+  /** Resolves when records may be sealed. @throws InternalError when the keys cannot be read */
+  async readyToSeal(): Promise<void> {
+    const now_ms = monotonicMs();
+    if (now_ms - this.#as_of_ms < SEAL_LEASE_MS) return;
+    if (!(await this.#renewed(now_ms + SEAL_PATIENCE_MS)))
+      throw new InternalError(this.#failure ?? 'key_missing');
+  }
+
+  /**
+   * Resolves when all of these versions are known, when the keyring turns out not to have them
+   * either, or at the deadline.
+   * @param deadline_ms a time of monotonicMs
+   */
+  async readyToOpen(key_versions: readonly number[], deadline_ms: number): Promise<void> {
+    if (key_versions.every((version) => this.keyring.hasVersion(version))) return;
+    await this.#renewed(deadline_ms);
+  }
+
+  /** Whether the keyring was read, all of it, after this call. */
+  async #renewed(deadline_ms: number): Promise<boolean> {
+    const asked_at_ms = monotonicMs();
+    this.#demand();
+    while (this.#as_of_ms < asked_at_ms) {
+      const left_ms = deadline_ms - monotonicMs();
+      if (left_ms <= 0) return false;
+      await this.#news(left_ms);
+    }
+    return true;
+  }
+
+  #news(patience_ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, patience_ms);
+      this.#waiting.push(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+}

@@ -1,0 +1,185 @@
+import { type Kek, kekOf } from '../crypto/kek.ts';
+import { newKeyBytes } from '../crypto/primitives.ts';
+import { OperatorError } from '../errors.ts';
+import { KeyringStore, type LockedKeys } from '../store/keyring.ts';
+import { schemaVersion } from '../store/migrate.ts';
+import { countByVersion } from '../store/record-counts.ts';
+import type { KeyPurpose, WrappedKey } from '../types.ts';
+import { SEAL_LEASE_MS } from './engine-keys.ts';
+import { type KekSettings, type KekSource, kekSource } from './kek-source.ts';
+import { unwrap } from './keyring.ts';
+import { commandDeadline, kekSourceOf, openPool, type Vault, type VaultOptions } from './vault.ts';
+
+/** `key_version` of a record is a smallint. */
+const MAX_VERSION = 32_767;
+/** Twice as long as any process seals without having seen the newest version. */
+export const MIN_PRIMARY_AGE_S = (2 * SEAL_LEASE_MS) / 1000;
+/** Reading all records of a vault of a billion takes minutes. */
+const SCAN_PATIENCE_MS = 3_600_000;
+
+/**
+ * Adds a DEK version, which is the primary from then on. Several at once each add one.
+ * @returns the version
+ * @throws OperatorError when the KEK is not that of the vault, or there is no version left
+ */
+export async function rotateKey(store: KeyringStore, source: KekSource): Promise<number> {
+  const kek = kekOf(await source.read());
+  return store.locked(commandDeadline(), async ({ keys, insert }) => {
+    // With another KEK, or a row that was changed, the new key would only hide the trouble.
+    unwrap(keys, kek, source);
+    const version = primaryOf(keys) + 1;
+    if (version > MAX_VERSION) {
+      throw new OperatorError(`A vault can have ${MAX_VERSION} key versions, and this one has.`);
+    }
+    await insert(wrap(kek, 'dek', version, newKeyBytes()));
+    return version;
+  });
+}
+
+/**
+ * Destroys a DEK version that no record needs.
+ * @param min_primary_age_s younger than this, other nodes may still seal with the version before
+ * @throws OperatorError when it is needed, or may be, and nothing was changed
+ */
+export async function retireKey(
+  store: KeyringStore,
+  version: number,
+  min_primary_age_s = MIN_PRIMARY_AGE_S,
+): Promise<void> {
+  refusePrimary(await store.list(commandDeadline()), version);
+  // Before the lock too: reading all records takes its time, and a reseal waits for the lock.
+  refuseNeeded(version, await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS));
+  await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+    refusePrimary(locked.keys, version);
+    await refuseEarly(locked, version, min_primary_age_s);
+    await locked.remove({ purpose: 'dek', version });
+    refuseNeeded(version, await locked.countRecords(version));
+  });
+}
+
+function refusePrimary(keys: readonly WrappedKey[], version: number): void {
+  if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
+    throw new OperatorError(
+      `There is no dek key of version ${version}. List them with: standin keyring status`,
+    );
+  }
+  if (version === primaryOf(keys)) {
+    throw new OperatorError(
+      `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
+    );
+  }
+}
+
+async function refuseEarly(
+  { keys, ageOf }: LockedKeys,
+  version: number,
+  min_primary_age_s: number,
+): Promise<void> {
+  const primary = primaryOf(keys);
+  const age_s = await ageOf({ purpose: 'dek', version: primary });
+  if (age_s < min_primary_age_s) {
+    throw new OperatorError(
+      `The primary, version ${primary}, is ${Math.floor(age_s)} s old, so nodes may still seal with version ${version}. Try again in ${Math.ceil(min_primary_age_s - age_s)} s.`,
+    );
+  }
+}
+
+function refuseNeeded(version: number, records: number): void {
+  if (records === 0) return;
+  throw new OperatorError(
+    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; nothing was changed. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
+  );
+}
+
+export interface Rewrapped {
+  readonly kek_id: string;
+  /** Keys that were wrapped anew: 0 when all were before. */
+  readonly keys: number;
+}
+
+/**
+ * Wraps all keys by another KEK, in one transaction. The vault need not open: after it, only the
+ * new KEK does that. @throws OperatorError, and nothing was changed
+ */
+export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
+  const target = kekSource(next, options.data_dir, options.database_url === undefined);
+  const kek = kekOf(await target.read());
+  const current = kekSourceOf(options);
+  // Not there any more once it is done: then there is nothing to unwrap.
+  const old: Kek | Error = await current.read().then(kekOf, (error: Error) => error);
+  const pool = openPool(options);
+  try {
+    if ((await schemaVersion(pool, commandDeadline())) === 0) throw new OperatorError(NO_VAULT);
+    return await new KeyringStore(pool).locked(commandDeadline(), async (locked) => {
+      if (locked.keys.length === 0) throw new OperatorError(NO_VAULT);
+      const pending = locked.keys.filter(({ kek_id }) => kek_id !== kek.id);
+      if (pending.length > 0) await rewrap(locked, pending, { old, current, kek });
+      else if (!(old instanceof Error) && old.id === kek.id) throw sameKek(kek, current, target);
+      return { kek_id: kek.id, keys: pending.length };
+    });
+  } finally {
+    await pool.end();
+  }
+}
+
+const NO_VAULT =
+  'There is no vault yet, so there are no keys to wrap. It is made by: standin serve';
+
+interface Exchange {
+  readonly old: Kek | Error;
+  readonly current: KekSource;
+  readonly kek: Kek;
+}
+
+async function rewrap(
+  locked: LockedKeys,
+  pending: readonly WrappedKey[],
+  { old, current, kek }: Exchange,
+): Promise<void> {
+  if (old instanceof Error) throw old;
+  for (const { purpose, version, bytes } of unwrap(pending, old, current)) {
+    const key = wrap(kek, purpose, version, bytes);
+    // Nobody can make a key again that does not come back.
+    if (!kek.unwrap(purpose, version, key.wrapped)?.equals(bytes)) {
+      throw new Error(`the ${purpose} key, version ${version}, does not unwrap again`);
+    }
+    await locked.update(key);
+  }
+}
+
+function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError {
+  return new OperatorError(
+    `The key-encryption key in ${target.place} (${kek.id}) wraps all keys already, and is the one in ${current.place}: nothing was changed. Make a new one with: openssl rand -hex 32`,
+  );
+}
+
+export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
+  readonly is_primary: boolean;
+  /** Records with a value that are sealed with it; null: it seals none. */
+  readonly records: number | null;
+  readonly is_estimate: boolean;
+}
+
+/** The keys, and of each DEK how many records need it: an estimate above 200,000. */
+export async function keyStatus({ keys: store, pool }: Vault): Promise<KeyStatus[]> {
+  const keys = await store.list(commandDeadline());
+  const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
+  const primary = primaryOf(keys);
+  return keys.map(({ wrapped: _, ...key }) => {
+    const is_dek = key.purpose === 'dek';
+    return {
+      ...key,
+      is_primary: !is_dek || key.version === primary,
+      records: is_dek ? (by_version.get(key.version) ?? 0) : null,
+      is_estimate: is_dek && !is_exact,
+    };
+  });
+}
+
+function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer) {
+  return { purpose, version, kek_id: kek.id, wrapped: kek.wrap(purpose, version, bytes) };
+}
+
+function primaryOf(keys: readonly WrappedKey[]): number {
+  return Math.max(...keys.filter(({ purpose }) => purpose === 'dek').map((key) => key.version));
+}

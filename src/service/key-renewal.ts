@@ -1,0 +1,193 @@
+import { type Kek, kekOf } from '../crypto/kek.ts';
+import type { PlainKey } from '../crypto/keyring.ts';
+import { InternalError, OperatorError } from '../errors.ts';
+import type { KeyringStore } from '../store/keyring.ts';
+import type { WrappedKey } from '../types.ts';
+import type { KekSource } from './kek-source.ts';
+import { type KeyFeed, type KeyNews, monotonicMs, primaryVersion } from './key-feed.ts';
+import { unwrap } from './keyring.ts';
+
+/** A key version that was added or retired is known after this and the time of a query. */
+const LOOK_INTERVAL_MS = 2_000;
+/** Looks that requests wait for begin no more often than this. */
+const DEMAND_INTERVAL_MS = 50;
+const LOOK_PATIENCE_MS = 4_000;
+/** Rows that did not unwrap are tried again after this, doubled each time. */
+const FIRST_PAUSE_MS = 2_000;
+const LONGEST_PAUSE_MS = 10_000;
+/** A database that does not answer is not asked by ever more looks. */
+const MAX_LOOKS_UNDER_WAY = 3;
+
+/**
+ * The primary is never retired, so its row was lost: deleted, or not on a standby that was
+ * promoted. What is sealed with it cannot be opened once the last process that has it has ended.
+ */
+class PrimaryIsGone extends OperatorError {
+  constructor(version: number) {
+    super(
+      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Put its row back from your backup: until then this process does not tokenize, and it may be the last that can open the records of that version. If an older database was restored on purpose, restart.`,
+    );
+  }
+}
+
+interface Known {
+  /** Its row, as it was last seen. */
+  readonly wrapped: Buffer;
+  readonly key: PlainKey;
+}
+
+/** A look that failed: not begun again before `until_ms` unless rows have changed. */
+interface Setback {
+  readonly rows: string;
+  readonly error: unknown;
+  readonly pause_ms: number;
+  readonly until_ms: number;
+}
+
+/**
+ * Keeps the DEKs of a process that opened the vault those of standin.keyring, which commands on
+ * other machines change. What cannot be read or unwrapped leaves it the keys that it has.
+ */
+export class KeyRenewal implements KeyFeed {
+  readonly #store: KeyringStore;
+  readonly #source: KekSource;
+  readonly #onChange: (problem: unknown) => void;
+  readonly #listeners: ((news: KeyNews) => void)[] = [];
+  readonly #known = new Map<number, Known>();
+  #latest: KeyNews;
+  #problem: unknown;
+  #setback: Setback | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #due: NodeJS.Timeout | undefined;
+  #looks = 0;
+  #looks_under_way = 0;
+  #last_told = 0;
+  #started_at_ms = -Infinity;
+  #has_stopped = false;
+
+  /**
+   * @param keys those that the vault was opened with
+   * @param onChange told what is wrong when that changes; undefined: nothing any more
+   */
+  constructor(
+    store: KeyringStore,
+    source: KekSource,
+    keys: readonly PlainKey[],
+    onChange: (problem: unknown) => void = () => {},
+  ) {
+    this.#store = store;
+    this.#source = source;
+    this.#onChange = onChange;
+    this.#latest = { keys, as_of_ms: -Infinity, failure: undefined };
+  }
+
+  get latest(): KeyNews {
+    return this.#latest;
+  }
+
+  /** Looks once, and from then on every 2 s. Never fails. */
+  async start(): Promise<void> {
+    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS);
+    this.#timer.unref();
+    await this.look();
+  }
+
+  stop(): void {
+    this.#has_stopped = true;
+    clearInterval(this.#timer);
+    clearTimeout(this.#due);
+  }
+
+  subscribe(listener: (news: KeyNews) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** A look that starts after this call; those who ask together share it. */
+  demand(): void {
+    const pause_ms = this.#started_at_ms + DEMAND_INTERVAL_MS - monotonicMs();
+    this.#due ??= setTimeout(
+      () => {
+        this.#due = undefined;
+        if (this.#looks_under_way < MAX_LOOKS_UNDER_WAY) void this.look();
+        else this.demand();
+      },
+      this.#looks_under_way < MAX_LOOKS_UNDER_WAY ? Math.max(0, pause_ms) : DEMAND_INTERVAL_MS,
+    );
+  }
+
+  /** Reads the keyring; resolves when all have heard of it. Never fails. */
+  async look(): Promise<void> {
+    const as_of_ms = monotonicMs();
+    this.#started_at_ms = as_of_ms;
+    const look = ++this.#looks;
+    this.#looks_under_way++;
+    try {
+      const rows = await this.#store.list(performance.now() + LOOK_PATIENCE_MS);
+      const keys = await this.#keysOf(rows.filter(({ purpose }) => purpose === 'dek'));
+      this.#tell(look, { keys, as_of_ms, failure: undefined }, this.#setback?.error);
+    } catch (error) {
+      const failure = error instanceof InternalError ? error.reason : 'key_missing';
+      const is_gone = error instanceof PrimaryIsGone;
+      const last_as_of_ms = is_gone ? -Infinity : this.#latest.as_of_ms;
+      this.#tell(look, { ...this.#latest, as_of_ms: last_as_of_ms, failure }, error);
+    } finally {
+      this.#looks_under_way--;
+    }
+  }
+
+  /** A slow look that ends after a later one has older facts. */
+  #tell(look: number, news: KeyNews, problem: unknown): void {
+    if (look < this.#last_told || this.#has_stopped) return;
+    this.#last_told = look;
+    this.#latest = news;
+    for (const listener of this.#listeners) listener(news);
+    if (String(problem) !== String(this.#problem)) this.#onChange(problem);
+    this.#problem = problem;
+  }
+
+  /** @throws OperatorError when the key of a row is not known and cannot be unwrapped */
+  async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
+    const primary = primaryVersion(this.#latest);
+    if (deks.every(({ version }) => version < primary)) throw new PrimaryIsGone(primary);
+    if (this.#known.size === 0) this.#recognise(deks);
+    const changed = deks.filter(
+      ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
+    );
+    if (changed.length > 0) await this.#unwrap(changed);
+    else this.#setback = undefined;
+    const missing = deks.find(({ version }) => !this.#known.has(version));
+    if (missing !== undefined) throw this.#setback!.error;
+    const versions = new Set(deks.map(({ version }) => version));
+    for (const version of this.#known.keys()) {
+      if (!versions.has(version)) this.#known.delete(version);
+    }
+    const others = this.#latest.keys.filter(({ purpose }) => purpose !== 'dek');
+    return [...others, ...deks.map(({ version }) => this.#known.get(version)!.key)];
+  }
+
+  /** The rows that the vault was opened with: the KEK need not be read again for them. */
+  #recognise(deks: readonly WrappedKey[]): void {
+    for (const { version, wrapped } of deks) {
+      const key = this.#latest.keys.find((one) => one.purpose === 'dek' && one.version === version);
+      if (key !== undefined) this.#known.set(version, { wrapped, key });
+    }
+  }
+
+  /** Takes rows that are new, or were wrapped anew; a failure is kept as the setback. */
+  async #unwrap(changed: readonly WrappedKey[]): Promise<void> {
+    const rows = changed.map(({ wrapped }) => wrapped.toString('base64')).join();
+    const last = this.#setback?.rows === rows ? this.#setback : undefined;
+    if (last !== undefined && monotonicMs() < last.until_ms) return;
+    try {
+      const kek: Kek = kekOf(await this.#source.read());
+      for (const row of changed) {
+        const [key] = unwrap([row], kek, this.#source);
+        this.#known.set(row.version, { wrapped: row.wrapped, key: key! });
+      }
+      this.#setback = undefined;
+    } catch (error) {
+      const pause_ms = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pause_ms : FIRST_PAUSE_MS);
+      this.#setback = { rows, error, pause_ms, until_ms: monotonicMs() + pause_ms };
+    }
+  }
+}

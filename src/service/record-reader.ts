@@ -1,0 +1,49 @@
+import type { Keyring } from '../crypto/keyring.ts';
+import { hexOf } from '../store/record-walk.ts';
+import type { SealedRecord, Value } from '../types.ts';
+import type { KeyRenewal } from './key-renewal.ts';
+
+/** A record that does not open. */
+export interface BadRecord {
+  /** Its token fingerprint, 32 hex digits. */
+  readonly fingerprint: string;
+  readonly reason: 'damaged' | 'key_missing';
+}
+
+export interface OpenedRecord {
+  readonly record: SealedRecord;
+  readonly value: Value;
+}
+
+/**
+ * Opens records by the fingerprints of their own rows: nobody has given a token, so a row that was
+ * exchanged as a whole, fingerprint included, opens as what it is.
+ */
+export class RecordReader {
+  readonly #keyring: Keyring;
+  readonly #renewal: KeyRenewal;
+  readonly #onBad: (record: BadRecord) => void;
+  bad = 0;
+
+  /** @param renewal looks for key versions that others have added meanwhile */
+  constructor(keyring: Keyring, renewal: KeyRenewal, onBad: (record: BadRecord) => void) {
+    this.#keyring = keyring;
+    this.#renewal = renewal;
+    this.#onBad = onBad;
+  }
+
+  /** Those that open; the others are counted and told. */
+  async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
+    if (records.some(({ key_version }) => !this.#keyring.hasVersion(key_version))) {
+      await this.#renewal.look();
+      this.#keyring.renew(this.#renewal.latest.keys);
+    }
+    return records.flatMap((record) => {
+      const opened = this.#keyring.open(record);
+      if ('value' in opened) return [{ record, value: opened.value }];
+      this.bad++;
+      this.#onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
+      return [];
+    });
+  }
+}

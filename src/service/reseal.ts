@@ -1,0 +1,76 @@
+import type { Keyring } from '../crypto/keyring.ts';
+import { OperatorError } from '../errors.ts';
+import { RecordWalk, type Replacement } from '../store/record-walk.ts';
+import type { KeyRenewal } from './key-renewal.ts';
+import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
+import { type BadRecord, type OpenedRecord, RecordReader } from './record-reader.ts';
+import { commandDeadline, type Vault } from './vault.ts';
+
+export interface ResealSettings extends PassSettings {
+  readonly renewal: KeyRenewal;
+  readonly onBad: (record: BadRecord) => void;
+}
+
+export interface Resealed extends PassEnd {
+  /** The primary. */
+  readonly key_version: number;
+  /** Records that are sealed with it now and were not before. */
+  readonly resealed: number;
+  /** Records that do not open: they were left as they are. */
+  readonly bad: number;
+}
+
+/**
+ * Seals every record again that is not sealed with the primary, while others use the vault. What is
+ * done is in the rows: after any end of it, another run does the rest.
+ * @throws OperatorError when the keyring was rotated meanwhile
+ */
+export async function reseal(vault: Vault, settings: ResealSettings): Promise<Resealed> {
+  const { keyring, pool } = vault;
+  const { renewal, onBad, stop } = settings;
+  const key_version = keyring.primary_version;
+  const reader = new RecordReader(keyring, renewal, onBad);
+  const walk = new RecordWalk(pool);
+  let resealed = 0;
+  const write = async (replacements: readonly Replacement[]) => {
+    const replaced = await persistently(stop, () =>
+      walk.replace(replacements, key_version, commandDeadline()),
+    );
+    if (replaced === undefined) throw rotatedMeanwhile(key_version);
+    resealed += replaced;
+  };
+  // One batch is written while the next is opened and sealed.
+  let writing = Promise.resolve();
+  const end = await passOver({
+    ...settings,
+    walk,
+    without: key_version,
+    work: async (records) => {
+      const opened = await reader.open(records);
+      if (keyring.primary_version !== key_version) throw rotatedMeanwhile(key_version);
+      const replacements = opened.map((one) => resealedOf(keyring, one));
+      await writing;
+      writing = write(replacements);
+      // It is thrown where it is awaited.
+      writing.catch(() => {});
+    },
+    settled: () => writing,
+  });
+  return { key_version, resealed, bad: reader.bad, ...end };
+}
+
+/** Nobody can make a value again that is overwritten, so what is written is opened before. */
+function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Replacement {
+  const fresh = keyring.seal(value, old.token_fingerprint, old.value_fingerprint);
+  const opened = keyring.open(fresh);
+  if (!('value' in opened) || opened.value !== value) {
+    throw new Error('a record that was just sealed does not open');
+  }
+  return { old, fresh };
+}
+
+function rotatedMeanwhile(key_version: number): OperatorError {
+  return new OperatorError(
+    `The keyring was rotated meanwhile: version ${key_version} is not the primary any more. What was resealed stays so; run it again: standin keyring reseal`,
+  );
+}

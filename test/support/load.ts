@@ -1,0 +1,74 @@
+import { call, type Service, until } from './service.ts';
+
+const PAUSE_MS = 10;
+
+interface Kept {
+  readonly value: string;
+  readonly token: string;
+}
+
+/** Callers that tokenize new values and detokenize old tokens on several nodes, until `stop`. */
+export class MixedLoad {
+  readonly #nodes: readonly Service[];
+  readonly #api_key: string;
+  readonly #callers: Promise<void>[];
+  #is_over = false;
+  answered = 0;
+  readonly kept: Kept[] = [];
+  /** Answers other than 200, and values that were not the right ones. */
+  readonly failures: unknown[] = [];
+
+  constructor(nodes: readonly Service[], api_key: string, callers = 4) {
+    this.#nodes = nodes;
+    this.#api_key = api_key;
+    this.#callers = Array.from({ length: callers }, (_, i) => this.#run(i));
+  }
+
+  /** Resolves when `count` more requests were answered. */
+  async progress(count: number): Promise<void> {
+    const goal = this.answered + count;
+    await until(() => this.answered >= goal, `${count} more answers`, 60_000);
+  }
+
+  async stop(): Promise<void> {
+    this.#is_over = true;
+    await Promise.all(this.#callers);
+  }
+
+  async #run(caller: number): Promise<void> {
+    for (let n = 0; !this.#is_over; n++) {
+      const node = this.#nodes[(caller + n) % this.#nodes.length]!;
+      try {
+        if (n % 2 === 0) await this.#tokenize(node, `caller ${caller} value ${n}`);
+        else await this.#detokenize(node);
+      } catch (error) {
+        this.failures.push((error as Error).cause ?? error);
+      }
+      // About 300 requests a second: the machine is for the nodes.
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  }
+
+  async #tokenize(node: Service, value: string): Promise<void> {
+    const { status, body } = await call(node, 'tokenize', { value }, this.#api_key);
+    if (status === 200) this.kept.push({ value, token: body.data.value });
+    else this.failures.push(body);
+    this.answered++;
+  }
+
+  /** The newest first, which another node may have sealed a moment ago, and an old one. */
+  async #detokenize(node: Service): Promise<void> {
+    const newest = this.kept.at(-1);
+    if (newest === undefined) return;
+    const old = this.kept[Math.floor(this.kept.length / 2)]!;
+    const { status, body } = await call(
+      node,
+      'detokenize',
+      { a: newest.token, b: old.token },
+      this.#api_key,
+    );
+    const is_right = body.data?.a === newest.value && body.data?.b === old.value;
+    if (status !== 200 || !is_right) this.failures.push(body);
+    this.answered++;
+  }
+}

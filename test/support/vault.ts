@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { expect, onTestFinished } from 'vitest';
+import { Keyring } from '../../src/crypto/keyring.ts';
+import { type KekSource, kekSource } from '../../src/service/kek-source.ts';
+import { openKeys } from '../../src/service/keyring.ts';
+import { KeyringStore } from '../../src/store/keyring.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { RecordStore } from '../../src/store/records.ts';
+import type { SealedRecord } from '../../src/types.ts';
+import { call, type Place, type Service } from './service.ts';
+import { openTestPool, soon } from './store.ts';
+
+/** A vault as the program has it, for tests that do a part of its work themselves. */
+export interface OpenedVault {
+  readonly pool: Pool;
+  readonly keys: KeyringStore;
+  readonly source: KekSource;
+  readonly records: RecordStore;
+  /** The keys as they are now. */
+  keyring(): Promise<Keyring>;
+}
+
+/** Of a place whose vault was made; closed at the end of the test. */
+export function openedVault(place: Place): OpenedVault {
+  const pool = openTestPool(place);
+  const keys = new KeyringStore(pool);
+  const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+  const source = kekSource({ file }, place.env.DATA_DIR!, place.kind === 'embedded');
+  onTestFinished(() => pool.end());
+  return {
+    pool,
+    keys,
+    source,
+    records: new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} }),
+    keyring: async () => new Keyring(await openKeys(keys, source, 'tok', soon())),
+  };
+}
+
+/** Sealed as a node with this keyring does it. */
+export function sealedWith(keyring: Keyring, value: string, token: string): SealedRecord {
+  const { value_fingerprint } = keyring.deterministicDraws(value as never);
+  return keyring.seal(value as never, keyring.tokenFingerprint(token as never), value_fingerprint);
+}
+
+const VALUES_A_REQUEST = 10_000;
+
+/** Tokens of the values, by large requests. */
+export async function tokenizeAll(service: Service, values: string[]): Promise<string[]> {
+  return inParts(values, async (part) => {
+    const { status, body } = await call(service, 'tokenize', { part });
+    expect(status).toBe(200);
+    return body.data.part;
+  });
+}
+
+export async function detokenizeAll(
+  service: Service,
+  tokens: string[],
+  api_key = service.api_key,
+): Promise<string[]> {
+  return inParts(tokens, async (part) => {
+    const { status, body } = await call(service, 'detokenize', { part }, api_key);
+    expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
+    return body.data.part;
+  });
+}
+
+async function inParts<T>(all: T[], work: (part: T[]) => Promise<T[]>): Promise<T[]> {
+  const done: T[][] = [];
+  for (let at = 0; at < all.length; at += VALUES_A_REQUEST) {
+    done.push(await work(all.slice(at, at + VALUES_A_REQUEST)));
+  }
+  return done.flat();
+}
+
+/** The value of a metric without labels. */
+export async function metric({ ops_url }: Service, name: string): Promise<number> {
+  const text = await (await fetch(`${ops_url}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+}
