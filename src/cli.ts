@@ -8,6 +8,7 @@ import { doctor } from './commands/doctor.ts';
 import { licenseVerify } from './commands/license.ts';
 import { migrateCommand } from './commands/migrate.ts';
 import { InternalError, OperatorError } from './errors.ts';
+import { harden } from './hardening.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import { VERSION } from './version.ts';
 
@@ -44,8 +45,13 @@ function build(): Command {
     program,
     'migrate',
     'Bring the schema of the vault up to this program, without serving.',
-    ['standin migrate'],
-  ).action((options) => migrateCommand(config().vault, options));
+    ['standin migrate', 'standin migrate --grant-to standin_app'],
+  )
+    .option(
+      '--grant-to <role>',
+      'also give a database role the rights of the service, and no other',
+    )
+    .action((options) => migrateCommand(config().vault, options));
   addClient(program);
   addApiKey(program);
   addForget(program);
@@ -94,6 +100,7 @@ function explain(error: unknown): string {
 }
 
 async function main(): Promise<void> {
+  harden();
   const program = build();
   for (const one of [program, ...program.commands.flatMap((group) => [group, ...group.commands])])
     one.exitOverride();

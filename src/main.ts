@@ -118,8 +118,6 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', () => void stop(config.DRAIN_DELAY_MS, 0));
   process.on('SIGINT', () => void stop(0, 0));
   process.on('SIGHUP', () => front.restart());
-  // The default of Node would open a debugger port, with all keys behind it.
-  process.on('SIGUSR1', () => {});
 }
 
 /** One process: it answers itself, and hands nothing to others. */

@@ -44,6 +44,7 @@ test('settings that documents name exist', () => {
     'TEST_SOCKETS',
     'NODE_EXTRA_CA_CERTS',
     'TEST_OPENBAO_BIN',
+    'LOAD_SECONDS',
   ]);
   for (const path of documents()) {
     for (const piece of codePieces(path)) {

@@ -1,10 +1,22 @@
+import { OperatorError } from '../errors.ts';
 import { migrateVault, type SchemaChanges, type VaultOptions } from '../service/vault.ts';
 import { type OutputOptions, print } from './output.ts';
 
 /** For deployments in which the service itself may not change tables. */
-export async function migrateCommand(vault: VaultOptions, options: OutputOptions): Promise<void> {
-  const changes = await migrateVault(vault);
-  print(options, changes, sentences(changes));
+export async function migrateCommand(
+  vault: VaultOptions,
+  options: OutputOptions & { readonly grantTo?: string },
+): Promise<void> {
+  const role = options.grantTo;
+  if (role !== undefined && vault.database_url === undefined) {
+    throw new OperatorError(
+      '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
+    );
+  }
+  const { grants, ...changes } = await migrateVault(vault, role);
+  if (role === undefined) return print(options, changes, sentences(changes));
+  const granted = `${role} may do what the service does, and nothing else:\n\n${grants.join(';\n')};`;
+  print(options, { ...changes, grants }, `${sentences(changes)}\n${granted}`);
 }
 
 function sentences({ applied, distributed = [] }: SchemaChanges): string {

@@ -1,6 +1,7 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
+import { allowedOr } from '../store/failure.ts';
 import type { ApiKey, Client } from '../types.ts';
 import { commandDeadline, type Vault } from './vault.ts';
 
@@ -39,7 +40,10 @@ export async function createFirstClient(
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
   const settings = { name: 'first', ...DEFAULT_SETTINGS };
-  const { client_id } = await createClient(vault, client_prefix, settings);
+  const { client_id } = await allowedOr(
+    "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
+    createClient(vault, client_prefix, settings),
+  );
   return issueApiKey(vault, client_id, null);
 }
 

@@ -7,6 +7,7 @@ import { KeyringStore } from '../store/keyring.ts';
 import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
+import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import type { WrappedKey } from '../types.ts';
 import { isNamed, type KekSource } from './kek-source.ts';
@@ -42,6 +43,8 @@ export async function examine(
   try {
     await run(findings, 'database', () => database(pool, options));
     const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
+    if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
+      await run(findings, 'rights', () => rights(pool));
     // Without a vault, the file in DATA_DIR is still to be made.
     if (wrapped.length > 0 || isNamed(options.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
@@ -59,6 +62,14 @@ export async function examine(
 
 function isOk(findings: readonly Finding[]): boolean {
   return findings.at(-1)!.status !== 'problem';
+}
+
+async function rights(pool: Pool): Promise<Omit<Finding, 'check'>> {
+  const missing = await missingRights(pool, commandDeadline());
+  if (missing.length === 0) return ok('the user of the database may do what the service does');
+  throw new OperatorError(
+    `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables run: standin migrate --grant-to ROLE`,
+  );
 }
 
 /** The wrapped keys of the vault: none when it is still to be made, or when they cannot be read. */

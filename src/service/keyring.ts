@@ -2,6 +2,7 @@ import { type Kek, kekOf } from '../crypto/kek.ts';
 import type { PlainKey } from '../crypto/keyring.ts';
 import { newKeyBytes } from '../crypto/primitives.ts';
 import { OperatorError } from '../errors.ts';
+import { allowedOr } from '../store/failure.ts';
 import type { KeyringStore } from '../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../types.ts';
 import type { KekSource } from './kek-source.ts';
@@ -17,7 +18,10 @@ export async function openKeys(
   const kek = kekOf(await (keys.length === 0 ? source.readOrCreate() : source.read()));
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', token_suffix]]);
-    keys = await store.create(newKeys(kek), settings, deadline_ms);
+    keys = await allowedOr(
+      "The vault has no keys yet, and the user of DATABASE_URL may not make them. As the owner of the vault's tables run: standin client create --name NAME",
+      store.create(newKeys(kek), settings, deadline_ms),
+    );
   }
   const plain_keys = unwrap(keys, kek, source);
   await checkSuffix(store, token_suffix, deadline_ms);

@@ -4,11 +4,13 @@ import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { distribute } from '../store/distribute.ts';
 import { EmbeddedDatabase } from '../store/embedded.ts';
+import { allowedOr } from '../store/failure.ts';
 import { databaseHosts } from '../store/hosts.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
 import { Pool } from '../store/pool.ts';
 import { Primary } from '../store/primary.ts';
+import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek-source.ts';
 import { openKeys } from './keyring.ts';
@@ -127,18 +129,30 @@ function vaultOn(
   };
 }
 
-/** Brings the schema up, and nothing else. */
-export async function migrateVault(options: VaultOptions): Promise<SchemaChanges> {
+/**
+ * Brings the schema up, and nothing else but what a role may do.
+ * @param role gets the rights of the service, and no other; undefined: no rights are changed
+ * @throws OperatorError when the role is none that rights can be kept from
+ */
+export async function migrateVault(
+  options: VaultOptions,
+  role?: string,
+): Promise<SchemaChanges & { readonly grants: readonly string[] }> {
   const pool = openPool(options);
   try {
-    return await bringUp(pool);
+    const changes = await bringUp(pool);
+    const grants = role === undefined ? [] : await grantService(pool, role, commandDeadline());
+    return { ...changes, grants };
   } finally {
     await pool.end();
   }
 }
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
-  const applied = await migrate(pool, migrationDeadline());
+  const applied = await allowedOr(
+    "The schema of the vault is not that of this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables run: standin migrate --grant-to ROLE",
+    migrate(pool, migrationDeadline()),
+  );
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 

@@ -1,5 +1,4 @@
-import { OperatorError } from '../errors.ts';
-import { errorCode } from './failure.ts';
+import { allowedOr } from './failure.ts';
 import { takeMigrationLock } from './migration-lock.ts';
 import type { Pool, Query } from './pool.ts';
 
@@ -25,25 +24,24 @@ const LOCAL_TABLES = `select relname as name
 
 /** Rows that are there already are copied, which takes its time for a big vault. */
 const COPY_PATIENCE_MS = 86_400_000;
-const INSUFFICIENT_PRIVILEGE = '42501';
 
 /**
  * Spreads the vault over the nodes of a database that has the Citus extension; elsewhere it does
  * nothing. Returns the names of the tables that it distributed, undefined without Citus.
- * @throws OperatorError when this user may not do it
+ * @throws NotAllowed when this user may not do it
  */
 export async function distribute(pool: Pool, deadline_ms: number): Promise<string[] | undefined> {
   const ask: Query = (text, values) => pool.query(text, values ?? [], deadline_ms);
-  if ((await ask(HAS_CITUS)).rows.length === 0) return undefined;
+  if (!(await hasCitus(ask))) return undefined;
   if ((await localTables(ask)).length === 0) return [];
-  try {
-    return await pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll);
-  } catch (error) {
-    if (errorCode((error as Error).cause) !== INSUFFICIENT_PRIVILEGE) throw error;
-    throw new OperatorError(
-      'The database has Citus, and the vault is not distributed yet, which this user may not do. Run standin migrate as the owner of its tables.',
-    );
-  }
+  return allowedOr(
+    'The database has Citus, and the vault is not distributed yet, which this user may not do. Run standin migrate as the owner of its tables.',
+    pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll),
+  );
+}
+
+export async function hasCitus(query: Query): Promise<boolean> {
+  return (await query(HAS_CITUS)).rows.length > 0;
 }
 
 async function localTables(query: Query): Promise<string[]> {

@@ -43,6 +43,8 @@ let ending = false;
 process.umask(0o077);
 // The parent asks for the end by IPC or by dying; a Ctrl-C of the whole group must not come first.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
+// The default of Node would open a debugger port.
+process.on('SIGUSR1', () => {});
 process.on('disconnect', () => void endWhenUnused());
 
 const server = createServer((socket) => accept(socket));

@@ -74,6 +74,29 @@ function tlsProblem(error: unknown): string | undefined {
   return undefined;
 }
 
+const NOT_ALLOWED = '42501';
+
+/** The user of the database lacks a right: that of the service was used for a task of the owner's. */
+export class NotAllowed extends InternalError {
+  readonly code = NOT_ALLOWED;
+
+  /** @param problem for the operator */
+  constructor(
+    problem = "The user of DATABASE_URL may not do this. Run it as the owner of the vault's tables; what the service may do is given with: standin migrate --grant-to ROLE",
+  ) {
+    super('unexpected', { cause: new OperatorError(problem) });
+  }
+}
+
+/** @throws NotAllowed with this problem where `work` is not allowed */
+export async function allowedOr<T>(problem: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof NotAllowed ? new NotAllowed(problem) : error;
+  }
+}
+
 /**
  * Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its
  * cause.
@@ -87,6 +110,7 @@ export function databaseError(error: unknown): InternalError {
   const is_sqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
   if (!is_sqlstate) return new Unavailable(error);
   if (code === READ_ONLY) return new ReadOnlyServer();
+  if (code === NOT_ALLOWED) return new NotAllowed();
   if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))
     return new Unavailable(error);
   return new InternalError('unexpected', { cause: error });

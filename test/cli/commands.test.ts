@@ -331,6 +331,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         ['configuration', 'ok'],
         ['database', 'ok'],
         ['schema', 'ok'],
+        ['rights', 'ok'],
         ['key-encryption key', 'ok'],
         ['records', 'ok'],
         ['token suffix', 'ok'],

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { call, newPlace, runCli, type Service, startService, until } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, runCli, type Service, startService, until } from '../support/service.ts';
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace('embedded'), { RATE_LIMIT: '1000' });
+  service = await startService(await leastPrivilegePlace(), { RATE_LIMIT: '1000' });
 });
 afterAll(async () => {
   await service.stop();

@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
 import { query } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, kinds, type Service, startService } from '../support/service.ts';
 
 const SECRET = 'wPz7QhSecretValue';
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace(kinds().at(-1)!));
+  service = await startService(await leastPrivilegePlace());
 });
 afterAll(async () => {
   await service.stop();

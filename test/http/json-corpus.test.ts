@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
-import { newPlace, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { type Service, startService } from '../support/service.ts';
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace('embedded'));
+  service = await startService(await leastPrivilegePlace());
 });
 afterAll(async () => {
   await service.stop();

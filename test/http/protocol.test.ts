@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange, send } from '../support/http.ts';
-import { newPlace, runCli, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { runCli, type Service, startService } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';
 const GOOD = '{"data":{"a":"Ann Lee"}}';
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace('embedded'));
+  service = await startService(await leastPrivilegePlace());
 });
 afterAll(async () => {
   expect((await send(service, T, GOOD)).status).toBe(200);

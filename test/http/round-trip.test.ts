@@ -1,10 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { leastPrivilegePlace } from '../support/rights.ts';
 import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
 
 describe.each(kinds())('on the %s database', (kind) => {
   let service: Service;
   beforeAll(async () => {
-    service = await startService(await newPlace(kind));
+    service = await startService(
+      await (kind === 'server' ? leastPrivilegePlace() : newPlace(kind)),
+    );
   });
   afterAll(async () => {
     await service.stop();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { leastPrivilegePlace } from '../support/rights.ts';
 import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
 import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
@@ -8,7 +9,9 @@ describe.skipIf(samples_folder === undefined).each(kinds())(
   (kind) => {
     let service: Service;
     beforeAll(async () => {
-      service = await startService(await newPlace(kind));
+      service = await startService(
+        await (kind === 'server' ? leastPrivilegePlace() : newPlace(kind)),
+      );
     });
     afterAll(async () => {
       await service.stop();

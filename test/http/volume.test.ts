@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random, randomString } from '../support/random.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, type Service, startService } from '../support/service.ts';
 
 const BATCH = 2_500;
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace(kinds().at(-1)!));
+  service = await startService(await leastPrivilegePlace());
 });
 afterAll(async () => {
   await service.stop();

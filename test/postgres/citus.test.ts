@@ -5,6 +5,7 @@ import type { Pool } from '../../src/store/pool.ts';
 import { CitusCluster, citus_is_installed, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { query } from '../support/postgres.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
   newPlace,
@@ -67,6 +68,17 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
     kind: name === 'records' ? 'distributed' : 'reference',
     by: name === 'records' ? 'token_fingerprint' : '<none>',
   }));
+
+  test('is served by a role that has the rights of the service alone', async () => {
+    const place = await leastPrivilegePlace(cluster.server_url);
+    cleanups.push(place.remove);
+    const service = await start(place);
+    const tokens = (await call(service, 'tokenize', { name: 'Ann Lee' })).body.data;
+    expect((await call(service, 'detokenize', tokens)).body.data).toEqual({ name: 'Ann Lee' });
+    const url = place.service!.env.DATABASE_URL!;
+    for (const refused of ['delete from standin.records', 'truncate standin.clients'])
+      await expect(query(url, refused)).rejects.toThrow(/permission denied/);
+  });
 
   /** Rows of standin.records on each worker. */
   async function spread(place: Place): Promise<number[]> {

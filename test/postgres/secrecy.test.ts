@@ -1,12 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Keyring } from '../../src/crypto/keyring.ts';
+import { KEY_PURPOSES, type KeyPurpose, type SealedRecord } from '../../src/types.ts';
 import { bytesOfUuid } from '../support/bytes.ts';
-import { contentsBelow, findText, hashes } from '../support/leaks.ts';
+import { contentsBelow, findKey, findText, hashes } from '../support/leaks.ts';
 import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
+import { allKeys, plainKeys } from '../support/vault-keys.ts';
 
 const CANARIES = 10_000;
 /** All canaries begin with it, so that one search finds any of them. */
@@ -30,6 +33,16 @@ function expectSecret(texts: string[], contents: Map<string, Buffer>): void {
   const planted = new Map([['planted', Buffer.concat([...plant(PREFIX)])]]);
   expect(findText(PREFIX, planted)).toHaveLength(12);
   for (const text of texts) expect(findText(text, contents)).toEqual([]);
+}
+
+function recordOf(row: Record<string, any>): SealedRecord {
+  const latin1 = (uuid: string) => bytesOfUuid(uuid).toString('latin1') as never;
+  return {
+    token_fingerprint: latin1(row.token_fingerprint),
+    value_fingerprint: latin1(row.value_fingerprint),
+    key_version: row.key_version,
+    sealed: row.sealed,
+  };
 }
 
 function plant(text: string): Buffer[] {
@@ -78,10 +91,15 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     service?.place.remove();
   });
 
-  test('no value, token, API key or key is in a dump, the data files, the WAL or the log of the server', () => {
+  test('no value, token, API key or key is in a dump, the data files, the WAL or the log of the server', async () => {
     expect(contents.get('pg_dump')!.length).toBeGreaterThan(CANARIES * 100);
-    const kek = readFileSync(service.place.env.KEK_FILE!).toString('latin1');
-    expectSecret([PREFIX, service.api_key, kek, ...tokens.slice(0, 20)], contents);
+    expectSecret([PREFIX, service.api_key, ...tokens.slice(0, 20)], contents);
+    const keys = await allKeys(service.place);
+    expect(keys).toHaveLength(5);
+    for (const key of keys) {
+      expect(findKey(key, new Map([['planted', Buffer.concat([key, key])]]))).toHaveLength(2);
+      expect(findKey(key, contents)).toEqual([]);
+    }
   });
 
   test('nor in what the service writes, but for the API key of the first start', () => {
@@ -90,6 +108,28 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
       [PREFIX, service.api_key, ...tokens.slice(0, 20)],
       new Map([['output', Buffer.from(output)]]),
     );
+  });
+
+  test('C19: with all that the database has, and without the KEK, no record opens', async () => {
+    const place = service.place;
+    const keys = await sql(place, 'select wrapped from standin.keyring');
+    const digests = await sql(place, 'select digest from standin.api_keys');
+    const stored = [...keys.map((key) => key.wrapped), ...digests.map((row) => row.digest)];
+    // Every run of 32 stored bytes is tried as the data key.
+    const tried = stored.flatMap((bytes: Buffer) =>
+      Array.from({ length: bytes.length - 31 }, (_, i) => bytes.subarray(i, i + 32)),
+    );
+    expect(tried.length).toBeGreaterThan(100);
+    const rows = await sql(place, 'select * from standin.records limit 100');
+    const opened = (bytes: Buffer) => {
+      const key = (purpose: KeyPurpose) => ({ purpose, version: 1, bytes });
+      const keyring = new Keyring(KEY_PURPOSES.map(key));
+      return rows.filter((row) => 'value' in keyring.open(recordOf(row))).length;
+    };
+    expect(tried.filter((bytes) => opened(bytes) > 0)).toEqual([]);
+    // With the KEK the same attempt opens all of them.
+    const dek = (await plainKeys(place)).find((key) => key.purpose === 'dek')!;
+    expect(opened(dek.bytes)).toBe(100);
   });
 
   test('C20: a list of guessed values confirms none', async () => {

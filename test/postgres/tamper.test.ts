@@ -1,7 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newApiKey } from '../../src/crypto/api-key.ts';
 import { bytesOfUuid } from '../support/bytes.ts';
+import { readText } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, runCli, type Service, startService } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
@@ -10,7 +13,7 @@ type Row = Record<string, any>;
 let service: Service;
 beforeAll(async () => {
   const OPS_PORT = String(await freePort());
-  service = await startService(await newPlace(kinds().at(-1)!), { OPS_PORT });
+  service = await startService(await leastPrivilegePlace(), { OPS_PORT });
 });
 afterAll(async () => {
   await service.stop();
@@ -141,12 +144,58 @@ test('C07: the row of one token put in the place of another is an error', async 
   expect((await call(service, 'detokenize', { a: ann })).status).toBe(400);
 });
 
-test('a record that was deleted is an unknown token, and tokenizing again brings the same one back', async () => {
+test('C08: an older row of a token that is put back opens: documented as not noticed', async () => {
+  await sql(service.place, 'truncate standin.records');
+  const [token] = await tokensOf(['Dee Fox']);
+  await sql(service.place, 'create table public.older as select * from standin.records');
+  await sql(service.place, 'truncate standin.records');
+  await tokensOf(['Dee Fox']);
+  await sql(service.place, 'delete from standin.records');
+  await sql(service.place, 'insert into standin.records select * from public.older');
+  expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Dee Fox' });
+  expect(readText('docs/internals/threat-model.md')).toContain('put old rows back');
+});
+
+test('C08: a record that was deleted is an unknown token, and tokenizing again brings the same one back', async () => {
   const [token] = await tokensOf(['Cy Vance']);
   await sql(service.place, 'truncate standin.records');
   expect((await call(service, 'detokenize', { token })).status).toBe(400);
   expect(await tokensOf(['Cy Vance'])).toEqual([token]);
   expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Cy Vance' });
+});
+
+test('C09: an API key row that was made without the keys of the vault opens nothing', async () => {
+  const { createHash, createHmac } = await import('node:crypto');
+  const api_key = newApiKey();
+  const [found] = await sql(service.place, 'select client_id, digest from standin.api_keys');
+  const stored = await sql(service.place, 'select wrapped from standin.keyring');
+  const secrets = [
+    Buffer.alloc(0),
+    Buffer.alloc(32),
+    found!.digest,
+    ...stored.map((key) => key.wrapped),
+  ];
+  const digests = [
+    createHash('sha256').update(api_key).digest(),
+    createHash('sha512').update(api_key).digest().subarray(0, 32),
+    Buffer.from(api_key.slice(-32)),
+    Buffer.alloc(32),
+    ...secrets.map((secret) => createHmac('sha256', secret).update(api_key).digest()),
+  ];
+  for (const [i, digest] of digests.entries()) {
+    await sql(
+      service.place,
+      'insert into standin.api_keys (api_key_id, client_id, digest) values ($1, $2, $3)',
+      [`forged_${i}`, found!.client_id, digest],
+    );
+  }
+  expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(401);
+  // A row that the service has made is seen at once: it does read the table.
+  const issue = ['api-key', 'issue', '--client', found!.client_id, '--json'];
+  const issued = JSON.parse((await runCli(issue, service.place)).stdout);
+  expect((await call(service, 'tokenize', { a: 'b' }, issued.api_key)).status).toBe(200);
+  expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(401);
+  await sql(service.place, "delete from standin.api_keys where api_key_id like 'forged%'");
 });
 
 test('C21: of an API key there is a keyed digest only', async () => {

@@ -25,6 +25,22 @@ export function encodings(text: string): Map<string, Buffer> {
   return forms;
 }
 
+/** Where a key is found, as `path: encoding`: whole, or a half of it as one block of AES has it. */
+export function findKey(key: Buffer, contents: ReadonlyMap<string, Buffer>): string[] {
+  const forms = new Map([
+    ['first half', key.subarray(0, 16)],
+    ['second half', key.subarray(16)],
+    ['hex', Buffer.from(key.toString('hex'))],
+    ['HEX', Buffer.from(key.toString('hex').toUpperCase())],
+    ['base64', Buffer.from(key.toString('base64').slice(0, -2))],
+    ['base64url', Buffer.from(key.toString('base64url').slice(0, -1))],
+    ['JSON', Buffer.from([...key].join(','))],
+  ]);
+  return [...contents].flatMap(([path, bytes]) =>
+    [...forms].filter(([, form]) => bytes.includes(form)).map(([name]) => `${path}: ${name}`),
+  );
+}
+
 /** Hashes that a thief could compare with: plain, and keyed or salted with what is stored. */
 export function hashes(text: string, stored: readonly Buffer[]): string[] {
   const algorithms = ['md5', 'sha1', 'sha256', 'sha512'];

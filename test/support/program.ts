@@ -25,6 +25,12 @@ export interface Place {
   readonly kind: Kind;
   readonly folder: string;
   readonly env: Record<string, string>;
+  /** Where another than the owner of the vault serves it: its settings, and a client of the vault. */
+  readonly service?: {
+    readonly env: Record<string, string>;
+    readonly client_id: string;
+    readonly api_key: string;
+  };
   remove(): void;
 }
 

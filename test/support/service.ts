@@ -1,5 +1,6 @@
 import { inject } from 'vitest';
 import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
+import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
 
 export * from './program.ts';
 
@@ -17,7 +18,7 @@ export interface Service {
   readonly url: string;
   readonly ops_url: string | undefined;
   readonly pid: number;
-  /** Of the first start on a new place; empty otherwise. */
+  /** Of the first start on a new place, or of the place; empty otherwise. */
   readonly api_key: string;
   readonly client_id: string;
   /** Everything it wrote, both streams. */
@@ -41,9 +42,12 @@ export async function startService(
     OPS_PORT: '0',
     ...NO_LIMITS,
     LOG_FORMAT: 'json',
+    LOG_LEVEL: 'trace',
+    ...place.service?.env,
     ...env,
   });
   let output = '';
+  watchOutput(() => output);
   const exit = new Promise<number | string>((resolve) =>
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
@@ -64,8 +68,9 @@ export async function startService(
     url: listening.url,
     ops_url: listening.ops_url,
     pid: child.pid!,
-    api_key: /stk_[0-9A-Za-z]{34}/.exec(output)?.[0] ?? '',
-    client_id: /client (\w+_[0-9a-f]{24}) was made/.exec(output)?.[1] ?? '',
+    api_key: place.service?.api_key ?? /stk_[0-9A-Za-z]{34}/.exec(output)?.[0] ?? '',
+    client_id:
+      place.service?.client_id ?? /client (\w+_[0-9a-f]{24}) was made/.exec(output)?.[1] ?? '',
     output: () => output,
     exit,
     kill: (signal = 'SIGKILL') => child.kill(signal),
@@ -95,7 +100,12 @@ export async function call(
     headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
     body: JSON.stringify({ data }),
   });
-  return { status: response.status, headers: response.headers, body: await response.json() };
+  const { status, headers } = response;
+  const text = await response.text();
+  if (!response.ok) expectNoSecretIn(`${JSON.stringify([...headers])}${text}`, data);
+  const body = JSON.parse(text);
+  noteSecrets([data, body.data]);
+  return { status, headers, body };
 }
 
 /** Polls until the condition holds; fails after `patience_ms`. Instead of sleeping. */

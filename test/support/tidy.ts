@@ -21,6 +21,7 @@ const ROOMS: Record<string, readonly string[]> = {
   types: [],
   errors: [],
   version: [],
+  hardening: [],
   shape: ['types'],
   crypto: ['types'],
   store: ['types', 'errors'],
@@ -32,7 +33,7 @@ const ROOMS: Record<string, readonly string[]> = {
   config: ['errors', 'service', 'store'],
   process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
   main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: ['commands', 'config', 'errors', 'main', 'service', 'store', 'version'],
+  cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
 };
 
 /** Packages that only one room may know. */

@@ -106,6 +106,17 @@ test('an API key digest is HMAC-SHA-256 of the API key', () => {
   expect(keyring.apiKeyDigest('stk_x')).toBe(expected);
 });
 
+test('C11: a record opens under no other key version, though the key of that one is the same', () => {
+  const same = (version: number) => ({ purpose: 'dek' as const, version, bytes: testKey('dek 1') });
+  const others = testKeys().filter((key) => key.purpose !== 'dek');
+  const both = new Keyring([same(1), same(2), ...others]);
+  const { value_fingerprint } = both.deterministicDraws(VALUE);
+  const record = both.seal(VALUE, both.tokenFingerprint('abcde_tok' as Token), value_fingerprint);
+  expect(both.open(record)).toEqual({ value: VALUE });
+  expect(record.key_version).toBe(2);
+  expect(both.open({ ...record, key_version: 1 })).toEqual({ failure: 'damaged' });
+});
+
 describe('keys', () => {
   test.each(KEY_PURPOSES)('a keyring without its %s key is refused', (purpose) => {
     const keys = testKeys().filter((key) => key.purpose !== purpose);

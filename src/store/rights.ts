@@ -1,0 +1,110 @@
+import pg from 'pg';
+import { OperatorError } from '../errors.ts';
+import { hasCitus } from './distribute.ts';
+import type { Pool, Query } from './pool.ts';
+
+interface Rights {
+  readonly insert?: readonly string[];
+  readonly update?: readonly string[];
+}
+
+/**
+ * What the service does to a table of the vault besides reading it, and to which columns. It makes
+ * records, and revives those that were forgotten or whose time is over; it deletes nothing.
+ * Clients, API keys and keys are made by commands, which run as the owner.
+ */
+const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
+  [
+    'records',
+    {
+      insert: ['token_fingerprint', 'value_fingerprint', 'key_version', 'sealed', 'expires_at'],
+      update: ['key_version', 'sealed', 'expires_at'],
+    },
+  ],
+]);
+
+/** Who is one of these, or can become one, is not bound by what is granted on tables. */
+const POWERS = [
+  'pg_execute_server_program',
+  'pg_read_server_files',
+  'pg_write_server_files',
+  'pg_write_all_data',
+];
+const ROLE = `select rolsuper or rolcreaterole or rolcreatedb or rolreplication
+    or pg_has_role(pg_roles.oid, relowner, 'member')
+    or exists (select 1 from pg_roles as power where power.rolname = any($2)
+      and pg_has_role(pg_roles.oid, power.oid, 'member')) as is_powerful
+  from pg_roles, pg_class
+  where rolname = $1 and pg_class.oid = 'standin.records'::regclass`;
+
+/**
+ * Gives a role exactly the rights of the service on the vault, and takes all others there away.
+ * Returns the statements. Again and again it comes to the same.
+ * @throws OperatorError when there is no such role, or it is one that rights cannot be kept from
+ */
+export async function grantService(
+  pool: Pool,
+  role: string,
+  deadline_ms: number,
+): Promise<string[]> {
+  return pool.transaction(deadline_ms, async (query) => {
+    await checkRole(query, role);
+    const statements = grants(role, await hasCitus(query));
+    for (const statement of statements) await query(statement);
+    return statements;
+  });
+}
+
+async function checkRole(query: Query, role: string): Promise<void> {
+  const [found] = (await query(ROLE, [role, POWERS])).rows;
+  const name = pg.escapeIdentifier(role);
+  if (found === undefined) {
+    throw new OperatorError(`There is no role ${role}. Make it: create role ${name} login`);
+  }
+  if (found.is_powerful === 't') {
+    throw new OperatorError(
+      `The role ${role} is a superuser, the owner of the vault's tables or a member of such a role, so rights cannot be kept from it. Make one for the service alone: create role standin_app login`,
+    );
+  }
+}
+
+function grants(role: string, is_citus: boolean): string[] {
+  const to = pg.escapeIdentifier(role);
+  const statements = [
+    `revoke all on schema standin from ${to}`,
+    `revoke all on all tables in schema standin from ${to}`,
+    `grant usage on schema standin to ${to}`,
+    `grant select on all tables in schema standin to ${to}`,
+  ];
+  for (const [table, rights] of SERVICE_RIGHTS) {
+    // Citus has no rights of columns.
+    const list = Object.entries(rights).map(([right, columns]) =>
+      is_citus ? right : `${right} (${columns.join(', ')})`,
+    );
+    statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
+  }
+  return statements;
+}
+
+/** Tables that cannot be read, and columns that cannot be written. */
+const MISSING = `select 'select on standin.' || relname as missing from pg_class
+    where relnamespace = 'standin'::regnamespace and relkind in ('r', 'p')
+      and not has_table_privilege(oid, 'select')
+  union all
+  select format('%s (%s) on %s', privilege, name, relation)
+    from unnest($1::text[], $2::text[], $3::text[]) as wanted (relation, privilege, name)
+    where not has_column_privilege(relation, name, privilege)`;
+
+/**
+ * The rights of the service that the user of the database lacks, in words of SQL. The schema must
+ * be that of this program.
+ */
+export async function missingRights(pool: Pool, deadline_ms: number): Promise<string[]> {
+  const wanted = [...SERVICE_RIGHTS].flatMap(([table, rights]) =>
+    Object.entries(rights as Record<string, readonly string[]>).flatMap(([right, columns]) =>
+      columns.map((column) => [`standin.${table}`, right, column]),
+    ),
+  );
+  const parameters = [0, 1, 2].map((i) => wanted.map((row) => row[i]));
+  return (await pool.query(MISSING, parameters, deadline_ms)).rows.map((row) => row.missing!);
+}

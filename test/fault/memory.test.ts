@@ -1,0 +1,164 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, test } from 'vitest';
+import { findKey, findText } from '../support/leaks.ts';
+import { freePort } from '../support/ports.ts';
+import { childrenOf, isRunning } from '../support/processes.ts';
+import {
+  call,
+  type Kind,
+  kinds,
+  newPlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
+import { allKeys } from '../support/vault-keys.ts';
+
+/** What a process has in its memory stays there, whatever signal it is sent. */
+const is_linux = process.platform === 'linux';
+const VALUE = 'zqjxkvbwq canary value';
+
+let place: Place | undefined;
+let service: Service | undefined;
+const controls: number[] = [];
+afterEach(async () => {
+  for (const pid of controls.splice(0)) if (isRunning(pid)) process.kill(pid, 'SIGKILL');
+  service?.kill('SIGKILL');
+  await service?.exit;
+  place?.remove();
+});
+
+/** A service that has just had the value in each of its processes, which it returns. */
+async function start(kind: Kind, env: Record<string, string> = {}): Promise<number[]> {
+  place = await newPlace(kind);
+  service = await startService(place, env);
+  for (let i = 0; i < 8; i++) {
+    const { body } = await call(service, 'tokenize', { a: [VALUE, `${VALUE} ${i}`] });
+    expect((await call(service, 'detokenize', body.data)).status).toBe(200);
+  }
+  const pids = [service.pid, ...childrenOf(service.pid)];
+  expect(pids).toHaveLength(kind === 'embedded' ? 2 : 3);
+  return pids;
+}
+
+const SERVICES: [string, Kind, Record<string, string>][] = [
+  ['one process and the embedded database', 'embedded', {}],
+  ['a primary and its workers', 'server', { WORKERS: '2' }],
+];
+const services = SERVICES.filter(([, kind]) => kinds().includes(kind));
+
+/** A plain program that has the value in memory: what the service would be without care. */
+async function startControl(flags: readonly string[] = []): Promise<number> {
+  const script = `globalThis.kept = '${VALUE}'; setInterval(() => {}, 1000); console.log('ready')`;
+  const child = spawn(process.execPath, [...flags, '-e', script], {
+    cwd: place!.folder,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  controls.push(child.pid!);
+  await once(child.stdout, 'data');
+  return child.pid!;
+}
+
+async function reportOf(pid: number): Promise<Buffer> {
+  let report: Buffer | undefined;
+  await until(() => {
+    const name = readdirSync(place!.folder).find((one) => one.includes(`.${pid}.`));
+    if (name === undefined) return false;
+    report = readFileSync(join(place!.folder, name));
+    return report.toString().trimEnd().endsWith('}');
+  }, 'a report');
+  expect(JSON.parse(report!.toString()).header.processId).toBe(pid);
+  return report!;
+}
+
+const CORE_PATTERN = '/proc/sys/kernel/core_pattern';
+
+/** False where cores go to a program, or to a folder of the system. */
+function coresAreFiles(): boolean {
+  return is_linux && /^core\b[^/|]*$/.test(readFileSync(CORE_PATTERN, 'utf8').trim());
+}
+
+/** Lets the process have a core file of any size, ends it with SIGABRT, and reads that. */
+async function coreOf(pid: number): Promise<Buffer> {
+  execFileSync('prlimit', ['--core=unlimited', '--pid', String(pid)]);
+  process.kill(pid, 'SIGABRT');
+  await until(() => !isRunning(pid), 'the end of the process');
+  const name = readdirSync(place!.folder).find((one) => one.startsWith('core'));
+  const file = join(place!.folder, name!);
+  const core = readFileSync(file);
+  rmSync(file);
+  return core;
+}
+
+/** Ports on which a process listens. */
+function portsOf(pid: number): number[] {
+  const inodes = new Set(
+    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
+      } catch {
+        return [];
+      }
+    }),
+  );
+  return ['tcp', 'tcp6'].flatMap((table) =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
+      .split('\n')
+      .map((line) => line.trim().split(/\s+/))
+      .filter((cells) => cells[3] === '0A' && inodes.has(cells[9]!))
+      .map((cells) => Number.parseInt(cells[1]!.split(':')[1]!, 16)),
+  );
+}
+
+describe.runIf(is_linux).each(services)('%s', (_name, kind, env) => {
+  test('C22: no key is in the environment, the arguments or a report of Node', async () => {
+    const pids = await start(kind, {
+      ...env,
+      NODE_OPTIONS: '--report-on-signal --report-directory=.',
+    });
+    const contents = new Map<string, Buffer>();
+    for (const pid of pids) {
+      process.kill(pid, 'SIGUSR2');
+      for (const file of ['environ', 'cmdline'])
+        contents.set(`${pid} ${file}`, readFileSync(`/proc/${pid}/${file}`));
+      contents.set(`${pid} report`, await reportOf(pid));
+    }
+    contents.set('ps', execFileSync('ps', ['-ww', '-o', 'args=', '-p', pids.join(',')]));
+    expect(contents.size).toBe(3 * pids.length + 1);
+    // It is looked for where it would be: the path of the KEK file, or of its folder, is there.
+    expect(findText(place!.env.DATA_DIR!, contents).length).toBeGreaterThan(pids.length);
+    for (const key of await allKeys(place!)) expect(findKey(key, contents)).toEqual([]);
+    for (const text of [VALUE, service!.api_key]) expect(findText(text, contents)).toEqual([]);
+  });
+
+  test('C23: SIGUSR1 opens no debugger port', async () => {
+    // Workers take the ports behind it.
+    const NODE_OPTIONS = `--inspect-port=${await freePort()}`;
+    const pids = await start(kind, { ...env, NODE_OPTIONS });
+    const before = pids.map(portsOf);
+    for (const pid of pids) process.kill(pid, 'SIGUSR1');
+    const control = await startControl(['--inspect-port=0']);
+    process.kill(control, 'SIGUSR1');
+    await until(() => portsOf(control).length > 0, 'the port that Node opens by default');
+    expect(pids.map(portsOf)).toEqual(before);
+    expect((await call(service!, 'tokenize', { a: 'still here' })).status).toBe(200);
+    expect(service!.output()).not.toMatch(/debugger|inspector/i);
+  });
+
+  test.runIf(coresAreFiles())('C24: a core file has no key, value or API key', async () => {
+    const pids = await start(kind, env);
+    const keys = await allKeys(place!);
+    const controlled = await coreOf(await startControl());
+    expect(findText(VALUE, new Map([['control', controlled]]))).not.toEqual([]);
+    // Children first: a primary would end its workers, and an embedded database follows its parent.
+    for (const pid of pids.toReversed()) {
+      const contents = new Map([[`core of ${pid}`, await coreOf(pid)]]);
+      for (const key of keys) expect(findKey(key, contents)).toEqual([]);
+      for (const text of [VALUE, service!.api_key]) expect(findText(text, contents)).toEqual([]);
+    }
+  });
+});

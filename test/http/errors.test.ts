@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { CALLER_ERRORS } from '../../src/errors.ts';
+import {
+  expectErrorForm,
+  parseAnswers,
+  type RawAnswer,
+  rawExchange,
+  send,
+} from '../support/http.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { runCli, type Service, startService, until } from '../support/service.ts';
+
+const T = '/api/v1/tokenize';
+const GOOD = '{"data":{"a":"Ann Lee"}}';
+let service: Service;
+beforeAll(async () => {
+  service = await startService(await leastPrivilegePlace());
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+async function command(...args: string[]): Promise<any> {
+  const { code, stdout, stderr } = await runCli([...args, '--json'], service.place);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+test('A45: every error that a request alone can bring about has its status and the form of all', async () => {
+  const raw = async (text: string): Promise<RawAnswer> => {
+    const [answer] = parseAnswers(await rawExchange(service, text));
+    expectErrorForm(answer!);
+    return answer!;
+  };
+  const slow = await command('client', 'create', '--name', 'slow', '--rate-limit', '0.001');
+  const limited = { authorization: `Bearer ${slow.api_key}` };
+  expect((await send(service, T, GOOD, limited)).status).toBe(200);
+  const answers = new Map<string, RawAnswer>([
+    ['bad_request', await raw('GET / HTTP/1.1\r\nHost : a\r\n\r\n')],
+    ['invalid_type', await send(service, T, '{')],
+    ['unauthorized', await send(service, T, GOOD, { authorization: null })],
+    ['not_found', await send(service, '/nowhere', GOOD)],
+    ['method_not_allowed', await send(service, T, undefined, {}, 'PUT')],
+    ['payload_too_large', await send(service, T, ' '.repeat(1_048_577))],
+    ['unsupported_media_type', await send(service, T, GOOD, { 'content-type': 'text/plain' })],
+    ['expectation_failed', await raw('GET /health HTTP/1.1\r\nHost: a\r\nExpect: b\r\n\r\n')],
+    ['user_limit', await send(service, T, GOOD, limited)],
+    [
+      'headers_too_large',
+      await raw(`GET / HTTP/1.1\r\nHost: a\r\nA: ${'a'.repeat(17_408)}\r\n\r\n`),
+    ],
+  ]);
+  // What a request alone does not: a caller that is slow, a queue that is full, interface 1.0.4.
+  const others = ['request_timeout', 'overloaded', 'rate_limit'];
+  expect([...answers.keys(), ...others].sort()).toEqual(Object.keys(CALLER_ERRORS).sort());
+  for (const [code, { status, text }] of answers) {
+    expect([code, JSON.parse(text).error]).toEqual([code, code]);
+    expect([code, status]).toEqual([
+      code,
+      CALLER_ERRORS[code as keyof typeof CALLER_ERRORS].status,
+    ]);
+  }
+});
+
+test('A29: a revoked API key and that of a disabled client are told nothing else', async () => {
+  const { client_id, api_key: revoked } = await command('client', 'create', '--name', 'former');
+  const api_keys = await command('api-key', 'list', '--client', client_id);
+  await command('api-key', 'revoke', api_keys[0].api_key_id);
+  const disabled = await command('client', 'create', '--name', 'disabled');
+  await command('client', 'disable', disabled.client_id);
+  for (const api_key of [revoked, disabled.api_key]) {
+    const authorization = `Bearer ${api_key}`;
+    const ask = () => send(service, T, GOOD, { authorization });
+    await until(async () => (await ask()).status === 401, 'a 401', 10_000);
+    const answer = await ask();
+    expect(answer.text).toBe('{"error":"unauthorized"}');
+    expect(answer.headers.get('www-authenticate')).toBe(
+      'Bearer realm="standin", error="invalid_token"',
+    );
+  }
+});

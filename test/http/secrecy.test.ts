@@ -1,0 +1,208 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { parseAnswers, rawExchange, send } from '../support/http.ts';
+import { findText } from '../support/leaks.ts';
+import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { workersOf } from '../support/processes.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { linesOfLog, toldBy } from '../support/secrecy.ts';
+import { call, type Service, startService, until } from '../support/service.ts';
+
+const T = '/api/v1/tokenize';
+const D = '/api/v1/detokenize';
+/** In the values, and in every other part of a request but the names of fields, which a 400 tells. */
+const VALUE = 'zqjxkvbwqvalue';
+const NAME = 'zqjxkvbwqname';
+/** In all that an error of the database can carry. */
+const DATABASE = 'zqjxkvbwqdatabase';
+
+/** Bodies that are refused, each in its own way. */
+const REFUSED = [
+  `{"data":{"${NAME}":"${VALUE}"`,
+  `{"data":{"${NAME}":"${VALUE}",}}`,
+  `{"data":{"${NAME}":'${VALUE}'}}`,
+  `{"data":{"${NAME}":"${VALUE}"}} ${VALUE}`,
+  `{"data":{"${NAME}":${VALUE}}}`,
+  `{"data":{"a":"${VALUE}","a":"${VALUE}2"}}`,
+  `{"data":{"a":"${VALUE}"},"data":{"b":"${VALUE}"}}`,
+  `{"data":{"${NAME}":["${VALUE}",1]}}`,
+  `{"data":{"${NAME}":["${VALUE}",{"${NAME}":null}]}}`,
+  `{"data":{"__proto__":"${VALUE}"}}`,
+  `{"data":{"a":"${VALUE}\\ud83d"}}`,
+  `{"data":{"a":"${VALUE}\\q"}}`,
+  `{"data":{"a":"${VALUE}\n"}}`,
+  `{"data":"${VALUE}"}`,
+  `["${VALUE}"]`,
+  `"${VALUE}"`,
+  VALUE,
+  `{"${VALUE}":1}`,
+  `{"data":{"a":"${VALUE.repeat(5_000)}"}}`,
+  `{"data":${'['.repeat(20)}"${VALUE}"${']'.repeat(20)}}`,
+  `{"data":{"a":["${Array(10_001).fill(VALUE).join('","')}"]}}`,
+  `\ufeff{"data":{"a":"${VALUE}"}}`,
+  Buffer.from(`{"data":{"a":"${VALUE}\xff"}}`, 'latin1'),
+  Buffer.from(`{"data":{"a":"${VALUE}"}}`, 'utf16le'),
+  ' '.repeat(1_048_576) + VALUE,
+];
+
+const HEADERS: Record<string, string>[] = [
+  { authorization: `Bearer ${VALUE}` },
+  { authorization: `Basic ${VALUE}` },
+  { authorization: `Bearer stk_${VALUE.padEnd(34, '0')}` },
+  { 'content-type': `text/${VALUE}` },
+  { 'content-type': `application/json; charset=${VALUE}` },
+  { 'content-encoding': VALUE },
+  { cookie: VALUE, 'x-request-id': VALUE, 'user-agent': VALUE, 'content-type': VALUE },
+];
+
+const RAW = [
+  `GET /${VALUE} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  `GET /health?${VALUE} HTTP/1.1\r\nHost: ${VALUE}\r\nHost: b\r\n\r\n`,
+  `${VALUE.toUpperCase()} / HTTP/1.1\r\nHost: a\r\n\r\n`,
+  `TRACE /${VALUE} HTTP/1.1\r\nHost: a\r\nX: ${VALUE}\r\n\r\n`,
+  `POST ${T} HTTP/1.1\r\nHost: a\r\n${VALUE}\r\n\r\n`,
+  `POST ${T} HTTP/1.1\r\nHost: a\r\nContent-Length: ${VALUE}\r\n\r\n`,
+  `POST ${T} HTTP/1.1\r\nHost: a\r\nExpect: ${VALUE}\r\n\r\n`,
+  `GET /%${VALUE} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  `GET /${VALUE.repeat(2_000)} HTTP/1.1\r\nHost: a\r\n\r\n`,
+  VALUE,
+];
+
+/** SQLSTATEs of the classes that the service tells apart, and of some that it does not. */
+const CODES = ['23514', 'P0001', '22P02', '42501', '40001', '57014', 'XX001'];
+
+describe.skipIf(postgres_bin === undefined).each([1, 2])('with %i workers', (workers) => {
+  let cluster: PostgresCluster;
+  let service: Service;
+  beforeAll(async () => {
+    cluster = await PostgresCluster.start({
+      log_min_error_statement: 'debug5',
+      log_error_verbosity: 'verbose',
+      log_parameter_max_length_on_error: '-1',
+    });
+    const place = await leastPrivilegePlace(cluster.url('postgres'));
+    service = await startService(place, { WORKERS: String(workers), LOG_LEVEL: 'trace' });
+  });
+  afterAll(async () => {
+    await service?.stop();
+    cluster.stop();
+    service?.place.remove();
+  });
+
+  const owner = (text: string) => query(service.place.env.DATABASE_URL!, text);
+
+  function expectNothingOf(text: string, answer: { headers: Headers; text: string }): void {
+    const whole = `${JSON.stringify([...answer.headers])}${answer.text}`;
+    expect(findText(text, new Map([['answer', Buffer.from(whole)]]))).toEqual([]);
+  }
+
+  /** All that was written so far has none of the texts; all requests of the test are in it. */
+  async function expectNothingLogged(...texts: string[]): Promise<void> {
+    const { headers } = await send(service, '/health/live', undefined, {}, 'GET');
+    const last = headers.get('x-request-id')!;
+    await until(() => service.output().includes(last), 'the line of the last request');
+    const output = new Map([['output', Buffer.from(service.output())]]);
+    for (const text of [...texts, service.api_key]) expect(findText(text, output)).toEqual([]);
+  }
+
+  test('C03: no answer to what is refused has a value, an API key or a token in it', async () => {
+    const known = await call(service, 'tokenize', { a: `${VALUE} known` });
+    expect(known.status).toBe(200);
+    for (const body of REFUSED) {
+      for (const path of [T, D]) {
+        const answer = await send(service, path, body);
+        expect(answer.status).toBeGreaterThanOrEqual(400);
+        expectNothingOf(VALUE, answer);
+      }
+    }
+    const unknown = { a: known.body.data.a, b: `${VALUE}_tok`, c: `${VALUE.slice(1)} known_tok` };
+    const answer = await send(service, D, JSON.stringify({ data: unknown }));
+    expect(answer.status).toBe(400);
+    for (const text of [VALUE, known.body.data.a]) expectNothingOf(text, answer);
+    for (const headers of HEADERS) {
+      const refused = await send(service, T, '{"data":{}}', headers);
+      expect(refused.status).toBeGreaterThanOrEqual(400);
+      expectNothingOf(VALUE, refused);
+    }
+    for (const bytes of RAW) {
+      const [refused] = parseAnswers(await rawExchange(service, bytes));
+      if (refused !== undefined && refused.status >= 300) expectNothingOf(VALUE, refused);
+    }
+    await expectNothingLogged(VALUE, NAME, known.body.data.a);
+  });
+
+  test.each(CODES)('C27: nothing of an error %s of the database is told', async (code) => {
+    await owner('drop trigger if exists fail on standin.records');
+    const { body } = await call(service, 'tokenize', { a: `${VALUE} ${code}` });
+    await owner(`create or replace function standin.fail() returns trigger language plpgsql as $$
+      begin
+        raise exception using errcode = '${code}', message = '${DATABASE}', detail = '${DATABASE}',
+          hint = '${DATABASE}', column = '${DATABASE}', constraint = '${DATABASE}',
+          table = '${DATABASE}', schema = '${DATABASE}', datatype = '${DATABASE}';
+      end $$`);
+    await owner(
+      'create trigger fail before insert on standin.records for each row execute function standin.fail()',
+    );
+    const request = JSON.stringify({ data: { a: `${VALUE} ${code} new` } });
+    const answer = await send(service, T, request);
+    expect(answer.status).toBe(500);
+    expect(JSON.parse(answer.text)).toEqual({
+      error: 'internal_error',
+      message: expect.stringMatching(/^(unexpected failure|database unavailable)$/),
+    });
+    for (const text of [VALUE, DATABASE]) expectNothingOf(text, answer);
+    await owner('drop trigger fail on standin.records');
+    // What is told instead: the code, for the operator alone.
+    await expectNothingLogged(VALUE, DATABASE, body.data.a);
+    const lines = linesOfLog(service.output()).map((line) => JSON.parse(line));
+    const [told] = lines.filter((line) => line.request_id === answer.headers.get('x-request-id'));
+    expect(told).toMatchObject({ level: 'error', code });
+    expect(Object.values(told).join()).not.toMatch(/insert|select|standin\./);
+  });
+
+  test('C27: nothing of an error of a read is told, and no value is in the log of the server', async () => {
+    const { body } = await call(service, 'tokenize', { a: `${VALUE} read` });
+    await owner(`create or replace function standin.refuse() returns boolean language plpgsql as $$
+      begin raise exception using message = '${DATABASE}', detail = '${DATABASE}'; end $$`);
+    await owner('create policy refuse on standin.records using (standin.refuse())');
+    await owner('alter table standin.records enable row level security');
+    const answer = await send(service, D, JSON.stringify(body));
+    expect(answer.status).toBe(500);
+    for (const text of [VALUE, DATABASE, body.data.a]) expectNothingOf(text, answer);
+    await owner('alter table standin.records disable row level security');
+    await expectNothingLogged(VALUE, DATABASE, body.data.a);
+    const log = new Map([['log of postgres', readFileSync(cluster.log_file)]]);
+    expect(findText(DATABASE, log)).not.toEqual([]);
+    for (const text of [VALUE, body.data.a, service.api_key])
+      expect(findText(text, log)).toEqual([]);
+  });
+
+  test('C02: a crash of the server and a lost worker are told without a value, a token or an API key', async () => {
+    const { body } = await call(service, 'tokenize', { a: `${VALUE} crash` });
+    await cluster.crash();
+    for (const path of [T, D]) {
+      const answer = await send(service, path, JSON.stringify(body));
+      expect(answer.status).toBe(500);
+      for (const text of [VALUE, body.data.a]) expectNothingOf(text, answer);
+    }
+    expect((await fetch(`${service.url}/health`)).status).toBe(503);
+    const [worker] = workersOf(service.pid);
+    if (worker !== undefined) process.kill(worker, 'SIGKILL');
+    cluster.startAgain();
+    await until(
+      async () =>
+        (await call(service, 'detokenize', body.data)).status === 200 &&
+        workersOf(service.pid).length === (workers === 1 ? 0 : workers),
+      'the service is whole again',
+    );
+    await expectNothingLogged(VALUE, body.data.a);
+  });
+});
+
+test('the watch over all tests sees a value, a token and an API key in a log', () => {
+  const line = (text: string) => `{"level":"info","msg":"${text}"}\n`;
+  expect(toldBy(line('all is well'), [VALUE])).toEqual([]);
+  expect(toldBy(line(`a ${VALUE}`), [VALUE])).toEqual([VALUE]);
+  expect(toldBy(line('to qwert_tok'), [])).toEqual(['t_tok']);
+  expect(toldBy(line(`by stk_${'a'.repeat(34)}`), [])).toHaveLength(1);
+});

@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newApiKey } from '../../src/crypto/api-key.ts';
+import { send } from '../support/http.ts';
+import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { runCli, type Service, startService } from '../support/service.ts';
+
+const T = '/api/v1/tokenize';
+const REQUESTS = 1_000;
+const CALLERS = 100;
+/** The copy of the API keys is renewed so often, with two statements and those of a new connection. */
+const REFRESH_INTERVAL_MS = 2_000;
+/** At most so often it is renewed for API keys that are not in it. */
+const MISS_INTERVAL_MS = 250;
+
+/** Who may not come in costs the database nothing, however often they knock. */
+describe.skipIf(postgres_bin === undefined)('on a server that logs every statement', () => {
+  let cluster: PostgresCluster;
+  let service: Service;
+  let slow: string;
+  let malformed: string;
+  beforeAll(async () => {
+    cluster = await PostgresCluster.start({ log_statement: 'all' });
+    service = await startService(await leastPrivilegePlace(cluster.url('postgres')));
+    const create = ['client', 'create', '--name', 'slow', '--rate-limit', '0.001', '--json'];
+    slow = JSON.parse((await runCli(create, service.place)).stdout).api_key;
+    const last = service.api_key.at(-1);
+    malformed = service.api_key.slice(0, -1) + (last === 'a' ? 'b' : 'a');
+    expect(await statusOf(slow, '{"data":{}}')).toBe(200);
+  });
+  afterAll(async () => {
+    await service?.stop();
+    cluster.stop();
+    service?.place.remove();
+  });
+
+  async function statusOf(api_key: string | null, body: string): Promise<number> {
+    const authorization = api_key === null ? null : `Bearer ${api_key}`;
+    return (await send(service, T, body, { authorization })).status;
+  }
+
+  /** What its log has of renewals of the copy of the API keys, and of other statements. */
+  function statements(): { renewals: number; others: string[] } {
+    const log = readFileSync(cluster.log_file, 'utf8');
+    const all = [...log.matchAll(/LOG: {2}(?:statement|execute \S+): (.*)/g)].map(
+      ([, text]) => text!,
+    );
+    const renewals = all.filter((text) =>
+      text.endsWith('from standin.clients order by created_at, client_id'),
+    );
+    // The other half of a renewal, and what begins every connection.
+    const known = [
+      ...renewals,
+      'select api_key_id, client_id, k.created_at',
+      'select case when pg_is_in',
+    ];
+    const others = all.filter((text) => !known.some((one) => text.startsWith(one)));
+    return { renewals: renewals.length, others };
+  }
+
+  /** Sends the requests, and returns how many renewals and other statements came of them. */
+  async function knock(ask: () => Promise<number>, status: number) {
+    const before = statements();
+    const started_ms = performance.now();
+    const each = async () => {
+      for (let i = 0; i < REQUESTS / CALLERS; i++) expect(await ask()).toBe(status);
+    };
+    await Promise.all(Array.from({ length: CALLERS }, each));
+    const took_ms = performance.now() - started_ms;
+    const after = statements();
+    return {
+      renewals: after.renewals - before.renewals,
+      others: after.others.slice(before.others.length),
+      took_ms,
+    };
+  }
+
+  /** The service looks after the vault by itself, as often as before: a few statements a second. */
+  function expectBackground(others: readonly string[]): void {
+    expect(others.filter((text) => text.includes('api_keys'))).toEqual([]);
+    expect(others.length).toBeLessThan(REQUESTS / 10);
+  }
+
+  test.each([
+    ['C21, L13: API keys with a wrong check digit', () => malformed, '{"data":{"a":"b"}}', 401],
+    ['A35: no API key, and a megabyte that is no JSON', () => null, '{'.repeat(1_000_000), 401],
+    ['L13: a client over its limit', () => slow, '{"data":{"a":"b"}}', 429],
+  ])('%s: no statement of their own', async (_name, api_key, body, status) => {
+    const { renewals, others, took_ms } = await knock(() => statusOf(api_key(), body), status);
+    expectBackground(others);
+    expect(renewals).toBeLessThanOrEqual(took_ms / REFRESH_INTERVAL_MS + 1);
+  });
+
+  test('L13: API keys that could be: they share a look, four times a second at most', async () => {
+    const { renewals, others, took_ms } = await knock(
+      () => statusOf(newApiKey(), '{"data":{"a":"b"}}'),
+      401,
+    );
+    expectBackground(others);
+    expect(renewals).toBeGreaterThan(0);
+    const at_most = took_ms / REFRESH_INTERVAL_MS + took_ms / MISS_INTERVAL_MS + 2;
+    expect(renewals).toBeLessThanOrEqual(at_most);
+    expect(renewals).toBeLessThan(REQUESTS / 10);
+  });
+
+  test('C21: without a database an API key with a wrong check digit is a 401, one that could be is not', async () => {
+    await cluster.crash();
+    expect(await statusOf(newApiKey(), '{"data":{}}')).toBe(500);
+    expect(await statusOf(malformed, '{"data":{}}')).toBe(401);
+    cluster.startAgain();
+  });
+});

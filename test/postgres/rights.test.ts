@@ -1,0 +1,218 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { freePort, query } from '../support/postgres.ts';
+import { leastPrivilegePlace, makeRole } from '../support/rights.ts';
+import {
+  call,
+  kinds,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+
+/** A role that may do what the service does. What the database has to say to anything else is a refusal. */
+describe.skipIf(!kinds().includes('server'))('the rights of the service', () => {
+  let place: Place;
+  let service: Service;
+  let url: string;
+  beforeAll(async () => {
+    place = await leastPrivilegePlace();
+    url = place.service!.env.DATABASE_URL!;
+    service = await startService(place, { OPS_PORT: String(await freePort()), RATE_LIMIT: '100' });
+    expect((await call(service, 'tokenize', { name: 'Ann Lee' })).status).toBe(200);
+  });
+  afterAll(async () => {
+    await service?.stop();
+    place?.remove();
+  });
+
+  const others: Place[] = [];
+  afterEach(() => {
+    for (const other of others.splice(0)) other.remove();
+  });
+
+  /** A database without a vault, and a role that may log in there. */
+  async function emptyVault() {
+    const other = await newPlace('server');
+    others.push(other);
+    return { other, role: await makeRole(other) };
+  }
+
+  test('are enough for tokenize, detokenize, health, metrics, rate limits, workers and doctor', async () => {
+    const tokens = (await call(service, 'tokenize', { name: 'Bob Ray' })).body.data;
+    expect((await call(service, 'detokenize', tokens)).body.data).toEqual({ name: 'Bob Ray' });
+    expect(await (await fetch(`${service.url}/health`)).json()).toMatchObject({ postgres: 'ok' });
+    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+    expect(metrics).toMatch(/^standin_vault_rows [1-9]/m);
+    const client = ['client', 'create', '--name', 'slow', '--rate-limit', '0.1', '--json'];
+    const { api_key } = JSON.parse((await runCli(client, place)).stdout);
+    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(429);
+    const several = await startService(place, { WORKERS: '2' });
+    expect((await call(several, 'detokenize', tokens)).status).toBe(200);
+    await several.stop();
+    const { code, stdout } = await runCli(['doctor'], place, place.service!.env);
+    expect(code, stdout).toBe(0);
+  });
+
+  test('C25: are all it has: other writes, DDL, files, programs and other schemas are refused', async () => {
+    await query(place.env.DATABASE_URL!, 'create schema others');
+    await query(place.env.DATABASE_URL!, 'create table others.secrets (a text)');
+    const statements = [
+      'create table standin.mine (a text)',
+      'create schema mine',
+      'create extension pg_trgm',
+      'create role another',
+      'alter table standin.records add column mine text',
+      'drop table standin.records',
+      'drop schema standin cascade',
+      'truncate standin.records',
+      'create index on standin.records (key_version)',
+      'delete from standin.records',
+      'update standin.records set token_fingerprint = token_fingerprint',
+      'update standin.records set value_fingerprint = value_fingerprint',
+      'update standin.records set created_at = created_at',
+      'do $$ begin lock table standin.records in access exclusive mode; end $$',
+      ...['api_keys', 'clients', 'keyring', 'migrations', 'settings'].flatMap((table) => [
+        `insert into standin.${table} select * from standin.${table}`,
+        `delete from standin.${table}`,
+        `truncate standin.${table}`,
+      ]),
+      'update standin.clients set disabled_at = null',
+      'update standin.api_keys set revoked_at = null',
+      "update standin.keyring set kek_id = ''",
+      "copy standin.records to program 'cat'",
+      "copy standin.records from program 'cat'",
+      "copy standin.records to '/tmp/records'",
+      "select pg_read_file('postgresql.conf')",
+      "select pg_ls_dir('.')",
+      "select lo_import('/etc/passwd')",
+      'select * from others.secrets',
+      'select * from pg_authid',
+      'alter system set fsync = off',
+      'select pg_reload_conf()',
+      'set session_replication_role = replica',
+      'set role postgres',
+      'vacuum full standin.records',
+    ];
+    const before = await counts();
+    const taken: string[] = [];
+    for (const statement of statements) {
+      await query(url, statement).then(
+        () => taken.push(statement),
+        (error) => expect([statement, error.code]).toEqual([statement, '42501']),
+      );
+    }
+    // VACUUM of a table of another's is a warning, and does nothing.
+    expect(taken).toEqual(['vacuum full standin.records']);
+    expect(await counts()).toEqual(before);
+  });
+
+  async function counts(): Promise<unknown> {
+    return query(
+      place.env.DATABASE_URL!,
+      'select (select count(*) from standin.clients) as clients, (select count(*) from standin.keyring) as keys, (select count(*) from standin.records) as records',
+    );
+  }
+
+  test('come to the same when they are granted again, and lose what was added', async () => {
+    const { other, role } = await emptyVault();
+    const grant = () => runCli(['migrate', '--grant-to', role.name, '--json'], other);
+    const first = JSON.parse((await grant()).stdout);
+    expect(first.applied.length).toBeGreaterThan(0);
+    const rightsOf = () =>
+      query(
+        other.env.DATABASE_URL!,
+        `select table_name::text, column_name::text, privilege_type::text from information_schema.column_privileges
+         where grantee = $1 order by 1, 2, 3`,
+        [role.name],
+      );
+    const rights = await rightsOf();
+    expect(rights.filter((right) => right.privilege_type === 'UPDATE')).toEqual(
+      ['expires_at', 'key_version', 'sealed'].map((column_name) => ({
+        table_name: 'records',
+        column_name,
+        privilege_type: 'UPDATE',
+      })),
+    );
+    await query(other.env.DATABASE_URL!, `grant all on standin.api_keys to ${role.name}`);
+    await query(other.env.DATABASE_URL!, `grant create on schema standin to ${role.name}`);
+    expect(await rightsOf()).not.toEqual(rights);
+    const again = JSON.parse((await grant()).stdout);
+    expect(again).toEqual({ ...first, applied: [] });
+    expect(await rightsOf()).toEqual(rights);
+    await expect(query(role.url, 'create table standin.mine (a text)')).rejects.toThrow(/denied/);
+  });
+
+  test('do not make a schema, a vault or a first client: the start says what the owner is to run', async () => {
+    const { other, role } = await emptyVault();
+    const serve = async () => {
+      const env = { DATABASE_URL: role.url, PORT: '0', OPS_PORT: '0' };
+      const { code, stdout, stderr } = await runCli(['serve'], other, env);
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+      return stderr;
+    };
+    expect(await serve()).toMatch(/^standin: The schema .* run: standin migrate --grant-to ROLE$/m);
+    await runCli(['migrate', '--grant-to', role.name], other);
+    expect(await serve()).toMatch(/^standin: The vault has no keys yet, .* standin client create/m);
+    await (await startService(other)).stop();
+    await query(other.env.DATABASE_URL!, 'delete from standin.api_keys');
+    await query(other.env.DATABASE_URL!, 'delete from standin.clients');
+    expect(await serve()).toMatch(
+      /^standin: The vault has no client yet, .* standin client create/m,
+    );
+    expect(await query(other.env.DATABASE_URL!, 'select 1 from standin.clients')).toEqual([]);
+  });
+
+  test('are not those of a command: it says that it is for the owner', async () => {
+    const create = ['client', 'create', '--name', 'x'];
+    const { code, stderr } = await runCli(create, place, place.service!.env);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/may not do this. Run it as the owner/);
+  });
+
+  test('that are missing are a problem of doctor, which names them', async () => {
+    const { other, role } = await emptyVault();
+    await (await startService(other)).stop();
+    await runCli(['migrate', '--grant-to', role.name], other);
+    await query(other.env.DATABASE_URL!, `revoke all on standin.clients from ${role.name}`);
+    await query(
+      other.env.DATABASE_URL!,
+      `revoke update (sealed) on standin.records from ${role.name}`,
+    );
+    const { code, stdout } = await runCli(['doctor'], other, { DATABASE_URL: role.url });
+    expect(code).toBe(1);
+    expect(stdout).toMatch(
+      /^PROBLEM {2}rights: .*lacks select on standin\.clients, update \(sealed\) on standin\.records\. /m,
+    );
+  });
+
+  test('are not given to a role that they would not bind, or that is not there', async () => {
+    const { other, role } = await emptyVault();
+    const grant = async (name: string) => {
+      const { code, stderr } = await runCli(['migrate', '--grant-to', name], other);
+      expect(code).toBe(1);
+      return stderr;
+    };
+    const powers = ['superuser', 'createrole', 'createdb', 'replication'];
+    for (const power of powers) {
+      await query(other.env.DATABASE_URL!, `alter role ${role.name} ${power}`);
+      expect(await grant(role.name)).toMatch(/rights cannot be kept from it/);
+      await query(other.env.DATABASE_URL!, `alter role ${role.name} no${power}`);
+    }
+    await query(other.env.DATABASE_URL!, `grant pg_write_all_data to ${role.name}`);
+    expect(await grant(role.name)).toMatch(/rights cannot be kept from it/);
+    expect(await grant('nobody "at" all')).toMatch(
+      /Make it: create role "nobody ""at"" all" login/,
+    );
+  });
+});
+
+test('on the embedded database there is nobody to grant to', async () => {
+  const place = await newPlace('embedded');
+  const { code, stderr } = await runCli(['migrate', '--grant-to', 'x'], place);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/DATABASE_URL is not set/);
+  place.remove();
+});

@@ -1,0 +1,107 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import type { Service } from './service.ts';
+
+/** How long a load lasts; LOAD_SECONDS=60 for the whole of it, 3600 for a soak. */
+export const LOAD_SECONDS = Number(process.env.LOAD_SECONDS ?? process.env.FAULT_SECONDS ?? 4);
+
+export interface Reply {
+  readonly status: number;
+  readonly body: any;
+}
+
+/** Callers of one service, each on a connection that it keeps, without a pause between two requests. */
+export class Callers {
+  /** Answers by status; `cut` are connections that were closed before their answer. */
+  readonly counts = new Map<number | 'cut', number>();
+  readonly #service: Service;
+  readonly #agent: Agent;
+
+  constructor(service: Service, connections: number) {
+    this.#service = service;
+    this.#agent = new Agent({
+      keepAlive: true,
+      maxSockets: connections,
+      maxFreeSockets: connections,
+    });
+  }
+
+  /** One request; undefined when its connection was cut. */
+  async call(
+    operation: 'tokenize' | 'detokenize',
+    data: unknown,
+    api_key = this.#service.api_key,
+  ): Promise<Reply | undefined> {
+    const reply = await this.#post(`/api/v1/${operation}`, JSON.stringify({ data }), api_key).catch(
+      () => undefined,
+    );
+    const outcome = reply?.status ?? 'cut';
+    this.counts.set(outcome, (this.counts.get(outcome) ?? 0) + 1);
+    return reply;
+  }
+
+  count(outcome: number | 'cut'): number {
+    return this.counts.get(outcome) ?? 0;
+  }
+
+  get answered(): number {
+    return [...this.counts.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.#agent.destroy();
+  }
+
+  #post(path: string, body: string, api_key: string): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const headers = {
+        authorization: `Bearer ${api_key}`,
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+      };
+      const sent = request(
+        `${this.#service.url}${path}`,
+        { method: 'POST', agent: this.#agent, headers },
+        (response) => {
+          const chunks: Buffer[] = [];
+          response.on('data', (chunk) => chunks.push(chunk));
+          response.on('error', reject);
+          response.on('end', () =>
+            resolve({
+              status: response.statusCode!,
+              body: JSON.parse(Buffer.concat(chunks).toString()),
+            }),
+          );
+        },
+      );
+      sent.on('error', reject);
+      sent.end(body);
+    });
+  }
+}
+
+/** Runs `one` again and again, `count` at a time, until the time is over; `one` gets a number of its own. */
+export async function forSeconds(
+  seconds: number,
+  count: number,
+  one: (n: number) => Promise<unknown>,
+): Promise<void> {
+  const end_ms = performance.now() + seconds * 1_000;
+  let n = 0;
+  const loop = async () => {
+    while (performance.now() < end_ms) await one(n++);
+  };
+  await Promise.all(Array.from({ length: count }, loop));
+}
+
+/** Open files, sockets and pipes of a process. */
+export function descriptorsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Memory that a process has in RAM, in bytes. */
+export function residentBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) * 1_024;
+}
