@@ -17,6 +17,7 @@ export class ThreadClient {
   readonly #outbox: Outbox<Call>;
   #pending_texts = 0;
   #last_id = 0;
+  #is_closing = false;
 
   constructor(data: ThreadData, observer: EngineObserver) {
     this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
@@ -27,6 +28,9 @@ export class ThreadClient {
     // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
     this.#thread.on('error', (error) => {
       throw error;
+    });
+    this.#thread.on('exit', () => {
+      if (!this.#is_closing) throw new Error('a vault thread ended');
     });
   }
 
@@ -46,6 +50,7 @@ export class ThreadClient {
   }
 
   async close(): Promise<void> {
+    this.#is_closing = true;
     await this.#thread.terminate();
   }
 
