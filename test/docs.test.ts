@@ -41,6 +41,10 @@ test('settings that documents name exist', () => {
     'API_KEY',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
+    'FAULT_LENGTH',
+    'FAULT_SECONDS',
+    'FAULT_ROUNDS',
+    'CHAOS_SEED',
     'NODE_EXTRA_CA_CERTS',
   ]);
   for (const path of documents()) {
