@@ -3,6 +3,7 @@ import {
   ANSWER_BOUND_MS,
   backends,
   expectOnlyUnavailable,
+  is_linux,
   lasting,
   newCluster,
   newProxy,
@@ -48,7 +49,7 @@ async function startBehindProxy(): Promise<Setting> {
   return { cluster, proxy, place, service: await start(place, env) };
 }
 
-describe.skipIf(postgres_bin === undefined)('the network to PostgreSQL', () => {
+describe.skipIf(postgres_bin === undefined || !is_linux)('the network to PostgreSQL', () => {
   test(
     'F05: is a black hole, for new connections too: every request is answered in time, and no socket is left',
     async () => {

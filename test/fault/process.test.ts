@@ -5,7 +5,15 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { lasting, newWriters, recovery, SLACK_MS, start, times } from '../support/fault.ts';
+import {
+  is_linux,
+  lasting,
+  newWriters,
+  recovery,
+  SLACK_MS,
+  start,
+  times,
+} from '../support/fault.ts';
 import { workersOf } from '../support/processes.ts';
 import { call, kinds, newPlace, type Place, runCli, until } from '../support/service.ts';
 
@@ -143,7 +151,7 @@ describe('a process that is half alive', () => {
   });
 });
 
-describe('the files that a process may open', () => {
+describe.skipIf(!is_linux)('the files that a process may open', () => {
   test('F26: are used up by 1,000 connections: it goes on for those that it has, and takes new ones when it can', async () => {
     const place = await newPlaceHere();
     const service = await start(place);

@@ -19,6 +19,9 @@ export function times(short: number, full: number): number {
   return Number(process.env.FAULT_ROUNDS ?? (is_full ? full : short));
 }
 
+/** Where /proc and prlimit are. */
+export const is_linux = process.platform === 'linux';
+
 /** For a test that lasts so long besides starting, stopping and verifying. */
 export function timeoutFor(length_s: number): number {
   return 120_000 + 3_000 * length_s;
@@ -98,7 +101,7 @@ export async function backends(cluster: PostgresCluster, state = '%'): Promise<n
   return rows.length;
 }
 
-/** Open sockets of a process; Linux only. */
+/** Open sockets of a process; `is_linux` only. */
 export function socketsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {

@@ -1,5 +1,6 @@
 // Loaded into a service by --import, in its main thread and its vault threads: when the file SABOTAGE has the
-// name of a fault, the thread that it names suffers it. The product itself has no such hook.
+// name of a fault, the thread that it names suffers it. The product itself has no such
+// hook. JavaScript, because the service under test loads it as it is.
 import { readFileSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 
