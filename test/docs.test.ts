@@ -41,11 +41,11 @@ test('settings that documents name exist', () => {
     'API_KEY',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
+    'NODE_EXTRA_CA_CERTS',
     'FAULT_LENGTH',
     'FAULT_SECONDS',
     'FAULT_ROUNDS',
     'CHAOS_SEED',
-    'NODE_EXTRA_CA_CERTS',
   ]);
   for (const path of documents()) {
     for (const piece of codePieces(path)) {

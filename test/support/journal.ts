@@ -5,7 +5,7 @@ import { type Answer, call, type Place, type Service, until } from './service.ts
 import { sql } from './sql.ts';
 
 /** A tokenized value whose 200 has arrived. */
-interface Acknowledged {
+export interface Acknowledged {
   readonly value: string;
   readonly token: string;
 }
@@ -85,13 +85,17 @@ export class JournalledWriters {
     closeSync(this.#fd);
   }
 
+  /** What was acknowledged until now. */
+  all(): Acknowledged[] {
+    const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
+    return lines.map((line) => JSON.parse(line) as Acknowledged);
+  }
+
   /** I1, I2 and I3 of all that was acknowledged. Returns how many tokens that are. */
   async verify(service: Service, api_key: string): Promise<number> {
     expect(this.wrong).toEqual([]);
-    const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
-    const all = lines.map((line) => JSON.parse(line) as Acknowledged);
     const tokens = new Map<string, string>();
-    for (const { value, token } of all) {
+    for (const { value, token } of this.all()) {
       expect(tokens.get(value) ?? token, `the token of ${value}`).toBe(token);
       tokens.set(value, token);
     }
