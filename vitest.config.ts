@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
+/** Servers that recover ten times, on a machine that others use as well. */
+const FAULT_TIMEOUT_MS = 300_000;
 
 /** Real processes and databases: starting them takes seconds on a busy machine. */
 const shared = {
@@ -16,7 +18,9 @@ export default defineConfig({
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       { test: { ...shared, name: 'main', include: ['test/**/*.test.ts'], exclude: [FAULT] } },
-      { test: { ...shared, name: 'fault', include: [FAULT] } },
+      {
+        test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
+      },
     ],
   },
 });

@@ -24,7 +24,7 @@ export const is_linux = process.platform === 'linux';
 
 /** For a test that lasts so long besides starting, stopping and verifying. */
 export function timeoutFor(length_s: number): number {
-  return 120_000 + 3_000 * length_s;
+  return 300_000 + 3_000 * length_s;
 }
 
 /** The service answers every request within this, whatever its database does. */
