@@ -82,9 +82,10 @@ function coresAreFiles(): boolean {
   return is_linux && /^core\b[^/|]*$/.test(readFileSync(CORE_PATTERN, 'utf8').trim());
 }
 
-/** Lets a process have a core file of any size, and those that it starts from then on. */
-function allowCores(pid: number): void {
-  execFileSync('prlimit', ['--core=unlimited', '--pid', String(pid)]);
+/** A service whose surroundings allow core files of any size. */
+function startWithCores(kind: Kind, env: Record<string, string>): Promise<number[]> {
+  execFileSync('prlimit', ['--core=unlimited', '--pid', String(process.pid)]);
+  return start(kind, env);
 }
 
 /** Ends the process with SIGABRT, and reads its core file; undefined when there is none. */
@@ -154,24 +155,23 @@ describe.runIf(is_linux).each(services)('%s', (_name, kind, env) => {
     expect(service!.output()).not.toMatch(/debugger|inspector/i);
   });
 
+  test.runIf(coresAreFiles())('C24: there is no core file', async () => {
+    const pids = await startWithCores(kind, env);
+    for (const pid of pids)
+      expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +0 +0 /m);
+    // Children first: a primary would end its workers, and an embedded database follows its parent.
+    for (const pid of pids.toReversed()) expect(await coreOf(pid)).toBeUndefined();
+  });
+
   test.runIf(coresAreFiles())(
-    'C24: there is no core file, and no memory in one that is forced',
+    'C24: there is no memory in a core file where there is no prlimit',
     async () => {
-      allowCores(process.pid);
-      const pids = await start(kind, env);
+      const pids = await startWithCores(kind, { ...env, PATH: '/nowhere' });
       const controlled = await coreOf(await startControl());
       expect(findText(VALUE, new Map([['control', controlled!]]))).not.toEqual([]);
-      for (const pid of pids) {
-        expect(readFileSync(`/proc/${pid}/coredump_filter`, 'utf8').trim()).toBe('00000000');
-        expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +0 +0 /m);
-      }
-      // Children first: a primary would end its workers, and an embedded database follows its parent.
-      const [first, ...others] = pids.toReversed();
-      allowCores(first!);
-      const forced = await coreOf(first!);
       // Registers and the like; all of its memory would be a hundred times as much.
-      expect(forced!.length).toBeLessThan(controlled!.length / 10);
-      for (const pid of others) expect(await coreOf(pid)).toBeUndefined();
+      for (const pid of pids.toReversed())
+        expect((await coreOf(pid))!.length).toBeLessThan(controlled!.length / 10);
     },
   );
 });
