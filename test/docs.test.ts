@@ -6,6 +6,7 @@ import { isApiKey } from '../src/crypto/api-key.ts';
 import { kekOf } from '../src/crypto/kek.ts';
 import { Keyring } from '../src/crypto/keyring.ts';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
+import { MAX_ANSWER_BODIES } from '../src/http/detokenize.ts';
 import { MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from '../src/http/fields.ts';
 import { METHODS } from '../src/http/routes.ts';
 import { shapeOf } from '../src/shape/shape.ts';
@@ -95,6 +96,9 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(limits.get('depth of `data`')).toContain(`${MAX_DEPTH} levels`);
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
   expect(limits.get('body')).toContain('1 MiB');
+  expect(limits.get('values that a detokenize request restores, together')).toBe(
+    `${MAX_ANSWER_BODIES} times \`BODY_LIMIT\` characters`,
+  );
   expect(limits.get('values in a request')).toContain(
     Number(SETTINGS.VALUES_LIMIT.default).toLocaleString('en'),
   );

@@ -6,9 +6,16 @@ import { invalid, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
 
+/**
+ * One token may be in all fields, so a body of 1 MiB could ask for values of 640 MB, which is more
+ * than a string can hold.
+ */
+export const MAX_ANSWER_BODIES = 16;
+
 /** POST /api/v1/detokenize */
 export function detokenizeHandler(context: ServerContext) {
   const has_client_id = context.interface_version === '1.0.5';
+  const max_units = MAX_ANSWER_BODIES * context.body_limit;
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(request.body as Buffer | undefined);
     const fields = collectFields(data, context.values_limit);
@@ -17,6 +24,11 @@ export function detokenizeHandler(context: ServerContext) {
     if (unknown !== -1) {
       await countUnknown(context, request, fields, values);
       throw invalid(`${pathOf(data, fields[unknown]!)}: is not a known token`);
+    }
+    if (totalUnits(values as Value[]) > max_units) {
+      throw invalid(
+        `data: the values of these tokens have more than ${max_units} characters; send them in several requests`,
+      );
     }
     replaceFields(fields, values as Value[]);
     const body = has_client_id
@@ -32,6 +44,10 @@ export function detokenizeHandler(context: ServerContext) {
     context.metrics.values('detokenize', fields.length);
     return answer(context, request, reply, 200, text, fields.length);
   };
+}
+
+function totalUnits(values: readonly Value[]): number {
+  return values.reduce((units, value) => units + value.length, 0);
 }
 
 /** Each counts once, however often a request has it. */

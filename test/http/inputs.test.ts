@@ -129,6 +129,13 @@ describe('A14-A19: limits', () => {
       /more than 10000/,
     );
   });
+  test('one detokenize restores at most 16 times the characters of a body', async () => {
+    const { a } = (await call(service, 'tokenize', { a: 'v'.repeat(65_536) })).body.data;
+    expect((await call(service, 'detokenize', { a: Array(256).fill(a) })).status).toBe(200);
+    const { status, body } = await call(service, 'detokenize', { a: Array(257).fill(a) });
+    expect(status).toBe(400);
+    expect(body.message).toMatch(/^data: .*16777216 characters; send them in several requests$/);
+  });
   test('A19: half a million brackets are refused, and the service goes on', async () => {
     await expectRefused('['.repeat(524_000));
     await expectRefused(`${'['.repeat(500_000)}${']'.repeat(500_000)}`);
