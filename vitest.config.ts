@@ -1,13 +1,26 @@
 import { defineConfig } from 'vitest/config';
 
+/** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
+const FAULT = 'test/fault/**/*.test.ts';
+/** Servers that recover ten times, on a machine that others use as well. */
+const FAULT_TIMEOUT_MS = 300_000;
+
+/** Real processes and databases: starting them takes seconds on a busy machine. */
+const shared = {
+  globalSetup: ['test/support/global-setup.ts'],
+  testTimeout: 120_000,
+  hookTimeout: 120_000,
+};
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    globalSetup: ['test/support/global-setup.ts'],
-    // Real processes and databases: starting them takes seconds on a busy machine.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
     maxWorkers: 2,
     reporters: ['default', './test/support/count-reporter.ts'],
+    projects: [
+      { test: { ...shared, name: 'main', include: ['test/**/*.test.ts'], exclude: [FAULT] } },
+      {
+        test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
+      },
+    ],
   },
 });

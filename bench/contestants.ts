@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { createDatabase, freePort } from '../test/support/postgres.ts';
-import { type Kind, makePlace, runCli, spawnCli } from '../test/support/program.ts';
+import { type Kind, makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
 import { childrenOf, familyCpuSeconds, processCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
@@ -100,7 +100,7 @@ export async function startStandin(
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
   const port = await freePort();
-  const env = { PORT: String(port), OPS_PORT: '0', RATE_LIMIT: '0', ...settings };
+  const env = { PORT: String(port), OPS_PORT: '0', ...NO_LIMITS, ...settings };
   const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
   leftovers.add(() => end(child, 'SIGINT'));
   const url = `http://127.0.0.1:${port}`;

@@ -65,6 +65,7 @@ const ALL_LOADS = [...LOADS, ...OTHERS] as const;
 /** Whom the loads with contestants of their own are about. */
 const SUBJECTS: Record<OtherName, ContestantName> = {
   workers: 'postgres',
+  overload: 'postgres',
   start: 'embedded',
   growth: 'postgres',
 };

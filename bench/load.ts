@@ -1,6 +1,7 @@
 import { announce } from './child.ts';
 import { type Answer, Connection, post } from './connection.ts';
 import type { Job, JobResult, Reply } from './job.ts';
+import { quantile } from './measure.ts';
 import { peerBody, peerText } from './peers.ts';
 import { type Counter, type Next, type Request, requests } from './requests.ts';
 
@@ -199,11 +200,6 @@ class Run {
 function isExpected(body: string, expected: string | undefined): boolean {
   if (!body.startsWith(ANSWER_START)) return false;
   return expected === undefined || body.startsWith(expected, ANSWER_START.length);
-}
-
-/** Smallest of the sorted numbers that at least this share of them does not exceed; 0 of none. */
-function quantile(sorted: readonly number[], share: number): number {
-  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
 }
 
 process.on('message', (job: Job) => {

@@ -5,3 +5,8 @@ export function median(numbers: readonly number[]): number | undefined {
   const [low, high] = [sorted[Math.ceil(half) - 1], sorted[Math.floor(half)]];
   return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }
+
+/** Smallest of the sorted numbers that at least this share of them does not exceed; 0 of none. */
+export function quantile(sorted: readonly number[], share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+}

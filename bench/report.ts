@@ -6,6 +6,8 @@ import { growthSection } from './growth-report.ts';
 import type { Load } from './loads.ts';
 import { table, whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
+import type { OverloadRound } from './overload.ts';
+import { failuresOfRound, overloadSection } from './overload-report.ts';
 import { peersSection, withoutFolder } from './peers.ts';
 import { startSection } from './start-report.ts';
 import { type Results, summarySection } from './summary.ts';
@@ -15,6 +17,7 @@ import { workersSection } from './workers-report.ts';
 /** All that a run measured. */
 export interface RunResults extends Results {
   readonly workers: readonly CrewRounds[];
+  readonly overload: readonly OverloadRound[];
 }
 
 /** A column of a table: its heading and its cell for the rounds of one contestant. */
@@ -34,7 +37,7 @@ export function page(
     'npm run bench',
     ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
   ].join(' ');
-  const { measurements, workers, start, growth } = results;
+  const { measurements, workers, overload, start, growth } = results;
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const blocks = loads.filter(({ name }) => name === 'block');
   const sections = [
@@ -47,6 +50,7 @@ export function page(
       .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
     ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
     ...(workers.length === 0 ? [] : [workersSection(workers)]),
+    ...(overload.length === 0 ? [] : [overloadSection(overload)]),
     start && startSection(start),
     growth && growthSection(growth),
     ...(loads.length + workers.length === 0
@@ -58,7 +62,8 @@ export function page(
 
 /** Requests that were not answered with 200 and what they should be. */
 export function countFailures(results: RunResults): number {
-  return failuresOf(all(results)) + (results.growth?.failures ?? 0);
+  const overload = results.overload.map(failuresOfRound);
+  return failuresOf(all(results)) + sum(overload) + (results.growth?.failures ?? 0);
 }
 
 function all({ measurements, workers }: RunResults): Measurement[] {

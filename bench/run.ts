@@ -9,6 +9,7 @@ import { Leftovers } from './leftovers.ts';
 import { expandLoads, type OtherName } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
+import { countOverloadSteps, measureOverload } from './overload.ts';
 import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
@@ -72,20 +73,24 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const workers = others.includes('workers')
     ? await measureWorkers({ server: server!, seconds, rounds }, generator, progress, leftovers)
     : [];
+  const overload = others.includes('overload')
+    ? await measureOverload({ server: server!, seconds, rounds }, generator, progress, leftovers)
+    : [];
   const growth_plan = { server: server!, rows: flags.rows, seconds, rounds };
   const growth = others.includes('growth')
     ? await measureGrowth(growth_plan, generator, progress, leftovers)
     : undefined;
   progress.clear();
   if (is_interrupted) return;
-  const results: RunResults = { measurements, workers, start, growth };
+  const results: RunResults = { measurements, workers, overload, start, growth };
   publish(page(results, facts, args, flags), flags.write);
   fail(countFailures(results));
 }
 
 function countOtherSteps(others: readonly OtherName[], rounds: number): number {
   const workers = others.includes('workers') ? countWorkersSteps(rounds) : 0;
-  return workers + (others.includes('start') ? STARTS : 0);
+  const overload = others.includes('overload') ? countOverloadSteps(rounds) : 0;
+  return workers + overload + (others.includes('start') ? STARTS : 0);
 }
 
 /** Defaults, but for connections: many workers, and products without a bound, need more than PostgreSQL takes by default. */

@@ -30,7 +30,7 @@ export interface WorkersPlan {
 
 const CONNECTIONS = 256;
 /** The highest that the service takes. */
-const RATE_LIMIT = 1_000_000;
+const LIMITS = { RATE_LIMIT: '1000000', DETOKENIZE_LIMIT: '1000000', UNKNOWN_TOKEN_LIMIT: '1' };
 /** What WORKERS=auto is here. */
 const AUTO = parseConfig({ WORKERS: 'auto' }).WORKERS;
 const COUNTS = [...new Set([1, 2, AUTO])];
@@ -104,7 +104,7 @@ function start(crew: Crew, server: DatabaseServer, leftovers: Leftovers): Promis
   if (crew.kind === 'echo') return startEcho(crew.processes, leftovers);
   return startStandin('server', server, leftovers, {
     WORKERS: String(crew.processes),
-    RATE_LIMIT: String(crew.is_limited ? RATE_LIMIT : 0),
+    ...(crew.is_limited ? LIMITS : {}),
   });
 }
 

@@ -63,8 +63,8 @@ function build(): Command {
     'Say what is wrong with configuration, database, keys and settings, and what to do.',
     ['standin doctor'],
   ).action((options) => {
-    const { vault, license, REDIS_URL } = config();
-    return doctor(vault, license, REDIS_URL, options);
+    const { vault, license, REDIS_URL, tls } = config();
+    return doctor(vault, license, REDIS_URL, tls, options);
   });
   command(
     program.command('license').description('The license.'),

@@ -1,9 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
-import { type KekValues, kekProblems, kekSettings, namesSource } from './config/kek.ts';
+import {
+  type KekValues,
+  kekProblems,
+  kekSettings,
+  namesSource,
+  parseKekSettings,
+} from './config/kek.ts';
 import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
+import type { TlsFiles } from './service/certificate.ts';
 import type { KekSettings } from './service/kek-source.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
@@ -15,6 +22,10 @@ type OptionalName =
   | 'DATABASE_URL'
   | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
+  | 'AUDIT_LOG'
+  | 'TLS_CERT_FILE'
+  | 'TLS_KEY_FILE'
+  | 'TLS_CLIENT_CA_FILE'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
 type Values = {
@@ -24,6 +35,8 @@ type Values = {
 export interface Config extends Values {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsFiles | undefined;
 }
 
 /**
@@ -51,12 +64,12 @@ export interface NewKek {
 
 /**
  * The settings of a KEK that is to take the place of the one in the environment, of which nothing
- * that begins with KEK_ counts for it. @throws OperatorError as parseConfig
+ * that begins with KEK_ counts for it. @throws OperatorError with every problem
  */
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
   const named = env === undefined ? { KEK_FILE: file } : readFile(env);
-  return parseConfig({ ...Object.fromEntries(others), ...named }).vault.kek;
+  return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
 function readFile(path: string): NodeJS.Dict<string> {
@@ -79,7 +92,12 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...contradictions(config),
   ];
   if (problems.length > 0) throw new OperatorError(...problems);
-  return { ...config, vault: vaultOptions(config), license: licenseFiles(config) };
+  return {
+    ...config,
+    vault: vaultOptions(config),
+    license: licenseFiles(config),
+    tls: tlsFiles(config),
+  };
 }
 
 function contradictions(config: Values): string[] {
@@ -91,6 +109,17 @@ function contradictions(config: Values): string[] {
   }
   if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
     problems.push('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.');
+  }
+  if (config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined) {
+    problems.push('AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.');
+  }
+  if ((config.TLS_CERT_FILE === undefined) !== (config.TLS_KEY_FILE === undefined)) {
+    problems.push('TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.');
+  }
+  if (config.TLS_CLIENT_CA_FILE !== undefined && config.TLS_CERT_FILE === undefined) {
+    problems.push(
+      'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.',
+    );
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
@@ -114,4 +143,10 @@ function vaultOptions(config: Values): VaultOptions {
 function licenseFiles(config: Values): LicenseFiles | undefined {
   const { LICENSE_FILE: license_file, LICENSE_PUBLIC_KEY_FILE: public_key_file } = config;
   return license_file && public_key_file ? { license_file, public_key_file } : undefined;
+}
+
+function tlsFiles(config: Values): TlsFiles | undefined {
+  const { TLS_CERT_FILE: certificate_file, TLS_KEY_FILE: key_file } = config;
+  const client_ca_file = config.TLS_CLIENT_CA_FILE;
+  return certificate_file && key_file ? { certificate_file, key_file, client_ca_file } : undefined;
 }

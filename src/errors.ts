@@ -13,6 +13,7 @@ export const CALLER_ERRORS = {
     status: 401,
     when: 'the API key is missing, malformed, unknown, expired or revoked',
   },
+  forbidden: { status: 403, when: 'the client may not do this operation' },
   not_found: { status: 404, when: 'no such path' },
   method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
   request_timeout: { status: 408, when: 'the request did not arrive in time' },
@@ -25,15 +26,15 @@ export const CALLER_ERRORS = {
     status: 417,
     when: 'the Expect header asks for something other than 100-continue',
   },
-  user_limit: { status: 429, when: 'the rate limit of the client is exceeded (interface 1.0.5)' },
-  rate_limit: { status: 429, when: 'the rate limit of the client is exceeded (interface 1.0.4)' },
+  user_limit: { status: 429, when: 'a limit of the client is exceeded (interface 1.0.5)' },
+  rate_limit: { status: 429, when: 'a limit of the client is exceeded (interface 1.0.4)' },
   headers_too_large: {
     status: 431,
     when: 'the request line and headers are too large or too many',
   },
   overloaded: {
     status: 503,
-    when: 'the queue to the database is full, or the process is draining',
+    when: 'it would have to wait too long, or the process is draining',
   },
 } as const;
 
@@ -47,6 +48,7 @@ export const INTERNAL_REASONS = {
   record_damaged: 'record failed authentication',
   key_missing: 'key version not in the keyring',
   token_space_exhausted: 'token space exhausted',
+  audit_unavailable: 'audit log unavailable',
   unexpected: 'unexpected failure',
 } as const;
 

@@ -2,11 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import { listen } from './http/listen.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import { createMetrics, type Gauges } from './ops/metrics.ts';
+import type { Gauges } from './ops/gauges.ts';
+import { createMetrics } from './ops/metrics.ts';
 import { createOpsServer, type Scrape } from './ops/server.ts';
+import { firstStart } from './process/first-start.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
-import { createFirstClient, type IssuedApiKey } from './service/clients.ts';
+import { remind } from './process/reminders.ts';
+import { checkAuditFile } from './service/audit-file.ts';
+import { Certificate } from './service/certificate.ts';
+import { createFirstClient } from './service/clients.ts';
 import { Expiry } from './service/expiry.ts';
 import { type KeyFeed, monotonicMs } from './service/key-feed.ts';
 import { KeyRenewal } from './service/key-renewal.ts';
@@ -20,9 +25,7 @@ import {
 } from './service/vault.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import { countRecords } from './store/server.ts';
-
-const LICENSE_LOOK_INTERVAL_MS = 10_000;
-const LICENSE_REMINDER_INTERVAL_MS = 86_400_000;
+import type { TlsPem } from './types.ts';
 
 /** What answers on PORT: this process, or workers of it. */
 interface Front {
@@ -32,6 +35,8 @@ interface Front {
   stop(delay_ms: number): Promise<void>;
   /** A fresh process for each, without a request that fails. */
   restart(): void;
+  /** Another certificate for connections that are made from now on. */
+  renew(tls: TlsPem): void;
 }
 
 interface Parts {
@@ -39,6 +44,7 @@ interface Parts {
   readonly vault: Vault;
   readonly keys: KeyFeed;
   readonly license: License;
+  readonly certificate: Certificate | undefined;
   readonly gauges: Gauges;
   readonly log: Log;
   readonly onFatal: (problems: readonly string[]) => void;
@@ -51,6 +57,8 @@ export async function serve(config: Config): Promise<void> {
   endOnUncaught(log);
   const license = new License(config.license);
   await license.start();
+  if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
+  const certificate = config.tls && new Certificate(config.tls);
   const is_embedded = config.DATABASE_URL === undefined;
   // The first start makes it, which takes seconds: people at a terminal see that something goes on.
   if (is_embedded && is_pretty) {
@@ -68,17 +76,19 @@ export async function serve(config: Config): Promise<void> {
     vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
     keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expires_at),
   };
   const onFatal = (problems: readonly string[]) => {
     log.error({ problems }, 'workers cannot start, ending');
     void stop(0, 1);
   };
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
-  const front = await open({ config, vault, keys, license, gauges, log, onFatal });
+  const front = await open({ config, vault, keys, license, certificate, gauges, log, onFatal });
+  if (certificate !== undefined) keepFresh(certificate, front, log);
   const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics);
   const ops_url = ops && (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT'));
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
-  if (first !== undefined) process.stdout.write(firstStart(first, front.url));
+  if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));
   log.info(
     {
       url: front.url,
@@ -90,7 +100,11 @@ export async function serve(config: Config): Promise<void> {
     },
     'listening',
   );
-  warnOfLicense(license, log);
+  remind(
+    log,
+    () => license.warning(),
+    () => ({ days_left: license.daysLeft() }),
+  );
   const stop = once(async (delay_ms: number, exit_code: number) => {
     log.info({ delay_ms }, 'draining');
     await front.stop(delay_ms);
@@ -107,26 +121,30 @@ export async function serve(config: Config): Promise<void> {
 }
 
 /** One process: it answers itself, and hands nothing to others. */
-async function openAlone({ config, vault, keys, license, gauges, log }: Parts): Promise<Front> {
+async function openAlone({ gauges, certificate, ...parts }: Parts): Promise<Front> {
   const metrics = createMetrics();
   metrics.observe(gauges);
-  const options = { config, vault, keys, license, metrics, log };
-  const listener = await PublicListener.open(options);
+  const listener = await PublicListener.open({ ...parts, tls: certificate?.pem, metrics });
   return {
     url: listener.url,
     metrics,
     stop: (delay_ms) => listener.drain(delay_ms),
-    restart: () => log.info({}, 'nothing to restart one by one: WORKERS is 1'),
+    restart: () => {
+      listener.lookAtAudit();
+      parts.log.info({}, 'nothing to restart one by one: WORKERS is 1');
+    },
+    renew: (tls) => listener.renew(tls),
   };
 }
 
-async function openWorkers({ config, keys, gauges, log, onFatal }: Parts): Promise<Front> {
-  const workers = await Workers.start({ config, keys, gauges, log, onFatal });
+async function openWorkers({ certificate, ...parts }: Parts): Promise<Front> {
+  const workers = await Workers.start({ ...parts, tls: certificate?.pem });
   return {
     url: workers.url,
     metrics: workers.metrics,
     stop: (delay_ms) => workers.stop(delay_ms),
     restart: () => void workers.roll(),
+    renew: (pem) => workers.renew(pem),
   };
 }
 
@@ -140,33 +158,20 @@ function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
   });
 }
 
-/** Says what is wrong with the license when that changes, and again every day. */
-function warnOfLicense(license: License, log: Log): void {
-  let last: string | undefined;
-  let last_at_ms = -Infinity;
-  const warn = () => {
-    const warning = license.warning();
-    const now_ms = performance.now();
-    if (warning === last && now_ms - last_at_ms < LICENSE_REMINDER_INTERVAL_MS) return;
-    last = warning;
-    last_at_ms = now_ms;
-    if (warning !== undefined) log.warn({ days_left: license.daysLeft() }, warning);
-  };
-  warn();
-  setInterval(warn, LICENSE_LOOK_INTERVAL_MS).unref();
-}
-
-function firstStart(first: IssuedApiKey, url: string): string {
-  return `
-First start: client ${first.client_id} was made. Its API key, shown only this once:
-
-  ${first.api_key}
-
-Try it:
-
-  curl -s '${url}/api/v1/tokenize' -H 'Authorization: Bearer ${first.api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
-
-`;
+/** Puts new files in use, without a restart. */
+function keepFresh(certificate: Certificate, front: Front, log: Log): void {
+  remind(
+    log,
+    () => certificate.warning(),
+    () => ({ expires_at: certificate.expires_at }),
+  );
+  certificate.watch({
+    onRenewed(pem) {
+      front.renew(pem);
+      log.info({ expires_at: certificate.expires_at }, 'TLS certificate renewed');
+    },
+    onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
+  });
 }
 
 function once<T extends unknown[]>(

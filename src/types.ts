@@ -83,3 +83,12 @@ export interface ApiKey {
   readonly expires_at: Date | null;
   readonly revoked_at: Date | null;
 }
+
+/** What a TLS listener shows and asks for, in PEM. */
+export interface TlsPem {
+  /** With its chain, that of the server first. */
+  readonly certificate: string;
+  readonly key: string;
+  /** Authorities whose client certificates are taken; undefined: none is asked for. */
+  readonly client_ca: string | undefined;
+}

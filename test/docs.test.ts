@@ -41,9 +41,14 @@ test('settings that documents name exist', () => {
     'API_KEY',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
+    'TEST_SOCKETS',
     'NODE_EXTRA_CA_CERTS',
     'TEST_OPENBAO_BIN',
     'LOAD_SECONDS',
+    'FAULT_LENGTH',
+    'FAULT_SECONDS',
+    'FAULT_ROUNDS',
+    'CHAOS_SEED',
   ]);
   for (const path of documents()) {
     for (const piece of codePieces(path)) {

@@ -5,6 +5,7 @@ import {
   clientDisable,
   clientList,
   clientUpdate,
+  type Permissions,
   type UpdateOptions,
 } from '../commands/client.ts';
 import { parseRate } from '../config/parsers.ts';
@@ -15,9 +16,21 @@ export function addClient(program: Command): void {
   command(client, 'create', 'Make a client with an API key; the key is shown only once.', [
     'standin client create --name billing',
     'standin client create --name crm --rate-limit 200 --token-mode random --json',
+    'standin client create --name intake --can tokenize',
   ])
     .requiredOption('--name <name>', 'what people call it', nonEmpty)
+    .option('--can <operations>', CAN, permissions)
     .option('--rate-limit <n>', 'requests a second; 0: none; default: RATE_LIMIT', rate)
+    .option(
+      '--detokenize-limit <n>',
+      'detokenize requests a second; 0: none; default: DETOKENIZE_LIMIT',
+      rate,
+    )
+    .option(
+      '--unknown-token-limit <n>',
+      'unknown tokens a second; 0: none; default: UNKNOWN_TOKEN_LIMIT',
+      rate,
+    )
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
     .action((options) =>
@@ -26,12 +39,31 @@ export function addClient(program: Command): void {
   command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
     withVault((vault) => clientList(vault, options)),
   );
+  addUpdate(client);
+  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+    'standin client disable standin_0123456789abcdef01234567',
+  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
+}
+
+function addUpdate(client: Command): void {
   command(client, 'update <client_id>', 'Change a client.', [
     'standin client update standin_0123456789abcdef01234567 --rate-limit default',
+    'standin client update standin_0123456789abcdef01234567 --can detokenize',
     'standin client update standin_0123456789abcdef01234567 --enable',
   ])
     .option('--name <name>', 'what people call it', nonEmpty)
+    .option('--can <operations>', CAN, permissions)
     .option('--rate-limit <n>', 'requests a second; 0: none; "default": RATE_LIMIT', rateOrDefault)
+    .option(
+      '--detokenize-limit <n>',
+      'detokenize requests a second; 0: none; "default": DETOKENIZE_LIMIT',
+      rateOrDefault,
+    )
+    .option(
+      '--unknown-token-limit <n>',
+      'unknown tokens a second; 0: none; "default": UNKNOWN_TOKEN_LIMIT',
+      rateOrDefault,
+    )
     .addOption(tokenMode())
     .option(
       '--time-to-live <time>',
@@ -44,9 +76,6 @@ export function addClient(program: Command): void {
         itself.error('error: name what to change, for example --rate-limit 200');
       return withVault((vault) => clientUpdate(vault, client_id, options));
     });
-  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
-    'standin client disable standin_0123456789abcdef01234567',
-  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
 }
 
 export function addApiKey(program: Command): void {
@@ -80,6 +109,19 @@ function tokenMode(): Option {
     '--token-mode <mode>',
     'equal values get equal tokens, or a fresh one each time',
   ).choices(['deterministic', 'random']);
+}
+
+/** What --can takes. */
+const CAN = 'tokenize, detokenize, or tokenize,detokenize';
+
+function permissions(text: string): Permissions {
+  const operations = text.split(',');
+  const can_tokenize = operations.includes('tokenize');
+  const can_detokenize = operations.includes('detokenize');
+  const known = Number(can_tokenize) + Number(can_detokenize);
+  if (known !== operations.length)
+    throw new InvalidArgumentError('It must be tokenize, detokenize or tokenize,detokenize.');
+  return { can_tokenize, can_detokenize };
 }
 
 function nonEmpty(text: string): string {

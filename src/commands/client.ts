@@ -3,9 +3,15 @@ import { commandDeadline, type Vault } from '../service/vault.ts';
 import type { Client, TokenMode } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
+/** What a client may do: one column each. */
+export type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
+
 export interface CreateOptions extends OutputOptions {
   readonly name: string;
+  readonly can?: Permissions;
   readonly rateLimit?: number;
+  readonly detokenizeLimit?: number;
+  readonly unknownTokenLimit?: number;
   readonly tokenMode: TokenMode;
   readonly timeToLive?: number;
 }
@@ -15,9 +21,17 @@ export async function clientCreate(
   client_prefix: string,
   options: CreateOptions,
 ): Promise<void> {
-  const { name, rateLimit: rate_limit = null, tokenMode: token_mode } = options;
-  const { timeToLive: time_to_live_s = null } = options;
-  const settings = { ...DEFAULT_SETTINGS, name, rate_limit, token_mode, time_to_live_s };
+  const { name, can, tokenMode: token_mode } = options;
+  const settings = {
+    ...DEFAULT_SETTINGS,
+    name,
+    token_mode,
+    rate_limit: options.rateLimit ?? null,
+    detokenize_limit: options.detokenizeLimit ?? null,
+    unknown_token_limit: options.unknownTokenLimit ?? null,
+    time_to_live_s: options.timeToLive ?? null,
+    ...can,
+  };
   const { client_id } = await createClient(vault, client_prefix, settings);
   const { api_key } = await issueApiKey(vault, client_id, null);
   print(
@@ -32,22 +46,37 @@ export async function clientList(vault: Vault, options: OutputOptions): Promise<
   const rows = clients.map((client) => [
     client.client_id,
     client.name,
+    canText(client),
     rateText(client.rate_limit),
+    rateText(client.detokenize_limit),
+    rateText(client.unknown_token_limit),
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
     time(client.created_at),
     time(client.disabled_at),
   ]);
-  print(
-    options,
-    clients,
-    table(['CLIENT', 'NAME', 'RATE LIMIT', 'TOKENS', 'TIME TO LIVE', 'CREATED', 'DISABLED'], rows),
-  );
+  print(options, clients, table(HEADINGS, rows));
 }
+
+const HEADINGS = [
+  'CLIENT',
+  'NAME',
+  'CAN',
+  'RATE LIMIT',
+  'DETOKENIZE',
+  'UNKNOWN TOKENS',
+  'TOKENS',
+  'TIME TO LIVE',
+  'CREATED',
+  'DISABLED',
+];
 
 export interface UpdateOptions extends OutputOptions {
   readonly name?: string;
+  readonly can?: Permissions;
   readonly rateLimit?: number | 'default';
+  readonly detokenizeLimit?: number | 'default';
+  readonly unknownTokenLimit?: number | 'default';
   readonly tokenMode?: TokenMode;
   readonly timeToLive?: number | 'none';
   readonly enable?: boolean;
@@ -58,11 +87,16 @@ export async function clientUpdate(
   client_id: string,
   options: UpdateOptions,
 ): Promise<void> {
-  const { name, rateLimit, tokenMode: token_mode, timeToLive, enable } = options;
-  const rate_limit = rateLimit === 'default' ? null : rateLimit;
+  const { name, can, tokenMode: token_mode, timeToLive, enable } = options;
+  const rate_limit = ownLimit(options.rateLimit);
+  const detokenize_limit = ownLimit(options.detokenizeLimit);
+  const unknown_token_limit = ownLimit(options.unknownTokenLimit);
   const client = await updateClient(vault, client_id, {
     ...(name === undefined ? {} : { name }),
     ...(rate_limit === undefined ? {} : { rate_limit }),
+    ...(detokenize_limit === undefined ? {} : { detokenize_limit }),
+    ...(unknown_token_limit === undefined ? {} : { unknown_token_limit }),
+    ...can,
     ...(token_mode === undefined ? {} : { token_mode }),
     ...(timeToLive === undefined
       ? {}
@@ -84,7 +118,21 @@ export async function clientDisable(
 function describe(client: Client): string {
   const state =
     client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
-  return `${client.client_id}  ${client.name}: ${state}, rate limit ${rateText(client.rate_limit)}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
+  const limits = [
+    `rate limit ${rateText(client.rate_limit)}`,
+    `detokenize limit ${rateText(client.detokenize_limit)}`,
+    `unknown tokens ${rateText(client.unknown_token_limit)}`,
+  ];
+  return `${client.client_id}  ${client.name}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
+}
+
+function canText({ can_tokenize, can_detokenize }: Permissions): string {
+  return [can_tokenize && 'tokenize', can_detokenize && 'detokenize'].filter(Boolean).join(',');
+}
+
+/** undefined: as it is; null: that of the deployment. */
+function ownLimit(limit: number | 'default' | undefined): number | null | undefined {
+  return limit === 'default' ? null : limit;
 }
 
 function rateText(rate_limit: number | null): string {

@@ -1,4 +1,5 @@
 import { OperatorError } from '../errors.ts';
+import { certificateFinding, type TlsFiles } from '../service/certificate.ts';
 import { examine } from '../service/doctor.ts';
 import type { LicenseFiles } from '../service/license.ts';
 import type { VaultOptions } from '../service/vault.ts';
@@ -11,11 +12,13 @@ export async function doctor(
   vault: VaultOptions,
   license: LicenseFiles | undefined,
   redis_url: string | undefined,
+  tls: TlsFiles | undefined,
   options: OutputOptions,
 ): Promise<void> {
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
     ...(await examine(vault, license, redis_url)),
+    ...(tls === undefined ? [] : [certificateFinding(tls)]),
   ];
   print(
     options,

@@ -26,6 +26,24 @@ export const SETTINGS = {
     whole(0, 65_535),
     'Port of the public listener; 0 lets the system choose.',
   ),
+  TLS_CERT_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Certificate (PEM, with its chain) of the public listener. Not set: HTTP in clear.',
+  ),
+  TLS_KEY_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Private key (PEM, not encrypted) of TLS_CERT_FILE.',
+  ),
+  TLS_CLIENT_CA_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'Authorities (PEM) whose client certificates are taken; callers without one are refused. Not set: none is asked for.',
+  ),
   OPS_HOST: setting(
     '127.0.0.1',
     'an address',
@@ -80,7 +98,19 @@ export const SETTINGS = {
     '1000',
     '0 to 1000000',
     parseRate,
-    'Requests a second of a client that has no limit of its own; 0: no limit.',
+    'Requests a second of a client that has no limit of its own, but for detokenize; 0: no limit.',
+  ),
+  DETOKENIZE_LIMIT: setting(
+    '500',
+    '0 to 1000000',
+    parseRate,
+    'Detokenize requests a second of a client that has no limit of its own; 0: no limit.',
+  ),
+  UNKNOWN_TOKEN_LIMIT: setting(
+    '1',
+    '0 to 1000000',
+    parseRate,
+    'Unknown tokens a second that a client without a limit of its own may send to detokenize, with a minute of them at once; 0: no limit.',
   ),
   REDIS_URL: setting(
     undefined,
@@ -123,6 +153,18 @@ export const SETTINGS = {
     'true or false',
     flag,
     'Serve on a PostgreSQL with fsync, full_page_writes or synchronous_commit off, which can lose acknowledged tokens.',
+  ),
+  AUDIT_LOG: setting(
+    undefined,
+    'a file, or stdout',
+    text,
+    'Where a line is written of every tokenize and detokenize. Not set: none is.',
+  ),
+  AUDIT_REQUIRED: setting(
+    'false',
+    'true or false',
+    flag,
+    'Answer a tokenize or detokenize with success only when its line is in AUDIT_LOG.',
   ),
   LOG_LEVEL: setting(
     'info',

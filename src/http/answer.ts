@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import { audit } from './audit.ts';
 import type { ServerContext } from './context.ts';
 import { METHODS, pathOf } from './routes.ts';
 
@@ -59,7 +60,9 @@ export function answerError(
   // The parser and we may not agree on where this request ends.
   if (code === 'bad_request' || code === 'headers_too_large') reply.header('Connection', 'close');
   if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
-  return answer(context, request, reply, CALLER_ERRORS[code].status, JSON.stringify(body));
+  const { status } = CALLER_ERRORS[code];
+  void audit(context, request, code, status);
+  return answer(context, request, reply, status, JSON.stringify(body));
 }
 
 function answerFailure(
@@ -72,6 +75,7 @@ function answerFailure(
     error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
   context.log.error({ request_id: request.id, reason: failure.reason, ...failureFields(error) });
   const body = JSON.stringify({ error: 'internal_error', message: failure.message });
+  void audit(context, request, 'internal_error', 500);
   return answer(context, request, reply, 500, body);
 }
 

@@ -1,9 +1,11 @@
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import type { AuditLog } from '../service/audit-log.ts';
 import type { Authenticator, Caller } from '../service/authenticator.ts';
+import type { ClientLimits, ClientOperation } from '../service/client-limits.ts';
 import type { Health } from '../service/health.ts';
-import type { RateLimiter } from '../service/rate-limit.ts';
 import type { VaultClient } from '../service/vault-client.ts';
+import type { TlsPem } from '../types.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -20,15 +22,17 @@ export interface ServerContext {
   readonly interface_version: InterfaceVersion;
   readonly body_limit: number;
   readonly values_limit: number;
-  /** Requests a second of a client without a limit of its own. */
-  readonly rate_limit: number;
   readonly authenticator: Authenticator;
-  readonly rate_limiter: RateLimiter;
+  readonly limits: ClientLimits;
   readonly vault: VaultClient;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
+  /** undefined: none is kept. */
+  readonly audit: AuditLog | undefined;
   readonly state: ServerState;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
 }
 
 declare module 'fastify' {
@@ -36,5 +40,9 @@ declare module 'fastify' {
     started_at_ms: number;
     /** Set when the API key was accepted. */
     caller: Caller | null;
+    /** What the audit log says that it was; null until the API key is looked at. */
+    operation: ClientOperation | null;
+    /** How many distinct tokens of it are not known. */
+    unknown_tokens: number;
   }
 }

@@ -2,10 +2,9 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
+import { type ClientOperation, isAllowed, type Refusal } from '../service/client-limits.ts';
 import type { ServerContext } from './context.ts';
-
-/** More headers than this are refused. Node drops those above its own bound without a word. */
-export const MAX_HEADERS = 128;
+import { MAX_HEADERS } from './listener.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/i;
@@ -34,7 +33,7 @@ export const refused = new WeakSet<object>();
  * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
  * A request without version is HTTP/0.9.
  */
-function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
+export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
   const hosts = countOf(rawHeaders, 'host');
   const coding = headers['transfer-encoding'];
   return (
@@ -43,11 +42,12 @@ function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): bo
   );
 }
 
-/** Before the body is read, in this order: API key, rate limit, content type, size. */
-export function admission(context: ServerContext) {
+/** Before the body is read, in this order: API key, permission, limits, content type, size. */
+export function admission(context: ServerContext, operation: ClientOperation) {
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
       if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+      request.operation = operation;
       // Node keeps the first of two Authorization headers: the other could be what a proxy checked.
       if (countOf(request.raw.rawHeaders, 'authorization') > 1)
         throw new CallerError('unauthorized');
@@ -68,20 +68,21 @@ function admit(
   done: HookHandlerDoneFunction,
 ): void {
   request.caller = caller;
-  const rate = caller.client.rate_limit ?? context.rate_limit;
-  const retry_after = context.rate_limiter.take(caller.client.client_id, rate);
-  const next = (retry_after_s: number | undefined): void => {
-    if (retry_after_s !== undefined) throw overLimit(context, retry_after_s);
+  const operation = request.operation!;
+  if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');
+  const refusal = context.limits.admit(caller.client, operation);
+  const next = (refusal: Refusal | undefined): void => {
+    if (refusal !== undefined) throw overLimit(context, refusal);
     checkMedia(request, context.body_limit);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     done();
   };
-  if (retry_after instanceof Promise) retry_after.then(next).catch(done);
-  else next(retry_after);
+  if (refusal instanceof Promise) refusal.then(next).catch(done);
+  else next(refusal);
 }
 
-function overLimit(context: ServerContext, retry_after_s: number): CallerError {
-  context.metrics.rejection();
+function overLimit(context: ServerContext, { limit, retry_after_s }: Refusal): CallerError {
+  context.metrics.rejection(limit);
   const code = context.interface_version === '1.0.5' ? 'user_limit' : 'rate_limit';
   return new CallerError(code, '', retry_after_s);
 }

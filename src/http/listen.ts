@@ -12,6 +12,7 @@ export async function listen(
   port: number,
   setting: string,
   start: () => unknown = () => server.listen(port, host),
+  scheme: 'http' | 'https' = 'http',
 ): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) =>
@@ -25,7 +26,7 @@ export async function listen(
     Promise.resolve(start()).catch(fail);
   });
   const { address, family, port: bound } = server.address() as AddressInfo;
-  return `http://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
+  return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
 }
 
 function remedy(code: string | undefined, setting: string): string {

@@ -19,7 +19,8 @@ const CODES: Record<string, CallerErrorCode> = {
 export function parserErrorHandler(log: Log, metrics: Metrics) {
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
     if (refused.has(socket)) return;
-    if (error.code === 'ECONNRESET' || !socket.writable) {
+    // Anything else is of the connection: a reset, or no TLS to answer in.
+    if (!/^(HPE|ERR_HTTP)_/.test(error.code ?? '') || !socket.writable) {
       socket.destroy();
       return;
     }

@@ -4,45 +4,36 @@ import { CallerError } from '../errors.ts';
 import { answer, answerError } from './answer.ts';
 import type { ServerContext } from './context.ts';
 import { detokenizeHandler } from './detokenize.ts';
-import { admission, MAX_HEADERS, protocolGuard } from './guards.ts';
+import { admission, protocolGuard } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
+import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { METHODS, pathOf } from './routes.ts';
+import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
-
-/** A client that dribbles its headers or body is cut off after these; checked every second. */
-const HEADERS_TIMEOUT_MS = 10_000;
-const REQUEST_TIMEOUT_MS = 30_000;
-const CHECK_INTERVAL_MS = 1_000;
-const MAX_HEADER_BYTES = 16_384;
 
 /** The public listener, ready to listen. */
 export function createHttpServer(context: ServerContext): FastifyInstance {
   const app: FastifyInstance = fastify({
     logger: false,
     bodyLimit: context.body_limit,
-    requestTimeout: REQUEST_TIMEOUT_MS,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: () => randomUUID(),
-    http: {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_INTERVAL_MS,
-      maxHeaderSize: MAX_HEADER_BYTES,
-      // Node would answer without a body; protocolGuard asks for it.
-      requireHostHeader: false,
-    },
+    serverFactory: (handler) =>
+      createListener(shedding(context, handler), context.tls, context.metrics),
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
       request.started_at_ms = performance.now();
       answerError(context, request, reply as FastifyReply, error);
     },
   });
-  app.server.maxHeadersCount = MAX_HEADERS;
   app.decorateRequest('started_at_ms', 0);
   app.decorateRequest('caller', null);
+  app.decorateRequest('operation', null);
+  app.decorateRequest('unknown_tokens', 0);
   app.addHook('onRequest', (request, _reply, done) => {
     request.started_at_ms = performance.now();
     protocolGuard(request);
@@ -62,9 +53,10 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
 }
 
 function addRoutes(app: FastifyInstance, context: ServerContext): void {
-  const onRequest = admission(context);
-  app.post('/api/v1/tokenize', { onRequest }, tokenizeHandler(context));
-  app.post('/api/v1/detokenize', { onRequest }, detokenizeHandler(context));
+  const tokenize = { onRequest: admission(context, 'tokenize') };
+  app.post('/api/v1/tokenize', tokenize, tokenizeHandler(context));
+  const detokenize = { onRequest: admission(context, 'detokenize') };
+  app.post('/api/v1/detokenize', detokenize, detokenizeHandler(context));
   app.get('/health', healthHandler(context));
   app.get('/health/live', livenessHandler(context));
 }

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Value } from '../types.ts';
 import { answer } from './answer.ts';
+import { audit } from './audit.ts';
 import { parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, replaceFields } from './fields.ts';
@@ -14,10 +15,13 @@ export function tokenizeHandler(context: ServerContext) {
     const { client } = request.caller!;
     const values = fields.map((field) => field.text as Value);
     replaceFields(fields, await context.vault.tokenize(values, client));
+    const body = JSON.stringify(
+      has_client_id
+        ? { data, request_id: request.id, client_id: client.client_id }
+        : { data, Request_id: request.id },
+    );
+    await audit(context, request, 'success', 200, fields.length);
     context.metrics.values('tokenize', fields.length);
-    const body = has_client_id
-      ? { data, request_id: request.id, client_id: client.client_id }
-      : { data, Request_id: request.id };
-    return answer(context, request, reply, 200, JSON.stringify(body), fields.length);
+    return answer(context, request, reply, 200, body, fields.length);
   };
 }

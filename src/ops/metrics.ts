@@ -1,22 +1,11 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import type { LimitName } from '../service/client-limits.ts';
+import { addGauges, type Gauges } from './gauges.ts';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
-const ROWS_FRESH_FOR_MS = 60_000;
 
-/** Read when metrics are scraped; what is not there is not shown. */
-export interface Gauges {
-  readonly vaultRows?: () => Promise<number>;
-  /** Counted since the start. */
-  readonly expiredRecords?: () => number;
-  /** undefined: no license is asked for. */
-  readonly licenseDaysLeft?: (() => number) | undefined;
-  /** undefined: limits are not meant to be shared. */
-  readonly rateLimitShared?: (() => boolean) | undefined;
-  readonly keyVersion?: () => number;
-  /** Seconds since the keyring was last read whole. */
-  readonly keyringAge?: () => number;
-}
+const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'unknown_tokens'];
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -58,12 +47,46 @@ export function createMetrics(worker?: string) {
   });
   const rejections = new Counter({
     name: 'standin_rate_limit_rejections_total',
-    help: 'Requests refused because the client was over its rate limit.',
+    help: 'Requests refused because the client was over one of its limits.',
+    labelNames: ['limit'],
+    registers,
+  });
+  // Shown before there was one, so that an alert on a rise sees the first.
+  for (const limit of LIMITS) rejections.inc({ limit }, 0);
+  const unknown = new Counter({
+    name: 'standin_unknown_tokens_total',
+    help: 'Tokens sent to detokenize that are not known.',
+    registers,
+  });
+  const unaudited = new Counter({
+    name: 'standin_audit_failures_total',
+    help: 'Lines of the audit log that could not be written.',
     registers,
   });
   const damaged = new Counter({
     name: 'standin_damaged_records_total',
     help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
+    registers,
+  });
+  const handshakes = new Counter({
+    name: 'standin_tls_handshake_failures_total',
+    help: 'Connections that ended before a request because TLS did not come about.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const shed = new Counter({
+    name: 'standin_requests_shed_total',
+    help: 'Requests refused with 503 before they were looked at, because they would have waited.',
+    registers,
+  });
+  const refused_connections = new Counter({
+    name: 'standin_connections_refused_total',
+    help: 'Connections that were closed at once because the process has all that it takes.',
+    registers,
+  });
+  const unread = new Counter({
+    name: 'standin_unread_answers_total',
+    help: 'Connections that were cut because an answer on them was not read.',
     registers,
   });
   return {
@@ -75,7 +98,16 @@ export function createMetrics(worker?: string) {
       values.inc({ operation }, count),
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
-    rejection: () => rejections.inc(),
+    rejection: (limit: LimitName) => rejections.inc({ limit }),
+    unknownTokens: (tokens: number) => unknown.inc(tokens),
+    unaudited: (lines: number) => unaudited.inc(lines),
+    shed(route: string, count: number): void {
+      shed.inc(count);
+      requests.inc({ route, status: 503 }, count);
+    },
+    connectionRefused: () => refused_connections.inc(),
+    unreadAnswer: () => unread.inc(),
+    handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
     snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),
@@ -89,84 +121,4 @@ export function processRegistry(worker: string | undefined): Registry {
   const register = new Registry();
   collectDefaultMetrics({ register, labels: worker === undefined ? {} : { worker } });
   return register;
-}
-
-export function addGauges(registers: Registry[], gauges: Gauges): void {
-  const { vaultRows, expiredRecords, licenseDaysLeft, rateLimitShared } = gauges;
-  if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
-  if (expiredRecords !== undefined) {
-    new Counter({
-      name: 'standin_expired_records_total',
-      help: 'Records whose values this node removed after their time to live.',
-      registers,
-      collect() {
-        this.reset();
-        this.inc(expiredRecords());
-      },
-    });
-  }
-  if (licenseDaysLeft !== undefined) {
-    new Gauge({
-      name: 'standin_license_days_left',
-      help: 'Days until the license expires: negative after, 0 when it is invalid.',
-      registers,
-      collect() {
-        this.set(licenseDaysLeft());
-      },
-    });
-  }
-  if (rateLimitShared !== undefined) {
-    new Gauge({
-      name: 'standin_rate_limit_shared',
-      help: '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
-      registers,
-      aggregator: 'min',
-      collect() {
-        this.set(Number(rateLimitShared()));
-      },
-    });
-  }
-  addKeyGauges(registers, gauges);
-}
-
-function addKeyGauges(registers: Registry[], { keyVersion, keyringAge }: Gauges): void {
-  if (keyringAge !== undefined) {
-    new Gauge({
-      name: 'standin_keyring_age_seconds',
-      help: 'Time since the keyring was last read, with every key in it unwrapped.',
-      registers,
-      collect() {
-        this.set(keyringAge());
-      },
-    });
-  }
-  if (keyVersion !== undefined) {
-    new Gauge({
-      name: 'standin_key_version',
-      help: 'Version of the dek key that new records are sealed with.',
-      registers,
-      aggregator: 'min',
-      collect() {
-        this.set(keyVersion());
-      },
-    });
-  }
-}
-
-function addVaultRows(registers: Registry[], vaultRows: () => Promise<number>): void {
-  let counted_at_ms = -Infinity;
-  new Gauge({
-    name: 'standin_vault_rows',
-    help: 'Records in the vault; an estimate above 200,000.',
-    registers,
-    async collect() {
-      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
-      try {
-        this.set(await vaultRows());
-        counted_at_ms = performance.now();
-      } catch {
-        // The last count stays: the scrape must work while the database is away.
-      }
-    },
-  });
 }

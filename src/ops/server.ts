@@ -6,9 +6,16 @@ export interface Scrape {
   readonly content_type: string;
 }
 
+const TIMEOUTS = {
+  headersTimeout: 10_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 72_000,
+  connectionsCheckingInterval: 1_000,
+};
+
 /** The ops listener: for operators and their tools, never for callers. */
 export function createOpsServer(metrics: Scrape): Server {
-  return createServer((request, response) => {
+  return createServer(TIMEOUTS, (request, response) => {
     if (request.url !== '/metrics') {
       answer(response, 404, 'text/plain; charset=utf-8', 'There is /metrics here.\n');
     } else if (request.method !== 'GET' && request.method !== 'HEAD') {

@@ -7,10 +7,11 @@ import type { Config } from '../config.ts';
 import { OperatorError } from '../errors.ts';
 import { listen } from '../http/listen.ts';
 import type { Log } from '../log.ts';
-import type { Gauges } from '../ops/metrics.ts';
+import type { Gauges } from '../ops/gauges.ts';
 import { WorkerMetrics } from '../ops/worker-metrics.ts';
 import type { KeyFeed } from '../service/key-feed.ts';
 import { PrimaryBuckets } from '../service/primary-buckets.ts';
+import type { TlsPem } from '../types.ts';
 import { RETIRE_TIMEOUT_MS } from './public-listener.ts';
 import type { FromWorker } from './worker-messages.ts';
 import { endOf, endWithin, kill, type Member, send } from './worker-process.ts';
@@ -28,6 +29,8 @@ const SCRAPE_TIMEOUT_MS = 1_000;
 export interface WorkersOptions {
   readonly config: Config;
   readonly keys: KeyFeed;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
   readonly gauges: Gauges;
   readonly log: Log;
   /** The service cannot go on. */
@@ -55,15 +58,18 @@ export class Workers {
   #last_scrape = 0;
   #is_rolling = false;
   #is_stopping = false;
+  #tls: TlsPem | undefined;
 
   /** Resolves when all listen. @throws OperatorError with the reason of the first that does not */
   static async start(options: WorkersOptions): Promise<Workers> {
     const { HOST, PORT, WORKERS } = options.config;
     // Known before the workers start: each of them, and each that follows, is given the same.
     const probe = createServer();
-    const url = await listen(probe, HOST, PORT, 'PORT');
+    const scheme = options.tls === undefined ? 'http' : 'https';
+    const url = await listen(probe, HOST, PORT, 'PORT', undefined, scheme);
     await once(probe.close(), 'close');
-    const config = { ...options.config, PORT: Number(new URL(url).port || 80) };
+    const of_scheme = scheme === 'http' ? 80 : 443;
+    const config = { ...options.config, PORT: Number(new URL(url).port || of_scheme) };
     cluster.schedulingPolicy = cluster.SCHED_RR;
     cluster.setupPrimary({ exec: WORKER, args: [], serialization: 'advanced' });
     const workers = new Workers({ ...options, config }, url);
@@ -76,6 +82,7 @@ export class Workers {
   private constructor(options: WorkersOptions, url: string) {
     this.url = url;
     this.#options = options;
+    this.#tls = options.tls;
     this.metrics = new WorkerMetrics(options.gauges, () => this.#scrape());
     options.keys.subscribe((news) => {
       // The first message to a worker must be its start, which has them.
@@ -113,6 +120,12 @@ export class Workers {
     }
     if (old !== undefined) await this.#retire(old);
     return !this.#is_stopping;
+  }
+
+  /** For connections that are made from now on, also to workers that start later. */
+  renew(tls: TlsPem): void {
+    this.#tls = tls;
+    for (const member of this.#members) send(member, { kind: 'renew', tls });
   }
 
   /** Resolves when no worker is left; within the time-outs, however they fare. */
@@ -160,7 +173,8 @@ export class Workers {
   #take(member: Member, message: FromWorker): void {
     const { config, keys } = this.#options;
     if (message.kind === 'loaded') {
-      send(member, { kind: 'start', number: member.number, config, keys: keys.latest });
+      const { number } = member;
+      send(member, { kind: 'start', number, config, keys: keys.latest, tls: this.#tls });
     } else if (message.kind === 'take') {
       send(member, { kind: 'granted', answers: this.#buckets.answer(message.calls) });
     } else if (message.kind === 'keys_wanted') keys.demand();
@@ -168,7 +182,11 @@ export class Workers {
       this.metrics.put(member.worker.id, message.snapshot);
       if (message.id !== undefined) this.#answerScrape(message.id);
     } else if (message.kind === 'failed') member.problems = message.problems;
-    else member.listening_at_ms = performance.now();
+    else {
+      member.listening_at_ms = performance.now();
+      // It may have started with one that was renewed meanwhile.
+      if (this.#tls !== undefined) send(member, { kind: 'renew', tls: this.#tls });
+    }
   }
 
   async #startAnother(number: number): Promise<void> {

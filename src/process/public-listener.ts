@@ -1,13 +1,17 @@
 import { Server } from 'node:net';
+import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
 import type { ServerContext } from '../http/context.ts';
 import { listen } from '../http/listen.ts';
+import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { AuditLog } from '../service/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
+import { ClientLimits } from '../service/client-limits.ts';
 import { Health } from '../service/health.ts';
 import { type KeyFeed, primaryVersion } from '../service/key-feed.ts';
 import type { License } from '../service/license.ts';
@@ -16,6 +20,7 @@ import type { SharedBuckets } from '../service/shared-rate-limit.ts';
 import type { Vault } from '../service/vault.ts';
 import { VaultClient } from '../service/vault-client.ts';
 import { Unavailable } from '../store/failure.ts';
+import type { TlsPem } from '../types.ts';
 
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.
@@ -34,6 +39,10 @@ export interface PublicListenerOptions {
   readonly license: License;
   /** Rate limits of all workers of this node; undefined: there is one process. */
   readonly primary_buckets?: SharedBuckets;
+  /** Number of this worker; undefined: there is one process. */
+  readonly worker?: number;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
@@ -60,8 +69,13 @@ export class PublicListener {
     });
     const context = await createContext(options, limits);
     const app = createHttpServer(context);
-    const url = await listen(app.server, config.HOST, config.PORT, 'PORT', () =>
-      app.listen({ host: config.HOST, port: config.PORT }),
+    const url = await listen(
+      app.server,
+      config.HOST,
+      config.PORT,
+      'PORT',
+      () => app.listen({ host: config.HOST, port: config.PORT }),
+      options.tls === undefined ? 'http' : 'https',
     );
     return new PublicListener(url, app, context, limits);
   }
@@ -71,6 +85,16 @@ export class PublicListener {
     this.url = url;
     this.#app = app;
     this.#context = context;
+  }
+
+  /** The file of the audit log was renamed, perhaps. */
+  lookAtAudit(): void {
+    this.#context.audit?.look();
+  }
+
+  /** For connections that are made from now on. */
+  renew(tls: TlsPem): void {
+    renewCertificate(this.#app.server, tls);
   }
 
   /** Readiness first, then the listener, then what is in flight. */
@@ -102,6 +126,7 @@ export class PublicListener {
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#limits.close();
+    await this.#context.audit?.close();
     await this.#context.vault.close();
   }
 }
@@ -117,7 +142,7 @@ async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
 ): Promise<ServerContext> {
-  const { config, vault, keys, license, metrics, log } = options;
+  const { config, vault, keys, license, tls, metrics, log } = options;
   const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
@@ -134,13 +159,34 @@ async function createContext(
     interface_version: config.INTERFACE_VERSION,
     body_limit: config.BODY_LIMIT,
     values_limit: config.VALUES_LIMIT,
-    rate_limit: config.RATE_LIMIT,
     authenticator,
-    rate_limiter: limits.rate_limiter,
     vault: vault_client,
+    limits: new ClientLimits(limits.rate_limiter, {
+      requests: config.RATE_LIMIT,
+      detokenize: config.DETOKENIZE_LIMIT,
+      unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+    }),
     health: new Health(vault.pool),
     metrics,
     log,
+    audit: openAudit(options),
     state: { phase: 'serving' },
+    tls,
   };
+}
+
+function openAudit(options: PublicListenerOptions): AuditLog | undefined {
+  const { config, worker, metrics, log } = options;
+  if (config.AUDIT_LOG === undefined) return undefined;
+  return new AuditLog({
+    path: config.AUDIT_LOG,
+    is_required: config.AUDIT_REQUIRED,
+    node: hostname(),
+    worker,
+    onLost: metrics.unaudited,
+    onChange: (is_available, code) => {
+      if (is_available) log.warn({}, 'the audit log is written again');
+      else log.error({ code }, 'the audit log cannot be written');
+    },
+  });
 }

@@ -2,6 +2,7 @@ import type { Config } from '../config.ts';
 import type { Snapshot } from '../ops/metrics.ts';
 import type { KeyNews } from '../service/key-feed.ts';
 import type { BucketsAnswer, BucketsCall } from '../service/primary-buckets.ts';
+import type { TlsPem } from '../types.ts';
 
 /** What the primary tells a worker. */
 export type ToWorker =
@@ -10,6 +11,7 @@ export type ToWorker =
   | { readonly kind: 'stop'; readonly delay_ms: number }
   /** Another has taken the place: end when callers have left. */
   | { readonly kind: 'retire' }
+  | { readonly kind: 'renew'; readonly tls: TlsPem }
   | { readonly kind: 'scrape'; readonly id: number }
   | { readonly kind: 'keys'; readonly news: KeyNews }
   | { readonly kind: 'granted'; readonly answers: readonly BucketsAnswer[] };
@@ -19,6 +21,8 @@ export interface StartMessage {
   readonly number: number;
   readonly config: Config;
   readonly keys: KeyNews;
+  /** undefined: HTTP in clear. */
+  readonly tls: TlsPem | undefined;
 }
 
 /** What a worker tells the primary. Values and tokens are never in it. */

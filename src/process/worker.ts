@@ -32,7 +32,7 @@ process.once('message', (message: StartMessage) => {
 });
 void send({ kind: 'loaded' });
 
-async function start({ number, config, keys: news }: StartMessage): Promise<Worker> {
+async function start({ number, config, keys: news, tls }: StartMessage): Promise<Worker> {
   const log = await openLog({
     level: config.LOG_LEVEL,
     is_pretty: isPretty(config.LOG_FORMAT),
@@ -45,7 +45,17 @@ async function start({ number, config, keys: news }: StartMessage): Promise<Work
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
   const keys = new RelayedKeys(news, () => void send({ kind: 'keys_wanted' }));
   const vault = joinVault(config.vault, news.keys);
-  const options = { config, vault, keys, license, primary_buckets: buckets, metrics, log };
+  const options = {
+    config,
+    vault,
+    keys,
+    license,
+    primary_buckets: buckets,
+    worker: number,
+    tls,
+    metrics,
+    log,
+  };
   return { vault, listener: await PublicListener.open(options), metrics, buckets, keys, log };
 }
 
@@ -53,6 +63,7 @@ function serve(worker: Worker): void {
   process.on('message', (message: ToWorker) => {
     if (message.kind === 'granted') worker.buckets.put(message.answers);
     else if (message.kind === 'keys') worker.keys.put(message.news);
+    else if (message.kind === 'renew') worker.listener.renew(message.tls);
     else if (message.kind === 'scrape') void sendMetrics(worker, message.id);
     else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
     else if (message.kind === 'stop')

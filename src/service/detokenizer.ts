@@ -43,11 +43,10 @@ export class Detokenizer {
   }
 }
 
-/** Those that records need: one without a value needs none. */
 function versionsOf(records: readonly (SealedRecord | undefined)[]): number[] {
   const versions = new Set<number>();
   for (const record of records) {
-    if (record !== undefined && record.sealed.length > 0) versions.add(record.key_version);
+    if (record !== undefined) versions.add(record.key_version);
   }
   return [...versions];
 }

@@ -13,6 +13,7 @@ import type { WrappedKey } from '../types.ts';
 import { isNamed, type KekSource } from './kek-source.ts';
 import { checkSuffix, unwrap } from './keyring.ts';
 import { type LicenseFiles, verifyLicense } from './license.ts';
+import { PROBE } from './shared-rate-limit.ts';
 import {
   commandDeadline,
   kekSourceOf,
@@ -187,7 +188,7 @@ async function redis(redis_url: string): Promise<Omit<Finding, 'check'>> {
   const { RedisBuckets } = await import('./redis-buckets.ts');
   const buckets = await RedisBuckets.open(redis_url);
   try {
-    await buckets.take('doctor', 1, 0);
+    await buckets.take(PROBE, 0);
     return ok(`${await buckets.server()}: all nodes share the rate limits`);
   } catch {
     const failure = buckets.failure ?? 'no answer';

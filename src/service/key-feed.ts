@@ -27,19 +27,31 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
+/** Wishes of so long share a message. */
+const GATHER_MS = 5;
+
 /** The feed of a worker: news and wishes go through the primary. */
 export class RelayedKeys implements KeyFeed {
-  readonly demand: () => void;
+  readonly #ask: () => void;
   readonly #listeners: ((news: KeyNews) => void)[] = [];
   #latest: KeyNews;
+  #due: NodeJS.Timeout | undefined;
 
-  constructor(latest: KeyNews, demand: () => void) {
+  /** @param ask sends a wish to the primary */
+  constructor(latest: KeyNews, ask: () => void) {
     this.#latest = latest;
-    this.demand = demand;
+    this.#ask = ask;
   }
 
   get latest(): KeyNews {
     return this.#latest;
+  }
+
+  demand(): void {
+    this.#due ??= setTimeout(() => {
+      this.#due = undefined;
+      this.#ask();
+    }, GATHER_MS);
   }
 
   subscribe(listener: (news: KeyNews) => void): void {

@@ -1,13 +1,12 @@
-import { MemoryRateLimiter } from './rate-limit.ts';
-import type { Grant, SharedBuckets } from './shared-rate-limit.ts';
+import { type Bucket, type Grant, MemoryRateLimiter } from './rate-limit.ts';
+import type { SharedBuckets } from './shared-rate-limit.ts';
 import { Outbox } from './thread-messages.ts';
 
-/** Requests of one client that ask to be let through. */
+/** What requests ask of one bucket. */
 export interface BucketsCall {
   readonly id: number;
-  readonly client_id: string;
-  readonly rate: number;
-  readonly requests: number;
+  readonly bucket: Bucket;
+  readonly count: number;
 }
 
 export interface BucketsAnswer extends Grant {
@@ -23,15 +22,7 @@ export class PrimaryBuckets {
   }
 
   answer(calls: readonly BucketsCall[]): BucketsAnswer[] {
-    return calls.map((call) => ({ id: call.id, ...this.#take(call) }));
-  }
-
-  #take({ client_id, rate, requests }: BucketsCall): Grant {
-    for (let granted = 0; granted < requests; granted++) {
-      const retry_after_s = this.#limiter.take(client_id, rate);
-      if (retry_after_s !== undefined) return { granted, retry_after_s };
-    }
-    return { granted: requests, retry_after_s: 0 };
+    return calls.map(({ id, bucket, count }) => ({ id, ...this.#limiter.ask(bucket, count) }));
   }
 }
 
@@ -46,11 +37,11 @@ export class RemoteBuckets implements SharedBuckets {
   }
 
   /** Without a bound in time: who waits has one. */
-  take(client_id: string, rate: number, requests: number): Promise<Grant> {
+  take(bucket: Bucket, count: number): Promise<Grant> {
     return new Promise((resolve) => {
       const id = ++this.#last_id;
       this.#waiting.set(id, resolve);
-      this.#outbox.put({ id, client_id, rate, requests });
+      this.#outbox.put({ id, bucket, count });
     });
   }
 

@@ -1,6 +1,7 @@
 import { createClient, defineScript, ErrorReply } from '@redis/client';
 import { errorCode } from '../store/failure.ts';
-import type { Grant, SharedBuckets } from './shared-rate-limit.ts';
+import type { Bucket, Grant } from './rate-limit.ts';
+import type { SharedBuckets } from './shared-rate-limit.ts';
 
 /** A Redis that does not take the connection, or goes silent on it, is tried again after this. */
 const CONNECT_TIMEOUT_MS = 2_000;
@@ -12,34 +13,37 @@ const MAX_DEBT_MS = 1_000;
 const KEY_PREFIX = 'standin:limit:';
 
 /**
- * The same bucket as MemoryRateLimiter, for several requests at once, in microseconds of the clock
+ * The same buckets as those of MemoryRateLimiter, in microseconds of the clock
  * of Redis. What is stored is a time and how far ahead of it the bucket is full again, not their
  * sum: a double would round it, and a clock that is set back would lock clients out for as long.
  * Keys stay a minute longer than they say anything: the clock of a replica that takes over may be
- * ahead. A probe (no requests) writes, too, so that it fails on a Redis that takes no writes.
+ * ahead. A look (count 0) writes, too, so that it fails on a Redis that takes no writes.
  */
 const SCRIPT = `
-local now = tonumber(ARGV[3])
+local now = tonumber(ARGV[5])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local rate, requests = tonumber(ARGV[1]), tonumber(ARGV[2])
+local rate, count = tonumber(ARGV[1]), tonumber(ARGV[2])
+local may_owe = ARGV[4] == '1'
 local interval = 1000000 / rate
-local bucket = math.max(1000000, interval)
+local whole = math.max(1000000 * tonumber(ARGV[3]), interval)
+local furthest = may_owe and 2 * whole or whole
 local rounding = 0.001
 local ahead = 0
 local at, level = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+)$')
 if at then
   local passed = math.max(0, now - at)
-  ahead = math.max(0, math.min(level - passed, bucket))
+  ahead = math.max(0, math.min(level - passed, furthest))
 end
-local granted = math.min(requests, math.floor((bucket + rounding - ahead) / interval))
+local granted = count
+if not may_owe then
+  granted = math.min(count, math.floor((whole + rounding - ahead) / interval))
+end
 ahead = ahead + granted * interval
-local retry_after = 0
-if granted < requests then
-  retry_after = math.ceil((ahead + interval - bucket - rounding) / 1000000)
-end
+if may_owe then ahead = math.min(ahead, furthest) end
+local retry_after = math.max(0, math.ceil((ahead + interval - whole - rounding) / 1000000))
 redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
   'PX', math.ceil(ahead / 1000) + 60000)
 return {granted, retry_after}
@@ -48,9 +52,9 @@ return {granted, retry_after}
 const take = defineScript({
   SCRIPT,
   NUMBER_OF_KEYS: 1,
-  parseCommand(parser, client_id: string, rate: number, requests: number, now_us?: number) {
-    parser.pushKey(KEY_PREFIX + client_id);
-    parser.push(String(rate), String(requests));
+  parseCommand(parser, { name, rate, burst_s, may_owe }: Bucket, count: number, now_us?: number) {
+    parser.pushKey(KEY_PREFIX + name);
+    parser.push(String(rate), String(count), String(burst_s), may_owe ? '1' : '0');
     if (now_us !== undefined) parser.push(String(now_us));
   },
   transformReply: (reply: unknown) => reply,
@@ -109,11 +113,11 @@ export class RedisBuckets implements SharedBuckets {
    * time-out and is replaced, and what is sent to a Redis that hangs would only pile up.
    * @param now_us for tests, instead of the clock of Redis
    */
-  async take(client_id: string, rate: number, requests: number, now_us?: number): Promise<Grant> {
+  async take(bucket: Bucket, count: number, now_us?: number): Promise<Grant> {
     if (performance.now() - this.#in_debt_since_ms > MAX_DEBT_MS) throw new Error('no answer');
     if (this.#unanswered++ === 0) this.#in_debt_since_ms = performance.now();
     try {
-      const grant = grantOf(await this.#client.take(client_id, rate, requests, now_us));
+      const grant = grantOf(await this.#client.take(bucket, count, now_us));
       this.#failure = undefined;
       return grant;
     } catch (error) {

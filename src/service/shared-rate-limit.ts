@@ -1,21 +1,20 @@
-import { MemoryRateLimiter, type RateLimiter, type RetryAfter } from './rate-limit.ts';
-
-/** What a bucket gave. */
-export interface Grant {
-  /** How many of the requests go on: the first ones. */
-  readonly granted: number;
-  /** Whole seconds after which one more would; of no meaning when all were granted. */
-  readonly retry_after_s: number;
-}
+import {
+  atMostWhole,
+  type Bucket,
+  type Grant,
+  MemoryRateLimiter,
+  type RateLimiter,
+  type RetryAfter,
+} from './rate-limit.ts';
 
 /** Buckets that several processes take from. */
 export interface SharedBuckets {
   /**
-   * Takes for several requests of a client at once.
-   * @param rate requests a second, more than 0
-   * @param requests 0 asks only whether the buckets answer
+   * Takes for several requests at once.
+   * @param bucket of a rate of more than 0
+   * @param count 0 only looks, and tells whether the buckets answer
    */
-  take(client_id: string, rate: number, requests: number): Promise<Grant>;
+  take(bucket: Bucket, count: number): Promise<Grant>;
 }
 
 /**
@@ -25,18 +24,19 @@ export interface SharedBuckets {
 const PATIENCE_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
-const PROBE = { client_id: 'probe', rate: 1 };
+/** Asks whether buckets answer: it is taken from by nobody. */
+export const PROBE: Bucket = { name: 'probe', rate: 1, burst_s: 1, may_owe: false };
 
-/** Requests of a client that are asked for in one call. */
+/** What requests ask of a bucket in one call. */
 interface Batch {
-  rate: number;
-  requests: number;
+  bucket: Bucket;
+  count: number;
   /** undefined: the buckets did not answer. */
   readonly grant: Promise<Grant | undefined>;
 }
 
 /**
- * Takes from shared buckets, with natural batching: what a client asks for while a call of its is
+ * Takes from shared buckets, with natural batching: what is asked of a bucket while a call to it is
  * under way shares the next one, so that a busy client costs one round trip at a time. When the
  * buckets fail or are slow, no request fails: this process limits on its own until they answer
  * again.
@@ -45,14 +45,14 @@ export class SharedRateLimiter implements RateLimiter {
   readonly #backend: SharedBuckets;
   readonly #onShared: (is_shared: boolean) => void;
   readonly #local = new MemoryRateLimiter();
-  /** The batch that gathers, of each client that has one. */
+  /** The batch that gathers, of each bucket that has one. */
   readonly #gathering = new Map<string, Batch>();
-  /** The last batch that was begun, of each client with one that is not answered. */
+  /** The last batch that was begun, of each bucket with one that is not answered. */
   readonly #last = new Map<string, Batch>();
   readonly #prober: NodeJS.Timeout;
   /** undefined: not known yet; the buckets are asked first. */
   #is_shared: boolean | undefined;
-  /** Asked again after a failure: buckets can answer for some clients and not for others. */
+  /** Asked again after a failure: buckets can answer for some names and not for others. */
   #suspect = PROBE;
   #is_probing = false;
 
@@ -64,15 +64,25 @@ export class SharedRateLimiter implements RateLimiter {
     void this.#probe();
   }
 
-  take(client_id: string, rate: number): RetryAfter | Promise<RetryAfter> {
-    if (rate === 0) return undefined;
-    if (this.#is_shared === false) return this.#local.take(client_id, rate);
-    const batch = this.#gathering.get(client_id) ?? this.#begin(client_id);
-    batch.rate = rate;
-    const place = batch.requests++;
+  take(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
+    if (bucket.rate === 0) return undefined;
+    if (this.#is_shared === false) return this.#local.take(bucket);
+    const batch = this.#batchOf(bucket);
+    const place = batch.count++;
     return batch.grant.then((grant) => {
-      if (grant === undefined) return this.#local.take(client_id, rate);
+      if (grant === undefined) return this.#local.take(bucket);
       return place < grant.granted ? undefined : grant.retry_after_s;
+    });
+  }
+
+  spend(bucket: Bucket, count: number): RetryAfter | Promise<RetryAfter> {
+    if (bucket.rate === 0) return undefined;
+    if (this.#is_shared === false) return this.#local.spend(bucket, count);
+    const batch = this.#batchOf(bucket);
+    batch.count += atMostWhole(bucket, count);
+    return batch.grant.then((grant) => {
+      if (grant === undefined) return this.#local.spend(bucket, count);
+      return grant.retry_after_s || undefined;
     });
   }
 
@@ -81,29 +91,36 @@ export class SharedRateLimiter implements RateLimiter {
     clearInterval(this.#prober);
   }
 
-  #begin(client_id: string): Batch {
-    // An idle client is asked for at the end of the turn of the event loop, so that requests read
-    // together go together.
-    const turn =
-      this.#last.get(client_id)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
-    const batch: Batch = { rate: 0, requests: 0, grant: turn.then(() => this.#ask(client_id)) };
-    this.#gathering.set(client_id, batch);
-    this.#last.set(client_id, batch);
+  #batchOf(bucket: Bucket): Batch {
+    const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
+    batch.bucket = bucket;
     return batch;
   }
 
-  async #ask(client_id: string): Promise<Grant | undefined> {
-    const batch = this.#gathering.get(client_id)!;
-    this.#gathering.delete(client_id);
+  #begin(bucket: Bucket): Batch {
+    const { name } = bucket;
+    // An idle one is asked at the end of the turn of the event loop, so that requests read together
+    // go together.
+    const turn =
+      this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
+    const batch: Batch = { bucket, count: 0, grant: turn.then(() => this.#ask(name)) };
+    this.#gathering.set(name, batch);
+    this.#last.set(name, batch);
+    return batch;
+  }
+
+  async #ask(name: string): Promise<Grant | undefined> {
+    const batch = this.#gathering.get(name)!;
+    this.#gathering.delete(name);
     try {
       if (this.#is_shared === false) return undefined;
-      return await answerInTime(this.#backend.take(client_id, batch.rate, batch.requests));
+      return await answerInTime(this.#backend.take(batch.bucket, batch.count));
     } catch {
-      this.#suspect = { client_id, rate: batch.rate };
+      this.#suspect = batch.bucket;
       this.#setShared(false);
       return undefined;
     } finally {
-      if (this.#last.get(client_id) === batch) this.#last.delete(client_id);
+      if (this.#last.get(name) === batch) this.#last.delete(name);
     }
   }
 
@@ -111,9 +128,8 @@ export class SharedRateLimiter implements RateLimiter {
   async #probe(): Promise<void> {
     if (this.#is_probing) return;
     this.#is_probing = true;
-    const { client_id, rate } = this.#suspect;
     try {
-      await answerInTime(this.#backend.take(client_id, rate, 0));
+      await answerInTime(this.#backend.take(this.#suspect, 0));
       this.#suspect = PROBE;
       this.#setShared(true);
     } catch {

@@ -18,6 +18,7 @@ export class ThreadClient {
   readonly #outbox: Outbox<Call>;
   #pending_texts = 0;
   #last_id = 0;
+  #is_closing = false;
 
   constructor(data: ThreadData, observer: EngineObserver) {
     this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
@@ -28,6 +29,9 @@ export class ThreadClient {
     // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
     this.#thread.on('error', (error) => {
       throw error;
+    });
+    this.#thread.on('exit', () => {
+      if (!this.#is_closing) throw new Error('a vault thread ended');
     });
   }
 
@@ -51,6 +55,7 @@ export class ThreadClient {
   }
 
   async close(): Promise<void> {
+    this.#is_closing = true;
     await this.#thread.terminate();
   }
 

@@ -2,6 +2,7 @@ import { CallerError } from '../errors.ts';
 import type { Token, TokenTerms, Value } from '../types.ts';
 import type { KeyNews } from './key-feed.ts';
 import type { License } from './license.ts';
+import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
 import { MAX_SMALL_TEXTS } from './thread-messages.ts';
 import { CONTROL_CONNECTIONS } from './vault.ts';
@@ -22,6 +23,8 @@ export class VaultClient {
   readonly #first: ThreadClient;
   readonly #second: ThreadClient;
   readonly #license: License;
+  /** Of small calls: large ones are begun beside them. */
+  readonly #delay = new QueueDelay(performance.now());
   #pending_calls = 0;
   #pending_texts = 0;
 
@@ -56,6 +59,11 @@ export class VaultClient {
     this.#second.renew(news);
   }
 
+  /** Whether what comes now would wait so long that it is better refused at once. */
+  isOverloaded(now_ms: number): boolean {
+    return this.#delay.isTooLong(now_ms);
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#first.close(), this.#second.close()]);
   }
@@ -78,8 +86,17 @@ export class VaultClient {
 
   #ask(operation: Operation, texts: readonly string[]): Promise<Texts> {
     return texts.length <= MAX_SMALL_TEXTS
-      ? this.#first.call(operation, texts)
+      ? this.#askAtOnce(operation, texts)
       : this.#askInPieces(operation, texts);
+  }
+
+  async #askAtOnce(operation: Operation, texts: readonly string[]): Promise<Texts> {
+    this.#delay.begin(performance.now());
+    try {
+      return await this.#first.call(operation, texts);
+    } finally {
+      this.#delay.end(performance.now());
+    }
   }
 
   async #askInPieces(operation: Operation, texts: readonly string[]): Promise<Texts> {

@@ -1,4 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
+import { Unavailable } from '../store/failure.ts';
 import {
   type Call,
   failureOf,
@@ -18,6 +19,8 @@ import { VaultEngine } from './vault-engine.ts';
  * the three would wait for the others), and small calls wait for one piece at most.
  */
 const SMALL_TEXTS_A_TURN = 48;
+/** A piece that waits for so long fails with those before it, when the database is away. */
+const STALLED_AFTER_MS = 1_000;
 /** More would only stand before small calls where they wait for a statement. */
 const MAX_PIECES_UNDER_WAY = 8;
 
@@ -29,13 +32,18 @@ const engine = new VaultEngine(data, connections, {
   keysWanted: () => outbox.put({ wants_keys: true }),
 });
 const small: Call[] = [];
-const pieces: Call[] = [];
+/** With when they came. */
+const pieces: { readonly call: Call; readonly since_ms: number }[] = [];
 let pieces_under_way = 0;
 let is_begin_due = false;
 
 parentPort!.on('message', (message: ToThread) => {
   if (!isCalls(message)) return engine.renew(message);
-  for (const call of message) (isPiece(call) ? pieces : small).push(call);
+  const since_ms = performance.now();
+  for (const call of message) {
+    if (isPiece(call)) pieces.push({ call, since_ms });
+    else small.push(call);
+  }
   beginSoon();
 });
 
@@ -55,8 +63,9 @@ function begin(): void {
   }
   if (pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY) {
     pieces_under_way++;
-    void answer(pieces.shift()!).then(() => {
+    void answer(pieces.shift()!.call).then((error) => {
       pieces_under_way--;
+      if (error instanceof Unavailable) failStalled(error);
       beginSoon();
     });
   }
@@ -71,9 +80,26 @@ function isPiece({ texts }: Call): boolean {
   return texts.length > MAX_SMALL_TEXTS;
 }
 
-function answer({ id, operation, texts }: Call): Promise<void> {
+/**
+ * Pieces are patient only once they are begun, eight at a time: behind a database that is away they
+ * would wait for many times that long.
+ */
+function failStalled(error: Unavailable): void {
+  const stalled_before_ms = performance.now() - STALLED_AFTER_MS;
+  while (pieces.length > 0 && pieces[0]!.since_ms < stalled_before_ms)
+    outbox.put({ id: pieces.shift()!.call.id, failure: failureOf(error) });
+}
+
+/** Resolves to the failure, if it is one. */
+function answer({ id, operation, texts }: Call): Promise<unknown> {
   return engine.call(operation, texts).then(
-    (answered) => outbox.put({ id, texts: answered }),
-    (error) => outbox.put({ id, failure: failureOf(error) }),
+    (answered) => {
+      outbox.put({ id, texts: answered });
+      return undefined;
+    },
+    (error) => {
+      outbox.put({ id, failure: failureOf(error) });
+      return error;
+    },
   );
 }

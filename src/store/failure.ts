@@ -44,6 +44,36 @@ export class ReadOnlyServer extends Unavailable {
   }
 }
 
+/** TLS to the server does not come about. */
+class Untrusted extends Unavailable {
+  readonly code: string | undefined;
+
+  /** @param problem for the operator */
+  constructor(problem: string, code: string | undefined) {
+    super(new OperatorError(problem));
+    this.code = code;
+  }
+}
+
+/** What Node says of a certificate that it does not believe. */
+const CERTIFICATE_CODES =
+  /^(CERT_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/;
+const NO_TLS = 'The server does not support SSL connections';
+
+/** Why TLS to the database does not come about, where an operator can mend it. */
+function tlsProblem(error: unknown): string | undefined {
+  const { code = '', syscall, path } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
+    return `The certificate of the database is not for the host in DATABASE_URL (${code}). Name the host as in the certificate, or give the server one for this host.`;
+  if (CERTIFICATE_CODES.test(code))
+    return `The certificate of the database is not trusted (${code}). Name the authority that issued it in DATABASE_URL with sslrootcert=FILE.`;
+  if (syscall === 'open' && path !== undefined)
+    return `A certificate file that DATABASE_URL names cannot be read: ${path} (${code}). Correct sslrootcert, sslcert or sslkey.`;
+  if (error instanceof Error && error.message === NO_TLS)
+    return 'The database speaks no TLS, which sslmode in DATABASE_URL demands. Turn on ssl in its postgresql.conf.';
+  return undefined;
+}
+
 const NOT_ALLOWED = '42501';
 
 /** The user of the database lacks a right: that of the service was used for a task of the owner's. */
@@ -73,6 +103,8 @@ export async function allowedOr<T>(problem: string, work: Promise<T>): Promise<T
  */
 export function databaseError(error: unknown): InternalError {
   if (error instanceof InternalError) return error;
+  const problem = tlsProblem(error);
+  if (problem !== undefined) return new Untrusted(problem, errorCode(error));
   const code = errorCode(error);
   if (code === undefined) return new Unavailable(error);
   const is_sqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);

@@ -9,6 +9,10 @@ export interface Host {
 const MAX_HOSTS = 16;
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/is;
 const HOST = /^(\[[0-9a-f:.]+\]|[^\s:[\]]+)(?::(\d*))?$/i;
+/**
+ * pg takes these for verify-full, too, and writes so to standard error. In libpq they check less.
+ */
+const CHECKED_MODES = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
 const DEFAULT_PORT = '5432';
 /** Three names for the one server that a vault is on. What asks for a standby is refused. */
 const SESSION_ATTRIBUTES = new Set(['read-write', 'primary', 'any']);
@@ -21,7 +25,7 @@ export function databaseHosts(url: string): readonly Host[] | undefined {
   const [, before = '', hosts = '', after = ''] = PARTS.exec(url) ?? [];
   if (!hosts.includes(',')) {
     const parsed = parse(url);
-    return parsed && [{ name: parsed.host, url }];
+    return parsed && [{ name: parsed.host, url: checked(url) }];
   }
   const found = hosts.split(',').map((host) => hostOf(host, before, after));
   return found.length <= MAX_HOSTS && found.every((host) => host !== undefined) ? found : undefined;
@@ -35,7 +39,12 @@ function hostOf(text: string, before: string, after: string): Host | undefined {
   // pg would take these for the host of every connection.
   if (parameters === undefined || parameters.has('host') || parameters.has('port'))
     return undefined;
-  return { name: `${host}:${port || DEFAULT_PORT}`, url };
+  return { name: `${host}:${port || DEFAULT_PORT}`, url: checked(url) };
+}
+
+/** With `uselibpqcompat`, pg does as libpq, and says nothing. */
+function checked(url: string): string {
+  return url.includes('uselibpqcompat=') ? url : url.replace(CHECKED_MODES, '$1verify-full');
 }
 
 function parse(text: string): URL | undefined {

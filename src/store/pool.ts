@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
+import { cancelStatement } from './cancel.ts';
 import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
 import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
 import { DEMAND_PRIMARY } from './server.ts';
@@ -77,26 +78,49 @@ export class Pool {
 
   async #use<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
     const client = await this.#connect(deadline_ms);
-    let timed_out = false;
-    const timer = setTimeout(() => {
-      timed_out = true;
-      destroy(client);
-    }, deadline_ms - performance.now());
+    let is_late = false;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        is_late = true;
+        reject(new Unavailable(new Error('no answer in time')));
+      }, deadline_ms - performance.now());
+    });
+    // Nothing more is sent on a connection that is late.
+    const query: Query = (text, values) => (is_late ? late : run(client, text, values));
     let failure: unknown;
     try {
-      if (!this.#on_primary.has(client)) {
-        await run(client, DEMAND_PRIMARY);
-        this.#on_primary.add(client);
-      }
-      return await work((text, values) => run(client, text, values));
+      const working = this.#onPrimary(client, query, work);
+      working.catch(ignore);
+      return await Promise.race([working, late]);
     } catch (error) {
-      failure = timed_out ? new Unavailable(error) : error;
+      failure = error;
       if (failure instanceof Unavailable) this.#doubt(failure);
       throw failure;
     } finally {
       clearTimeout(timer);
-      client.release(failure instanceof Unavailable);
+      if (is_late) void this.#cut(client);
+      else client.release(failure instanceof Unavailable);
     }
+  }
+
+  async #onPrimary<T>(
+    client: pg.PoolClient,
+    query: Query,
+    work: (query: Query) => Promise<T>,
+  ): Promise<T> {
+    if (!this.#on_primary.has(client)) {
+      await query(DEMAND_PRIMARY);
+      this.#on_primary.add(client);
+    }
+    return work(query);
+  }
+
+  /** Never used again: an answer that comes late must not be taken for another's. */
+  async #cut(client: pg.PoolClient): Promise<void> {
+    if (!this.#isEmbedded()) await cancelStatement(client);
+    destroy(client);
+    client.release(true);
   }
 
   async #connect(deadline_ms: number): Promise<pg.PoolClient> {

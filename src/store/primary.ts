@@ -1,7 +1,7 @@
 import pg from 'pg';
 import type { InternalError } from '../errors.ts';
 import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
-import { databaseError, errorCode, ReadOnlyServer, Unavailable } from './failure.ts';
+import { databaseError, errorCode, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Host } from './hosts.ts';
 
 interface State {
@@ -112,7 +112,9 @@ function noPrimary(seen: readonly Sight[]): InternalError {
     );
   }
   // What an operator can mend, a wrong password, says more than a host that is away.
-  return failures.find((failure) => !(failure instanceof Unavailable)) ?? failures[0]!;
+  const can_be_mended = (failure: InternalError) =>
+    !(failure instanceof Unavailable) || operatorError(failure) !== undefined;
+  return failures.find(can_be_mended) ?? failures[0]!;
 }
 
 function inWords(sight: Sight): string {

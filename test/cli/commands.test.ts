@@ -93,6 +93,11 @@ describe('help and usage', () => {
     [['client', 'update', NO_CLIENT, '--time-to-live', '10001d'], 'up to 10000d'],
     [['forget'], 'name tokens, or a file of them'],
     [['forget', 'a_tok', '--file', '-'], 'name tokens, or a file of them'],
+    [['client', 'create', '--name', 'x', '--can', ''], 'tokenize, detokenize or'],
+    [['client', 'create', '--name', 'x', '--can', 'tokenize,all'], 'tokenize, detokenize or'],
+    [['client', 'create', '--name', 'x', '--can', 'tokenize,tokenize'], 'tokenize, detokenize or'],
+    [['client', 'update', NO_CLIENT, '--detokenize-limit', 'x'], 'a number of requests a second'],
+    [['client', 'update', NO_CLIENT, '--unknown-token-limit', '-1'], 'a number of'],
     [['client', 'update'], "missing required argument 'client_id'"],
     [['client', 'update', NO_CLIENT], 'name what to change'],
     [['client', 'update', NO_CLIENT, '--json'], 'name what to change'],
@@ -175,6 +180,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
     test('client list shows every client as it was made', async () => {
       const { client_id } = await json(
         ...['client', 'create', '--name', 'crm', '--rate-limit', '0.5', '--token-mode', 'random'],
+        ...['--can', 'tokenize', '--detokenize-limit', '7', '--unknown-token-limit', '0'],
       );
       const clients = await json('client', 'list');
       expect(clients.find((one: any) => one.client_id === client_id)).toEqual({
@@ -183,9 +189,9 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         rate_limit: 0.5,
         token_mode: 'random',
         can_tokenize: true,
-        can_detokenize: true,
-        detokenize_limit: null,
-        unknown_token_limit: null,
+        can_detokenize: false,
+        detokenize_limit: 7,
+        unknown_token_limit: 0,
         time_to_live_s: null,
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
         disabled_at: null,
@@ -193,7 +199,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
       const row = (await text('client', 'list'))
         .split('\n')
         .find((line) => line.startsWith(client_id));
-      expect(row).toMatch(/ crm +0\.5\/s +random +for ever +\S+Z +-$/);
+      expect(row).toMatch(/ crm +tokenize +0\.5\/s +7\/s +none +random +for ever +\S+Z +-$/);
     });
 
     test('a time to live is as it was written, in seconds, and can be taken back', async () => {
@@ -236,6 +242,29 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
           '--token-mode=deterministic',
         ),
       ).toMatchObject({ name: 'new', rate_limit: 0, token_mode: 'deterministic' });
+    });
+
+    test('client update changes what a client may do, and its own limits', async () => {
+      const { client_id } = await json('client', 'create', '--name', 'may');
+      const update = (...changes: string[]) => json('client', 'update', client_id, ...changes);
+      expect(await update('--can', 'detokenize', '--detokenize-limit=2')).toMatchObject({
+        can_tokenize: false,
+        can_detokenize: true,
+        detokenize_limit: 2,
+        unknown_token_limit: null,
+      });
+      expect(
+        await update('--can=detokenize,tokenize', '--unknown-token-limit', '0.5'),
+      ).toMatchObject({
+        can_tokenize: true,
+        can_detokenize: true,
+        detokenize_limit: 2,
+        unknown_token_limit: 0.5,
+      });
+      const defaults = ['--detokenize-limit=default', '--unknown-token-limit=default'];
+      expect(await text('client', 'update', client_id, ...defaults)).toBe(
+        `${client_id}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens\n`,
+      );
     });
 
     test('client disable is undone by client update --enable', async () => {

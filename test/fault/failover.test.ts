@@ -135,7 +135,7 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
     }
     const cert = await runCli(['doctor'], place, { DATABASE_URL: `${url}?sslrootcert=nowhere` });
     expect(cert.code).toBe(1);
-    expect(cert.stdout).toMatch(/does not answer \(ENOENT\)/);
+    expect(cert.stdout).toMatch(/cannot be read: nowhere \(ENOENT\)\. Correct sslrootcert/);
     const alone = await runCli(['serve'], place, { DATABASE_URL: urlOf(place, standby) });
     expect(alone.code).toBe(1);
     expect(alone.stderr).toContain('DATABASE_URL leads to a standby');

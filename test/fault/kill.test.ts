@@ -1,8 +1,9 @@
 import { afterEach, expect, test } from 'vitest';
+import { expectOnlyUnavailable, recovery } from '../support/fault.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
-import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+import { newPlace, type Service, startService, until } from '../support/service.ts';
 
 const KILLS = 10;
 const cleanups: (() => void | Promise<void>)[] = [];
@@ -57,14 +58,14 @@ test.skipIf(postgres_bin === undefined)(
       await writers.progress(500);
       await cluster.crash();
       cluster.startAgain();
+      await recovery(service, service.api_key);
     }
     await writers.progress(500);
     await writers.stop();
     await writers.verify(service, service.api_key);
-    expect((await call(service, 'tokenize', { a: 'alive' })).status).toBe(200);
-    for (const failure of writers.failures) {
-      expect(failure).toBe('500 {"error":"internal_error","message":"database unavailable"}');
-    }
+    await writers.verifyRows(place);
+    expectOnlyUnavailable(writers);
+    expect(writers.cuts).toBe(0);
     await service.stop();
   },
 );

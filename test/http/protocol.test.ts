@@ -178,24 +178,32 @@ test('A35: without a key, no body is looked at', async () => {
   }
 });
 
-test('A36: path, method, key, limit, content type, size and body are checked in this order', async () => {
+test('A36: path, method, key, permission, limit, content type, size and body are checked in this order', async () => {
   const { stdout } = await runCli(
     ['client', 'create', '--name', 'slow', '--rate-limit', '0.001', '--json'],
     service.place,
   );
   const authorization = `Bearer ${JSON.parse(stdout).api_key}`;
+  const D = '/api/v1/detokenize';
+  const other = await runCli(
+    ['client', 'create', '--name', 'in', '--rate-limit', '0.001', '--can', 'tokenize', '--json'],
+    service.place,
+  );
+  const intake = `Bearer ${JSON.parse(other.stdout).api_key}`;
   const bad = { 'content-type': 'text/plain' };
   const statuses = [
     await send(service, '/nope', '{', { authorization: null }),
     await send(service, T, undefined, { authorization: null }, 'GET'),
     await send(service, T, '{', { authorization: 'Bearer x', ...bad }),
+    await send(service, T, GOOD, { authorization: intake }),
+    await send(service, D, '{', { authorization: intake, ...bad }),
     await send(service, T, GOOD, { authorization }),
     await send(service, T, '{', { authorization, ...bad }),
     await send(service, T, ' '.repeat(1_048_577), bad),
     await send(service, T, ' '.repeat(1_048_577)),
     await send(service, T, '{'),
   ].map((answer) => answer.status);
-  expect(statuses).toEqual([404, 405, 401, 200, 429, 415, 413, 400]);
+  expect(statuses).toEqual([404, 405, 401, 200, 403, 200, 429, 415, 413, 400]);
 });
 
 describe('A37-A40: what the HTTP parser refuses is answered in JSON, and the connection is closed', () => {

@@ -22,7 +22,7 @@ async function fieldsOf(operation: 'tokenize' | 'detokenize', data: unknown) {
 
 describe('both versions of the interface', () => {
   test('1.0.5: lower-case names, client_id, user_limit', async () => {
-    await start({ RATE_LIMIT: '2' });
+    await start({ RATE_LIMIT: '1' });
     const { body, names, id } = await fieldsOf('tokenize', { Name: 'Ann Lee' });
     expect(names).toEqual(['client_id', 'data', 'request_id']);
     expect(body.request_id).toMatch(UUID);
@@ -42,7 +42,7 @@ describe('both versions of the interface', () => {
 
   test('1.0.4: capital letters, no client_id, rate_limit', async () => {
     await start({
-      RATE_LIMIT: '2',
+      RATE_LIMIT: '1',
       INTERFACE_VERSION: '1.0.4',
       CLIENT_PREFIX: 'acme',
       TOKEN_SUFFIX: 'xyz',
@@ -145,7 +145,11 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
     'standin_values_total{operation="tokenize"} 3',
     'standin_values_total{operation="detokenize"} 3',
     'standin_batch_records_sum{statement="insert"} 3',
-    'standin_rate_limit_rejections_total 0',
+    'standin_rate_limit_rejections_total{limit="requests"} 0',
+    'standin_rate_limit_rejections_total{limit="detokenize"} 0',
+    'standin_rate_limit_rejections_total{limit="unknown_tokens"} 0',
+    'standin_unknown_tokens_total 1',
+    'standin_audit_failures_total 0',
     'standin_damaged_records_total 0',
     'standin_vault_rows 3',
   ]) {

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random, randomString } from '../support/random.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { call, type Service, startService } from '../support/service.ts';
+import { sql } from '../support/sql.ts';
 
 const BATCH = 2_500;
 let service: Service;
@@ -45,10 +46,16 @@ test('L15: all 18,278 strings of one to three letters get tokens of their own', 
   expect(seen.size).toBe(18_278);
 });
 
-test('F19: one value in 10,000 fields is one token', async () => {
-  const data = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`f${i}`, 'Ann Lee']));
+test('F19: one value in 10,000 fields is one token, and one row', async () => {
+  const count = async () =>
+    Number((await sql(service.place, 'select count(*) as n from standin.records'))[0]!.n);
+  const before = await count();
+  const data = Object.fromEntries(
+    Array.from({ length: 10_000 }, (_, i) => [`f${i}`, 'Ann Lee F19']),
+  );
   const { status, body } = await call(service, 'tokenize', data);
   expect(status).toBe(200);
   expect(Object.keys(body.data)).toHaveLength(10_000);
   expect(new Set(Object.values(body.data)).size).toBe(1);
+  expect(await count()).toBe(before + 1);
 });

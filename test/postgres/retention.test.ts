@@ -1,15 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Detokenizer } from '../../src/service/detokenizer.ts';
+import { Expiry } from '../../src/service/expiry.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { distribute } from '../../src/store/distribute.ts';
 import { migrate } from '../../src/store/migrate.ts';
-import type { Pool } from '../../src/store/pool.ts';
+import { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster, citus_is_installed } from '../support/citus.ts';
-import { testKeyring } from '../support/keys.ts';
+import { testEngineKeys, testKeyring } from '../support/keys.ts';
+import { freePort } from '../support/ports.ts';
 import { Random } from '../support/random.ts';
 import { RetentionRun } from '../support/retention-run.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
@@ -215,6 +217,32 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
     expect(await records.find(fingerprints)).not.toContain(undefined);
   });
 
+  test('several services remove what has expired, each record once, and end when they are told', async () => {
+    const made = Array.from({ length: 1_200 }, () => randomRecord());
+    await records.insert(made, 100);
+    await query('update standin.records set expires_at = now() where expires_at is not null');
+    const failures: unknown[] = [];
+    const onFailure = (error: unknown) => failures.push(error);
+    const expiries = [0, 1].map(() => new Expiry({ pool, onFailure, idle_pause_ms: 20 }));
+    const removed = () => expiries.reduce((sum, expiry) => sum + expiry.removed, 0);
+    await until(() => removed() >= made.length, 'all are removed');
+    await Promise.all(expiries.map((expiry) => expiry.stop()));
+    expect({ removed: removed(), failures }).toEqual({ removed: made.length, failures: [] });
+    const left = 'select count(*) as n from standin.records where expires_at is not null';
+    expect(await query(left)).toEqual([{ n: '0' }]);
+  });
+
+  test('a database that is away does not end the removal: it says so, and can be told to end', async () => {
+    const url = `postgres://postgres@127.0.0.1:${await freePort()}/nothing`;
+    const away = new Pool({ connections: 1, locate: async () => ({ url }) });
+    const failures: unknown[] = [];
+    const expiry = new Expiry({ pool: away, onFailure: (error) => failures.push(error) });
+    await until(() => failures.length > 0, 'it says so');
+    await expiry.stop();
+    expect(failures.map((error) => (error as Error).message)).toEqual(['database unavailable']);
+    await away.end();
+  });
+
   describe.runIf(kind === 'server')('while another holds the row', () => {
     /**
      * Begins the work while a transaction has locked the row, which changes it when the work waits: after it has
@@ -285,8 +313,8 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
   }
 
   test('a value whose first draw stands for another keeps its token when the other is forgotten', async () => {
-    const tokenizer = new Tokenizer(newStore(), keyring, 'tok');
-    const detokenizer = new Detokenizer(newStore(), keyring, () => {});
+    const tokenizer = new Tokenizer(newStore(), testEngineKeys(), 'tok');
+    const detokenizer = new Detokenizer(newStore(), testEngineKeys(), () => {});
     const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
     const tokenOf = async (value: Value) => (await tokenizer.tokenize([value], terms))[0]!;
     const [first, second] = rivals();
@@ -302,7 +330,7 @@ describe.each(KINDS)('records that end, on %s', (kind) => {
 
   test('random order: what was promised is known, what was forgotten is not, and no token changes its value', async () => {
     const random = new Random();
-    const run = new RetentionRun(random, keyring, newStore, removals);
+    const run = new RetentionRun(random, newStore, removals);
     await run.run(8, kind === 'server' ? 800 : 250);
     expect(run.problems, `SEED=${random.seed}`).toEqual([]);
     expect(run.known).toBeGreaterThan(20);

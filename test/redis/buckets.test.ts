@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
 import { RedisBuckets } from '../../src/service/redis-buckets.ts';
+import { budgetBucket, requestBucket } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
@@ -32,7 +33,7 @@ function takeInMemory(
   let granted = 0;
   let retry_after_s: number | undefined;
   for (let i = 0; i < requests; i++) {
-    const refused = limiter.take(client_id, rate);
+    const refused = limiter.take(requestBucket(client_id, rate));
     if (refused === undefined) granted++;
     else retry_after_s ??= refused;
   }
@@ -67,12 +68,40 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
         for (const { pause_us, requests, rate: new_rate } of steps) {
           now_us += pause_us;
           rate = requests > 0 ? (new_rate ?? rate) : rate;
-          const grant = await buckets.take(client_id, rate, requests, now_us);
+          const grant = await buckets.take(requestBucket(client_id, rate), requests, now_us);
           const retry_after_s = grant.granted < requests ? grant.retry_after_s : undefined;
           expect([grant.granted, retry_after_s]).toEqual(
             takeInMemory(limiter, client_id, rate, requests),
           );
           if (retry_after_s !== undefined) refused++;
+        }
+      }),
+      { numRuns: 200 },
+    );
+    expect(refused).toBeGreaterThan(100);
+  });
+
+  test('of unknown tokens agree with those in memory, in debt too', async () => {
+    const buckets = await open(redis.url);
+    const rate = fc.constantFrom(0.001, 0.3, 1, 1, 2.7, 50);
+    const step = fc.record({
+      pause_us: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(200_000_000)),
+      count: fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 70 }), fc.nat(10_000)),
+      rate: fc.option(rate, { nil: undefined, freq: 8 }),
+    });
+    let refused = 0;
+    await fc.assert(
+      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (first_rate, steps) => {
+        const name = newClient();
+        let now_us = 1_700_000_000_000_000;
+        const limiter = new MemoryRateLimiter(() => (now_us - 1_700_000_000_000_000) / 1_000);
+        let rate = first_rate;
+        for (const { pause_us, count, rate: new_rate } of steps) {
+          now_us += pause_us;
+          rate = new_rate ?? rate;
+          const grant = await buckets.take(budgetBucket(name, rate), count, now_us);
+          expect(grant).toEqual(limiter.ask(budgetBucket(name, rate), count));
+          if (grant.retry_after_s > 0) refused++;
         }
       }),
       { numRuns: 200 },
@@ -88,8 +117,8 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     let rounds = 0;
     while (granted < 250) {
       const grants = await Promise.all([
-        one.take(client_id, 100, 7),
-        other.take(client_id, 100, 7),
+        one.take(requestBucket(client_id, 100), 7),
+        other.take(requestBucket(client_id, 100), 7),
       ]);
       for (const grant of grants) granted += grant.granted;
       rounds++;
@@ -103,32 +132,40 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     const buckets = await open(redis.url);
     const client_id = newClient();
     const hour_us = 3_600_000_000;
-    expect((await buckets.take(client_id, 10, 10, 2 * hour_us)).granted).toBe(10);
-    expect(await buckets.take(client_id, 10, 1, hour_us)).toEqual({ granted: 0, retry_after_s: 1 });
-    expect((await buckets.take(client_id, 10, 10, hour_us + 500_000)).granted).toBe(5);
+    expect((await buckets.take(requestBucket(client_id, 10), 10, 2 * hour_us)).granted).toBe(10);
+    expect(await buckets.take(requestBucket(client_id, 10), 1, hour_us)).toEqual({
+      granted: 0,
+      retry_after_s: 1,
+    });
+    expect((await buckets.take(requestBucket(client_id, 10), 10, hour_us + 500_000)).granted).toBe(
+      5,
+    );
   });
 
   test('a clock that is set back changes no bucket', async () => {
     const buckets = await open(redis.url);
     const client_id = newClient();
     const hour_us = 3_600_000_000;
-    expect((await buckets.take(client_id, 10, 4, 2 * hour_us)).granted).toBe(4);
-    expect((await buckets.take(client_id, 10, 10, hour_us)).granted).toBe(6);
+    expect((await buckets.take(requestBucket(client_id, 10), 4, 2 * hour_us)).granted).toBe(4);
+    expect((await buckets.take(requestBucket(client_id, 10), 10, hour_us)).granted).toBe(6);
   });
 
   test('a probe of no requests takes nothing', async () => {
     const buckets = await open(redis.url);
     const client_id = newClient();
     for (let i = 0; i < 3; i++)
-      expect(await buckets.take(client_id, 1, 0)).toEqual({ granted: 0, retry_after_s: 0 });
-    expect((await buckets.take(client_id, 1, 1)).granted).toBe(1);
+      expect(await buckets.take(requestBucket(client_id, 1), 0)).toEqual({
+        granted: 0,
+        retry_after_s: 0,
+      });
+    expect((await buckets.take(requestBucket(client_id, 1), 1)).granted).toBe(1);
   });
 
   test('every key has a name of ours and goes by itself', async () => {
     await redis.command('FLUSHALL');
     const buckets = await open(redis.url);
-    await buckets.take('fast', 1_000, 5);
-    await buckets.take('slow', 0.001, 1);
+    await buckets.take(requestBucket('fast', 1_000), 5);
+    await buckets.take(requestBucket('slow', 0.001), 1);
     const ttl_s = async (key: string) =>
       Number((await redis.command(`TTL ${key}`)).replace(':', ''));
     expect(await redis.command('DBSIZE')).toBe(':2');
@@ -141,37 +178,37 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
   test('a Redis that has forgotten the script is given it again', async () => {
     const buckets = await open(redis.url);
     const client_id = newClient();
-    await buckets.take(client_id, 2, 1);
+    await buckets.take(requestBucket(client_id, 2), 1);
     await redis.command('SCRIPT FLUSH');
-    expect((await buckets.take(client_id, 2, 2)).granted).toBe(1);
+    expect((await buckets.take(requestBucket(client_id, 2), 2)).granted).toBe(1);
   });
 
   test('a key that another program wrote fails the call with a code, and mends itself', async () => {
     const buckets = await open(redis.url);
     await redis.command('SET standin:limit:strange something');
-    expect((await buckets.take('strange', 5, 6)).granted).toBe(5);
+    expect((await buckets.take(requestBucket('strange', 5), 6)).granted).toBe(5);
     await redis.command('DEL standin:limit:strange');
     await redis.command('LPUSH standin:limit:strange something');
-    await expect(buckets.take('strange', 5, 1)).rejects.toThrow();
+    await expect(buckets.take(requestBucket('strange', 5), 1)).rejects.toThrow();
     expect(buckets.failure).toBe('WRONGTYPE');
     await redis.command('DEL standin:limit:strange');
-    expect((await buckets.take('strange', 5, 1)).granted).toBe(1);
+    expect((await buckets.take(requestBucket('strange', 5), 1)).granted).toBe(1);
     expect(buckets.failure).toBeUndefined();
   });
 
   test('a Redis that takes no writes fails also a probe', async () => {
     const buckets = await open(redis.url);
     await redis.command(`REPLICAOF 127.0.0.1 ${await freePort()}`);
-    await expect(buckets.take(newClient(), 5, 0)).rejects.toThrow();
+    await expect(buckets.take(requestBucket(newClient(), 5), 0)).rejects.toThrow();
     expect(buckets.failure).toBe('READONLY');
     await redis.command('REPLICAOF NO ONE');
-    expect((await buckets.take(newClient(), 5, 1)).granted).toBe(1);
+    expect((await buckets.take(requestBucket(newClient(), 5), 1)).granted).toBe(1);
   });
 
   test('the number of a database in the URL is used', async () => {
     await redis.command('FLUSHALL');
     const buckets = await open(`${redis.url}/3`);
-    await buckets.take(newClient(), 5, 1);
+    await buckets.take(requestBucket(newClient(), 5), 1);
     expect(await redis.command('DBSIZE')).toBe(':0');
   });
 
@@ -181,10 +218,10 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     expect(await redis.command(command.replace('PASSWORD', 'secret'))).toBe('+OK');
     const buckets = await open(redis.url.replace('//', `//${user}:secret@`));
     await redis.command('SCRIPT FLUSH');
-    expect((await buckets.take(newClient(), 2, 3)).granted).toBe(2);
+    expect((await buckets.take(requestBucket(newClient(), 2), 3)).granted).toBe(2);
     expect(await buckets.server()).toBe('Redis of unknown version');
     await redis.command(`ACL SETUSER ${user} -set`);
-    await expect(buckets.take(newClient(), 2, 0)).rejects.toThrow();
+    await expect(buckets.take(requestBucket(newClient(), 2), 0)).rejects.toThrow();
   });
 
   test('say which server they are in', async () => {
@@ -194,7 +231,7 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
 
 function answersAgain(buckets: RedisBuckets): Promise<void> {
   const isAnswered = () =>
-    buckets.take('a', 5, 1).then(
+    buckets.take(requestBucket('a', 5), 1).then(
       () => true,
       () => false,
     );
@@ -207,7 +244,7 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
     const buckets = await open(redis.url);
     await redis.crash();
     await until(() => buckets.failure !== undefined, 'the loss is noticed');
-    await expect(buckets.take('a', 5, 1)).rejects.toThrow();
+    await expect(buckets.take(requestBucket('a', 5), 1)).rejects.toThrow();
     await redis.startAgain();
     await answersAgain(buckets);
     await redis.stop();
@@ -218,13 +255,13 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
     const buckets = await open(redis.url);
     redis.freeze();
     let error: unknown;
-    buckets.take('a', 5, 1).catch((reason) => {
+    buckets.take(requestBucket('a', 5), 1).catch((reason) => {
       error = reason;
     });
     const others: Promise<unknown>[] = [];
     await until(() => {
       // What is asked meanwhile must not keep the connection from being given up.
-      others.push(buckets.take('a', 5, 1).catch(() => {}));
+      others.push(buckets.take(requestBucket('a', 5), 1).catch(() => {}));
       return error !== undefined;
     }, 'the connection is given up');
     expect((error as Error).constructor.name).toBe('SocketTimeoutError');
@@ -239,12 +276,12 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
     const wrong = await open(redis.url.replace('right', 'wrong'));
     expect(wrong.failure).toBe('WRONGPASS');
     const none = await open(redis.url.replace(':right@', ''));
-    await expect(none.take('a', 5, 1)).rejects.toThrow();
+    await expect(none.take(requestBucket('a', 5), 1)).rejects.toThrow();
     expect(none.failure).toBe('NOAUTH');
     await redis.command('CONFIG SET requirepass wrong');
     await until(
       () =>
-        wrong.take('a', 5, 1).then(
+        wrong.take(requestBucket('a', 5), 1).then(
           () => true,
           () => false,
         ),
@@ -257,5 +294,5 @@ describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
 test('opening resolves, too, when nobody listens', async () => {
   const buckets = await open(`redis://127.0.0.1:${await freePort()}`);
   expect(buckets.failure).toBe('ECONNREFUSED');
-  await expect(buckets.take('a', 5, 1)).rejects.toThrow();
+  await expect(buckets.take(requestBucket('a', 5), 1)).rejects.toThrow();
 });

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Limits, openLimits } from '../../src/service/limits.ts';
+import { requestBucket } from '../support/buckets.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
 import { until } from '../support/service.ts';
 
@@ -30,7 +31,8 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
     const state = { allowed: 0, refused: 0, is_over: false };
     const one = async () => {
       while (!state.is_over) {
-        if ((await node.rate_limiter.take(client_id, rate)) === undefined) state.allowed++;
+        if ((await node.rate_limiter.take(requestBucket(client_id, rate))) === undefined)
+          state.allowed++;
         else state.refused++;
         // A limiter of one process alone answers in the same turn: others must get theirs.
         await new Promise((resolve) => setImmediate(resolve));
@@ -83,9 +85,9 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
 test('without a URL there is nothing that could be shared', async () => {
   const limits = await openLimits({ redis_url: undefined, onChange: () => {} });
   expect(limits.isShared).toBeUndefined();
-  expect([limits.rate_limiter.take('a', 1), limits.rate_limiter.take('a', 1)]).toEqual([
-    undefined,
-    1,
-  ]);
+  expect([
+    limits.rate_limiter.take(requestBucket('a', 1)),
+    limits.rate_limiter.take(requestBucket('a', 1)),
+  ]).toEqual([undefined, 1]);
   limits.close();
 });

@@ -1,6 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { createClient } from '../support/commands.ts';
 import { findText } from '../support/leaks.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
@@ -105,6 +106,33 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
         expect(Object.keys(counts)).toEqual(['200', '429']);
         expect(counts[429]).toBeGreaterThan(counts[200]!);
       }
+    },
+  );
+
+  test.runIf(kinds().includes('server'))(
+    'two nodes share the limit of detokenize, and the budget of unknown tokens',
+    async () => {
+      place = await newPlace('server');
+      const env = { REDIS_URL: redis.url, DETOKENIZE_LIMIT: '1000', UNKNOWN_TOKEN_LIMIT: '0.1' };
+      const pair = [await start(env), await start(env)] as const;
+      const [first, second] = pair;
+      for (const service of pair)
+        await until(async () => (await isShared(service)) === '1', 'shared limits');
+      const { api_key } = await createClient(place, '--detokenize-limit', '0.001');
+      const status = async (service: Service, data: object, key: string) =>
+        (await call(service, 'detokenize', data, key)).status;
+      expect(await status(first, {}, api_key)).toBe(200);
+      expect(await status(second, {}, api_key)).toBe(429);
+      const guesser = await createClient(place);
+      const guesses = { all: Array.from({ length: 50 }, (_, i) => `guess${i}_tok`) };
+      expect(await status(first, guesses, guesser.api_key)).toBe(400);
+      expect(await status(second, {}, guesser.api_key)).toBe(429);
+      expect(await status(second, {}, second.api_key || first.api_key)).toBe(200);
+      const keys = (await redis.command('KEYS *')).match(/standin:limit:\S+/g)!;
+      for (const key of keys)
+        expect(key).toMatch(/^standin:limit:(probe|standin_[0-9a-f]{24}(:detokenize|:unknown)?)$/);
+      expect(keys).toContain(`standin:limit:${guesser.client_id}:unknown`);
+      expect(pair.map(warnings)).toEqual([[], []]);
     },
   );
 

@@ -1,7 +1,8 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
-import { call, type Place, type Service, until } from './service.ts';
+import { type Answer, call, type Place, type Service, until } from './service.ts';
+import { sql } from './sql.ts';
 
 /** A tokenized value whose 200 has arrived. */
 export interface Acknowledged {
@@ -9,28 +10,60 @@ export interface Acknowledged {
   readonly token: string;
 }
 
+export interface WritersOptions {
+  /** Of all writers together, half of them tokenize; not set: as many as they can. */
+  readonly requests_per_s?: number;
+}
+
 const WRITERS = 6;
 const VALUES = 5;
+/** Acknowledged tokens that are asked for again while writing; all of them are at the end. */
+const REMEMBERED = 20_000;
+/** One in so many requests tokenizes values again that have tokens already. */
+const REPEAT_EVERY = 8;
+/** A service that is gone refuses at once: without a pause its clients would only fail, and load the machine. */
+const PAUSE_AFTER_FAILURE_MS = 10;
+let instances = 0;
 
 /**
- * Concurrent clients that write without pause, and note every acknowledged token on disk before their next request.
+ * Concurrent clients that write and read without pause, note every acknowledged token on disk before their next
+ * request, and check what the service promises:
+ * I1 every acknowledged token gives its value back (`verify`, and a sample while they write);
+ * I2 no answer ever carries another value: each value is a canary of its own, each answer is looked at;
+ * I3 one value has one token, also when it is sent again because the outcome was not known.
  * They go on over failures: the service may be gone, and come back elsewhere.
  */
 export class JournalledWriters {
   readonly #file: string;
   readonly #fd: number;
   readonly #service: () => Service;
+  readonly #api_key: string;
+  readonly #pause_ms: number;
   readonly #done: Promise<unknown>;
+  readonly #remembered: Acknowledged[] = [];
   #is_over = false;
   acknowledged = 0;
+  /** Tokens that were given back while writing. */
+  restored = 0;
+  /** Connections that ended without an answer. */
+  cuts = 0;
+  /** Of the slowest answer, as the client sees it. */
+  slowest_ms = 0;
+  /** Answers other than 200, each once. */
   readonly failures = new Set<string>();
+  /** What must never be: another value, another token, an acknowledged token that is not known. */
+  readonly wrong: string[] = [];
 
-  constructor(place: Place, service: () => Service, api_key: string) {
-    this.#file = join(place.folder, 'journal');
+  constructor(place: Place, service: () => Service, api_key: string, options: WritersOptions = {}) {
+    const instance = instances++;
+    this.#file = join(place.folder, `journal-${instance}`);
     this.#fd = openSync(this.#file, 'a');
     this.#service = service;
+    this.#api_key = api_key;
+    const { requests_per_s } = options;
+    this.#pause_ms = requests_per_s === undefined ? 0 : (2_000 * WRITERS) / requests_per_s;
     this.#done = Promise.all(
-      Array.from({ length: WRITERS }, (_, i) => this.#write(`${i}`, api_key)),
+      Array.from({ length: WRITERS }, (_, i) => this.#write(`${instance} ${i}`)),
     );
   }
 
@@ -40,7 +73,13 @@ export class JournalledWriters {
     await until(() => this.acknowledged >= goal, `${count} more acknowledged tokens`, 60_000);
   }
 
+  /** From now on; for the answers to one fault among several. */
+  forgetSlowest(): void {
+    this.slowest_ms = 0;
+  }
+
   async stop(): Promise<void> {
+    if (this.#is_over) return;
     this.#is_over = true;
     await this.#done;
     closeSync(this.#fd);
@@ -52,41 +91,116 @@ export class JournalledWriters {
     return lines.map((line) => JSON.parse(line) as Acknowledged);
   }
 
-  /** Every acknowledged token gives its value back. Returns how many there are. */
+  /** I1, I2 and I3 of all that was acknowledged. Returns how many tokens that are. */
   async verify(service: Service, api_key: string): Promise<number> {
-    const all = this.all();
-    for (let i = 0; i < all.length; i += 5_000) {
-      const part = all.slice(i, i + 5_000);
-      const answer = await call(
-        service,
-        'detokenize',
-        { a: part.map((one) => one.token) },
-        api_key,
-      );
-      expect(answer.status, JSON.stringify(answer.body).slice(0, 200)).toBe(200);
-      expect(answer.body.data.a).toEqual(part.map((one) => one.value));
+    expect(this.wrong).toEqual([]);
+    const tokens = new Map<string, string>();
+    for (const { value, token } of this.all()) {
+      expect(tokens.get(value) ?? token, `the token of ${value}`).toBe(token);
+      tokens.set(value, token);
     }
-    return all.length;
+    const pairs = [...tokens];
+    for (let i = 0; i < pairs.length; i += 5_000) {
+      const part = pairs.slice(i, i + 5_000);
+      const asked = { a: part.map(([, token]) => token) };
+      const answer = await call(service, 'detokenize', asked, api_key);
+      expect(answer.status, JSON.stringify(answer.body).slice(0, 200)).toBe(200);
+      expect(answer.body.data.a).toEqual(part.map(([value]) => value));
+    }
+    return pairs.length;
   }
 
-  async #write(name: string, api_key: string): Promise<void> {
+  /** I3 in the tables: no value has two rows, and each acknowledged token has one. */
+  async verifyRows(place: Place): Promise<void> {
+    const [count] = await sql(
+      place,
+      'select count(*) as n, count(distinct value_fingerprint) as distinct_n from standin.records',
+    );
+    expect(count!.n).toBe(count!.distinct_n);
+    expect(Number(count!.n)).toBeGreaterThanOrEqual(this.acknowledged);
+  }
+
+  async #write(name: string): Promise<void> {
+    let next_ms = performance.now();
+    let values: string[] | undefined;
     for (let n = 0; !this.#is_over; n++) {
-      const values = Array.from({ length: VALUES }, (_, i) => `writer ${name} value ${n}.${i}`);
-      try {
-        const answer = await call(this.#service(), 'tokenize', { values }, api_key);
-        if (answer.status === 200) this.#note(values, answer.body.data.values);
-        else this.failures.add(`${answer.status} ${JSON.stringify(answer.body)}`);
-      } catch {
-        // The connection was cut: the outcome is not known, and nothing was promised. The next one may do.
-        await new Promise((resolve) => setImmediate(resolve));
+      values ??= Array.from({ length: VALUES }, (_, i) => `writer ${name} value ${n}.${i}`);
+      const answer = await this.#ask('tokenize', values);
+      // The outcome of a request that failed is not known: the caller sends it again.
+      if (answer !== undefined) {
+        this.#note(values, answer);
+        values = undefined;
       }
+      await this.#restore();
+      if (n % REPEAT_EVERY === 0) await this.#repeat();
+      next_ms = Math.max(next_ms + this.#pause_ms, performance.now());
+      const pause_ms = answer === undefined ? PAUSE_AFTER_FAILURE_MS : next_ms - performance.now();
+      if (pause_ms > 0) await new Promise((resolve) => setTimeout(resolve, pause_ms));
     }
+  }
+
+  /** The texts of a 200; undefined after any other end. */
+  async #ask(operation: 'tokenize' | 'detokenize', texts: string[]): Promise<string[] | undefined> {
+    const started_ms = performance.now();
+    let answer: Answer;
+    try {
+      answer = await call(this.#service(), operation, { texts }, this.#api_key);
+    } catch {
+      this.cuts++;
+      return undefined;
+    }
+    this.slowest_ms = Math.max(this.slowest_ms, performance.now() - started_ms);
+    if (answer.status === 200) return answer.body.data.texts;
+    const failure = `${answer.status} ${JSON.stringify(answer.body)}`;
+    this.failures.add(failure);
+    if (answer.status === 400) this.wrong.push(`${operation}: ${failure}`);
+    return undefined;
+  }
+
+  async #restore(): Promise<void> {
+    const asked = this.#sample();
+    if (asked.length === 0) return;
+    const values = await this.#ask(
+      'detokenize',
+      asked.map(({ token }) => token),
+    );
+    asked.forEach(({ value, token }, i) => {
+      if (values !== undefined && values[i] !== value)
+        this.wrong.push(`${token} gave ${values[i]}, not ${value}`);
+    });
+    this.restored += values?.length ?? 0;
+  }
+
+  async #repeat(): Promise<void> {
+    const asked = this.#sample();
+    if (asked.length === 0) return;
+    const tokens = await this.#ask(
+      'tokenize',
+      asked.map(({ value }) => value),
+    );
+    asked.forEach(({ value, token }, i) => {
+      if (tokens !== undefined && tokens[i] !== token)
+        this.wrong.push(`${value} got ${tokens[i]} after ${token}`);
+    });
+  }
+
+  #sample(): Acknowledged[] {
+    const { length } = this.#remembered;
+    const picked = new Set(
+      Array.from({ length: Math.min(VALUES, length) }, () => Math.floor(Math.random() * length)),
+    );
+    return [...picked].map((i) => this.#remembered[i]!);
   }
 
   #note(values: readonly string[], tokens: readonly string[]): void {
-    const lines = values.map((value, i) => `${JSON.stringify({ value, token: tokens[i] })}\n`);
-    writeSync(this.#fd, lines.join(''));
+    const pairs = values.map((value, i) => ({ value, token: tokens[i]! }));
+    writeSync(this.#fd, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
     fsyncSync(this.#fd);
+    for (const pair of pairs) {
+      const is_full = this.#remembered.length === REMEMBERED;
+      this.#remembered[is_full ? Math.floor(Math.random() * REMEMBERED) : this.#remembered.length] =
+        pair;
+    }
     this.acknowledged += values.length;
   }
 }

@@ -1,4 +1,5 @@
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
+import { EngineKeys } from '../../src/service/engine-keys.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 import { seededBytes } from './bytes.ts';
 
@@ -22,4 +23,10 @@ export function testKeys(dek_versions: readonly number[] = [1]): PlainKey[] {
 
 export function testKeyring(dek_versions?: readonly number[]): Keyring {
   return new Keyring(testKeys(dek_versions));
+}
+
+/** The test keys as an engine has them, never too old to seal. */
+export function testEngineKeys(): EngineKeys {
+  const news = { keys: testKeys(), as_of_ms: Infinity, failure: undefined };
+  return new EngineKeys(news, () => {});
 }

@@ -57,9 +57,15 @@ export class PostgresCluster {
     this.port = port;
   }
 
-  /** @param settings lines of postgresql.conf, by name */
-  static async start(settings: Record<string, string> = {}): Promise<PostgresCluster> {
-    const cluster = await PostgresCluster.#prepare();
+  /**
+   * @param settings lines of postgresql.conf, by name
+   * @param parent of its folder
+   */
+  static async start(
+    settings: Record<string, string> = {},
+    parent = tmpdir(),
+  ): Promise<PostgresCluster> {
+    const cluster = await PostgresCluster.#prepare(parent);
     run('initdb', [
       '-D',
       cluster.data_dir,
@@ -119,8 +125,8 @@ export class PostgresCluster {
     this.startAgain();
   }
 
-  static async #prepare(): Promise<PostgresCluster> {
-    const folder = mkdtempSync(join(tmpdir(), 'standin-pg-'));
+  static async #prepare(parent = tmpdir()): Promise<PostgresCluster> {
+    const folder = mkdtempSync(join(parent, 'standin-pg-'));
     handOver(folder);
     const cluster = new PostgresCluster(folder, await freePort());
     if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);

@@ -17,6 +17,9 @@ function findRoot(folder: string): string {
 /** The kinds of database that a vault can be on. */
 export type Kind = 'embedded' | 'server';
 
+/** Settings of a service that refuses nobody for asking much. */
+export const NO_LIMITS = { RATE_LIMIT: '0', DETOKENIZE_LIMIT: '0', UNKNOWN_TOKEN_LIMIT: '0' };
+
 /** A fresh vault: a folder with its KEK, and for `server` a new database. */
 export interface Place {
   readonly kind: Kind;

@@ -4,6 +4,7 @@ import { Tokenizer } from '../../src/service/tokenizer.ts';
 import type { RecordStore } from '../../src/store/records.ts';
 import type { RemovalStore } from '../../src/store/removal.ts';
 import type { Token, Value } from '../../src/types.ts';
+import { testEngineKeys } from './keys.ts';
 import type { Random } from './random.ts';
 import { soon } from './store.ts';
 
@@ -47,17 +48,13 @@ export class RetentionRun {
   readonly #forgets = new Map<Token, Forgets>();
   readonly #uses = new Map<Value, Uses>();
 
-  constructor(
-    random: Random,
-    keyring: Keyring,
-    newStore: () => RecordStore,
-    removals: RemovalStore,
-  ) {
+  constructor(random: Random, newStore: () => RecordStore, removals: RemovalStore) {
     this.#random = random;
-    this.#keyring = keyring;
-    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keyring, 'tok'));
+    const keys = testEngineKeys();
+    this.#keyring = keys.keyring;
+    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok'));
     const onDamaged = () => this.problems.push('a damaged record');
-    this.#detokenizer = new Detokenizer(newStore(), keyring, onDamaged);
+    this.#detokenizer = new Detokenizer(newStore(), keys, onDamaged);
     this.#removals = removals;
   }
 

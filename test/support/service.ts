@@ -1,5 +1,5 @@
 import { inject } from 'vitest';
-import { type Kind, makePlace, type Place, spawnCli } from './program.ts';
+import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
 
 export * from './program.ts';
@@ -26,6 +26,8 @@ export interface Service {
   /** Resolves to the exit code, or the name of the signal. */
   readonly exit: Promise<number | string>;
   kill(signal?: NodeJS.Signals): void;
+  /** Ends its standard output: what it writes there from now on fails. */
+  closeOutput(): void;
   /** SIGINT and wait. */
   stop(): Promise<void>;
 }
@@ -38,7 +40,7 @@ export async function startService(
   const child = spawnCli(['serve'], place, {
     PORT: '0',
     OPS_PORT: '0',
-    RATE_LIMIT: '0',
+    ...NO_LIMITS,
     LOG_FORMAT: 'json',
     LOG_LEVEL: 'trace',
     ...place.service?.env,
@@ -72,6 +74,7 @@ export async function startService(
     output: () => output,
     exit,
     kill: (signal = 'SIGKILL') => child.kill(signal),
+    closeOutput: () => child.stdout!.destroy(),
     stop: async () => {
       child.kill('SIGINT');
       await exit;

@@ -31,8 +31,8 @@ const ROOMS: Record<string, readonly string[]> = {
   ops: ['service'],
   commands: ['types', 'errors', 'service'],
   config: ['errors', 'service', 'store'],
-  process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store'],
-  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store'],
+  process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
+  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
   cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
 };
 

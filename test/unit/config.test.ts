@@ -32,21 +32,25 @@ describe('with nothing set', () => {
       CLIENT_PREFIX: 'standin',
       INTERFACE_VERSION: '1.0.5',
       RATE_LIMIT: 1000,
+      DETOKENIZE_LIMIT: 500,
+      UNKNOWN_TOKEN_LIMIT: 1,
       BODY_LIMIT: 1_048_576,
       VALUES_LIMIT: 10_000,
       DRAIN_DELAY_MS: 2_000,
       ALLOW_UNSAFE_POSTGRES: false,
+      AUDIT_REQUIRED: false,
       LOG_LEVEL: 'info',
       LOG_FORMAT: 'auto',
     });
   });
 
   test('no optional setting has a value', () => {
-    const { DATABASE_URL, KEK_FILE, REDIS_URL, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE, ...rest } =
-      parseConfig({});
-    const { license, vault } = rest;
-    const optional = [DATABASE_URL, KEK_FILE, REDIS_URL, LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE];
-    expect([...optional, license]).toEqual(Array(6).fill(undefined));
+    const config = parseConfig({});
+    const { license, vault } = config;
+    for (const [name, setting] of Object.entries(SETTINGS)) {
+      if (setting.default === undefined) expect(config).toHaveProperty(name, undefined);
+    }
+    expect(license).toBeUndefined();
     expect(vault).toMatchObject({
       database_url: undefined,
       data_dir: './data',
@@ -104,6 +108,8 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['0', '0.001', '2.5', '1000000'],
     refuses: ['1000000.001', '1000001', '0.0001', '-1', '1e3', 'none', '.5', 'NaN', 'Infinity'],
   },
+  DETOKENIZE_LIMIT: { takes: ['0', '0.5', '1000000'], refuses: ['1000001', 'none'] },
+  UNKNOWN_TOKEN_LIMIT: { takes: ['0', '0.5', '1000000'], refuses: ['1000001', 'none'] },
   REDIS_URL: {
     takes: [
       'redis://cache',
@@ -129,12 +135,16 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['true', 'false'],
     refuses: ['yes', '1', 'TRUE', 'constructor', 'toString'],
   },
+  AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
 };
 
 /** Another setting that a setting needs. */
-const WITH: Record<string, Record<string, string>> = { DATABASE_URL: { KEK_FILE: 'kek' } };
+const WITH: Record<string, Record<string, string>> = {
+  DATABASE_URL: { KEK_FILE: 'kek' },
+  AUDIT_REQUIRED: { AUDIT_LOG: 'stdout' },
+};
 
 describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
   test.each(takes)('takes %j', (text) => {
@@ -150,7 +160,17 @@ describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
 });
 
 test('every setting that can be refused has its bounds above', () => {
-  const free_text = ['HOST', 'OPS_HOST', 'DATA_DIR', 'LICENSE_FILE', 'LICENSE_PUBLIC_KEY_FILE'];
+  const free_text = [
+    'HOST',
+    'OPS_HOST',
+    'DATA_DIR',
+    'AUDIT_LOG',
+    'LICENSE_FILE',
+    'LICENSE_PUBLIC_KEY_FILE',
+    'TLS_CERT_FILE',
+    'TLS_KEY_FILE',
+    'TLS_CLIENT_CA_FILE',
+  ];
   // Those of the KEK are in kek-settings.test.ts.
   const named = [...Object.keys(BOUNDS), ...free_text, ...Object.keys(KEK_SETTINGS)];
   expect(named.toSorted()).toEqual(Object.keys(SETTINGS).toSorted());
@@ -196,6 +216,13 @@ describe('contradictions', () => {
       ]);
     },
   );
+
+  test('AUDIT_REQUIRED needs AUDIT_LOG', () => {
+    expect(problemsOf({ AUDIT_REQUIRED: 'true' })).toEqual([
+      'AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.',
+    ]);
+    expect(problemsOf({ AUDIT_REQUIRED: 'false' })).toEqual([]);
+  });
 
   test('the two listeners need two addresses', () => {
     expect(problemsOf({ PORT: '9464' })).toEqual([expect.stringMatching(/^PORT and OPS_PORT/)]);

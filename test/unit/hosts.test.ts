@@ -20,6 +20,20 @@ describe('a URL of one host is left as it is', () => {
   });
 });
 
+test('modes of TLS that pg takes for verify-full are written so, or it warns of them', () => {
+  for (const mode of ['prefer', 'require', 'verify-ca']) {
+    expect(urls(`postgres://u:sslmode=require@db/x?a=b&sslmode=${mode}&c=d`)).toEqual([
+      'postgres://u:sslmode=require@db/x?a=b&sslmode=verify-full&c=d',
+    ]);
+    expect(urls(`postgres://a,b/x?sslmode=${mode}`)).toEqual([
+      'postgres://a/x?sslmode=verify-full',
+      'postgres://b/x?sslmode=verify-full',
+    ]);
+  }
+  for (const left of ['disable', 'no-verify', 'require&uselibpqcompat=true'])
+    expect(urls(`postgres://db/x?sslmode=${left}`)).toEqual([`postgres://db/x?sslmode=${left}`]);
+});
+
 describe('a URL of several hosts is as many URLs', () => {
   test('each with the user, the database and the parameters', () => {
     expect(urls('postgres://u:p@a:1,b:65535/db?sslmode=disable&x=y,z')).toEqual([

@@ -1,13 +1,14 @@
 import { expect, test } from 'vitest';
 import { PrimaryBuckets, RemoteBuckets } from '../../src/service/primary-buckets.ts';
 import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { requestBucket } from '../support/buckets.ts';
 
 /** Buckets on a clock that the test turns. */
 function bucketsAt(start_ms: number) {
   const clock = { now_ms: start_ms };
   const buckets = new PrimaryBuckets(new MemoryRateLimiter(() => clock.now_ms));
-  const take = (requests: number, client_id = 'a', rate = 10) =>
-    buckets.answer([{ id: 1, client_id, rate, requests }])[0];
+  const take = (count: number) =>
+    buckets.answer([{ id: 1, bucket: requestBucket('a', 10), count }])[0];
   return { clock, buckets, take };
 }
 
@@ -22,9 +23,9 @@ test('what is asked for at once is granted as far as the bucket goes', () => {
 
 test('workers take from one bucket a client, whichever message comes first', () => {
   const { buckets } = bucketsAt(0);
-  const calls = (requests: number) =>
-    ['a', 'b'].map((client_id, id) => ({ id, client_id, rate: 10, requests }));
-  const granted = (requests: number) => buckets.answer(calls(requests)).map((one) => one.granted);
+  const calls = (count: number) =>
+    ['a', 'b'].map((name, id) => ({ id, bucket: requestBucket(name, 10), count }));
+  const granted = (count: number) => buckets.answer(calls(count)).map((one) => one.granted);
   expect(granted(7)).toEqual([7, 7]);
   expect(granted(7)).toEqual([3, 3]);
 });
@@ -36,7 +37,7 @@ test('what a worker asks for in one turn goes as one message, and each gets its 
     messages.push(calls);
     remote.put(buckets.answer(calls));
   });
-  const answers = ['a', 'b', 'a'].map((client_id) => remote.take(client_id, 5, 3));
+  const answers = ['a', 'b', 'a'].map((name) => remote.take(requestBucket(name, 5), 3));
   expect((await Promise.all(answers)).map((one) => one.granted)).toEqual([3, 3, 2]);
   expect(messages).toHaveLength(1);
 });

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { requestBucket } from '../support/buckets.ts';
 
 /** A limiter on a clock that the test turns. */
 function limiterAt(start_ms = 0) {
   const clock = { now_ms: start_ms };
   const limiter = new MemoryRateLimiter(() => clock.now_ms);
-  return { clock, take: (rate: number, client_id = 'a') => limiter.take(client_id, rate) };
+  return { clock, take: (rate: number, name = 'a') => limiter.take(requestBucket(name, rate)) };
 }
 
 function takeAll(take: () => number | undefined): number {

@@ -1,12 +1,17 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { MemoryRateLimiter, type RetryAfter } from '../../src/service/rate-limit.ts';
-import { type Grant, SharedRateLimiter } from '../../src/service/shared-rate-limit.ts';
+import {
+  type Bucket,
+  type Grant,
+  MemoryRateLimiter,
+  type RetryAfter,
+} from '../../src/service/rate-limit.ts';
+import { SharedRateLimiter } from '../../src/service/shared-rate-limit.ts';
+import { budgetBucket, requestBucket } from '../support/buckets.ts';
 import { until } from '../support/service.ts';
 
 interface Call {
-  readonly client_id: string;
-  readonly rate: number;
-  readonly requests: number;
+  readonly bucket: Bucket;
+  readonly count: number;
   answer(granted: number, retry_after_s?: number): void;
   fail(): void;
 }
@@ -24,12 +29,12 @@ function setUp({ answers_probes = true } = {}) {
   const calls: Call[] = [];
   const probes: Call[] = [];
   const states: boolean[] = [];
-  const take = (client_id: string, rate: number, requests: number) =>
+  const take = (bucket: Bucket, count: number) =>
     new Promise<Grant>((resolve, reject) => {
       const answer = (granted: number, retry_after_s = 1) => resolve({ granted, retry_after_s });
-      const call = { client_id, rate, requests, answer, fail: () => reject(new Error('away')) };
-      (requests === 0 ? probes : calls).push(call);
-      if (requests === 0 && answers_probes) answer(0);
+      const call = { bucket, count, answer, fail: () => reject(new Error('away')) };
+      (count === 0 ? probes : calls).push(call);
+      if (count === 0 && answers_probes) answer(0);
     });
   const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
   limiters.push(limiter);
@@ -41,8 +46,9 @@ function setUp({ answers_probes = true } = {}) {
   return { limiter, calls, probes, states, call };
 }
 
-function takes(limiter: SharedRateLimiter, count: number, rate = 100, client_id = 'a') {
-  return Promise.all(Array.from({ length: count }, () => limiter.take(client_id, rate)));
+function takes(limiter: SharedRateLimiter, count: number, rate = 100, name = 'a') {
+  const bucket = requestBucket(name, rate);
+  return Promise.all(Array.from({ length: count }, () => limiter.take(bucket)));
 }
 
 async function turns(): Promise<void> {
@@ -53,8 +59,8 @@ describe('batching', () => {
   test('what is asked for in one turn is one call, and the first ones go on', async () => {
     const { limiter, calls, call } = setUp();
     const results = takes(limiter, 5);
-    const { client_id, rate, requests, answer } = await call(0);
-    expect({ client_id, rate, requests }).toEqual({ client_id: 'a', rate: 100, requests: 5 });
+    const { bucket, count, answer } = await call(0);
+    expect({ bucket, count }).toEqual({ bucket: requestBucket('a', 100), count: 5 });
     answer(3, 7);
     expect(await results).toEqual([undefined, undefined, undefined, 7, 7]);
     expect(calls).toHaveLength(1);
@@ -73,7 +79,7 @@ describe('batching', () => {
     calls[0]!.answer(2);
     expect(await first).toEqual([undefined, undefined]);
     const next = await call(1);
-    expect(next.requests).toBe(6);
+    expect(next.count).toBe(6);
     const after = takes(limiter, 1);
     await turns();
     expect(calls).toHaveLength(2);
@@ -87,8 +93,8 @@ describe('batching', () => {
     const { limiter, call } = setUp();
     const stuck = takes(limiter, 1, 100, 'a');
     const results = takes(limiter, 2, 5, 'b');
-    const { client_id, rate, answer } = await call(1);
-    expect({ client_id, rate }).toEqual({ client_id: 'b', rate: 5 });
+    const { bucket, answer } = await call(1);
+    expect(bucket).toEqual(requestBucket('b', 5));
     answer(2);
     expect(await results).toEqual([undefined, undefined]);
     (await call(0)).answer(1);
@@ -97,18 +103,53 @@ describe('batching', () => {
 
   test('a rate that was changed meanwhile counts for the whole batch', async () => {
     const { limiter, call } = setUp();
-    const results = Promise.all([limiter.take('a', 100), limiter.take('a', 5)]);
-    const { rate, answer } = await call(0);
-    expect(rate).toBe(5);
+    const results = Promise.all([
+      limiter.take(requestBucket('a', 100)),
+      limiter.take(requestBucket('a', 5)),
+    ]);
+    const { bucket, answer } = await call(0);
+    expect(bucket.rate).toBe(5);
     answer(2);
     await results;
   });
 
   test('rate 0 is no limit and asks nobody', async () => {
     const { limiter, calls } = setUp();
-    expect(limiter.take('a', 0)).toBeUndefined();
+    expect(limiter.take(requestBucket('a', 0))).toBeUndefined();
     await turns();
     expect(calls).toEqual([]);
+  });
+});
+
+describe('what is spent', () => {
+  const bucket = budgetBucket('a:unknown', 1);
+
+  test('goes together with what is looked at, and all see what is left after it', async () => {
+    const { limiter, call } = setUp();
+    const results = Promise.all([limiter.spend(bucket, 3), limiter.spend(bucket, 0)]);
+    const { bucket: asked, count, answer } = await call(0);
+    expect({ asked, count }).toEqual({ asked: bucket, count: 3 });
+    answer(3, 0);
+    expect(await results).toEqual([undefined, undefined]);
+    const later = Promise.all([limiter.spend(bucket, 10_000), limiter.spend(bucket, 1)]);
+    const next = await call(1);
+    expect(next.count).toBe(61);
+    next.answer(61, 2);
+    expect(await later).toEqual([2, 2]);
+  });
+
+  test('is counted here while the buckets are away', async () => {
+    const { limiter, call } = setUp({ answers_probes: false });
+    const spent = limiter.spend(bucket, 60);
+    (await call(0)).fail();
+    expect(await spent).toBe(1);
+    expect(limiter.spend(bucket, 0)).toBe(1);
+    expect(limiter.spend(budgetBucket('b:unknown', 1), 0)).toBeUndefined();
+  });
+
+  test('of a budget without limit asks nobody', () => {
+    const { limiter } = setUp();
+    expect(limiter.spend(budgetBucket('a', 0), 5)).toBeUndefined();
   });
 });
 
@@ -121,7 +162,7 @@ describe('buckets that are away', () => {
     calls[0]!.fail();
     expect(await first).toEqual([undefined, undefined]);
     expect(await waiting).toEqual([undefined, 1]);
-    expect(limiter.take('a', 3)).toBe(1);
+    expect(limiter.take(requestBucket('a', 3))).toBe(1);
     expect(calls).toHaveLength(1);
     expect(states).toEqual([false]);
   });
@@ -132,8 +173,12 @@ describe('buckets that are away', () => {
     (await call(0)).fail();
     await broken;
     const alone = new MemoryRateLimiter(() => 0);
-    for (let i = 0; i < 50; i++) expect(limiter.take('a', 50)).toEqual(alone.take('a', 50));
-    expect([limiter.take('b', 0.1), limiter.take('b', 0.1)]).toEqual([undefined, 10]);
+    for (let i = 0; i < 50; i++)
+      expect(limiter.take(requestBucket('a', 50))).toEqual(alone.take(requestBucket('a', 50)));
+    expect([limiter.take(requestBucket('b', 0.1)), limiter.take(requestBucket('b', 0.1))]).toEqual([
+      undefined,
+      10,
+    ]);
   });
 
   test('that do not answer are not waited for', async () => {
@@ -143,7 +188,7 @@ describe('buckets that are away', () => {
     expect(await results).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
     late.answer(0, 9);
-    expect(limiter.take('b', 1)).toBeUndefined();
+    expect(limiter.take(requestBucket('b', 1))).toBeUndefined();
     expect(states).toEqual([false]);
   });
 
@@ -154,8 +199,8 @@ describe('buckets that are away', () => {
     };
     const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
     limiters.push(limiter);
-    expect(await limiter.take('a', 1)).toBeUndefined();
-    expect(await limiter.take('a', 1)).toBe(1);
+    expect(await limiter.take(requestBucket('a', 1))).toBeUndefined();
+    expect(await limiter.take(requestBucket('a', 1))).toBe(1);
     expect(states).toEqual([false]);
   });
 
@@ -165,8 +210,8 @@ describe('buckets that are away', () => {
     const broken = takes(limiter, 1, 7);
     (await call(0)).fail();
     await broken;
-    const { client_id, rate, fail } = await call(1, probes);
-    expect({ client_id, rate }).toEqual({ client_id: 'a', rate: 7 });
+    const { bucket, fail } = await call(1, probes);
+    expect(bucket).toEqual(requestBucket('a', 7));
     fail();
     (await call(2, probes)).answer(0);
     await until(() => states.length === 3, 'the limits are shared again');
@@ -175,7 +220,7 @@ describe('buckets that are away', () => {
     (await call(1)).answer(0, 4);
     expect(await results).toEqual([4]);
     expect(calls).toHaveLength(2);
-    expect((await call(3, probes)).client_id).not.toBe('a');
+    expect((await call(3, probes)).bucket.name).not.toBe('a');
   });
 
   test('are known to be so without any request', async () => {
@@ -194,7 +239,7 @@ function holdUp(ms: number): void {
 test('a process that was held up itself takes the answer that came meanwhile', async () => {
   const states: boolean[] = [];
   const { port1, port2 } = new MessageChannel();
-  const take = (_client_id: string, _rate: number, requests: number) =>
+  const take = (_: Bucket, requests: number) =>
     new Promise<Grant>((resolve) => {
       port1.once('message', () => resolve({ granted: requests, retry_after_s: 1 }));
       port2.postMessage('');

@@ -1,0 +1,73 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { isIP } from 'node:net';
+import { createSecureContext } from 'node:tls';
+import type { TlsPem } from '../types.ts';
+
+/** What is wrong with a part of what a TLS listener needs, in words. */
+export interface TlsProblem {
+  readonly part: keyof TlsPem;
+  readonly problem: string;
+}
+
+const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*(-----END CERTIFICATE-----)?/g;
+
+/**
+ * The certificate of the server, the first of its chain, when a listener can use all three.
+ * Throws nothing: a file that is half written is an ordinary sight.
+ */
+export function examineTls(pem: TlsPem): X509Certificate | TlsProblem {
+  const chain = chainOf(pem.certificate);
+  if (typeof chain === 'string') return { part: 'certificate', problem: chain };
+  const key = keyOf(pem.key);
+  if (typeof key === 'string') return { part: 'key', problem: key };
+  const [certificate] = chain;
+  if (!certificate!.checkPrivateKey(key)) {
+    const is_later = chain.some((one) => one.checkPrivateKey(key));
+    const problem = is_later
+      ? 'belongs to a later certificate of the chain; put the certificate of the server first'
+      : 'does not belong to the certificate';
+    return { part: 'key', problem };
+  }
+  const authorities = pem.client_ca === undefined ? [] : chainOf(pem.client_ca);
+  if (typeof authorities === 'string') return { part: 'client_ca', problem: authorities };
+  return refusalOfOpenSsl(pem) ?? certificate!;
+}
+
+/** In order; or what is wrong. */
+function chainOf(text: string): X509Certificate[] | string {
+  const blocks = [...text.matchAll(PEM_CERTIFICATE)];
+  if (blocks.length === 0) return 'has no certificate in PEM';
+  try {
+    return blocks.map(([block]) => new X509Certificate(block));
+  } catch {
+    return 'has a certificate that is damaged or cut off';
+  }
+}
+
+function keyOf(text: string): KeyObject | string {
+  if (/ENCRYPTED/.test(text)) return 'is encrypted; decrypt it with: openssl pkey';
+  try {
+    return createPrivateKey(text);
+  } catch {
+    return 'has no private key in PEM';
+  }
+}
+
+/** A key that is too small for its security level, for one. */
+function refusalOfOpenSsl({ certificate, key }: TlsPem): TlsProblem | undefined {
+  try {
+    createSecureContext({ cert: certificate, key });
+    return undefined;
+  } catch (error) {
+    const { code = 'unknown' } = error as NodeJS.ErrnoException;
+    return { part: 'certificate', problem: `is not accepted by OpenSSL (${code})` };
+  }
+}
+
+/** A name that a client can check the certificate for: the address itself where it is named. */
+export function nameFor(certificate: X509Certificate, address: string): string {
+  const is_named = isIP(address) ? certificate.checkIP(address) : certificate.checkHost(address);
+  if (is_named !== undefined) return address;
+  const name = /(?:^|, )DNS:([^,"]+)/.exec(certificate.subjectAltName ?? '')?.[1];
+  return name?.replace(/^\*/, 'standin') ?? address;
+}

@@ -1,0 +1,62 @@
+import type { Server } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** Of one process. Beyond it, a connection is closed as soon as it is made. */
+const MAX_CONNECTIONS = 20_000;
+/** Bytes that the system has not taken for so long are for a reader that does not read. */
+const UNREAD_TIMEOUT_MS = 30_000;
+const LOOK_INTERVAL_MS = 1_000;
+
+/** What waited to be sent when it was looked at. */
+interface Unsent {
+  /** Bytes sent on the connection when these are. */
+  readonly until_byte: number;
+  readonly since_ms: number;
+}
+
+/**
+ * Bounds what connections hold: their number, and how long an answer waits for its reader. Node
+ * has no time-out for that; its idle time-out ends with every byte that a reader takes.
+ */
+export function boundConnections(
+  server: Server,
+  onRefused: () => void,
+  onUnread: () => void,
+): void {
+  const unsent = new Map<Socket, Unsent | undefined>();
+  let connections = 0;
+  server.on('connection', (socket: Socket) => {
+    if (connections >= MAX_CONNECTIONS) {
+      socket.destroy();
+      onRefused();
+      return;
+    }
+    connections++;
+    socket.once('close', () => connections--);
+  });
+  // What is sent is counted where it is in clear.
+  const ready = 'setSecureContext' in server ? 'secureConnection' : 'connection';
+  server.on(ready, (socket: Socket) => {
+    unsent.set(socket, undefined);
+    socket.once('close', () => unsent.delete(socket));
+  });
+  const look = setInterval(() => {
+    const now_ms = performance.now();
+    for (const [socket, before] of unsent) {
+      const now = unsentOf(socket, before, now_ms);
+      if (now !== undefined && now_ms - now.since_ms > UNREAD_TIMEOUT_MS) {
+        socket.destroy();
+        onUnread();
+      } else if (now !== before) unsent.set(socket, now);
+    }
+  }, LOOK_INTERVAL_MS);
+  look.unref();
+  server.once('close', () => clearInterval(look));
+}
+
+function unsentOf(socket: Socket, before: Unsent | undefined, now_ms: number): Unsent | undefined {
+  const waiting = socket.writableLength;
+  if (waiting === 0) return undefined;
+  if (before !== undefined && socket.bytesWritten - waiting < before.until_byte) return before;
+  return { until_byte: socket.bytesWritten, since_ms: now_ms };
+}

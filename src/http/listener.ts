@@ -1,0 +1,91 @@
+import { createServer, type RequestListener, type Server, type ServerOptions } from 'node:http';
+import { createServer as createTlsServer, type ServerOptions as TlsOptions } from 'node:https';
+import type { Server as TlsServer } from 'node:tls';
+import type { TlsPem } from '../types.ts';
+import { boundConnections } from './connections.ts';
+
+/**
+ * A client that dribbles its handshake, headers or body is cut off after these; checked every
+ * second. docs/operating/timeouts.md has them all.
+ */
+const HANDSHAKE_TIMEOUT_MS = 5_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Longer than the 60 s of load balancers: the side that sends requests is to close first. */
+const KEEP_ALIVE_TIMEOUT_MS = 72_000;
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_HEADER_BYTES = 16_384;
+/** More headers than this are refused. Node drops those above its own bound without a word. */
+export const MAX_HEADERS = 128;
+
+const HTTP: ServerOptions = {
+  headersTimeout: HEADERS_TIMEOUT_MS,
+  requestTimeout: REQUEST_TIMEOUT_MS,
+  keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+  connectionsCheckingInterval: CHECK_INTERVAL_MS,
+  maxHeaderSize: MAX_HEADER_BYTES,
+  // Node would answer without a body; protocolGuard asks for it.
+  requireHostHeader: false,
+};
+
+export interface ConnectionCounts {
+  readonly handshakeFailure: (reason: string) => void;
+  readonly connectionRefused: () => void;
+  readonly unreadAnswer: () => void;
+}
+
+/**
+ * The server of the public listener, with all its bounds; in clear without `pem`.
+ * @param count told of what never becomes a request
+ */
+export function createListener(
+  handler: RequestListener,
+  pem: TlsPem | undefined,
+  count: ConnectionCounts,
+): Server {
+  const server =
+    pem === undefined ? createServer(HTTP, handler) : createTlsServer(tlsOptions(pem), handler);
+  server.maxHeadersCount = MAX_HEADERS;
+  server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
+    count.handshakeFailure(REASONS[error.code ?? ''] ?? 'other'),
+  );
+  boundConnections(server, count.connectionRefused, count.unreadAnswer);
+  return server;
+}
+
+/** For connections that are made from now on. */
+export function renewCertificate(server: Server, pem: TlsPem): void {
+  (server as Server & TlsServer).setSecureContext(contextOptions(pem));
+}
+
+const REASONS: Record<string, string> = {
+  ERR_SSL_HTTP_REQUEST: 'plain_http',
+  ERR_SSL_UNSUPPORTED_PROTOCOL: 'version',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'version',
+  ERR_SSL_NO_APPLICATION_PROTOCOL: 'protocol',
+  ERR_SSL_NO_SHARED_CIPHER: 'cipher',
+  ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE: 'client_certificate',
+  ERR_TLS_HANDSHAKE_TIMEOUT: 'timeout',
+  ECONNRESET: 'closed',
+};
+
+function tlsOptions(pem: TlsPem): TlsOptions {
+  return {
+    ...HTTP,
+    ...contextOptions(pem),
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+    requestCert: pem.client_ca !== undefined,
+    rejectUnauthorized: true,
+    ALPNProtocols: ['http/1.1'],
+  };
+}
+
+/** Ciphers are those of Node. */
+function contextOptions({ certificate, key, client_ca }: TlsPem) {
+  return {
+    cert: certificate,
+    key,
+    minVersion: 'TLSv1.2' as const,
+    ...(client_ca !== undefined && { ca: client_ca }),
+  };
+}

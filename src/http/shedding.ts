@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { CALLER_ERRORS } from '../errors.ts';
+import type { ServerContext } from './context.ts';
+import { isWellFormed } from './guards.ts';
+import { METHODS, pathOf } from './routes.ts';
+
+const RETRY_AFTER_S = 1;
+const BODY = JSON.stringify({ error: 'overloaded', retry_after: RETRY_AFTER_S });
+/** A body up to this size is read and thrown away, and the connection kept. */
+const MAX_DROPPED_BYTES = 65_536;
+/**
+ * Requests that were there when a turn of the event loop began have waited for as long as it takes.
+ * Not sooner: refusing takes this loop a third of what answering does, and waiting nothing.
+ */
+const MAX_TURN_MS = 300;
+const TELL_INTERVAL_MS = 1_000;
+
+/**
+ * Refuses what would have to wait too long, as cheaply as it can be done: before routing, the API
+ * key and the body, and with one line of the log a second. What is answered is what would have been
+ * answered without the others; /health always is.
+ */
+export function shedding(context: ServerContext, handler: RequestListener): RequestListener {
+  const refused = new Refused(context);
+  let turn_began_ms = 0;
+  let is_turn_known = false;
+  const endTurn = () => {
+    is_turn_known = false;
+  };
+  return (request, response) => {
+    const now_ms = performance.now();
+    if (!is_turn_known) {
+      is_turn_known = true;
+      turn_began_ms = now_ms;
+      setImmediate(endTurn);
+    }
+    const is_late = now_ms - turn_began_ms > MAX_TURN_MS || context.vault.isOverloaded(now_ms);
+    if (!is_late || !isSheddable(request)) return handler(request, response);
+    refused.count(request.url!);
+    refuse(request, response);
+  };
+}
+
+function isSheddable(request: IncomingMessage): boolean {
+  return (
+    request.method === 'POST' && METHODS[pathOf(request.url!)] === 'POST' && isWellFormed(request)
+  );
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse): void {
+  const length = Number(request.headers['content-length'] ?? Infinity);
+  response.sendDate = false;
+  response.writeHead(CALLER_ERRORS.overloaded.status, [
+    'Content-Type',
+    'application/json; charset=utf-8',
+    'Cache-Control',
+    'no-store',
+    'X-Content-Type-Options',
+    'nosniff',
+    'X-Request-Id',
+    randomUUID(),
+    'Retry-After',
+    String(RETRY_AFTER_S),
+    'Content-Length',
+    String(BODY.length),
+    ...(length > MAX_DROPPED_BYTES ? ['Connection', 'close'] : []),
+  ]);
+  response.end(BODY);
+}
+
+/** Counted at once, told in the log and by status once a second. */
+class Refused {
+  readonly #context: ServerContext;
+  readonly #by_path = new Map<string, number>();
+
+  constructor(context: ServerContext) {
+    this.#context = context;
+  }
+
+  count(url: string): void {
+    if (this.#by_path.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
+    const path = pathOf(url);
+    this.#by_path.set(path, (this.#by_path.get(path) ?? 0) + 1);
+  }
+
+  #tell(): void {
+    let requests = 0;
+    for (const [path, count] of this.#by_path) {
+      requests += count;
+      this.#context.metrics.shed(path, count);
+    }
+    this.#by_path.clear();
+    this.#context.log.warn({ requests }, 'overloaded: requests refused');
+  }
+}

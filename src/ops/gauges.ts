@@ -1,0 +1,95 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+
+const ROWS_FRESH_FOR_MS = 60_000;
+
+/** Read when metrics are scraped; what is not there is not shown. */
+export interface Gauges {
+  readonly vaultRows?: () => Promise<number>;
+  /** Counted since the start. */
+  readonly expiredRecords?: () => number;
+  /** undefined: no license is asked for. */
+  readonly licenseDaysLeft?: (() => number) | undefined;
+  /** undefined: limits are not meant to be shared. */
+  readonly rateLimitShared?: (() => boolean) | undefined;
+  readonly keyVersion?: () => number;
+  /** Seconds since the keyring was last read whole. */
+  readonly keyringAge?: () => number;
+  /** undefined: HTTP in clear. */
+  readonly certificateExpires?: (() => Date) | undefined;
+}
+
+export function addGauges(registers: Registry[], gauges: Gauges): void {
+  const { vaultRows, expiredRecords, rateLimitShared, keyVersion } = gauges;
+  const { licenseDaysLeft, keyringAge, certificateExpires } = gauges;
+  if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
+  if (expiredRecords !== undefined) {
+    new Counter({
+      name: 'standin_expired_records_total',
+      help: 'Records whose values this node removed after their time to live.',
+      registers,
+      collect() {
+        this.reset();
+        this.inc(expiredRecords());
+      },
+    });
+  }
+  const add = (name: string, help: string, read: (() => number) | undefined) => {
+    if (read !== undefined) addGauge(registers, name, help, read);
+  };
+  add(
+    'standin_license_days_left',
+    'Days until the license expires: negative after, 0 when it is invalid.',
+    licenseDaysLeft,
+  );
+  add(
+    'standin_rate_limit_shared',
+    '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
+    rateLimitShared && (() => Number(rateLimitShared())),
+  );
+  add(
+    'standin_keyring_age_seconds',
+    'Time since the keyring was last read, with every key in it unwrapped.',
+    keyringAge,
+  );
+  add(
+    'standin_key_version',
+    'Version of the dek key that new records are sealed with.',
+    keyVersion,
+  );
+  add(
+    'standin_tls_certificate_expires_seconds',
+    'When the certificate of the public listener expires, as a Unix time.',
+    certificateExpires && (() => certificateExpires().getTime() / 1000),
+  );
+}
+
+/** Of several workers that have it, the least is shown. */
+function addGauge(registers: Registry[], name: string, help: string, read: () => number): void {
+  new Gauge({
+    name,
+    help,
+    registers,
+    aggregator: 'min',
+    collect() {
+      this.set(read());
+    },
+  });
+}
+
+function addVaultRows(registers: Registry[], vaultRows: () => Promise<number>): void {
+  let counted_at_ms = -Infinity;
+  new Gauge({
+    name: 'standin_vault_rows',
+    help: 'Records in the vault; an estimate above 200,000.',
+    registers,
+    async collect() {
+      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
+      try {
+        this.set(await vaultRows());
+        counted_at_ms = performance.now();
+      } catch {
+        // The last count stays: the scrape must work while the database is away.
+      }
+    },
+  });
+}

@@ -1,0 +1,43 @@
+import type { Certificate } from '../service/certificate.ts';
+import type { IssuedApiKey } from '../service/clients.ts';
+
+/**
+ * What a first start prints: the API key, and a call to try it with, which checks the certificate
+ * also where its name leads elsewhere or its authority is not known here.
+ */
+export function firstStart(
+  { client_id, api_key }: IssuedApiKey,
+  url: string,
+  certificate: Certificate | undefined,
+): string {
+  const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
+  return `
+First start: client ${client_id} was made. Its API key, shown only this once:
+
+  ${api_key}
+
+Try it:
+
+  curl -s${options} '${base}/api/v1/tokenize' -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
+
+`;
+}
+
+function inClear(url: string) {
+  return { options: '', base: url };
+}
+
+function overTls(url: string, { files, nameFor }: Certificate) {
+  const { host, hostname, port } = new URL(url);
+  const name = nameFor(hostname.replace(/^\[|\]$/g, ''));
+  const is_elsewhere = !host.includes(name);
+  const options = [
+    ` --cacert '${files.certificate_file}'`,
+    is_elsewhere ? ` --connect-to '::${host}'` : '',
+    files.client_ca_file === undefined ? '' : ' --cert CLIENT.pem --key CLIENT.key',
+  ];
+  return {
+    options: options.join(''),
+    base: is_elsewhere ? `https://${name}:${port || 443}` : url,
+  };
+}

@@ -1,0 +1,214 @@
+import * as fs from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { OperatorError } from '../errors.ts';
+import { errorCode } from '../store/failure.ts';
+
+const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
+const [open, close, stat, fstat, write] = [
+  promisify(fs.open),
+  promisify(fs.close),
+  promisify(fs.stat),
+  promisify(fs.fstat),
+  promisify(fs.write),
+];
+
+/** The AUDIT_LOG that is no file of that name. */
+const STANDARD_OUTPUT = 'stdout';
+const FILE_MODE = 0o600;
+/** Whether the file was renamed is looked at no more often. */
+const LOOK_INTERVAL_MS = 1_000;
+const WRITE_BYTES = 65_536;
+/** PIPE_BUF of Linux: up to this size writes to a pipe are whole, or are not done. */
+const WHOLE_WRITE_BYTES = 4_096;
+/** A pipe that is full is tried again after this. */
+const FULL_PIPE_PAUSE_MS = 5;
+/** A write that is under way takes microseconds. */
+const SECOND_LOOK_MS = 2;
+const LINE_FEED = 0x0a;
+
+/** How far an append came: so many lines, the first ones, are there whole. */
+export interface Appended {
+  readonly lines: number;
+  /** Why the others are not: an errno name. */
+  readonly failure: string | undefined;
+}
+
+interface OpenFile {
+  readonly fd: number;
+  readonly device: bigint;
+  readonly inode: bigint;
+  /** Not a pipe or a device: its end can be looked at. */
+  readonly is_regular: boolean;
+}
+
+/**
+ * Where audit lines go: a file that several processes append to and that is rotated under them, a
+ * pipe, or standard output. It opens by itself, again after every failure.
+ */
+export class AuditFile {
+  readonly #path: string;
+  #file: OpenFile | undefined;
+  #look_at_ms = 0;
+  /** The last write to what is no regular file ended within a line. */
+  #is_torn = false;
+
+  /** @param path `stdout` is standard output */
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  /**
+   * Appends lines, each of which ends in a line feed; never rejects, and is never called while it
+   * is at work. Line by line it is all or nothing: a line that was cut short is written again.
+   * @param deadline_ms a performance.now() time, after which no write is begun
+   */
+  async append(lines: readonly string[], deadline_ms: number): Promise<Appended> {
+    let appended = 0;
+    try {
+      const file = await this.#current();
+      while (appended < lines.length) {
+        if (performance.now() > deadline_ms) throw withCode('ETIMEDOUT');
+        const chunk = chunkOf(lines, appended, file);
+        appended += await this.#write(file, lines.slice(appended, appended + chunk));
+      }
+      return { lines: appended, failure: undefined };
+    } catch (error) {
+      await this.#abandon();
+      return { lines: appended, failure: errorCode(error) ?? 'EIO' };
+    }
+  }
+
+  /** Has the next append look whether the file was renamed. */
+  look(): void {
+    this.#look_at_ms = 0;
+  }
+
+  async close(): Promise<void> {
+    await this.#abandon();
+  }
+
+  /** @returns how many lines are there whole; one at least, but 0 of a pipe that is full */
+  async #write(file: OpenFile, lines: readonly string[]): Promise<number> {
+    // What a full disk, or a process that was killed, left of a line stays a line of its own.
+    const text = Buffer.from(((await this.#isTorn(file)) ? '\n' : '') + lines.join(''));
+    try {
+      const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
+      this.#is_torn = text[bytes - 1] !== LINE_FEED;
+      if (bytes === text.length) return lines.length;
+      const whole = linesIn(text.subarray(0, bytes)) - (text[0] === LINE_FEED ? 1 : 0);
+      if (whole === 0) throw withCode('ENOSPC');
+      return whole;
+    } catch (error) {
+      if (errorCode(error) !== 'EAGAIN') throw error;
+      await sleep(FULL_PIPE_PAUSE_MS);
+      return 0;
+    }
+  }
+
+  /** The last byte of a file is looked at each time: another process may have written it. */
+  async #isTorn({ fd, is_regular }: OpenFile): Promise<boolean> {
+    if (!is_regular) return this.#is_torn;
+    if (!endsWithinLine(fd)) return false;
+    // Another process may be at it just now: the size of a file grows page by page.
+    await sleep(SECOND_LOOK_MS);
+    return endsWithinLine(fd);
+  }
+
+  /** The file that has the name now. */
+  async #current(): Promise<OpenFile> {
+    const file = this.#file;
+    if (file !== undefined && performance.now() < this.#look_at_ms) return file;
+    this.#look_at_ms = performance.now() + LOOK_INTERVAL_MS;
+    try {
+      if (file !== undefined && (await hasName(file, this.#path))) return file;
+      this.#file = await openFile(this.#path);
+    } catch (error) {
+      // Renamed, and the next one is not there yet and not ours to make: the old one is as good.
+      if (file !== undefined && (await fstat(file.fd)).nlink > 0) return file;
+      throw error;
+    }
+    if (file !== undefined) await close(file.fd);
+    return this.#file;
+  }
+
+  async #abandon(): Promise<void> {
+    const file = this.#file;
+    this.#file = undefined;
+    if (file !== undefined && this.#path !== STANDARD_OUTPUT) await close(file.fd).catch(() => {});
+  }
+}
+
+/**
+ * A pipe without a reader is no trouble yet.
+ * @throws OperatorError when the file cannot be opened for writing
+ */
+export async function checkAuditFile(path: string): Promise<void> {
+  try {
+    const is_pipe = await stat(path).then(
+      (there) => there.isFIFO(),
+      () => false,
+    );
+    // Its reader would take the end of a trial for the end of all.
+    if (is_pipe) return await promisify(fs.access)(path, fs.constants.W_OK);
+    const { fd } = await openFile(path);
+    if (path !== STANDARD_OUTPUT) await close(fd);
+  } catch (error) {
+    throw new OperatorError(
+      `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${errorCode(error)}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.`,
+    );
+  }
+}
+
+async function openFile(path: string): Promise<OpenFile> {
+  if (path === STANDARD_OUTPUT) return { fd: 1, device: 0n, inode: 0n, is_regular: false };
+  const is_regular = await stat(path).then(
+    (there) => there.isFile(),
+    () => true,
+  );
+  // Workers share it: appends are not mixed. Opened for reading, a pipe would be its own reader.
+  const flags = is_regular ? O_RDWR | O_APPEND | O_CREAT : O_WRONLY | O_APPEND | O_NONBLOCK;
+  const fd = await open(path, flags, FILE_MODE);
+  const { dev: device, ino: inode } = await fstat(fd, { bigint: true });
+  return { fd, device, inode, is_regular };
+}
+
+async function hasName({ device, inode }: OpenFile, path: string): Promise<boolean> {
+  if (path === STANDARD_OUTPUT) return true;
+  const there = await stat(path, { bigint: true }).catch((error) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  });
+  return there?.dev === device && there?.ino === inode;
+}
+
+/** How many lines, from one on, go in one write. */
+function chunkOf(lines: readonly string[], from: number, { is_regular }: OpenFile): number {
+  const most = is_regular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
+  // One for a line feed before them.
+  let bytes = 1;
+  let count = 0;
+  for (let i = from; i < lines.length; i++, count++) {
+    bytes += Buffer.byteLength(lines[i]!);
+    if (bytes > most) break;
+  }
+  return Math.max(1, count);
+}
+
+/** Without a thread for it: what was written last is in memory. */
+function endsWithinLine(fd: number): boolean {
+  const { size } = fs.fstatSync(fd);
+  if (size === 0) return false;
+  const last = Buffer.alloc(1, LINE_FEED);
+  fs.readSync(fd, last, 0, 1, size - 1);
+  return last[0] !== LINE_FEED;
+}
+
+function linesIn(text: Uint8Array): number {
+  let lines = 0;
+  for (const byte of text) if (byte === LINE_FEED) lines++;
+  return lines;
+}
+
+function withCode(code: string): Error {
+  return Object.assign(new Error(code), { code });
+}

@@ -1,0 +1,157 @@
+import { readFileSync } from 'node:fs';
+import { examineTls, nameFor } from '../crypto/certificate.ts';
+import { OperatorError } from '../errors.ts';
+import type { TlsPem } from '../types.ts';
+import type { Finding } from './doctor.ts';
+
+/** Files in PEM. */
+export interface TlsFiles {
+  readonly certificate_file: string;
+  readonly key_file: string;
+  /** undefined: callers need no certificate. */
+  readonly client_ca_file: string | undefined;
+}
+
+export interface CertificateListener {
+  /** A new certificate that can be used. */
+  onRenewed(pem: TlsPem): void;
+  /** New files that cannot be used: the old certificate stays. */
+  onProblem(problem: string): void;
+}
+
+const SETTINGS = {
+  certificate: 'TLS_CERT_FILE',
+  key: 'TLS_KEY_FILE',
+  client_ca: 'TLS_CLIENT_CA_FILE',
+} as const;
+const LOOK_INTERVAL_MS = 5_000;
+const WARN_DAYS = 14;
+const DAY_MS = 86_400_000;
+
+/** What was read, and the certificate of the server in it. */
+type Usable = {
+  readonly pem: TlsPem;
+  readonly x509: Exclude<ReturnType<typeof examineTls>, { part: string }>;
+};
+
+/** The certificate of the public listener: what is in the files, as long as it can be used. */
+export class Certificate {
+  readonly files: TlsFiles;
+  #usable: Usable;
+  /** Files are not written all at once: what is wrong with them is told when it is so twice. */
+  #doubted: string | undefined;
+  #told: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @throws OperatorError that names the setting */
+  constructor(files: TlsFiles) {
+    this.files = files;
+    this.#usable = usable(read(files), files);
+  }
+
+  get pem(): TlsPem {
+    return this.#usable.pem;
+  }
+
+  get expires_at(): Date {
+    return new Date(this.#usable.x509.validTo);
+  }
+
+  /** A name for the address in a URL, which a client can check the certificate for. */
+  readonly nameFor = (address: string): string => nameFor(this.#usable.x509, address);
+
+  /** Looks at the files every 5 s. */
+  watch(listener: CertificateListener): void {
+    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** What an operator must know, or undefined when all is well. */
+  warning(now_ms: number = Date.now()): string | undefined {
+    const days = (this.expires_at.getTime() - now_ms) / DAY_MS;
+    const begins_at = new Date(this.#usable.x509.validFrom);
+    if (begins_at.getTime() > now_ms)
+      return `TLS certificate is not valid before ${begins_at.toISOString()}`;
+    if (days > WARN_DAYS) return undefined;
+    return days > 0
+      ? `TLS certificate expires in ${Math.ceil(days)} days`
+      : `TLS certificate expired ${this.expires_at.toISOString()}`;
+  }
+
+  #look({ onRenewed, onProblem }: CertificateListener): void {
+    try {
+      const pem = read(this.files);
+      if (isSame(pem, this.pem)) {
+        this.#doubted = undefined;
+        this.#told = undefined;
+        return;
+      }
+      this.#usable = usable(pem, this.files);
+      onRenewed(pem);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      const { message } = error;
+      if (message === this.#doubted && message !== this.#told) {
+        this.#told = message;
+        onProblem(message);
+      }
+      this.#doubted = message;
+    }
+  }
+}
+
+/** For doctor. */
+export function certificateFinding(files: TlsFiles): Finding {
+  const check = 'tls certificate';
+  try {
+    const certificate = new Certificate(files);
+    const warning = certificate.warning();
+    return warning === undefined
+      ? { check, status: 'ok', detail: `until ${certificate.expires_at.toISOString()}` }
+      : { check, status: 'warning', detail: `${warning}. Put a new one in its place.` };
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    return { check, status: 'problem', detail: error.message };
+  }
+}
+
+function read(files: TlsFiles): TlsPem {
+  return {
+    certificate: readPart('certificate', files.certificate_file),
+    key: readPart('key', files.key_file),
+    client_ca: files.client_ca_file && readPart('client_ca', files.client_ca_file),
+  };
+}
+
+function readPart(part: keyof TlsPem, path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(
+      `${SETTINGS[part]}: ${path} cannot be read (${code}). Name a file in PEM that this user can read.`,
+    );
+  }
+}
+
+function usable(pem: TlsPem, files: TlsFiles): Usable {
+  const found = examineTls(pem);
+  if (!('part' in found)) return { pem, x509: found };
+  const { part, problem } = found;
+  const path = files[`${part}_file`];
+  throw new OperatorError(
+    `${SETTINGS[part]}: ${path} ${problem}. Put a certificate (PEM, chain included) and its key there.`,
+  );
+}
+
+function isSame(one: TlsPem, other: TlsPem): boolean {
+  return (
+    one.certificate === other.certificate &&
+    one.key === other.key &&
+    one.client_ca === other.client_ca
+  );
+}

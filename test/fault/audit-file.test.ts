@@ -1,0 +1,89 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { type FileHandle, open } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { AuditFile } from '../../src/service/audit-file.ts';
+
+const MINUTE_MS = 60_000;
+let folder: string;
+let path: string;
+let file: AuditFile;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-audit-'));
+  path = join(folder, 'audit.log');
+  file = new AuditFile(path);
+});
+afterEach(async () => {
+  await file.close();
+  rmSync(folder, { recursive: true });
+});
+
+const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`);
+const append = (lines: readonly string[], patience_ms = MINUTE_MS) =>
+  file.append(lines, performance.now() + patience_ms);
+
+test('more lines than go in one write are all there, in order', async () => {
+  const lines = linesOf(20_000);
+  expect(await append(lines)).toEqual({ lines: 20_000, failure: undefined });
+  expect(readFileSync(path, 'utf8')).toBe(lines.join(''));
+});
+
+test('a line longer than a write is written', async () => {
+  const line = `{"long":"${'x'.repeat(200_000)}"}\n`;
+  expect(await append([line, line])).toEqual({ lines: 2, failure: undefined });
+  expect(readFileSync(path, 'utf8')).toBe(line + line);
+});
+
+test('nothing is begun after the deadline', async () => {
+  expect(await append(linesOf(1), -1)).toEqual({ lines: 0, failure: 'ETIMEDOUT' });
+  expect(await append(linesOf(1))).toEqual({ lines: 1, failure: undefined });
+  expect(readFileSync(path, 'utf8')).toBe('{"line":0}\n');
+});
+
+test('half a line at the end, of a process that was killed, stays alone', async () => {
+  appendFileSync(path, '{"ha');
+  await append(linesOf(2));
+  expect(readFileSync(path, 'utf8')).toBe('{"ha\n{"line":0}\n{"line":1}\n');
+});
+
+const has_pipes = spawnSync('mkfifo', ['--version']).status === 0;
+
+describe.skipIf(!has_pipes)('a pipe that is full', () => {
+  let reader: FileHandle;
+  beforeEach(async () => {
+    execFileSync('mkfifo', [path]);
+    // For both: so that opening waits for nobody.
+    reader = await open(path, 'r+');
+  });
+  afterEach(() => reader.close());
+
+  /** What is in the pipe, up to so many bytes, which have to be there or to come. */
+  async function read(bytes: number): Promise<string> {
+    const text = Buffer.alloc(bytes);
+    for (let at = 0; at < bytes; ) at += (await reader.read(text, at)).bytesRead;
+    return text.toString();
+  }
+
+  test('is waited for, and every line is in it once', async () => {
+    const lines = linesOf(20_000);
+    const all = lines.join('');
+    const appended = append(lines);
+    // As much as a pipe holds: the rest can come only when it is waited for.
+    const first = await read(65_536);
+    const early = await Promise.race([appended, new Promise((resolve) => setImmediate(resolve))]);
+    expect(early).toBeUndefined();
+    expect(first + (await read(all.length - first.length))).toBe(all);
+    expect(await appended).toEqual({ lines: 20_000, failure: undefined });
+  });
+
+  test('is given up at the deadline, after whole lines', async () => {
+    const lines = linesOf(20_000);
+    const { lines: count, failure } = await append(lines, 200);
+    expect(failure).toBe('ETIMEDOUT');
+    expect(count).toBeGreaterThan(0);
+    const expected = lines.slice(0, count).join('');
+    expect(await read(expected.length)).toBe(expected);
+  });
+});

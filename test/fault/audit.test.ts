@@ -1,0 +1,330 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import {
+  appendFileSync,
+  closeSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { AuditedLoad, idsOf, readAudit } from '../support/audit.ts';
+import { scrape } from '../support/commands.ts';
+import { freePort } from '../support/ports.ts';
+import {
+  call,
+  kinds,
+  newPlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
+
+const UNAVAILABLE = { error: 'internal_error', message: 'audit log unavailable' };
+let place: Place;
+let service: Service;
+let file: string;
+beforeEach(async () => {
+  place = await newPlace(kinds().at(-1)!);
+  file = join(place.folder, 'audit.log');
+});
+afterEach(async () => {
+  await service.stop();
+  place.remove();
+});
+
+async function start(env: Record<string, string> = {}): Promise<void> {
+  const settings = { AUDIT_LOG: file, AUDIT_REQUIRED: 'true' };
+  service = await startService(place, { OPS_PORT: String(await freePort()), ...settings, ...env });
+}
+
+async function failures(): Promise<number> {
+  return (await scrape(service.ops_url!, 'standin_audit_failures_total'))['']!;
+}
+
+/** A token of a value, made by another service while nothing is wrong. */
+async function tokenOf(value: string): Promise<string> {
+  const other = await startService(place);
+  const { body } = await call(other, 'tokenize', { a: value });
+  await other.stop();
+  api_key = other.api_key;
+  return body.data.a;
+}
+let api_key: string;
+
+describe('F12: where nothing can be written', () => {
+  test('no value leaves when the line is required', async () => {
+    const token = await tokenOf('Ann Canary');
+    await start({ AUDIT_LOG: '/dev/full' });
+    for (const [operation, data] of [
+      ['detokenize', { a: token }],
+      ['tokenize', { a: 'Bob' }],
+    ] as const) {
+      const { status, body } = await call(service, operation, data, api_key);
+      expect([status, body]).toEqual([500, UNAVAILABLE]);
+    }
+    // A request that gives nothing out is answered as ever.
+    const unknown = await call(service, 'detokenize', { a: 'nope_tok' }, api_key);
+    expect(unknown.status).toBe(400);
+    await until(async () => (await failures()) === 5, 'a failure for each line');
+    const said = service.output().match(/"code":"ENOSPC","msg":"the audit log cannot be written"/g);
+    expect(said).toHaveLength(1);
+  });
+
+  test('requests go on when it is not required, and every lost line is counted', async () => {
+    const token = await tokenOf('Ann Canary');
+    await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'false' });
+    for (let i = 0; i < 5; i++) {
+      const { status, body } = await call(service, 'detokenize', { a: token }, api_key);
+      expect([status, body.data]).toEqual([200, { a: 'Ann Canary' }]);
+    }
+    await until(async () => (await failures()) === 5, 'a failure for each line');
+  });
+});
+
+/** Reads a pipe to its end; `output` is what it has read. */
+function readerOf(pipe: string) {
+  const child = spawn('cat', [pipe], { stdio: ['ignore', 'pipe', 'ignore'] });
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  const end = async () => {
+    const gone = new Promise((resolve) => child.once('close', resolve));
+    child.kill('SIGKILL');
+    await gone;
+  };
+  return { output: () => output, end };
+}
+
+const has_pipes = spawnSync('mkfifo', ['--version']).status === 0;
+
+describe.skipIf(!has_pipes)('F12: a pipe', () => {
+  beforeEach(() => {
+    execFileSync('mkfifo', [file]);
+  });
+
+  test.each(['1', '2'])(
+    'whose reader ends: no value leaves until there is another; the service goes on, WORKERS=%s',
+    async (WORKERS) => {
+      const token = await tokenOf('Ann Canary');
+      await start({ WORKERS });
+      const detokenize = () => call(service, 'detokenize', { a: token }, api_key);
+      const works = async () => (await detokenize()).status === 200;
+      expect((await detokenize()).body).toEqual(UNAVAILABLE);
+      for (let round = 0; round < 2; round++) {
+        const reader = readerOf(file);
+        await until(works, 'an answer with a reader');
+        const { status, headers } = await detokenize();
+        expect(status).toBe(200);
+        const request_id = headers.get('x-request-id')!;
+        await until(() => reader.output().includes(request_id), 'its line');
+        await reader.end();
+        for (let i = 0; i < 4; i++) {
+          const refused = await detokenize();
+          expect([refused.status, refused.body]).toEqual([500, UNAVAILABLE]);
+        }
+      }
+      expect(await failures()).toBeGreaterThan(0);
+    },
+  );
+
+  test('that nobody empties holds no request longer than it may, and is caught up with', async () => {
+    const token = await tokenOf('Ann Canary');
+    // Opened for both, so that it has a reader, which does not read.
+    const idle = openSync(file, 'r+');
+    await start();
+    const detokenize = () => call(service, 'detokenize', { a: token }, api_key);
+    const statuses = new Set<number>();
+    while (!statuses.has(500)) {
+      for (const { status } of await Promise.all(Array.from({ length: 50 }, detokenize)))
+        statuses.add(status);
+    }
+    expect(statuses).toEqual(new Set([200, 500]));
+    const reader = readerOf(file);
+    await until(async () => (await detokenize()).status === 200, 'an answer with a reader');
+    await until(() => reader.output().endsWith('}\n'), 'whole lines');
+    for (const line of reader.output().split('\n').slice(0, -1)) JSON.parse(line);
+    await reader.end();
+    closeSync(idle);
+  });
+});
+
+test('standard output that is closed ends nothing but success, and not the process', async () => {
+  const token = await tokenOf('Ann Canary');
+  await start({ AUDIT_LOG: 'stdout' });
+  expect((await call(service, 'detokenize', { a: token }, api_key)).status).toBe(200);
+  service.closeOutput();
+  const refused = async () =>
+    (await call(service, 'detokenize', { a: token }, api_key)).body.message === UNAVAILABLE.message;
+  await until(refused, 'the closed end is noticed');
+  expect(await refused()).toBe(true);
+  expect((await fetch(`${service.url}/health`)).status).toBe(200);
+});
+
+/** A file system of 256 KiB, or undefined where this user may not mount one. */
+function mountSmall(): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'standin-small-'));
+  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=256k', 'tmpfs', folder]);
+  if (mounted.status === 0) return folder;
+  rmSync(folder, { recursive: true });
+  return undefined;
+}
+
+function unmount(folder: string): void {
+  // Lazily: a service that failed to end would keep it.
+  execFileSync('umount', ['-l', folder]);
+  rmSync(folder, { recursive: true });
+}
+
+const probe = mountSmall();
+if (probe !== undefined) unmount(probe);
+
+describe.skipIf(probe === undefined)('F12: a disk that gets full', () => {
+  let small: string;
+  beforeEach(() => {
+    small = mountSmall()!;
+    file = join(small, 'audit.log');
+  });
+  afterEach(() => unmount(small));
+
+  test.each(['1', '2'])(
+    'stops successes, not the service, and no line is glued to half a one, WORKERS=%s',
+    async (WORKERS) => {
+      await start({ WORKERS });
+      const ballast = join(small, 'ballast');
+      const load = new AuditedLoad(service);
+      for (let round = 0; round < 3; round++) {
+        await load.progress(50);
+        expect(load.answers.at(-1)!.status).toBe(200);
+        spawnSync('dd', ['if=/dev/zero', `of=${ballast}`, 'bs=4096'], { stdio: 'ignore' });
+        const before = load.answers.length;
+        const isFull = () => load.answers.slice(before).some(({ status }) => status === 500);
+        await until(isFull, 'a request that is refused');
+        rmSync(ballast);
+        truncateSync(file, 0);
+        const freed = load.answers.length;
+        const works = () => load.answers.slice(freed).some(({ status }) => status === 200);
+        await until(works, 'a request that succeeds');
+      }
+      await load.stop();
+      expect(new Set(load.answers.map(({ status }) => status))).toEqual(new Set([200, 500]));
+      for (const { status, body } of load.answers)
+        if (status === 500) expect(body).toEqual(UNAVAILABLE);
+      expect(await failures()).toBeGreaterThan(0);
+    },
+  );
+
+  test('every success has its line, also of those around the moment when it got full', async () => {
+    await start();
+    writeFileSync(join(small, 'ballast'), Buffer.alloc(200 * 1024));
+    const load = new AuditedLoad(service);
+    await until(() => load.answers.some(({ status }) => status === 500), 'the disk to be full');
+    rmSync(join(small, 'ballast'));
+    const freed = load.answers.length;
+    await until(
+      () => load.answers.slice(freed).filter(({ status }) => status === 200).length > 50,
+      'more',
+    );
+    const answers = await load.stop();
+    await service.stop();
+    const { lines, torn } = readAudit(file);
+    const ids = new Set(lines.map((line) => line.request_id));
+    for (const id of idsOf(answers, 200)) expect(ids).toContain(id);
+    expect(ids.size).toBe(lines.length);
+    // What was cut short is alone on its line.
+    for (const half of torn) expect(half).toMatch(/^\{"time":"[^}]*$/);
+  });
+});
+
+test('half a line that another left is not gone on with', async () => {
+  await start();
+  await call(service, 'tokenize', { a: '1' });
+  appendFileSync(file, '{"time":"half');
+  await call(service, 'tokenize', { a: '2' });
+  const { lines, torn } = readAudit(file);
+  expect(lines).toHaveLength(2);
+  expect(torn).toEqual(['{"time":"half']);
+});
+
+describe('rotation', () => {
+  test.each([
+    ['1', 'true'],
+    ['1', 'false'],
+    ['3', 'true'],
+    ['3', 'false'],
+  ])(
+    'by rename, under load: each answer has one line, WORKERS=%s, AUDIT_REQUIRED=%s',
+    async (WORKERS, AUDIT_REQUIRED) => {
+      await start({ WORKERS, AUDIT_REQUIRED });
+      const load = new AuditedLoad(service);
+      const rotated: string[] = [];
+      for (let i = 1; i <= 4; i++) {
+        await load.progress(100);
+        rotated.push(join(place.folder, `audit.log.${i}`));
+        renameSync(file, rotated.at(-1)!);
+        // As logrotate does it: with `create`, and with `nocreate`, where we make it.
+        if (i % 2 === 0) writeFileSync(file, '', { flag: 'a', mode: 0o600 });
+        await until(() => readAudit(file).lines.length > 0, 'lines in the new file');
+      }
+      const answers = await load.stop();
+      await service.stop();
+      expect(answers.map(({ status }) => status)).toEqual(Array(answers.length).fill(200));
+      const { lines, torn } = readAudit(...rotated, file);
+      expect(torn).toEqual([]);
+      expect(lines.map((line) => line.request_id).toSorted()).toEqual(idsOf(answers));
+      const workers = new Set(lines.map(({ worker }) => worker));
+      expect(workers.size).toBe(Number(WORKERS));
+      for (const name of rotated) expect(readAudit(name).lines.length).toBeGreaterThan(0);
+    },
+  );
+
+  test('by copy and truncation: lines go on at the beginning, whole', async () => {
+    await start();
+    const first = await call(service, 'tokenize', { a: '1' });
+    copyFileSync(file, `${file}.1`);
+    truncateSync(file, 0);
+    const second = await call(service, 'tokenize', { a: '2' });
+    expect(readFileSync(file, 'utf8')).toMatch(/^\{.*\}\n$/);
+    const ids = [`${file}.1`, file].map((name) => readAudit(name).lines[0].request_id);
+    expect(ids).toEqual([first.body.request_id, second.body.request_id]);
+  });
+
+  test('is noticed at once on SIGHUP', async () => {
+    await start();
+    await call(service, 'tokenize', { a: '1' });
+    renameSync(file, `${file}.1`);
+    service.kill('SIGHUP');
+    await until(() => service.output().includes('nothing to restart'), 'the signal is taken');
+    await call(service, 'tokenize', { a: '2' });
+    expect([readAudit(`${file}.1`).lines.length, readAudit(file).lines.length]).toEqual([1, 1]);
+  });
+
+  test('without a folder to make the next file in goes on in the old one, then in the next', async () => {
+    const folder = join(place.folder, 'logs');
+    mkdirSync(folder);
+    file = join(folder, 'audit.log');
+    await start();
+    await call(service, 'tokenize', { a: '1' });
+    renameSync(folder, `${folder}.old`);
+    const old = join(`${folder}.old`, 'audit.log');
+    service.kill('SIGHUP');
+    await until(() => service.output().includes('nothing to restart'), 'the signal is taken');
+    expect((await call(service, 'tokenize', { a: '2' })).status).toBe(200);
+    expect(readAudit(old).lines).toHaveLength(2);
+    rmSync(`${folder}.old`, { recursive: true });
+    const tokenize = async () => (await call(service, 'tokenize', { a: '3' })).status;
+    await until(async () => (await tokenize()) === 500, 'the lost file is noticed');
+    mkdirSync(folder);
+    await until(async () => (await tokenize()) === 200, 'a line in a new file');
+    expect(readAudit(file).lines.at(-1)).toMatchObject({ outcome: 'success' });
+  });
+});

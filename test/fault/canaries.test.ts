@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect, createServer } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
+import { FaultProxy } from '../support/fault-proxy.ts';
+import { JournalledWriters } from '../support/journal.ts';
+import { newPlace, type Service, until } from '../support/service.ts';
+
+/** What the checker and the proxy must not let pass: a guard that finds nothing anywhere would be worth nothing. */
+type Answers = Record<string, (texts: string[]) => string[]>;
+
+/** A service that answers as these say, after a hundred right answers. */
+async function startLiar(lies: Answers): Promise<Service> {
+  let n = 0;
+  const truth: Answers = {
+    tokenize: (values) => values.map((value) => `${value}_tok`),
+    detokenize: (tokens) => tokens.map((token) => token.slice(0, -4)),
+  };
+  const server = createHttpServer(async (request, response) => {
+    const operation = request.url!.split('/').at(-1)!;
+    const { texts } = JSON.parse(await text(request)).data;
+    const answer = (n++ < 100 ? truth : { ...truth, ...lies })[operation]!;
+    response.end(JSON.stringify({ data: { texts: answer(texts) } }));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` } as Service;
+}
+
+let drawn = 0;
+test.each<[string, Answers, RegExp]>([
+  [
+    'another value of the same answer',
+    { detokenize: (tokens) => tokens.map((token) => token.slice(0, -4)).toReversed() },
+    /gave/,
+  ],
+  [
+    'another token for a value that has one',
+    { tokenize: (values) => values.map((value) => `${value}_${drawn++}_tok`) },
+    /after/,
+  ],
+])('the checker finds %s', async (_, lies, finding) => {
+  const place = await newPlace('embedded');
+  onTestFinished(place.remove);
+  const liar = await startLiar(lies);
+  const writers = new JournalledWriters(place, () => liar, 'any');
+  onTestFinished(() => writers.stop());
+  await until(() => writers.wrong.some((one) => finding.test(one)), 'the finding');
+  await writers.stop();
+  await expect(writers.verify(liar, 'any')).rejects.toThrow();
+});
+
+test('the proxy tells replies that came late on a connection that is still there from those on one that is gone', async () => {
+  const echo = createServer((socket) => socket.pipe(socket));
+  echo.listen(0, '127.0.0.1');
+  await once(echo, 'listening');
+  const proxy = await FaultProxy.start((echo.address() as AddressInfo).port);
+  onTestFinished(async () => {
+    await proxy.stop();
+    echo.close();
+  });
+  proxy.delay_ms = () => 200;
+  proxy.late_after_ms = 100;
+  const [patient, impatient] = [connect(proxy.port), connect(proxy.port)];
+  for (const socket of [patient, impatient]) socket.write('question');
+  await once(patient, 'data');
+  expect([proxy.late, proxy.late_received]).toEqual([2, 2]);
+  for (const socket of [patient, impatient]) socket.write('question');
+  const { connections } = proxy;
+  // Held by now, and not sent yet.
+  await until(() => proxy.held === 2, 'both replies');
+  impatient.destroy();
+  await once(patient, 'data');
+  await until(() => proxy.connections === connections - 1, 'the end of one');
+  expect([proxy.late, proxy.late_received]).toEqual([4, 3]);
+  patient.destroy();
+});

@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest';
+import {
+  ANSWER_BOUND_MS,
+  backends,
+  expectOnlyUnavailable,
+  is_linux,
+  lasting,
+  newCluster,
+  newProxy,
+  newVault,
+  newWriters,
+  recovery,
+  SLACK_MS,
+  seconds,
+  socketsOf,
+  start,
+  timeoutFor,
+  times,
+} from '../support/fault.ts';
+import type { FaultProxy } from '../support/fault-proxy.ts';
+import { type PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { Random } from '../support/random.ts';
+import { resetMidRequest } from '../support/resets.ts';
+import { call, type Place, type Service, until } from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+const SILENCE_S = seconds(8, 60);
+const DROPS = times(100, 1_000);
+/** Each longer than a request waits: the service tries again by itself for so long. */
+const LONG_DROPS = times(1, 3);
+const DELAYED_TOKENS = times(3_000, 50_000);
+const RESETS = times(1_000, 5_000);
+const DATABASE_CONNECTIONS = 11;
+/** After this a statement is given up, and its connection with it. */
+const PATIENCE_MS = 4_000;
+
+interface Setting {
+  readonly cluster: PostgresCluster;
+  readonly proxy: FaultProxy;
+  readonly place: Place;
+  readonly service: Service;
+}
+
+async function startBehindProxy(): Promise<Setting> {
+  const cluster = await newCluster();
+  const place = await newVault(cluster);
+  const proxy = await newProxy(cluster);
+  const env = { DATABASE_URL: proxy.through(place.env.DATABASE_URL!) };
+  return { cluster, proxy, place, service: await start(place, env) };
+}
+
+describe.skipIf(postgres_bin === undefined || !is_linux)('the network to PostgreSQL', () => {
+  test(
+    'F05: is a black hole, for new connections too: every request is answered in time, and no socket is left',
+    async () => {
+      const { proxy, place, service } = await startBehindProxy();
+      const writers = newWriters(service, service.api_key, place);
+      await writers.progress(200);
+      const sockets = socketsOf(service.pid);
+      proxy.silence();
+      await lasting(SILENCE_S);
+      expect((await fetch(`${service.url}/health`)).status).toBe(503);
+      proxy.heal();
+      await recovery(service, service.api_key);
+      await writers.progress(200);
+      await writers.stop();
+      expectOnlyUnavailable(writers);
+      expect(writers.failures.size).toBe(1);
+      await until(() => proxy.connections <= DATABASE_CONNECTIONS, 'the end of old connections');
+      // Some of the pool may not have been open before.
+      await until(
+        () => socketsOf(service.pid) <= sockets + DATABASE_CONNECTIONS,
+        'the end of other sockets',
+      );
+      await writers.verify(service, service.api_key);
+      await writers.verifyRows(place);
+    },
+    timeoutFor(SILENCE_S),
+  );
+
+  test(
+    'F06: loses the reply to a commit and resets: the value has one row, and every answer the same token',
+    async () => {
+      const { proxy, place, service } = await startBehindProxy();
+      for (let i = 0; i < DROPS; i++) {
+        proxy.drops_left = 1;
+        const first = await call(service, 'tokenize', { a: `dropped ${i}` });
+        // Inserts are idempotent, and the service has time left: it tries again by itself.
+        expect(first.status).toBe(200);
+        const again = await call(service, 'tokenize', { a: `dropped ${i}` });
+        expect(again.body.data).toEqual(first.body.data);
+        const back = await call(service, 'detokenize', first.body.data);
+        expect(back.body.data).toEqual({ a: `dropped ${i}` });
+      }
+      expect(proxy.dropped).toBe(DROPS);
+      for (let i = 0; i < LONG_DROPS; i++) {
+        proxy.drops_left = Infinity;
+        const { status, body } = await call(service, 'tokenize', { a: `lost ${i}` });
+        proxy.drops_left = 0;
+        expect([status, body.message]).toEqual([500, 'database unavailable']);
+        const again = await call(service, 'tokenize', { a: `lost ${i}` });
+        const back = await call(service, 'detokenize', again.body.data);
+        expect(back.body.data).toEqual({ a: `lost ${i}` });
+      }
+      const [{ n }] = (await sql(place, 'select count(*) as n from standin.records')) as [any];
+      expect(Number(n)).toBe(DROPS + LONG_DROPS);
+    },
+    timeoutFor(DROPS / 10 + 6 * LONG_DROPS),
+  );
+
+  test(
+    'F07: delays replies beyond the time-out of statements: no answer carries a value that was not asked for, and late connections are not used again',
+    async () => {
+      const random = new Random();
+      const { proxy, place, service } = await startBehindProxy();
+      const writers = newWriters(service, service.api_key, place, {});
+      await writers.progress(1_000);
+      proxy.late_after_ms = PATIENCE_MS + SLACK_MS;
+      // Most a little, so that statements overtake each other; some up to three time-outs.
+      proxy.delay_ms = () =>
+        random.below(200) === 0 ? random.below(3 * PATIENCE_MS) : random.below(10);
+      const goal = writers.restored + DELAYED_TOKENS;
+      await until(
+        () => (writers.restored >= goal && proxy.late > 0) || writers.wrong.length > 0,
+        'enough delayed answers',
+        3_000 * (DELAYED_TOKENS / 50),
+      );
+      proxy.delay_ms = () => 0;
+      await recovery(service, service.api_key);
+      await writers.stop();
+      console.log(`${proxy.late} late replies, slowest answer ${writers.slowest_ms.toFixed()} ms`);
+      expect(writers.wrong).toEqual([]);
+      expect(proxy.late_received).toBe(0);
+      expectOnlyUnavailable(writers);
+      await until(() => proxy.connections <= DATABASE_CONNECTIONS, 'the end of old connections');
+      await writers.verify(service, service.api_key);
+      await writers.verifyRows(place);
+    },
+    timeoutFor(3 * (DELAYED_TOKENS / 50)),
+  );
+
+  test('F08: callers reset their connections in the middle of requests: others get their own answers, and nothing is held', async () => {
+    const random = new Random();
+    const { cluster, place, service } = await startBehindProxy();
+    const writers = newWriters(service, service.api_key, place, {});
+    await writers.progress(500);
+    const sockets = socketsOf(service.pid);
+    for (let done = 0; done < RESETS; done += 100) {
+      await Promise.all(
+        Array.from({ length: 100 }, (_, i) =>
+          resetMidRequest(service, done + i, random.below(1_000) / 1_000),
+        ),
+      );
+    }
+    await writers.progress(500);
+    await writers.stop();
+    expect([...writers.failures]).toEqual([]);
+    expect(writers.cuts).toBe(0);
+    await until(
+      async () => (await backends(cluster, 'active')) === 0,
+      'idle backends',
+      ANSWER_BOUND_MS + SLACK_MS,
+    );
+    expect(await backends(cluster, 'idle in transaction%')).toBe(0);
+    await until(() => socketsOf(service.pid) <= sockets + 5, 'the end of their sockets');
+    await writers.verify(service, service.api_key);
+    await writers.verifyRows(place);
+  });
+});

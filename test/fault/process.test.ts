@@ -1,0 +1,185 @@
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, writeFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import {
+  is_linux,
+  lasting,
+  newWriters,
+  recovery,
+  SLACK_MS,
+  start,
+  times,
+} from '../support/fault.ts';
+import { workersOf } from '../support/processes.ts';
+import { call, kinds, newPlace, type Place, runCli, until } from '../support/service.ts';
+
+const CONNECTS = times(1_000, 1_000);
+const NOFILE = 256;
+const STALL_S = 5;
+const SABOTEUR = pathToFileURL(join(import.meta.dirname, '../support/saboteur.mjs')).href;
+
+/** Where Debian and others put it. */
+const libfaketime = [
+  '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1',
+  '/usr/lib64/faketime/libfaketimeMT.so.1',
+].find((path) => existsSync(path));
+
+async function newPlaceHere(): Promise<Place> {
+  // The server where there is one: it starts at once.
+  const place = await newPlace(kinds().at(-1)!);
+  onTestFinished(place.remove);
+  return place;
+}
+
+async function healthOf(url: string): Promise<{ timestamp: string }> {
+  return (await (await fetch(`${url}/health`)).json()) as { timestamp: string };
+}
+
+describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
+  test('F13: steps by an hour and by ten years, both ways: nobody is locked out, nothing is lost, and only what has expired has', async () => {
+    const place = await newPlaceHere();
+    const clock = join(place.folder, 'clock');
+    const setClock = (offset: string) => writeFileSync(clock, offset);
+    setClock('+0');
+    const service = await start(place, {
+      RATE_LIMIT: '50',
+      LD_PRELOAD: libfaketime!,
+      FAKETIME_TIMESTAMP_FILE: clock,
+      FAKETIME_NO_CACHE: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+    });
+    const { client_id, api_key } = service;
+    const issued = await runCli(
+      ['api-key', 'issue', '--client', client_id, '--expires', '2d', '--json'],
+      place,
+    );
+    const { api_key: short_key } = JSON.parse(issued.stdout);
+    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const statusOf = async (key: string) => {
+      const { status, body } = await call(service, 'detokenize', { token }, key);
+      if (status === 200) expect(body.data.token).toBe('Ann Lee');
+      return status;
+    };
+    await until(async () => (await statusOf(short_key)) === 200, 'the short key');
+    for (const [offset, hours] of [
+      ['+1h', 1],
+      ['-1h', -1],
+      ['+87600h', 87_600],
+      ['-87600h', -87_600],
+      ['+0', 0],
+    ] as const) {
+      setClock(offset);
+      const expected_ms = Date.now() + hours * 3_600_000;
+      const { timestamp } = await healthOf(service.url);
+      expect(Math.abs(Date.parse(timestamp) - expected_ms)).toBeLessThan(60_000);
+      // The bucket is emptied before and after the step: tokens come back by the time that went by, no more.
+      const burst = async () =>
+        (await Promise.all(Array.from({ length: 150 }, () => statusOf(api_key)))).filter(
+          (status) => status === 200,
+        ).length;
+      expect(await burst()).toBeGreaterThan(0);
+      expect(await burst()).toBeLessThan(150);
+      await until(async () => (await statusOf(api_key)) === 200, 'a 200', 2_000 + SLACK_MS);
+      // One that ends in two days has ended in ten years, and is as good as before when that was not true.
+      const expected = hours > 48 ? 401 : 200;
+      await until(async () => (await statusOf(short_key)) === expected, `${expected}`, 5_000);
+    }
+    expect(service.output()).not.toMatch(/"status":5\d\d/);
+  });
+});
+
+describe('a process that is half alive', () => {
+  test('F25: whose event loop stands still fails its health check, and goes on after', async () => {
+    const place = await newPlaceHere();
+    const service = await start(place);
+    const writers = newWriters(service, service.api_key, place);
+    await writers.progress(200);
+    service.kill('SIGSTOP');
+    const probe = fetch(`${service.url}/health`, { signal: AbortSignal.timeout(1_500) });
+    await expect(probe).rejects.toThrow();
+    await lasting(STALL_S - 1.5);
+    service.kill('SIGCONT');
+    await recovery(service, service.api_key, 2_000);
+    expect((await fetch(`${service.url}/health`)).status).toBe(200);
+    await writers.progress(200);
+    await writers.stop();
+    expect([...writers.failures]).toEqual([]);
+    expect(writers.cuts).toBe(0);
+    await writers.verify(service, service.api_key);
+  });
+
+  test.each(['main throw', 'main reject', 'vault throw', 'vault reject', 'vault exit'])(
+    'F25: in which this happens (thread and fault: %s) ends with 1, and loses nothing',
+    async (order) => {
+      const place = await newPlaceHere();
+      const SABOTAGE = join(place.folder, 'sabotage');
+      const env = { NODE_OPTIONS: `--import=${SABOTEUR}`, SABOTAGE };
+      const service = await start(place, env);
+      const writers = newWriters(service, service.api_key, place);
+      await writers.progress(200);
+      writeFileSync(SABOTAGE, order);
+      expect(await service.exit).toBe(1);
+      expect(service.output()).toContain('unexpected failure, ending');
+      await writers.stop();
+      const again = await start(place);
+      await writers.verify(again, service.api_key);
+      await writers.verifyRows(place);
+    },
+  );
+
+  test('F25: a worker whose vault thread ends is replaced by a whole one', async () => {
+    const place = await newPlaceHere();
+    const SABOTAGE = join(place.folder, 'sabotage');
+    const env = { NODE_OPTIONS: `--import=${SABOTEUR}`, SABOTAGE, WORKERS: '2' };
+    const service = await start(place, env);
+    const old = workersOf(service.pid);
+    const writers = newWriters(service, service.api_key, place);
+    await writers.progress(200);
+    writeFileSync(SABOTAGE, 'vault throw');
+    await until(() => !workersOf(service.pid).some((pid) => old.includes(pid)), 'their end');
+    writeFileSync(SABOTAGE, '');
+    await until(() => workersOf(service.pid).length === 2, 'new workers');
+    await recovery(service, service.api_key);
+    await writers.progress(200);
+    await writers.stop();
+    await writers.verify(service, service.api_key);
+  });
+});
+
+describe.skipIf(!is_linux)('the files that a process may open', () => {
+  test('F26: are used up by 1,000 connections: it goes on for those that it has, and takes new ones when it can', async () => {
+    const place = await newPlaceHere();
+    const service = await start(place);
+    const writers = newWriters(service, service.api_key, place);
+    await writers.progress(200);
+    execFileSync('prlimit', ['--pid', `${service.pid}`, `--nofile=${NOFILE}:${NOFILE}`]);
+    const { hostname, port } = new URL(service.url);
+    const sockets: Socket[] = Array.from({ length: CONNECTS }, () => {
+      const socket = connect(Number(port), hostname);
+      socket.on('error', () => {});
+      return socket;
+    });
+    onTestFinished(() => {
+      for (const socket of sockets) socket.destroy();
+    });
+    await Promise.all(
+      sockets.map((socket) => Promise.race([once(socket, 'connect'), once(socket, 'close')])),
+    );
+    await writers.progress(200);
+    for (const socket of sockets) socket.resetAndDestroy();
+    await recovery(service, service.api_key, 2_000);
+    await writers.progress(200);
+    await writers.stop();
+    expect([...writers.failures]).toEqual([]);
+    await writers.verify(service, service.api_key);
+    await writers.verifyRows(place);
+    // A caller from somewhere else, on a connection of its own.
+    const other = await fetch(`${service.url}/health`, { headers: { connection: 'close' } });
+    expect(other.status).toBe(200);
+  });
+});

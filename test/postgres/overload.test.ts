@@ -1,0 +1,60 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { MIN_CALLS } from '../../src/service/queue-delay.ts';
+import { send } from '../support/http.ts';
+import { freePort } from '../support/ports.ts';
+import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+
+const is_server = inject('server_url') !== '';
+let service: Service;
+beforeAll(async () => {
+  if (!is_server) return;
+  service = await startService(await newPlace('server'), { OPS_PORT: String(await freePort()) });
+});
+afterAll(async () => {
+  await service?.stop();
+  service?.place.remove();
+});
+
+const GOOD = '{"data":{"a":"Ann Lee"}}';
+
+test.skipIf(!is_server)(
+  'L06: what would wait too long is refused at once, what was taken is answered, and /health too',
+  async () => {
+    const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
+    await locker.connect();
+    await locker.query('begin; lock table standin.records in access exclusive mode');
+    const sent = Array.from({ length: 500 }, (_, i) =>
+      call(service, 'tokenize', { a: `Ann ${i}` }),
+    );
+    let refusal: Awaited<ReturnType<typeof send>> | undefined;
+    await until(
+      async () => {
+        // Taken or refused: not waited for here.
+        const late = send(service, '/api/v1/tokenize', GOOD).then((answer) => {
+          if (answer.status === 503) refusal ??= answer;
+        });
+        await Promise.race([late, new Promise((resolve) => setTimeout(resolve, 50))]);
+        return refusal !== undefined;
+      },
+      'a refusal',
+      3_500,
+    );
+    expect(JSON.parse(refusal!.text)).toEqual({ error: 'overloaded', retry_after: 1 });
+    expect(refusal!.headers.get('retry-after')).toBe('1');
+    expect((await send(service, '/health/live', undefined, {}, 'GET')).status).toBe(200);
+    expect((await send(service, '/health', undefined, {}, 'GET')).status).toBe(200);
+    expect((await send(service, '/api/v1/tokenize', undefined, {}, 'GET')).status).toBe(405);
+    await locker.query('rollback');
+    await locker.end();
+    // On a slow machine the last of them came when the first had waited long.
+    const statuses = (await Promise.all(sent)).map(({ status }) => status);
+    expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([]);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(MIN_CALLS);
+    expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(200);
+    await until(() => service.output().includes('overloaded: requests refused'), 'a log line');
+    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+    expect(Number(/^standin_requests_shed_total (\d+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
+    expect(metrics).toMatch(/standin_requests_total\{route="\/api\/v1\/tokenize",status="503"\}/);
+  },
+);

@@ -1,0 +1,60 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { type Answer, call, type Service, until } from './service.ts';
+
+/** What is in files of an audit log: whole lines, and what is left of those that were cut short. */
+export function readAudit(...files: readonly string[]): { lines: any[]; torn: string[] } {
+  const lines: any[] = [];
+  const torn: string[] = [];
+  for (const file of files) {
+    if (!existsSync(file)) continue;
+    const text = readFileSync(file, 'utf8');
+    for (const line of text.split('\n').filter((one) => one !== '')) {
+      if (line.startsWith('{') && line.endsWith('}')) lines.push(JSON.parse(line));
+      else torn.push(line);
+    }
+  }
+  return { lines, torn };
+}
+
+/** Calls of both operations without a pause, some at a time, until stopped. */
+export class AuditedLoad {
+  readonly answers: Answer[] = [];
+  readonly #service: Service;
+  readonly #callers: Promise<void>[];
+  #is_over = false;
+
+  constructor(service: Service, callers = 8) {
+    this.#service = service;
+    this.#callers = Array.from({ length: callers }, (_, i) => this.#call(i));
+  }
+
+  /** Resolves when `count` more were answered. */
+  async progress(count: number): Promise<void> {
+    const goal = this.answers.length + count;
+    await until(() => this.answers.length >= goal, `${count} more answers`);
+  }
+
+  async stop(): Promise<Answer[]> {
+    this.#is_over = true;
+    await Promise.all(this.#callers);
+    return this.answers;
+  }
+
+  async #call(caller: number): Promise<void> {
+    for (let n = 0; !this.#is_over; n++) {
+      const value = `caller ${caller} ${n}`;
+      const tokenized = await call(this.#service, 'tokenize', { a: value });
+      this.answers.push(tokenized);
+      if (tokenized.status !== 200) continue;
+      this.answers.push(await call(this.#service, 'detokenize', tokenized.body.data));
+    }
+  }
+}
+
+/** The ids of answers, which their audit lines have too. */
+export function idsOf(answers: readonly Answer[], status?: number): string[] {
+  return answers
+    .filter((answer) => status === undefined || answer.status === status)
+    .map(({ headers }) => headers.get('x-request-id')!)
+    .toSorted();
+}

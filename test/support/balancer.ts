@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { Agent, createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { until } from './service.ts';
+
+const PROBE_INTERVAL_MS = 200;
+
+interface Target {
+  readonly url: string;
+  readonly agent: Agent;
+  is_ready: boolean;
+  /** What /health said, each change once: a status, or `gone`. */
+  readonly turns: string[];
+}
+
+/**
+ * An HTTP proxy before several nodes, as small as one can be: in turn to those whose /health says 200, over
+ * connections that are kept, and nothing is tried twice.
+ */
+export class Balancer {
+  readonly url: string;
+  readonly #targets: Target[] = [];
+  #last = 0;
+  #is_over = false;
+
+  /** Resolves when all nodes are ready; ends with the test. */
+  static async start(urls: readonly string[]): Promise<Balancer> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const balancer = new Balancer((server.address() as AddressInfo).port);
+    server.on('request', (incoming, answer) => balancer.#pass(incoming, answer));
+    onTestFinished(() => {
+      balancer.#is_over = true;
+      server.close();
+      server.closeAllConnections();
+      for (const { agent } of balancer.#targets) agent.destroy();
+    });
+    await Promise.all(urls.map((url) => balancer.#add(url)));
+    return balancer;
+  }
+
+  private constructor(port: number) {
+    this.url = `http://127.0.0.1:${port}`;
+  }
+
+  turnsOf(url: string): readonly string[] {
+    return this.#targets.find((target) => target.url === url)!.turns;
+  }
+
+  /** Resolves when the new node gets requests. */
+  async replace(old_url: string, url: string): Promise<void> {
+    const at = this.#targets.findIndex((target) => target.url === old_url);
+    this.#targets.splice(at, 1)[0]?.agent.destroy();
+    await this.#add(url);
+  }
+
+  async #add(url: string): Promise<void> {
+    const target = { url, agent: new Agent({ keepAlive: true }), is_ready: false, turns: [] };
+    this.#targets.push(target);
+    void this.#probe(target);
+    await until(() => target.is_ready, `a node at ${url} to be ready`);
+  }
+
+  async #probe(target: Target): Promise<void> {
+    while (!this.#is_over && this.#targets.includes(target)) {
+      const turn = await fetch(`${target.url}/health`, { headers: { connection: 'close' } }).then(
+        async (response) => {
+          await response.text();
+          return String(response.status);
+        },
+        () => 'gone',
+      );
+      target.is_ready = turn === '200';
+      if (target.turns.at(-1) !== turn) target.turns.push(turn);
+      await new Promise((resolve) => setTimeout(resolve, PROBE_INTERVAL_MS));
+    }
+  }
+
+  #pass(incoming: IncomingMessage, answer: ServerResponse): void {
+    const ready = this.#targets.filter((target) => target.is_ready);
+    const target = ready[this.#last++ % ready.length];
+    const fail = () => {
+      if (answer.headersSent) answer.destroy();
+      else answer.writeHead(502, { 'content-type': 'application/json' }).end('{"error":"proxy"}');
+    };
+    if (target === undefined) {
+      fail();
+      return;
+    }
+    const { method, url, headers } = incoming;
+    const { connection: _hop, ...rest } = headers;
+    const outgoing = request(target.url + url, {
+      method: method!,
+      headers: rest,
+      agent: target.agent,
+    });
+    outgoing.on('error', fail);
+    outgoing.on('response', (response) => {
+      const { connection: _hop_back, 'keep-alive': _for_us, ...kept } = response.headers;
+      answer.writeHead(response.statusCode!, kept);
+      response.pipe(answer);
+    });
+    incoming.pipe(outgoing);
+  }
+}

@@ -1,0 +1,44 @@
+import { Random } from './random.ts';
+
+/** What can happen at one time; the rows of the catalogue that they come from. */
+export const FAULTS = [
+  /** F02 */
+  'postgres killed',
+  /** F04 */
+  'postgres stopped',
+  /** F06 */
+  'replies lost',
+  /** F08 */
+  'callers reset',
+  /** F16 */
+  'node renewed',
+] as const;
+
+export interface Step {
+  readonly fault: (typeof FAULTS)[number];
+  /** Acknowledged tokens before it. */
+  readonly after: number;
+  /** Which of the two nodes, where it is one. */
+  readonly node: number;
+  /** How long, or how often, in parts of the most, 0 to 1. */
+  readonly measure: number;
+}
+
+/** CHAOS_SEED, or SEED, or any. */
+export function chaosSeed(): number {
+  const given = process.env.CHAOS_SEED ?? process.env.SEED;
+  return Number(given ?? Math.floor(Math.random() * 2 ** 31));
+}
+
+/** The same seed gives the same faults, in the same order, after as many tokens. */
+export function* schedule(seed: number): Generator<Step> {
+  const random = new Random(seed);
+  for (;;) {
+    yield {
+      fault: random.pick(FAULTS),
+      after: 20 + random.below(100),
+      node: random.below(2),
+      measure: random.below(1_000) / 1_000,
+    };
+  }
+}

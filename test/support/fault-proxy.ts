@@ -1,0 +1,197 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+/** A tokenize commits with this statement alone. */
+const INSERT = /insert into standin\.records/;
+const READY_FOR_QUERY = 0x5a;
+/** Type and length of a message of the PostgreSQL protocol. */
+const HEAD_BYTES = 5;
+
+/**
+ * A TCP proxy before PostgreSQL that fails as networks do. Its faults are for the tests to time; what
+ * it draws itself comes from the seeded generator that they give it.
+ */
+export class FaultProxy {
+  readonly port: number;
+  readonly #server: Server;
+  readonly #links = new Set<Link>();
+  /** How long each reply is held back, in milliseconds; replies of a connection stay in order. */
+  delay_ms: () => number = () => 0;
+  /** Inserts whose reply will not arrive: it is dropped once they are committed, and the connection reset. */
+  drops_left = 0;
+  dropped = 0;
+  /** Replies held for longer than this are late: their connection should be gone by then. */
+  late_after_ms = Infinity;
+  late = 0;
+  /** Of those, on connections that the service still had. */
+  late_received = 0;
+  #is_silent = false;
+
+  /** @param target_port of PostgreSQL, on the loopback address */
+  static async start(target_port: number): Promise<FaultProxy> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return new FaultProxy(server, target_port);
+  }
+
+  private constructor(server: Server, target_port: number) {
+    this.#server = server;
+    this.port = (server.address() as AddressInfo).port;
+    server.on('connection', (client) => {
+      const link = new Link(this, client, target_port);
+      this.#links.add(link);
+      client.once('close', () => this.#links.delete(link));
+      if (!this.#is_silent) link.resume();
+    });
+  }
+
+  /** The URL of a database behind the proxy, of its URL without. */
+  through(url: string): string {
+    const changed = new URL(url);
+    changed.port = String(this.port);
+    return changed.href;
+  }
+
+  /** Connections of the service that are open here. */
+  get connections(): number {
+    return this.#links.size;
+  }
+
+  /** Replies that wait for their time. */
+  get held(): number {
+    return [...this.#links].reduce((sum, link) => sum + link.held, 0);
+  }
+
+  /** A black hole: nothing is forwarded, not even an end, and new connections find nobody. */
+  silence(): void {
+    this.#is_silent = true;
+    for (const link of this.#links) link.pause();
+  }
+
+  /** What was held in the black hole arrives now, as after a retransmission. */
+  heal(): void {
+    this.#is_silent = false;
+    for (const link of this.#links) link.resume();
+  }
+
+  /** RST on every connection. */
+  reset(): void {
+    for (const link of this.#links) link.reset();
+  }
+
+  async stop(): Promise<void> {
+    this.reset();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+/** One connection of the service, and the one to PostgreSQL that belongs to it. */
+class Link {
+  readonly #proxy: FaultProxy;
+  readonly #client: Socket;
+  readonly #target_port: number;
+  #postgres: Socket | undefined;
+  /** Replies that are held, in order. */
+  readonly #held: { readonly bytes: Buffer; readonly due_ms: number; readonly is_late: boolean }[] =
+    [];
+  #timer: NodeJS.Timeout | undefined;
+  /** Of a reply that is to be dropped, so far. */
+  #doomed: Buffer | undefined;
+
+  constructor(proxy: FaultProxy, client: Socket, target_port: number) {
+    this.#proxy = proxy;
+    this.#client = client;
+    this.#target_port = target_port;
+    client.setNoDelay(true);
+    client.pause();
+    client.on('error', () => {});
+    client.once('close', () => {
+      clearTimeout(this.#timer);
+      for (const { is_late } of this.#held) if (is_late) this.#proxy.late++;
+      this.#postgres?.destroy();
+    });
+    client.on('data', (bytes) => this.#ask(bytes));
+  }
+
+  get held(): number {
+    return this.#held.length;
+  }
+
+  pause(): void {
+    this.#client.pause();
+    this.#postgres?.pause();
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+  }
+
+  resume(): void {
+    this.#postgres ??= this.#connect();
+    this.#postgres.resume();
+    this.#client.resume();
+    this.#release();
+  }
+
+  reset(): void {
+    this.#client.resetAndDestroy();
+  }
+
+  #connect(): Socket {
+    const postgres = connect({ port: this.#target_port, host: '127.0.0.1', noDelay: true });
+    postgres.on('error', () => {});
+    postgres.once('close', () => this.#client.destroy());
+    postgres.on('data', (bytes) => this.#reply(bytes));
+    return postgres;
+  }
+
+  #ask(bytes: Buffer): void {
+    if (this.#proxy.drops_left > 0 && INSERT.test(bytes.toString('latin1'))) {
+      this.#proxy.drops_left--;
+      this.#doomed = Buffer.alloc(0);
+    }
+    this.#postgres!.write(bytes);
+  }
+
+  #reply(bytes: Buffer): void {
+    if (this.#doomed !== undefined) {
+      this.#doomed = Buffer.concat([this.#doomed, bytes]);
+      if (!isComplete(this.#doomed)) return;
+      this.#proxy.dropped++;
+      this.reset();
+      return;
+    }
+    const delay_ms = this.#proxy.delay_ms();
+    if (delay_ms === 0 && this.#held.length === 0) {
+      this.#client.write(bytes);
+      return;
+    }
+    const due_ms = Math.max(performance.now() + delay_ms, this.#held.at(-1)?.due_ms ?? 0);
+    const is_late = due_ms - performance.now() > this.#proxy.late_after_ms;
+    this.#held.push({ bytes, due_ms, is_late });
+    this.#release();
+  }
+
+  #release(): void {
+    const next = this.#held[0];
+    if (next === undefined || this.#timer !== undefined) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      const { bytes, is_late } = this.#held.shift()!;
+      if (is_late) {
+        this.#proxy.late++;
+        this.#proxy.late_received++;
+      }
+      this.#client.write(bytes);
+      this.#release();
+    }, next.due_ms - performance.now());
+  }
+}
+
+/** A reply ends with ReadyForQuery, which is sent after the commit. */
+function isComplete(reply: Buffer): boolean {
+  for (let at = 0; at + HEAD_BYTES <= reply.length; at += 1 + reply.readUInt32BE(at + 1)) {
+    if (reply[at] === READY_FOR_QUERY) return true;
+  }
+  return false;
+}

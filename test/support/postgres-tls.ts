@@ -1,0 +1,34 @@
+import { copyFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Authority } from './certificates.ts';
+import { handOver } from './owner.ts';
+import { type PostgresCluster, run } from './postgres.ts';
+
+/**
+ * Has a server of the test speak TLS as `localhost`, and nothing else over TCP to the service.
+ * @param demand of pg_hba.conf: `clientcert=verify-ca`, or nothing
+ */
+export function serveTls(cluster: PostgresCluster, authority: Authority, demand = ''): void {
+  const server = authority.issue('DNS:localhost');
+  for (const [from, name] of [
+    [server.cert, 'server.crt'],
+    [server.key, 'server.key'],
+    [authority.ca, 'ca.crt'],
+  ] as const) {
+    copyFileSync(from, join(cluster.data_dir, name));
+    handOver(join(cluster.data_dir, name));
+  }
+  const settings = ["ssl_ca_file = 'ca.crt'", 'ssl = on'].flatMap((one) => [
+    '-c',
+    `alter system set ${one}`,
+  ]);
+  run('psql', [cluster.directUrl('postgres'), ...settings]);
+  const lines = [
+    'local all all trust',
+    `hostssl all all 127.0.0.1/32 trust ${demand}`,
+    // The tests themselves ask here.
+    demand === '' ? 'hostnossl all all 127.0.0.1/32 trust' : '',
+  ];
+  writeFileSync(join(cluster.data_dir, 'pg_hba.conf'), `${lines.join('\n')}\n`);
+  run('pg_ctl', ['-D', cluster.data_dir, '-w', 'restart', '-l', cluster.log_file]);
+}

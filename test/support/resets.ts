@@ -1,0 +1,35 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+
+const VALUES = 50;
+
+/**
+ * Sends a tokenize, or its beginning, on a connection of its own, and resets that at once or a little later.
+ * @param fraction where between the two, 0 to 1
+ */
+export async function resetMidRequest(
+  service: { readonly url: string; readonly api_key: string },
+  n: number,
+  fraction: number,
+): Promise<void> {
+  const { hostname, port } = new URL(service.url);
+  const values = Array.from({ length: VALUES }, (_, i) => `cut ${n} ${i}`);
+  const body = JSON.stringify({ data: { values } });
+  const whole = [
+    'POST /api/v1/tokenize HTTP/1.1',
+    'host: x',
+    `authorization: Bearer ${service.api_key}`,
+    'content-type: application/json',
+    `content-length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n');
+  const is_whole = n % 2 === 0;
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+  socket.write(is_whole ? whole : whole.slice(0, Math.floor(fraction * whole.length)));
+  // In the middle of what the service does with it, which takes a few milliseconds.
+  await new Promise((resolve) => setTimeout(resolve, fraction * 8));
+  socket.resetAndDestroy();
+}
