@@ -36,10 +36,13 @@ test('A45: every error that a request alone can bring about has its status and t
   const slow = await command('client', 'create', '--name', 'slow', '--rate-limit', '0.001');
   const limited = { authorization: `Bearer ${slow.api_key}` };
   expect((await send(service, T, GOOD, limited)).status).toBe(200);
+  const only = await command('client', 'create', '--name', 'only', '--can', 'tokenize');
+  const one_way = { authorization: `Bearer ${only.api_key}` };
   const answers = new Map<string, RawAnswer>([
     ['bad_request', await raw('GET / HTTP/1.1\r\nHost : a\r\n\r\n')],
     ['invalid_type', await send(service, T, '{')],
     ['unauthorized', await send(service, T, GOOD, { authorization: null })],
+    ['forbidden', await send(service, '/api/v1/detokenize', GOOD, one_way)],
     ['not_found', await send(service, '/nowhere', GOOD)],
     ['method_not_allowed', await send(service, T, undefined, {}, 'PUT')],
     ['payload_too_large', await send(service, T, ' '.repeat(1_048_577))],
