@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
+import { Authority, has_openssl } from '../support/certificates.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/postgres.ts';
@@ -102,22 +103,48 @@ test('commands that documents name exist, with the options that they are given',
   }
 });
 
+/** Name, type, labels and help of our metrics that have a value. */
+async function scrape({ ops_url }: Service): Promise<[string, string, Set<string>, string][]> {
+  const text = await (await fetch(`${ops_url}/metrics`)).text();
+  return [...text.matchAll(/^# HELP (standin_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)/gm)].map(
+    ([, name, help, type, sample]) => {
+      const labels = [...sample!.matchAll(/(\w+)="/g)].map((match) => match[1]!);
+      return [name!, type!, new Set(labels.filter((label) => label !== 'le')), help!];
+    },
+  );
+}
+
+/** Metrics that only a service with TLS has, after a caller without. */
+async function scrapeTls(): Promise<Awaited<ReturnType<typeof scrape>>> {
+  const tls_place = await newPlace('embedded');
+  const { cert, key } = new Authority(tls_place.folder, 'authority').issue('DNS:localhost');
+  const secured = await startService(tls_place, {
+    OPS_PORT: String(await freePort()),
+    TLS_CERT_FILE: cert,
+    TLS_KEY_FILE: key,
+  });
+  await expect(fetch(secured.url.replace('https', 'http'))).rejects.toThrow();
+  const metrics = await scrape(secured);
+  await secured.stop();
+  tls_place.remove();
+  return metrics.filter(([name]) => name.startsWith('standin_tls_'));
+}
+
 test('the table of metrics is what a scrape gives', async () => {
   const { body } = await call(service, 'tokenize', { a: 'Ann' });
   await call(service, 'detokenize', body.data);
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
-  const scraped = [...text.matchAll(/^# HELP (standin_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)/gm)].map(
-    ([, name, help, type, sample]) => {
-      const labels = [...sample!.matchAll(/(\w+)="/g)].map((match) => match[1]!);
-      return [name, type, new Set(labels.filter((label) => label !== 'le')), help];
-    },
-  );
+  const in_clear = (await scrape(service)).filter(([name]) => !name.startsWith('standin_tls_'));
+  const scraped = [...in_clear, ...(has_openssl ? await scrapeTls() : [])];
   const headings = ['Metric', 'Type', 'Labels', 'Meaning', 'Alert on'];
-  const written = table('docs/operating.md', headings).map(([name, type, labels, meaning]) => {
-    const names = [...labels!.matchAll(/\w+/g)].map((match) => match[0]);
-    return [name, type, new Set(names), meaning];
-  });
-  expect(written).toEqual(scraped);
+  const written = table('docs/operating.md', headings)
+    .filter(([name]) => has_openssl || !name!.startsWith('standin_tls_'))
+    .map(([name, type, labels, meaning]) => {
+      const names = [...labels!.matchAll(/\w+/g)].map((match) => match[0]);
+      return [name!, type!, new Set(names), meaning!] as const;
+    });
+  const byName = ([a]: readonly [string, ...unknown[]], [b]: readonly [string, ...unknown[]]) =>
+    a < b ? -1 : 1;
+  expect(written.toSorted(byName)).toEqual(scraped.toSorted(byName));
 });
 
 test('the schema in record-format.md is that of the database', async () => {
