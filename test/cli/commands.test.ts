@@ -263,7 +263,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
       });
       const defaults = ['--detokenize-limit=default', '--unknown-token-limit=default'];
       expect(await text('client', 'update', client_id, ...defaults)).toBe(
-        `${client_id}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens\n`,
+        `${client_id}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
       );
     });
 
