@@ -11,7 +11,7 @@ import { parseSettings, type Setting } from './config/setting.ts';
 import { SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
 import type { TlsFiles } from './service/certificate.ts';
-import type { KekSettings } from './service/kek-source.ts';
+import type { KekSettings } from './service/kek/source.ts';
 import type { LicenseFiles } from './service/license.ts';
 import type { VaultOptions } from './service/vault.ts';
 

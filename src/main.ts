@@ -9,13 +9,13 @@ import { firstStart } from './process/first-start.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { remind } from './process/reminders.ts';
-import { checkAuditFile } from './service/audit-file.ts';
+import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
-import { Expiry } from './service/expiry.ts';
-import { type KeyFeed, monotonicMs } from './service/key-feed.ts';
-import { KeyRenewal } from './service/key-renewal.ts';
+import { type KeyFeed, monotonicMs } from './service/keys/key-feed.ts';
+import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { License } from './service/license.ts';
+import { Expiry } from './service/records/expiry.ts';
 import {
   CLOSE_TIMEOUT_MS,
   kekSourceOf,

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { OperatorError } from '../errors.ts';
-import { Forgetting, type TokenState } from '../service/forget.ts';
+import { Forgetting, type TokenState } from '../service/records/forget.ts';
 import type { Vault } from '../service/vault.ts';
 import type { Token } from '../types.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';

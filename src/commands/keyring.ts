@@ -1,5 +1,5 @@
-import type { KekSettings } from '../service/kek-source.ts';
-import { keyStatus, retireKey, rewrapKeys, rotateKey } from '../service/key-lifecycle.ts';
+import type { KekSettings } from '../service/kek/source.ts';
+import { keyStatus, retireKey, rewrapKeys, rotateKey } from '../service/keys/key-lifecycle.ts';
 import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 

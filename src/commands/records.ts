@@ -1,10 +1,10 @@
 import { OperatorError } from '../errors.ts';
-import { KeyRenewal } from '../service/key-renewal.ts';
-import { type PassEnd, recordsFrom } from '../service/record-pass.ts';
-import type { BadRecord } from '../service/record-reader.ts';
-import { reseal } from '../service/reseal.ts';
+import { KeyRenewal } from '../service/keys/key-renewal.ts';
+import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
+import type { BadRecord } from '../service/records/record-reader.ts';
+import { reseal } from '../service/records/reseal.ts';
+import { verify } from '../service/records/verify.ts';
 import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
-import { verify } from '../service/verify.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import { type OutputOptions, print } from './output.ts';
 import { Progress } from './progress.ts';

@@ -1,10 +1,10 @@
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
-import type { AuditLog } from '../service/audit-log.ts';
+import type { AuditLog } from '../service/audit/audit-log.ts';
 import type { Authenticator, Caller } from '../service/authenticator.ts';
-import type { ClientLimits, ClientOperation } from '../service/client-limits.ts';
 import type { Health } from '../service/health.ts';
-import type { VaultClient } from '../service/vault-client.ts';
+import type { ClientLimits, ClientOperation } from '../service/limits/client-limits.ts';
+import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';

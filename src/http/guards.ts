@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
-import { type ClientOperation, isAllowed, type Refusal } from '../service/client-limits.ts';
+import { type ClientOperation, isAllowed, type Refusal } from '../service/limits/client-limits.ts';
 import type { ServerContext } from './context.ts';
 import { MAX_HEADERS } from './listener.ts';
 

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import type { LimitName } from '../service/client-limits.ts';
+import type { LimitName } from '../service/limits/client-limits.ts';
 import { addGauges, type Gauges } from './gauges.ts';
 
 const LATENCY_BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];

@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Snapshot } from '../ops/metrics.ts';
-import type { KeyNews } from '../service/key-feed.ts';
-import type { BucketsAnswer, BucketsCall } from '../service/primary-buckets.ts';
+import type { KeyNews } from '../service/keys/key-feed.ts';
+import type { BucketsAnswer, BucketsCall } from '../service/limits/primary-buckets.ts';
 import type { TlsPem } from '../types.ts';
 
 /** What the primary tells a worker. */

@@ -10,10 +10,10 @@ import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import type { WrappedKey } from '../types.ts';
-import { isNamed, type KekSource } from './kek-source.ts';
-import { checkSuffix, unwrap } from './keyring.ts';
+import { isNamed, type KekSource } from './kek/source.ts';
+import { checkSuffix, unwrap } from './keys/keyring.ts';
 import { type LicenseFiles, verifyLicense } from './license.ts';
-import { PROBE } from './shared-rate-limit.ts';
+import { PROBE } from './limits/shared-rate-limit.ts';
 import {
   commandDeadline,
   kekSourceOf,
@@ -185,7 +185,7 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
 
 /** Never a problem: without it the service goes on. */
 async function redis(redis_url: string): Promise<Omit<Finding, 'check'>> {
-  const { RedisBuckets } = await import('./redis-buckets.ts');
+  const { RedisBuckets } = await import('./limits/redis-buckets.ts');
   const buckets = await RedisBuckets.open(redis_url);
   try {
     await buckets.take(PROBE, 0);

@@ -4,7 +4,7 @@ import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { InsertOutcome, Token, TokenFingerprint, TokenTerms, Value } from '../types.ts';
-import type { EngineKeys } from './engine-keys.ts';
+import type { EngineKeys } from './keys/engine-keys.ts';
 import { RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */

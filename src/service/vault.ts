@@ -12,8 +12,8 @@ import { Pool } from '../store/pool.ts';
 import { Primary } from '../store/primary.ts';
 import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
-import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek-source.ts';
-import { openKeys } from './keyring.ts';
+import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek/source.ts';
+import { openKeys } from './keys/keyring.ts';
 
 export interface VaultOptions {
   /** undefined: the embedded database in data_dir. */

@@ -4,7 +4,7 @@ import { type FileHandle, open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { AuditFile } from '../../src/service/audit-file.ts';
+import { AuditFile } from '../../src/service/audit/audit-file.ts';
 
 const MINUTE_MS = 60_000;
 let folder: string;

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
-import { kekCommand } from '../../src/service/kek-command.ts';
+import { kekCommand } from '../../src/service/kek/command.ts';
 import { testKey } from '../support/keys.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { newPlace, runCli, startService, until } from '../support/service.ts';

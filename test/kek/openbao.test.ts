@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { kekTransit, type TransitSettings } from '../../src/service/kek-transit.ts';
+import { kekTransit, type TransitSettings } from '../../src/service/kek/transit.ts';
 import { OpenBao, openbao } from '../support/openbao.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { TransitStandIn } from '../support/transit.ts';

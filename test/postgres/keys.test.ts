@@ -2,7 +2,7 @@ import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
-import { retireKey, rotateKey } from '../../src/service/key-lifecycle.ts';
+import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
 import { MixedLoad } from '../support/load.ts';
 import { freePort } from '../support/postgres.ts';
 import {
@@ -159,7 +159,7 @@ test('a node that cannot read the KEK any more goes on with its keys, says so on
   const { token } = (await call(service, 'tokenize', { token: 'before' })).body.data;
   copyFileSync(kek_file, `${kek_file}.copy`);
   renameSync(kek_file, `${kek_file}.away`);
-  const { kekSource } = await import('../../src/service/kek-source.ts');
+  const { kekSource } = await import('../../src/service/kek/source.ts');
   await rotateKey(keys, kekSource({ file: `${kek_file}.copy` }, place.folder, false));
   const warnings = () => service.output().split('the keyring cannot be renewed').length - 1;
   await until(() => warnings() === 1, 'a warning');

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { MIN_CALLS } from '../../src/service/queue-delay.ts';
+import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';

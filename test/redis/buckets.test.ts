@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
-import { RedisBuckets } from '../../src/service/redis-buckets.ts';
+import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { RedisBuckets } from '../../src/service/limits/redis-buckets.ts';
 import { budgetBucket, requestBucket } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';

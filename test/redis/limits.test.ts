@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type Limits, openLimits } from '../../src/service/limits.ts';
+import { type Limits, openLimits } from '../../src/service/limits/limits.ts';
 import { requestBucket } from '../support/buckets.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
 import { until } from '../support/service.ts';

@@ -1,4 +1,4 @@
-import type { Bucket } from '../../src/service/rate-limit.ts';
+import type { Bucket } from '../../src/service/limits/rate-limit.ts';
 
 /** One second of requests, as those of tokenize and detokenize are counted. */
 export function requestBucket(name: string, rate: number): Bucket {

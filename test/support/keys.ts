@@ -1,5 +1,5 @@
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { EngineKeys } from '../../src/service/engine-keys.ts';
+import { EngineKeys } from '../../src/service/keys/engine-keys.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 import { seededBytes } from './bytes.ts';
 

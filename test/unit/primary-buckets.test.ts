@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { PrimaryBuckets, RemoteBuckets } from '../../src/service/primary-buckets.ts';
-import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { PrimaryBuckets, RemoteBuckets } from '../../src/service/limits/primary-buckets.ts';
+import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { requestBucket } from '../support/buckets.ts';
 
 /** Buckets on a clock that the test turns. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { requestBucket } from '../support/buckets.ts';
 
 /** A limiter on a clock that the test turns. */

@@ -4,8 +4,8 @@ import {
   type Grant,
   MemoryRateLimiter,
   type RetryAfter,
-} from '../../src/service/rate-limit.ts';
-import { SharedRateLimiter } from '../../src/service/shared-rate-limit.ts';
+} from '../../src/service/limits/rate-limit.ts';
+import { SharedRateLimiter } from '../../src/service/limits/shared-rate-limit.ts';
 import { budgetBucket, requestBucket } from '../support/buckets.ts';
 import { until } from '../support/service.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { atMostWhole, MemoryRateLimiter } from '../../src/service/rate-limit.ts';
+import { atMostWhole, MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { budgetBucket } from '../support/buckets.ts';
 
 /** A budget on a clock that the test turns; `look` takes nothing. */

@@ -1,7 +1,7 @@
-import { InternalError } from '../errors.ts';
-import { Batcher } from '../store/batcher.ts';
+import { InternalError } from '../../errors.ts';
+import { Batcher } from '../../store/batcher.ts';
+import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
-import type { ClientOperation } from './client-limits.ts';
 
 /** About 8 MB; beyond it a line is as one that cannot be written. */
 const MAX_WAITING_LINES = 20_000;

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Unavailable } from '../store/failure.ts';
+import { Unavailable } from '../../store/failure.ts';
 import {
   FIRST_RECORD,
   fingerprintOf,
   hexOf,
   type RecordWalk,
   type Window,
-} from '../store/record-walk.ts';
-import { countRecords } from '../store/server.ts';
-import type { SealedRecord, TokenFingerprint } from '../types.ts';
+} from '../../store/record-walk.ts';
+import { countRecords } from '../../store/server.ts';
+import type { SealedRecord, TokenFingerprint } from '../../types.ts';
+import { commandDeadline, type Vault } from '../vault.ts';
 import { Throttle } from './throttle.ts';
-import { commandDeadline, type Vault } from './vault.ts';
 
 /** A database that is away for longer ends the pass; it can be gone on with. */
 const OUTAGE_PATIENCE_MS = 60_000;

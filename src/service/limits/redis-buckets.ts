@@ -1,5 +1,5 @@
 import { createClient, defineScript, ErrorReply } from '@redis/client';
-import { errorCode } from '../store/failure.ts';
+import { errorCode } from '../../store/failure.ts';
 import type { Bucket, Grant } from './rate-limit.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';
 

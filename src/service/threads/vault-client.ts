@@ -1,11 +1,11 @@
-import { CallerError } from '../errors.ts';
-import type { Token, TokenTerms, Value } from '../types.ts';
-import type { KeyNews } from './key-feed.ts';
-import type { License } from './license.ts';
+import { CallerError } from '../../errors.ts';
+import type { Token, TokenTerms, Value } from '../../types.ts';
+import type { KeyNews } from '../keys/key-feed.ts';
+import type { License } from '../license.ts';
+import { CONTROL_CONNECTIONS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
 import { MAX_SMALL_TEXTS } from './thread-messages.ts';
-import { CONTROL_CONNECTIONS } from './vault.ts';
 import type { EngineData, EngineObserver, Operation, Texts } from './vault-engine.ts';
 
 /** At about 10 us of cryptography a text, a small call waits for 2.5 ms at most. */

@@ -1,6 +1,6 @@
+import { Outbox } from '../threads/thread-messages.ts';
 import { type Bucket, type Grant, MemoryRateLimiter } from './rate-limit.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';
-import { Outbox } from './thread-messages.ts';
 
 /** What requests ask of one bucket. */
 export interface BucketsCall {

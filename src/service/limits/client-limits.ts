@@ -1,4 +1,4 @@
-import type { Client } from '../types.ts';
+import type { Client } from '../../types.ts';
 import type { Bucket, RateLimiter, RetryAfter } from './rate-limit.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize';

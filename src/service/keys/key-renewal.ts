@@ -1,9 +1,9 @@
-import { type Kek, kekOf } from '../crypto/kek.ts';
-import type { PlainKey } from '../crypto/keyring.ts';
-import { InternalError, OperatorError } from '../errors.ts';
-import type { KeyringStore } from '../store/keyring.ts';
-import type { WrappedKey } from '../types.ts';
-import type { KekSource } from './kek-source.ts';
+import { type Kek, kekOf } from '../../crypto/kek.ts';
+import type { PlainKey } from '../../crypto/keyring.ts';
+import { InternalError, OperatorError } from '../../errors.ts';
+import type { KeyringStore } from '../../store/keyring.ts';
+import type { WrappedKey } from '../../types.ts';
+import type { KekSource } from '../kek/source.ts';
 import { type KeyFeed, type KeyNews, monotonicMs, primaryVersion } from './key-feed.ts';
 import { unwrap } from './keyring.ts';
 

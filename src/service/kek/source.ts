@@ -1,8 +1,8 @@
 import { join } from 'node:path';
-import { type AwsKmsSettings, kekAwsKms } from './kek-aws-kms.ts';
-import { kekCommand } from './kek-command.ts';
-import { kekFile } from './kek-file.ts';
-import { kekTransit, type TransitSettings } from './kek-transit.ts';
+import { type AwsKmsSettings, kekAwsKms } from './aws-kms.ts';
+import { kekCommand } from './command.ts';
+import { kekFile } from './file.ts';
+import { kekTransit, type TransitSettings } from './transit.ts';
 
 /** Which source the KEK comes from: the settings that name it. Plain data; has secrets in it. */
 export interface KekSettings {

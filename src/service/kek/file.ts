@@ -1,8 +1,8 @@
 import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { parseKek } from '../crypto/kek.ts';
-import { newKeyBytes } from '../crypto/primitives.ts';
-import { OperatorError } from '../errors.ts';
-import type { KekSource } from './kek-source.ts';
+import { parseKek } from '../../crypto/kek.ts';
+import { newKeyBytes } from '../../crypto/primitives.ts';
+import { OperatorError } from '../../errors.ts';
+import type { KekSource } from './source.ts';
 
 /** @param may_create true for the file in DATA_DIR, false for a KEK_FILE that the operator named */
 export function kekFile(path: string, may_create: boolean): KekSource {

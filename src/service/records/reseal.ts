@@ -1,10 +1,10 @@
-import type { Keyring } from '../crypto/keyring.ts';
-import { OperatorError } from '../errors.ts';
-import { RecordWalk, type Replacement } from '../store/record-walk.ts';
-import type { KeyRenewal } from './key-renewal.ts';
+import type { Keyring } from '../../crypto/keyring.ts';
+import { OperatorError } from '../../errors.ts';
+import { RecordWalk, type Replacement } from '../../store/record-walk.ts';
+import type { KeyRenewal } from '../keys/key-renewal.ts';
+import { commandDeadline, type Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
 import { type BadRecord, type OpenedRecord, RecordReader } from './record-reader.ts';
-import { commandDeadline, type Vault } from './vault.ts';
 
 export interface ResealSettings extends PassSettings {
   readonly renewal: KeyRenewal;

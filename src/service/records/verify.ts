@@ -1,8 +1,8 @@
-import { RecordWalk } from '../store/record-walk.ts';
-import type { KeyRenewal } from './key-renewal.ts';
+import { RecordWalk } from '../../store/record-walk.ts';
+import type { KeyRenewal } from '../keys/key-renewal.ts';
+import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
 import { type BadRecord, RecordReader } from './record-reader.ts';
-import type { Vault } from './vault.ts';
 
 export interface VerifySettings extends PassSettings {
   readonly renewal: KeyRenewal;

@@ -1,14 +1,14 @@
-import { type Kek, kekOf } from '../crypto/kek.ts';
-import { newKeyBytes } from '../crypto/primitives.ts';
-import { OperatorError } from '../errors.ts';
-import { KeyringStore, type LockedKeys } from '../store/keyring.ts';
-import { schemaVersion } from '../store/migrate.ts';
-import { countByVersion } from '../store/record-counts.ts';
-import type { KeyPurpose, WrappedKey } from '../types.ts';
+import { type Kek, kekOf } from '../../crypto/kek.ts';
+import { newKeyBytes } from '../../crypto/primitives.ts';
+import { OperatorError } from '../../errors.ts';
+import { KeyringStore, type LockedKeys } from '../../store/keyring.ts';
+import { schemaVersion } from '../../store/migrate.ts';
+import { countByVersion } from '../../store/record-counts.ts';
+import type { KeyPurpose, WrappedKey } from '../../types.ts';
+import { type KekSettings, type KekSource, kekSource } from '../kek/source.ts';
+import { commandDeadline, kekSourceOf, openPool, type Vault, type VaultOptions } from '../vault.ts';
 import { SEAL_LEASE_MS } from './engine-keys.ts';
-import { type KekSettings, type KekSource, kekSource } from './kek-source.ts';
 import { unwrap } from './keyring.ts';
-import { commandDeadline, kekSourceOf, openPool, type Vault, type VaultOptions } from './vault.ts';
 
 /** `key_version` of a record is a smallint. */
 const MAX_VERSION = 32_767;

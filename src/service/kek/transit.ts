@@ -2,10 +2,10 @@ import { readFileSync } from 'node:fs';
 import { type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OperatorError } from '../errors.ts';
-import { decryptedKek, isOpenToOthers, readCiphertext } from './kek-file.ts';
-import { ATTEMPTS, PATIENCE, type Patience } from './kek-patience.ts';
-import type { KekSource } from './kek-source.ts';
+import { OperatorError } from '../../errors.ts';
+import { decryptedKek, isOpenToOthers, readCiphertext } from './file.ts';
+import { ATTEMPTS, PATIENCE, type Patience } from './patience.ts';
+import type { KekSource } from './source.ts';
 
 /** The transit engine of HashiCorp Vault or OpenBao. */
 export interface TransitSettings {

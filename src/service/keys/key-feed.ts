@@ -1,5 +1,5 @@
-import type { PlainKey } from '../crypto/keyring.ts';
-import type { InternalReason } from '../errors.ts';
+import type { PlainKey } from '../../crypto/keyring.ts';
+import type { InternalReason } from '../../errors.ts';
 
 /** How the keys of the vault stand, for whoever seals and opens records. */
 export interface KeyNews {

@@ -1,10 +1,10 @@
-import { RecordStore } from '../store/records.ts';
-import type { Token, TokenTerms, Value } from '../types.ts';
-import { Detokenizer } from './detokenizer.ts';
-import { EngineKeys } from './engine-keys.ts';
-import type { KeyNews } from './key-feed.ts';
-import { Tokenizer } from './tokenizer.ts';
-import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from './vault.ts';
+import { RecordStore } from '../../store/records.ts';
+import type { Token, TokenTerms, Value } from '../../types.ts';
+import { Detokenizer } from '../detokenizer.ts';
+import { EngineKeys } from '../keys/engine-keys.ts';
+import type { KeyNews } from '../keys/key-feed.ts';
+import { Tokenizer } from '../tokenizer.ts';
+import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from '../vault.ts';
 
 /** What a vault engine is made of; can be cloned to a thread. */
 export interface EngineData {

@@ -1,7 +1,7 @@
-import type { Keyring } from '../crypto/keyring.ts';
-import { hexOf } from '../store/record-walk.ts';
-import type { SealedRecord, Value } from '../types.ts';
-import type { KeyRenewal } from './key-renewal.ts';
+import type { Keyring } from '../../crypto/keyring.ts';
+import { hexOf } from '../../store/record-walk.ts';
+import type { SealedRecord, Value } from '../../types.ts';
+import type { KeyRenewal } from '../keys/key-renewal.ts';
 
 /** A record that does not open. */
 export interface BadRecord {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pool } from '../store/pool.ts';
-import { RemovalStore } from '../store/removal.ts';
+import type { Pool } from '../../store/pool.ts';
+import { RemovalStore } from '../../store/removal.ts';
+import { REQUEST_PATIENCE_MS } from '../vault.ts';
 import { Throttle } from './throttle.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Rows that a statement locks, for some 10 ms. */
 const BATCH_RECORDS = 500;

@@ -3,9 +3,9 @@ import {
   type CallerErrorCode,
   InternalError,
   type InternalReason,
-} from '../errors.ts';
-import { errorCode } from '../store/failure.ts';
-import type { KeyNews } from './key-feed.ts';
+} from '../../errors.ts';
+import { errorCode } from '../../store/failure.ts';
+import type { KeyNews } from '../keys/key-feed.ts';
 import type { EngineData, Operation, Texts } from './vault-engine.ts';
 
 /** What a vault thread is started with. */

@@ -1,7 +1,7 @@
-import { OperatorError } from '../errors.ts';
-import { decryptedKek, readCiphertext } from './kek-file.ts';
-import { ATTEMPTS, PATIENCE, type Patience } from './kek-patience.ts';
-import type { KekSource } from './kek-source.ts';
+import { OperatorError } from '../../errors.ts';
+import { decryptedKek, readCiphertext } from './file.ts';
+import { ATTEMPTS, PATIENCE, type Patience } from './patience.ts';
+import type { KekSource } from './source.ts';
 
 export interface AwsKmsSettings {
   /** Id, alias or ARN. */

@@ -1,5 +1,5 @@
-import { Keyring } from '../crypto/keyring.ts';
-import { InternalError, type InternalReason } from '../errors.ts';
+import { Keyring } from '../../crypto/keyring.ts';
+import { InternalError, type InternalReason } from '../../errors.ts';
 import { type KeyNews, monotonicMs } from './key-feed.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
-import { parseKek } from '../crypto/kek.ts';
-import { OperatorError } from '../errors.ts';
-import { PATIENCE } from './kek-patience.ts';
-import type { KekSource } from './kek-source.ts';
+import { parseKek } from '../../crypto/kek.ts';
+import { OperatorError } from '../../errors.ts';
+import { PATIENCE } from './patience.ts';
+import type { KekSource } from './source.ts';
 
 /** 64 hex digits, and room for white space. */
 const MAX_OUTPUT_BYTES = 4_096;

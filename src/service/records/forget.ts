@@ -1,6 +1,6 @@
-import { RemovalStore, type TokenState } from '../store/removal.ts';
-import type { Token } from '../types.ts';
-import { commandDeadline, type Vault } from './vault.ts';
+import { RemovalStore, type TokenState } from '../../store/removal.ts';
+import type { Token } from '../../types.ts';
+import { commandDeadline, type Vault } from '../vault.ts';
 
 export type { TokenState };
 
