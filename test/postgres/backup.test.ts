@@ -132,6 +132,9 @@ async function expectRestored({ place, api_key, before, after }: Written, url: s
     code: 0,
     stdout: expect.stringContaining('opens all 4 keys'),
   });
+  const verified = await runCli(['verify', '--json'], restored);
+  expect(verified.code, verified.stderr).toBe(0);
+  expect(JSON.parse(verified.stdout).records).toBeGreaterThanOrEqual(before.length);
   const service = await startService(restored);
   expect(service.api_key).toBe('');
   await expectKnown(service, api_key, before);
@@ -279,5 +282,7 @@ test('the embedded database: a copy of DATA_DIR of a stopped service has every t
   await expectKnown(service, api_key, writers.all());
   await expectUnknown(service, api_key, [{ value: after, token: body.data.a }]);
   await service.stop();
-  expect((await runCli(['doctor'], restored)).code).toBe(0);
+  for (const command of ['doctor', 'verify']) {
+    expect((await runCli([command], restored)).code, command).toBe(0);
+  }
 });
