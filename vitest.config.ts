@@ -14,7 +14,8 @@ const shared = {
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
+    // Most of the time they wait for processes to start and for time-outs.
+    maxWorkers: 4,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       { test: { ...shared, name: 'main', include: ['test/**/*.test.ts'], exclude: [FAULT] } },

@@ -4,7 +4,7 @@ import { chownSync, mkdirSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { toldBy } from '../support/secrecy.ts';
-import { CLI, call, kinds, newPlace, type Place, type Service } from '../support/service.ts';
+import { CLI, call, kinds, newBlankPlace, type Place, type Service } from '../support/service.ts';
 
 const NOBODY = 65_534;
 const AS_NOBODY = [
@@ -89,7 +89,7 @@ test.runIf(can_unshare && kinds().includes('server'))(
 test.runIf(can_unshare)(
   'S08: with the embedded database it needs its folder, and no other',
   async () => {
-    const place = await newPlace('embedded');
+    const place = await newBlankPlace();
     cleanups.push(place.remove);
     mkdirSync(place.env.DATA_DIR!);
     await expectServed(await startConfined(place, place.env.DATA_DIR!));

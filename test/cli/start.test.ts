@@ -5,7 +5,15 @@ import { type AddressInfo, createServer as createSocketServer } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
+import {
+  call,
+  kinds,
+  newBlankPlace,
+  newPlace,
+  type Place,
+  runCli,
+  startService,
+} from '../support/service.ts';
 
 let place: Place;
 afterEach(() => place.remove());
@@ -14,7 +22,7 @@ const is_root = process.getuid?.() === 0;
 
 describe.each(kinds())('the first start on the %s database', (kind) => {
   beforeEach(async () => {
-    place = await newPlace(kind);
+    place = await (kind === 'embedded' ? newBlankPlace() : newPlace(kind));
   });
 
   test('prints an API key once and a curl line that works when pasted; the next start prints none', async () => {
@@ -46,7 +54,7 @@ describe.each(kinds())('the first start on the %s database', (kind) => {
 
 describe('configuration', () => {
   beforeEach(async () => {
-    place = await newPlace('embedded');
+    place = await newBlankPlace();
   });
 
   /** serve ends with 1, has told nothing on standard output, and has not touched DATA_DIR. */
@@ -167,7 +175,7 @@ describe('configuration', () => {
 });
 
 test('a command that meets an embedded database about to end waits for the next one', async () => {
-  place = await newPlace('embedded');
+  place = await newBlankPlace();
   mkdirSync(place.env.DATA_DIR!);
   let dropped = 0;
   // As an ending one does: it still takes connections, and drops them when it is gone.
@@ -187,7 +195,7 @@ describe('listeners', () => {
   test.each(['PORT', 'OPS_PORT'])(
     'the %s in use is named, and the exit code is 1',
     async (name) => {
-      place = await newPlace('embedded');
+      place = await newBlankPlace();
       const other = createServer();
       await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
       const { port } = other.address() as AddressInfo;
@@ -206,7 +214,7 @@ describe('listeners', () => {
   );
 
   test.each(['HOST', 'OPS_HOST'])('the %s that is not of this machine is named', async (name) => {
-    place = await newPlace('embedded');
+    place = await newBlankPlace();
     const env = { PORT: '0', OPS_PORT: String(await freePort()), [name]: '192.0.2.1' };
     const { code, stderr } = await runCli(['serve'], place, env);
     expect(code).toBe(1);
@@ -218,7 +226,7 @@ describe('listeners', () => {
   });
 
   test('the ops listener has /metrics and the public one has not; OPS_PORT=0 turns it off', async () => {
-    place = await newPlace('embedded');
+    place = await newBlankPlace();
     const service = await startService(place, { OPS_PORT: String(await freePort()) });
     expect((await fetch(`${service.ops_url}/metrics`)).status).toBe(200);
     expect((await fetch(`${service.ops_url}/`)).status).toBe(404);

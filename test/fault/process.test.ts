@@ -47,7 +47,7 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
     const setClock = (offset: string) => writeFileSync(clock, offset);
     setClock('+0');
     const service = await start(place, {
-      RATE_LIMIT: '50',
+      DETOKENIZE_LIMIT: '50',
       LD_PRELOAD: libfaketime!,
       FAKETIME_TIMESTAMP_FILE: clock,
       FAKETIME_NO_CACHE: '1',

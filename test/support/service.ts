@@ -1,3 +1,5 @@
+import { chmodSync, cpSync } from 'node:fs';
+import { join } from 'node:path';
 import { inject } from 'vitest';
 import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
@@ -9,8 +11,20 @@ export function kinds(): Kind[] {
   return inject('server_url') === '' ? ['embedded'] : ['embedded', 'server'];
 }
 
-export function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
-  return makePlace(kind, server_url);
+/** An embedded one has its database made already, but no vault in it; see newBlankPlace. */
+export async function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
+  const place = await makePlace(kind, server_url);
+  if (kind === 'embedded') {
+    const folder = join(place.env.DATA_DIR!, 'postgres');
+    cpSync(inject('embedded_template'), folder, { recursive: true });
+    chmodSync(place.env.DATA_DIR!, 0o700);
+  }
+  return place;
+}
+
+/** Without so much as a data folder. */
+export function newBlankPlace(): Promise<Place> {
+  return makePlace('embedded', '');
 }
 
 export interface Service {
