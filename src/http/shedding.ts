@@ -13,7 +13,7 @@ const MAX_DROPPED_BYTES = 65_536;
  * Requests that were there when a turn of the event loop began have waited for as long as it takes.
  * Not sooner: refusing takes this loop's time, too, and waiting takes none.
  */
-const MAX_TURN_MS = 300;
+const MAX_TURN_MS = 1_000;
 const TELL_INTERVAL_MS = 1_000;
 
 /**

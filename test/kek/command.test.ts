@@ -6,7 +6,7 @@ import { OperatorError } from '../../src/errors.ts';
 import { kekCommand } from '../../src/service/kek/command.ts';
 import { testKey } from '../support/keys.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
-import { newPlace, runCli, startService, until } from '../support/service.ts';
+import { newBlankPlace, newPlace, runCli, startService, until } from '../support/service.ts';
 
 const HEX = testKey('kek').toString('hex');
 let folder: string;
@@ -111,7 +111,7 @@ describe('the program with KEK_COMMAND', () => {
   });
 
   test('that fails ends the start before anything is written', async () => {
-    const place = await newPlace('embedded');
+    const place = await newBlankPlace();
     const env = { KEK_COMMAND: 'echo hunter2; exit 4', PORT: '0', OPS_PORT: '0' };
     const { code, stdout, stderr } = await runCli(['serve'], place, env);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

