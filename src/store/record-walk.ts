@@ -1,7 +1,8 @@
-import type { Sealed, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
+import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import { byteaArray, bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { VAULT_LOCK } from './keyring.ts';
 import type { Pool } from './pool.ts';
+import { hasValue, recordOf, tokenFingerprintOf } from './record-row.ts';
 
 /** Records of one window: 64 MiB of the largest values. */
 const WINDOW_RECORDS = 1_000;
@@ -69,7 +70,7 @@ export class RecordWalk {
     const all = rows.map(({ row }) => bytesOfBytea(row!));
     const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
     return {
-      records: all.filter((bytes) => bytes.length > KEY_VERSION).map(recordOf),
+      records: all.filter(hasValue).map(recordOf),
       seen: all.length,
       next: last && successor(tokenFingerprintOf(last)),
     };
@@ -100,24 +101,6 @@ export class RecordWalk {
       return Number(rows[0]!.count);
     });
   }
-}
-
-/** Where the parts of a row begin. */
-const VALUE_FINGERPRINT = 16;
-const KEY_VERSION = 32;
-const SEALED = 34;
-
-function recordOf(row: Buffer): SealedRecord {
-  return {
-    token_fingerprint: tokenFingerprintOf(row),
-    value_fingerprint: row.toString('latin1', VALUE_FINGERPRINT, KEY_VERSION) as ValueFingerprint,
-    key_version: row.readInt16BE(KEY_VERSION),
-    sealed: row.subarray(SEALED) as Sealed,
-  };
-}
-
-function tokenFingerprintOf(row: Buffer): TokenFingerprint {
-  return row.toString('latin1', 0, VALUE_FINGERPRINT) as TokenFingerprint;
 }
 
 /** 32 hex digits: how a record is named to people. */

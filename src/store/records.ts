@@ -1,16 +1,18 @@
-import type {
-  InsertOutcome,
-  Sealed,
-  SealedRecord,
-  TokenFingerprint,
-  ValueFingerprint,
-} from '../types.ts';
+import type { InsertOutcome, SealedRecord, TokenFingerprint } from '../types.ts';
 import { Batcher } from './batcher.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
 import { type Holder, outcomeOf } from './holder.ts';
 import { columns, leasedColumns, type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool } from './pool.ts';
+import {
+  FINGERPRINTS,
+  hasValue,
+  recordOf,
+  tokenFingerprintOf,
+  UNSEALED,
+  valueFingerprintOf,
+} from './record-row.ts';
 import { ping } from './server.ts';
 
 export interface RecordsOptions {
@@ -50,17 +52,11 @@ const KEEP = `with kept as (
       or (there.expires_at is not null and excluded.expires_at is null))
   returning 1
 ) select count(*) as count from kept`;
-/** The columns of a row as one bytea: one text to parse instead of four. */
-const FINGERPRINTS = 'uuid_send(token_fingerprint) || uuid_send(value_fingerprint)';
 const FIND_HOLDERS = `select ${FINGERPRINTS} as row,
     case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s
   from standin.records where token_fingerprint = any($1::uuid[])`;
-const FIND = `select ${FINGERPRINTS} || int2send(key_version) || sealed as row from standin.records
+const FIND = `select ${UNSEALED} || sealed as row from standin.records
   where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
-/** Where they begin in it. */
-const VALUE_FINGERPRINT = 16;
-const KEY_VERSION = 32;
-const SEALED = 34;
 
 const MAX_BATCH_RECORDS = 1_000;
 const MAX_WAITING_RECORDS = 100_000;
@@ -205,29 +201,15 @@ export class RecordStore {
     const found = new Map<TokenFingerprint, SealedRecord>();
     for (const { row } of rows) {
       const bytes = bytesOfBytea(row!);
-      // Its value was removed.
-      if (bytes.length === SEALED) continue;
-      const token_fingerprint = tokenFingerprintOf(bytes);
-      found.set(token_fingerprint, {
-        token_fingerprint,
-        value_fingerprint: valueFingerprintOf(bytes),
-        key_version: bytes.readInt16BE(KEY_VERSION),
-        sealed: bytes.subarray(SEALED) as Sealed,
-      });
+      if (!hasValue(bytes)) continue;
+      const record = recordOf(bytes);
+      found.set(record.token_fingerprint, record);
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have changed servers under this connection, and a standby may not know it yet.
     if (records.includes(undefined)) await ping(this.#pool, deadline_ms);
     return records;
   }
-}
-
-function tokenFingerprintOf(row: Buffer): TokenFingerprint {
-  return row.toString('latin1', 0, VALUE_FINGERPRINT) as TokenFingerprint;
-}
-
-function valueFingerprintOf(row: Buffer): ValueFingerprint {
-  return row.toString('latin1', VALUE_FINGERPRINT, KEY_VERSION) as ValueFingerprint;
 }
 
 function outcome(

@@ -1,6 +1,7 @@
 import type { TokenFingerprint, ValueFingerprint } from '../types.ts';
 import { bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
 import type { Pool } from './pool.ts';
+import { keyVersionOf, tokenFingerprintOf, UNSEALED, valueFingerprintOf } from './record-row.ts';
 import { retried } from './records.ts';
 import { ping } from './server.ts';
 
@@ -14,7 +15,7 @@ interface Row {
   readonly is_removed: boolean;
 }
 
-const COLUMNS = `uuid_send(token_fingerprint) || uuid_send(value_fingerprint) || int2send(key_version) as row,
+const COLUMNS = `${UNSEALED} as row,
   sealed = '' as is_removed from standin.records`;
 const FIND = `select ${COLUMNS} where token_fingerprint = any($1::uuid[])`;
 const FIND_EXPIRED = `select ${COLUMNS} where expires_at <= now() order by expires_at limit $1`;
@@ -89,9 +90,9 @@ export class RemovalStore {
     return rows.map(({ row, is_removed }) => {
       const bytes = bytesOfBytea(row!);
       return {
-        token_fingerprint: bytes.toString('latin1', 0, 16) as TokenFingerprint,
-        value_fingerprint: bytes.toString('latin1', 16, 32) as ValueFingerprint,
-        key_version: bytes.readInt16BE(32),
+        token_fingerprint: tokenFingerprintOf(bytes),
+        value_fingerprint: valueFingerprintOf(bytes),
+        key_version: keyVersionOf(bytes),
         is_removed: is_removed === 't',
       };
     });
