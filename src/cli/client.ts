@@ -13,24 +13,17 @@ import { command, withVault } from './command.ts';
 
 export function addClient(program: Command): void {
   const client = program.command('client').description('Clients: who may call.');
-  command(client, 'create', 'Make a client with an API key; the key is shown only once.', [
-    'standin client create --name billing',
-    'standin client create --name crm --rate-limit 200 --token-mode random --json',
-    'standin client create --name intake --can tokenize',
-  ])
-    .requiredOption('--name <name>', 'what people call it', nonEmpty)
-    .option('--can <operations>', CAN, permissions)
-    .option('--rate-limit <n>', 'requests a second; 0: none; default: RATE_LIMIT', rate)
-    .option(
-      '--detokenize-limit <n>',
-      'detokenize requests a second; 0: none; default: DETOKENIZE_LIMIT',
-      rate,
-    )
-    .option(
-      '--unknown-token-limit <n>',
-      'unknown tokens a second; 0: none; default: UNKNOWN_TOKEN_LIMIT',
-      rate,
-    )
+  const create = command(
+    client,
+    'create',
+    'Make a client with an API key; the key is shown only once.',
+    [
+      'standin client create --name billing',
+      'standin client create --name crm --rate-limit 200 --token-mode random --json',
+      'standin client create --name intake --can tokenize',
+    ],
+  ).requiredOption('--name <name>', 'what people call it', nonEmpty);
+  addPermissionsAndLimits(create, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
     .action((options) =>
@@ -46,24 +39,12 @@ export function addClient(program: Command): void {
 }
 
 function addUpdate(client: Command): void {
-  command(client, 'update <client_id>', 'Change a client.', [
+  const update = command(client, 'update <client_id>', 'Change a client.', [
     'standin client update standin_0123456789abcdef01234567 --rate-limit default',
     'standin client update standin_0123456789abcdef01234567 --can detokenize',
     'standin client update standin_0123456789abcdef01234567 --enable',
-  ])
-    .option('--name <name>', 'what people call it', nonEmpty)
-    .option('--can <operations>', CAN, permissions)
-    .option('--rate-limit <n>', 'requests a second; 0: none; "default": RATE_LIMIT', rateOrDefault)
-    .option(
-      '--detokenize-limit <n>',
-      'detokenize requests a second; 0: none; "default": DETOKENIZE_LIMIT',
-      rateOrDefault,
-    )
-    .option(
-      '--unknown-token-limit <n>',
-      'unknown tokens a second; 0: none; "default": UNKNOWN_TOKEN_LIMIT',
-      rateOrDefault,
-    )
+  ]).option('--name <name>', 'what people call it', nonEmpty);
+  addPermissionsAndLimits(update, '"default"', rateOrDefault)
     .addOption(tokenMode())
     .option(
       '--time-to-live <time>',
@@ -77,6 +58,26 @@ function addUpdate(client: Command): void {
       return withVault((vault) => clientUpdate(vault, client_id, options));
     });
 }
+
+/** @param fallback how the limit of the deployment is called for */
+function addPermissionsAndLimits(
+  made: Command,
+  fallback: string,
+  parse: (text: string) => number | 'default',
+): Command {
+  made.option('--can <operations>', CAN, permissions);
+  for (const [option, counted, setting] of LIMITS) {
+    const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
+    made.option(`--${option} <n>`, help, parse);
+  }
+  return made;
+}
+
+const LIMITS = [
+  ['rate-limit', 'requests', 'RATE_LIMIT'],
+  ['detokenize-limit', 'detokenize requests', 'DETOKENIZE_LIMIT'],
+  ['unknown-token-limit', 'unknown tokens', 'UNKNOWN_TOKEN_LIMIT'],
+] as const;
 
 export function addApiKey(program: Command): void {
   const api_key = program

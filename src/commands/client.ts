@@ -88,20 +88,15 @@ export async function clientUpdate(
   options: UpdateOptions,
 ): Promise<void> {
   const { name, can, tokenMode: token_mode, timeToLive, enable } = options;
-  const rate_limit = ownLimit(options.rateLimit);
-  const detokenize_limit = ownLimit(options.detokenizeLimit);
-  const unknown_token_limit = ownLimit(options.unknownTokenLimit);
   const client = await updateClient(vault, client_id, {
-    ...(name === undefined ? {} : { name }),
-    ...(rate_limit === undefined ? {} : { rate_limit }),
-    ...(detokenize_limit === undefined ? {} : { detokenize_limit }),
-    ...(unknown_token_limit === undefined ? {} : { unknown_token_limit }),
+    name,
+    token_mode,
+    rate_limit: ownLimit(options.rateLimit),
+    detokenize_limit: ownLimit(options.detokenizeLimit),
+    unknown_token_limit: ownLimit(options.unknownTokenLimit),
+    time_to_live_s: timeToLive === 'none' ? null : timeToLive,
+    disabled: enable === undefined ? undefined : !enable,
     ...can,
-    ...(token_mode === undefined ? {} : { token_mode }),
-    ...(timeToLive === undefined
-      ? {}
-      : { time_to_live_s: timeToLive === 'none' ? null : timeToLive }),
-    ...(enable === undefined ? {} : { disabled: !enable }),
   });
   print(options, client, describe(client));
 }

@@ -4,7 +4,10 @@ import type { Pool } from './pool.ts';
 /** What can be set of a client: a column each. */
 export type ClientSettings = Omit<Client, 'client_id' | 'created_at' | 'disabled_at'>;
 
-export type ClientChange = Partial<ClientSettings> & { readonly disabled?: boolean };
+/** undefined: stays as it is. */
+export type ClientChange = {
+  readonly [Name in keyof ClientSettings]?: ClientSettings[Name] | undefined;
+} & { readonly disabled?: boolean | undefined };
 
 const SETTINGS = [
   'name',

@@ -1,4 +1,3 @@
-import type { ChildProcess } from 'node:child_process';
 import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,6 +6,7 @@ import {
   CLI,
   call,
   type Ended,
+  endOf,
   kinds,
   newPlace,
   type Place,
@@ -21,21 +21,6 @@ import { sql } from '../support/sql.ts';
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 /** The program of util-linux that gives a command a terminal. */
 const has_script = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
-
-async function ended(child: ChildProcess): Promise<Ended> {
-  let stdout = '';
-  let stderr = '';
-  child.stdout!.on('data', (chunk) => {
-    stdout += chunk;
-  });
-  child.stderr!.on('data', (chunk) => {
-    stderr += chunk;
-  });
-  const code = await new Promise<number | string>((resolve) =>
-    child.once('close', (code, signal) => resolve(code ?? signal!)),
-  );
-  return { code, stdout, stderr };
-}
 
 describe.each(kinds())('standin forget on the %s database', (kind) => {
   let place: Place;
@@ -90,7 +75,7 @@ describe.each(kinds())('standin forget on the %s database', (kind) => {
   async function forgetInput(input: string, ...args: string[]): Promise<Ended> {
     const child = spawnCli(['forget', '--file', '-', ...args], place, {}, 'pipe');
     child.stdin!.end(input);
-    return note(await ended(child));
+    return note(await endOf(child));
   }
 
   function note(result: Ended): Ended {
@@ -212,7 +197,7 @@ describe.each(kinds())('standin forget on the %s database', (kind) => {
       stdio: 'pipe',
     });
     child.stdin.write(`${answer}\n`);
-    return note(await ended(child));
+    return note(await endOf(child));
   }
 
   test('Ctrl-C stops it after a batch, and a second run goes on', async () => {
@@ -220,7 +205,7 @@ describe.each(kinds())('standin forget on the %s database', (kind) => {
     const strangers = Array.from({ length: 300_000 }, (_, i) => `stranger ${i}_tok`).join('\n');
     const file = fileOf(first, strangers, last);
     const child = spawnCli(['forget', '--file', file, '--yes', '--json'], place);
-    const stopped = ended(child);
+    const stopped = endOf(child);
     await until(async () => (await restored(first)) === undefined, 'the first is forgotten');
     child.kill('SIGINT');
     const { code, stdout } = note(await stopped);

@@ -81,7 +81,11 @@ export async function runCli(
   place: Place,
   env: Record<string, string> = {},
 ): Promise<Ended> {
-  const child = spawnCli(args, place, env);
+  return endOf(spawnCli(args, place, env));
+}
+
+/** What it wrote, and how it ended. */
+export async function endOf(child: ChildProcess): Promise<Ended> {
   let stdout = '';
   let stderr = '';
   child.stdout!.on('data', (chunk) => {
