@@ -1,4 +1,5 @@
 import { CallerError } from '../errors.ts';
+import { afterReading } from './connection.ts';
 import { Unavailable } from './failure.ts';
 
 export interface BatcherOptions<Item, Result> {
@@ -14,6 +15,9 @@ export interface BatcherOptions<Item, Result> {
   /** An item that has no answer after this long is Unavailable. */
   readonly patience_ms: number;
 }
+
+/** For a batch that the process came to late because it stood still. */
+const LEAST_PATIENCE_MS = 500;
 
 interface Entry<Item, Result> {
   readonly items: readonly Item[];
@@ -59,10 +63,7 @@ export class Batcher<Item, Result> {
   #schedule(): void {
     if (this.#flush_scheduled || this.#waiting.length === 0) return;
     if (this.#in_flight >= this.#options.lanes) {
-      this.#sweep ??= setTimeout(
-        () => this.#sweepExpired(),
-        this.#waiting[0]!.deadline_ms - performance.now(),
-      );
+      this.#sweep ??= afterReading(this.#waiting[0]!.deadline_ms, () => this.#sweepExpired());
       return;
     }
     this.#flush_scheduled = true;
@@ -80,7 +81,8 @@ export class Batcher<Item, Result> {
     this.#in_flight++;
     this.#options.onBatch(items.length);
     try {
-      const results = await this.#options.run(items, entries[0]!.deadline_ms);
+      const deadline_ms = Math.max(entries[0]!.deadline_ms, performance.now() + LEAST_PATIENCE_MS);
+      const results = await this.#options.run(items, deadline_ms);
       let from = 0;
       for (const entry of entries) {
         entry.resolve(results.slice(from, from + entry.items.length));
@@ -109,6 +111,7 @@ export class Batcher<Item, Result> {
 
   #sweepExpired(): void {
     this.#sweep = undefined;
+    if (this.#flush_scheduled) return;
     const now_ms = performance.now();
     while (this.#waiting.length > 0 && this.#waiting[0]!.deadline_ms <= now_ms) {
       const entry = this.#waiting.shift()!;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { cancelStatement } from './cancel.ts';
-import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
+import { afterReading, CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
 import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
 import { DEMAND_PRIMARY } from './server.ts';
 
@@ -79,12 +79,14 @@ export class Pool {
   async #use<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
     const client = await this.#connect(deadline_ms);
     let is_late = false;
+    let is_done = false;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => {
+      timer = afterReading(deadline_ms, () => {
+        if (is_done) return;
         is_late = true;
         reject(new Unavailable(new Error('no answer in time')));
-      }, deadline_ms - performance.now());
+      });
     });
     // Nothing more is sent on a connection that is late.
     const query: Query = (text, values) => (is_late ? late : run(client, text, values));
@@ -98,6 +100,7 @@ export class Pool {
       if (failure instanceof Unavailable) this.#doubt(failure);
       throw failure;
     } finally {
+      is_done = true;
       clearTimeout(timer);
       if (is_late) void this.#cut(client);
       else client.release(failure instanceof Unavailable);
@@ -207,7 +210,7 @@ async function before(
 ): Promise<pg.PoolClient> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, deadline_ms - performance.now(), undefined);
+    timer = afterReading(deadline_ms, () => resolve(undefined));
   });
   try {
     const client = await Promise.race([connecting, late]);

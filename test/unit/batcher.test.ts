@@ -217,6 +217,19 @@ describe('deadlines', () => {
     expect(batches).toHaveLength(1);
   });
 
+  test('a process that stood still answers what waited: it reads first, and then gives time', async () => {
+    const { batcher, next } = setUp({ patience_ms: 20 });
+    const running = batcher.submit(['a']);
+    const batch = await next();
+    const waiting = batcher.submit(['b']);
+    setImmediate(batch.answer);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 40);
+    const late = await next();
+    expect(late.deadline_ms).toBeGreaterThan(performance.now());
+    late.answer();
+    expect(await Promise.all([running, waiting])).toEqual([['<a>'], ['<b>']]);
+  });
+
   test('expired items make room in the queue', async () => {
     const { batcher, next } = setUp({ patience_ms: 30 });
     const stuck = batcher.submit(['stuck']);
