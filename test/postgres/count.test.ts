@@ -31,11 +31,11 @@ describe.each(kinds())('the number of records on the %s database', (kind) => {
   }
 
   test('is exact while they are few, and right within a tenth when they are many', async () => {
-    expect(await countRecords(pool, soon())).toBe(0);
+    expect(await countRecords(pool, soon())).toEqual({ records: 0, is_exact: true });
     await add(1, 20_001);
-    expect(await countRecords(pool, soon())).toBe(20_001);
+    expect(await countRecords(pool, soon())).toEqual({ records: 20_001, is_exact: true });
     await add(20_002, 400_000);
-    const many = await countRecords(pool, soon());
+    const { records: many } = await countRecords(pool, soon());
     expect(many).not.toBe(400_000);
     expect(Math.abs(many - 400_000)).toBeLessThan(40_000);
   });

@@ -35,7 +35,7 @@ const ROOMS: Record<string, readonly string[]> = {
   commands: ['types', 'errors', 'service', 'bulk', 'client'],
   config: ['errors', 'service', 'store'],
   process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
-  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
+  main: ['config', 'log', 'ops', 'process', 'service', 'store', 'types', 'version'],
   cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
 };
 
@@ -43,7 +43,7 @@ const ROOMS: Record<string, readonly string[]> = {
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['store'],
-  'node:crypto': ['crypto', 'http'],
+  'node:crypto': ['crypto', 'http', 'ops'],
   fastify: ['http', 'ops', 'process'],
   commander: ['cli'],
   pino: ['log'],
