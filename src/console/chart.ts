@@ -96,7 +96,7 @@ export class Chart {
       {
         width,
         height: HEIGHT_PX,
-        padding: [8, 8, 0, 0],
+        padding: [8, 18, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
         hooks: { setCursor: [() => this.#show()] },
@@ -105,7 +105,7 @@ export class Chart {
           y: { range: (_, low, high) => this.#rise(low, high) },
         },
         axes: [timeAxis(), valueAxis(format)],
-        series: [{}, ...lines.map((line) => seriesOf(line))],
+        series: [{}, ...lines.map(seriesOf)],
       },
       this.#data,
       this.#canvas,
@@ -133,12 +133,14 @@ export class Chart {
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
-function seriesOf(line: Line): uPlot.Series {
+/** The first is the one that a chart is about: it has its area tinted. */
+function seriesOf(line: Line, i: number): uPlot.Series {
   const stroke = () => color(`--series-${line.color}`);
   return {
     label: line.label,
     width: 1.75,
     stroke,
+    ...(i === 0 && { fill: () => `${stroke()}1a` }),
     ...(line.dash && { dash: [...line.dash] }),
     points: { show: false },
     spanGaps: false,
@@ -165,7 +167,7 @@ function valueAxis(format: (value: number) => string): uPlot.Axis {
     font: FONT,
     size: 58,
     gap: 6,
-    space: 36,
+    space: 30,
     grid: { stroke: () => color('--grid'), width: 1 },
     ticks: { show: false },
     values: (_, values) => values.map((value) => format(value)),

@@ -30,13 +30,16 @@ export class FirstSteps {
 
   update(is_idle: boolean, state: ConsoleState | null): void {
     this.element.hidden = !is_idle;
-    if (state !== null) setText(this.#line, commandOf('http://127.0.0.1:8080'));
+    if (state !== null) setText(this.#line, commandOf(state.service_url));
   }
 }
 
+/** A service that listens on all addresses is reached by the one that leads to this page. */
 function commandOf(service_url: string): string {
+  const url = new URL('/api/v1/tokenize', service_url);
+  if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = location.hostname;
   return [
-    `curl ${service_url}/api/v1/tokenize`,
+    `curl ${url}`,
     '  -H "Authorization: Bearer $API_KEY"',
     "  -H 'Content-Type: application/json'",
     `  -d '{"data":{"name":"Jane Doe"}}'`,

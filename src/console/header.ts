@@ -84,10 +84,9 @@ function spoken(link: Link): string {
 }
 
 function show(element: HTMLElement, level: Level, text: string): void {
-  if (element.dataset.level !== level || element.childElementCount === 0) {
-    element.dataset.level = level;
+  if (!element.classList.contains(level)) {
     element.className = `badge ${level}`;
-    setChildren(element, levelIcon(level), el('span'));
+    setChildren(element, levelIcon(text === 'Live' ? 'live' : level), el('span'));
   }
   setText(element.lastElementChild!, text);
 }

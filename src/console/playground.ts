@@ -15,7 +15,7 @@ const EXAMPLE = {
   },
   card: '4111 1111 1111 1111',
   iban: 'DE89 3704 0044 0532 0130 00',
-  note: 'Prefers mail 📮 before noon',
+  note: 'Prefers e-mail, before noon',
 };
 
 /** Tokenizes pasted JSON and restores it, to see what the service does. Nothing of it is kept. */
