@@ -153,7 +153,8 @@ function timeAxis(): uPlot.Axis {
     font: FONT,
     size: 28,
     gap: 4,
-    space: 70,
+    // Labels with seconds are wider.
+    space: (_, __, begin_s, end_s) => (end_s - begin_s < 120 ? 64 : 40),
     grid: { show: false },
     ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
     values: (_, times, __, ___, step_s) =>

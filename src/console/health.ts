@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000;
 /** As the warnings of the log. */
 const LICENSE_WARNING_DAYS = 30;
 const CERTIFICATE_WARNING_MS = 14 * DAY_MS;
-/** A process that has not read the keyring for so long does not trust it, see docs/operating/keys.md. */
+/** A process that has not read the keyring for so long asks before it seals. */
 const KEYRING_WARNING_S = 30;
 
 export function checksOf(state: ConsoleState, now_ms: number): Check[] {
