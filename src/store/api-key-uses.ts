@@ -1,3 +1,4 @@
+import { dateOf } from './clients.ts';
 import type { Pool } from './pool.ts';
 
 /**
@@ -39,7 +40,7 @@ export class ApiKeyUseStore {
       rows.map((row) => [
         row.client_id!,
         {
-          last_used_at: row.last_used_at == null ? null : new Date(row.last_used_at),
+          last_used_at: dateOf(row.last_used_at),
           live_api_keys: Number(row.live),
         },
       ]),

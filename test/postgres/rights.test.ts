@@ -79,6 +79,9 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
         `delete from standin.${table}`,
         `truncate standin.${table}`,
       ]),
+      'delete from standin.api_key_uses',
+      'truncate standin.api_key_uses',
+      "update standin.api_key_uses set api_key_id = ''",
       'update standin.clients set disabled_at = null',
       'update standin.api_keys set revoked_at = null',
       "update standin.keyring set kek_id = ''",
@@ -130,11 +133,10 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
       );
     const rights = await rightsOf();
     expect(rights.filter((right) => right.privilege_type === 'UPDATE')).toEqual(
-      ['expires_at', 'key_version', 'sealed'].map((column_name) => ({
-        table_name: 'records',
-        column_name,
-        privilege_type: 'UPDATE',
-      })),
+      [
+        ['api_key_uses', 'last_used_at'],
+        ...['expires_at', 'key_version', 'sealed'].map((column) => ['records', column]),
+      ].map(([table_name, column_name]) => ({ table_name, column_name, privilege_type: 'UPDATE' })),
     );
     await query(other.env.DATABASE_URL!, `grant all on standin.api_keys to ${role.name}`);
     await query(other.env.DATABASE_URL!, `grant create on schema standin to ${role.name}`);
