@@ -10,7 +10,8 @@ const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_a
   on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
   where there.last_used_at < excluded.last_used_at`;
 const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
-    count(*) filter (where revoked_at is null and (expires_at is null or expires_at > now())) as live
+    count(*) filter (where revoked_at is null
+      and (expires_at is null or expires_at > now())) as live
   from standin.api_keys left join standin.api_key_uses using (api_key_id) group by client_id`;
 
 /** How the API keys of a client stand together. */

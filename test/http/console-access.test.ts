@@ -1,7 +1,9 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions } from '../../src/ops/sessions.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
-import { newPlace, type Service, until } from '../support/service.ts';
+import { newPlace, ROOT, type Service, until } from '../support/service.ts';
 
 type OpsService = Service & { readonly ops_url: string };
 const TOKEN = 'correct-horse-battery-staple';
@@ -72,6 +74,24 @@ describe('every answer', () => {
       expect(answer.headers['access-control-allow-origin']).toBeUndefined();
       expect(answer.headers.allow !== undefined).toBe(status === 405);
       if (method === 'HEAD') expect(answer.text).toBe('');
+    },
+  );
+
+  test.skipIf(!existsSync(join(ROOT, 'dist/console/index.html')))(
+    'of the page needs no token, and is not sent again when it is known',
+    async () => {
+      const page = await ask(`${guarded.ops_url}/`);
+      expect([page.status, page.headers['content-type']]).toEqual([
+        200,
+        'text/html; charset=utf-8',
+      ]);
+      expect(page.headers['cache-control']).toBe('no-cache');
+      const chart = await ask(`${guarded.ops_url}/assets/uplot.js`);
+      expect(chart.headers['content-type']).toBe('text/javascript; charset=utf-8');
+      const known = { 'if-none-match': String(page.headers.etag) };
+      const again = await ask(`${guarded.ops_url}/`, 'GET', known);
+      expect([again.status, again.text]).toEqual([304, '']);
+      expect((await ask(`${guarded.ops_url}/`, 'POST')).status).toBe(405);
     },
   );
 
@@ -226,6 +246,11 @@ describe('what a page of another site has a browser send', () => {
     const own = { host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin', ...JSON_TYPE };
     const url = `${bare.ops_url}/console/session`;
     expect((await ask(url, 'POST', own, '{"token":"x"}')).status).toBe(204);
+    // A proxy with TLS may have put another Host in its place.
+    const { 'sec-fetch-site': site, ...in_clear } = own;
+    const proxied = { ...in_clear, origin: 'https://ops.example', 'sec-fetch-site': site };
+    expect((await ask(url, 'POST', in_clear, '{"token":"x"}')).status).toBe(204);
+    expect((await ask(url, 'POST', proxied, '{"token":"x"}')).status).toBe(204);
   });
 });
 
