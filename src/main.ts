@@ -3,7 +3,7 @@ import type { Config } from './config.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
-import type { OpsPage, Scrape } from './ops/server.ts';
+import type { Scrape } from './ops/server.ts';
 import { firstStart } from './process/first-start.ts';
 import { openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
@@ -20,7 +20,6 @@ import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/
 import { VaultSizes } from './service/vault-size.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import type { TlsPem } from './types.ts';
-import { VERSION } from './version.ts';
 
 /** What answers on PORT: this process, or workers of it. */
 interface Front {
@@ -47,7 +46,6 @@ interface Parts {
 
 /** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
-  const started_at = new Date();
   const is_pretty = isPretty(config.LOG_FORMAT);
   const log = await openLog({ level: config.LOG_LEVEL, is_pretty });
   endOnUncaught(log);
@@ -83,22 +81,12 @@ export async function serve(config: Config): Promise<void> {
   const front = await open({ config, vault, keys, license, certificate, gauges, log, onFatal });
   if (certificate !== undefined) keepFresh(certificate, front, log);
   const { url, metrics } = front;
-  const facts = {
-    started_at,
-    version: VERSION,
-    interface_version: config.INTERFACE_VERSION,
-    workers: config.WORKERS,
-    database: is_embedded ? 'embedded' : 'postgres',
-    rate_limit: config.RATE_LIMIT,
-    licenseDaysLeft: gauges.licenseDaysLeft,
-    certificateExpires: gauges.certificateExpires,
-  } as const;
-  const pages = new Map<string, OpsPage>();
   const ops =
     config.OPS_PORT === 0
       ? undefined
       : await openOpsListener({
-          ...{ config, url, metrics, vault, keys, sizes, facts, certificate, pages, log },
+          ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
+          pages: new Map(),
         });
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));

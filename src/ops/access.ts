@@ -47,14 +47,15 @@ export class Access {
 
 /**
  * Of requests that do something: other sites have a browser send them too, with its cookies.
- * Programs send neither header. @throws Refusal
+ * Programs send neither header; browsers in clear only the second. @throws Refusal
  */
 export function checkSameOrigin({ headers }: IncomingMessage): void {
   const { origin, host, 'sec-fetch-site': site } = headers;
-  const is_foreign = origin !== undefined && hostOf(origin) !== host?.toLowerCase();
-  if (is_foreign || (site !== undefined && site !== 'same-origin')) {
-    throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
-  }
+  const is_own =
+    site === undefined
+      ? origin === undefined || hostOf(origin) === host?.toLowerCase()
+      : site === 'same-origin';
+  if (!is_own) throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
 }
 
 function hostOf(origin: string): string | undefined {

@@ -11,8 +11,10 @@ import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage, type Scrape } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { KeyFeed } from '../service/keys/key-feed.ts';
+import type { License } from '../service/license.ts';
 import type { Vault } from '../service/vault.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
+import { VERSION } from '../version.ts';
 
 export interface OpsListenerOptions {
   readonly config: Config;
@@ -22,7 +24,7 @@ export interface OpsListenerOptions {
   readonly vault: Vault;
   readonly keys: KeyFeed;
   readonly sizes: VaultSizes;
-  readonly facts: Facts;
+  readonly license: License;
   /** undefined: HTTP in clear. */
   readonly certificate: Certificate | undefined;
   /** Further pages, by path. */
@@ -40,7 +42,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const { config, metrics, certificate, sizes, log } = options;
   const access = new Access(config.OPS_TOKEN);
   const sampler = new Sampler(() => metrics.sampled());
-  const state = new CurrentState({ ...options, sampler });
+  const state = new CurrentState({ ...options, facts: factsOf(options), sampler });
   const events = new EventStreams(sampler, state);
   const playground = new Playground({
     url: options.url,
@@ -65,6 +67,19 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
       events.close();
       server.close();
     },
+  };
+}
+
+function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
+  return {
+    started_at: new Date(Date.now() - 1000 * process.uptime()),
+    version: VERSION,
+    interface_version: config.INTERFACE_VERSION,
+    workers: config.WORKERS,
+    database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
+    rate_limit: config.RATE_LIMIT,
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expires_at),
   };
 }
 

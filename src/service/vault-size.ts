@@ -26,7 +26,7 @@ export interface GrowthPoint {
  * of one connection, and what is cheap may be seen to move.
  */
 export function freshFor(took_ms: number): number {
-  return Math.min(60_000, Math.max(5_000, 200 * took_ms));
+  return Math.min(60_000, Math.max(1_000, 200 * took_ms));
 }
 
 /** How big the vault is, and how it grew while this process ran. */

@@ -1,3 +1,4 @@
+import { dateOf } from './clients.ts';
 import type { Pool } from './pool.ts';
 
 /**
@@ -9,7 +10,8 @@ const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_a
   on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
   where there.last_used_at < excluded.last_used_at`;
 const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
-    count(*) filter (where revoked_at is null and (expires_at is null or expires_at > now())) as live
+    count(*) filter (where revoked_at is null
+      and (expires_at is null or expires_at > now())) as live
   from standin.api_keys left join standin.api_key_uses using (api_key_id) group by client_id`;
 
 /** How the API keys of a client stand together. */
@@ -39,7 +41,7 @@ export class ApiKeyUseStore {
       rows.map((row) => [
         row.client_id!,
         {
-          last_used_at: row.last_used_at == null ? null : new Date(row.last_used_at),
+          last_used_at: dateOf(row.last_used_at),
           live_api_keys: Number(row.live),
         },
       ]),

@@ -11,7 +11,8 @@ interface Rights {
 /**
  * What the service does to a table of the vault besides reading it, and to which columns. It makes
  * records, and revives those that were forgotten or whose time is over; it deletes nothing. It
- * writes down when API keys were used. Clients, API keys and keys are made by commands, which run as the owner.
+ * writes down when API keys were used. Clients, API keys and keys are made by commands, which run
+ * as the owner.
  */
 const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   [

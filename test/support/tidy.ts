@@ -34,8 +34,11 @@ const ROOMS: Record<string, readonly string[]> = {
   console: ['ops'],
   commands: ['types', 'errors', 'service', 'bulk', 'client'],
   config: ['errors', 'service', 'store'],
-  process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
-  main: ['config', 'log', 'ops', 'process', 'service', 'store', 'types', 'version'],
+  process: [
+    ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
+    'version',
+  ],
+  main: ['config', 'log', 'ops', 'process', 'service', 'store', 'types'],
   cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
 };
 

@@ -17,13 +17,13 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
  * The files of the console by path, read once: what is not in this list cannot be asked for. Empty
  * when the page was not built.
  */
-export function readAssets(): Map<string, OpsPage> {
+export function readAssets(folder = FOLDER): Map<string, OpsPage> {
   const assets = new Map<string, OpsPage>();
-  for (const name of namesIn(FOLDER)) {
+  for (const name of namesIn(folder)) {
     const content_type = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
     if (content_type === undefined) continue;
     const path = name === 'index.html' ? '/' : `/assets/${name}`;
-    assets.set(path, asset(content_type, new URL(name, FOLDER)));
+    assets.set(path, asset(content_type, new URL(name, folder)));
   }
   if (assets.size === 0) return assets;
   const require = createRequire(import.meta.url);

@@ -149,8 +149,14 @@ export class CurrentState {
         rate_limit: (client.rate_limit ?? facts.rate_limit) || null,
       };
     });
-    states.sort((a, b) => (b.last_used_at ?? '').localeCompare(a.last_used_at ?? ''));
+    states.sort(byLastUse);
     const shown = states.slice(0, MAX_SHOWN_CLIENTS);
     return { shown, others: states.length - shown.length };
   }
+}
+
+function byLastUse(a: ClientState, b: ClientState): number {
+  const [earlier, later] = [a.last_used_at ?? '', b.last_used_at ?? ''];
+  if (earlier !== later) return earlier < later ? 1 : -1;
+  return (b.requests_per_s ?? 0) - (a.requests_per_s ?? 0);
 }
