@@ -22,6 +22,5 @@ export class Share {
     setText(this.#text, text);
     const width = share === null ? 0 : Math.min(1, Math.max(0, share)) * 100;
     this.#filled.style.width = `${width}%`;
-    this.#filled.classList.toggle('full', share !== null && share >= 0.9);
   }
 }

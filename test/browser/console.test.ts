@@ -23,7 +23,7 @@ const NAUGHTY = {
   image: '<img src=x onerror="document.title = 1">',
   end: '</textarea></pre>-->]]>',
   quotes: '"\'`&quot;\\',
-  ['<b>name</b>']: 'a name with a tag',
+  '<b>name</b>': 'a name with a tag',
   lines: 'a\u2028b\u2029c\r\nd\te',
   odd: '\u0000\u001f\u202edlrow\ufeff',
   emoji: '👩‍👩‍👧🏳️‍🌈 Ǝ ﷽',
