@@ -43,13 +43,6 @@ test('the pictures of docs/images', { timeout: 600_000 }, async () => {
     await expect.poll(() => tab.page.locator('.u-over').count()).toBe(6);
     await picture(tab, `console-${theme}`);
     if (theme === 'dark') continue;
-    for (const [name, title] of [
-      ['clients', 'Clients'],
-      ['vault', 'Vault & keys'],
-    ] as const) {
-      await tab.page.getByRole('link', { name: title }).click();
-      await picture(tab, `console-${name}`);
-    }
     await tab.page.setViewportSize({ width: 1200, height: 900 });
     await tab.page.getByRole('link', { name: 'Playground' }).click();
     await tab.page.getByLabel('API key').fill(api_keys[0]!);
