@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
 import { listen } from './http/listen.ts';
+import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
@@ -85,7 +86,8 @@ export async function serve(config: Config): Promise<void> {
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
   const front = await open({ config, vault, keys, license, certificate, gauges, log, onFatal });
   if (certificate !== undefined) keepFresh(certificate, front, log);
-  const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics);
+  const pages = apiPages(config, front.url);
+  const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics, pages);
   const ops_url = ops && (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT'));
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));

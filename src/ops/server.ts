@@ -6,6 +6,20 @@ export interface Scrape {
   readonly content_type: string;
 }
 
+/** A page that stays as it is. */
+export interface Page {
+  readonly content_type: string;
+  readonly body: string;
+}
+
+/** Nothing but style sheets from here; no script, no frame around it. */
+const PAGE_HEADERS = {
+  'Content-Security-Policy':
+    "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+};
+
 const TIMEOUTS = {
   headersTimeout: 10_000,
   requestTimeout: 10_000,
@@ -13,14 +27,22 @@ const TIMEOUTS = {
   connectionsCheckingInterval: 1_000,
 };
 
-/** The ops listener: for operators and their tools, never for callers. */
-export function createOpsServer(metrics: Scrape): Server {
+/**
+ * The ops listener: for operators and their tools, never for callers.
+ * @param pages by path
+ */
+export function createOpsServer(metrics: Scrape, pages: Readonly<Record<string, Page>>): Server {
+  const there = ['/metrics', ...Object.keys(pages)];
   return createServer(TIMEOUTS, (request, response) => {
-    if (request.url !== '/metrics') {
-      answer(response, 404, 'text/plain; charset=utf-8', 'There is /metrics here.\n');
+    if (!there.includes(request.url ?? '')) {
+      answer(response, 404, 'text/plain; charset=utf-8', `There is ${there.join(', ')} here.\n`);
     } else if (request.method !== 'GET' && request.method !== 'HEAD') {
       response.setHeader('Allow', 'GET, HEAD');
       answer(response, 405, 'text/plain; charset=utf-8', 'Use GET.\n');
+    } else if (request.url !== '/metrics') {
+      const { content_type, body } = pages[request.url!]!;
+      for (const [name, value] of Object.entries(PAGE_HEADERS)) response.setHeader(name, value);
+      answer(response, 200, content_type, body);
     } else {
       metrics.text().then(
         (text) => answer(response, 200, metrics.content_type, text),

@@ -36,7 +36,7 @@ const ROOMS: Record<string, readonly string[]> = {
   config: ['errors', 'service', 'store'],
   process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
   main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
+  cli: ['commands', 'config', 'errors', 'hardening', 'http', 'main', 'service', 'store', 'version'],
 };
 
 /** Packages that only one room may know. */
