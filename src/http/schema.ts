@@ -70,7 +70,7 @@ function fieldSchemas(name: string, leaf: Schema, description: string): Record<s
     [name]: {
       type: 'object',
       description,
-      propertyNames: { maxLength: MAX_NAME_BYTES, not: { const: FORBIDDEN_NAME } },
+      propertyNames: { type: 'string', maxLength: MAX_NAME_BYTES, not: { const: FORBIDDEN_NAME } },
       additionalProperties: ref(inner),
     },
     [inner]: {

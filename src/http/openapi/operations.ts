@@ -106,6 +106,7 @@ function health(version: InterfaceVersion): Operation {
   });
   const narrowed = (status: string): Schema => ({
     ...ref('Health'),
+    type: 'object',
     properties: { status: { const: status } },
   });
   return {

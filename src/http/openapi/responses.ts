@@ -110,6 +110,7 @@ function errorResponse(codes: readonly ErrorCode[]): Response {
   const required = ['error', ...fields.filter((field) => field !== undefined)];
   const narrowed: Schema = {
     ...ref('Error'),
+    type: 'object',
     properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
     ...(codes.length === 1 && required.length > 1 ? { required } : {}),
   };
