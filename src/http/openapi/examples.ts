@@ -59,19 +59,27 @@ function examplesOf(
   return { flat: example(CONTENTS.flat), nested: example(CONTENTS.nested) };
 }
 
+interface Said {
+  readonly message: string;
+  /** undefined: of both. */
+  readonly operation?: 'tokenize' | 'detokenize';
+}
+
 /** What `message` says in the examples, by their names. */
-const MESSAGES: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, Said>>>>> = {
   invalid_type: {
-    no_string:
-      'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
-    unknown_token: 'data.name: is not a known token',
-    no_data: 'data: is missing',
-    no_json: 'body: must be valid JSON',
+    no_string: {
+      message:
+        'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+    },
+    unknown_token: { message: 'data.name: is not a known token', operation: 'detokenize' },
+    no_data: { message: 'data: is missing' },
+    no_json: { message: 'body: must be valid JSON' },
   },
   internal_error: {
-    database: INTERNAL_REASONS.database_unavailable,
-    license: INTERNAL_REASONS.license_expired,
-    audit: INTERNAL_REASONS.audit_unavailable,
+    database: { message: INTERNAL_REASONS.database_unavailable },
+    license: { message: INTERNAL_REASONS.license_expired, operation: 'tokenize' },
+    audit: { message: INTERNAL_REASONS.audit_unavailable },
   },
 };
 
@@ -82,9 +90,9 @@ export function errorExamples(code: ErrorCode): Examples {
     return { [code]: { summary: code, value: { error: code, ...more } } };
   }
   return Object.fromEntries(
-    Object.entries(messages).map(([name, message]) => [
-      name,
-      { summary: message, value: { error: code, message } },
-    ]),
+    Object.entries(messages).map(([name, { message, operation }]) => {
+      const summary = operation === undefined ? code : `${code}, of ${operation} only`;
+      return [name, { summary, value: { error: code, message } }];
+    }),
   );
 }

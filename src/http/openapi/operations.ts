@@ -18,14 +18,13 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
 }
 
-/** Of what speaks HTTP, whatever the path. */
+/** Of any request, whatever its path. */
 const EVERY: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
   'request_timeout',
   'expectation_failed',
   'headers_too_large',
-  'internal_error',
 ];
 
 const VAULT: readonly ErrorCode[] = [
@@ -34,6 +33,7 @@ const VAULT: readonly ErrorCode[] = [
   'forbidden',
   'payload_too_large',
   'unsupported_media_type',
+  'internal_error',
   'overloaded',
 ];
 
