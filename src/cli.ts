@@ -4,6 +4,7 @@ import { addApiKey, addClient } from './cli/client.ts';
 import { command, config } from './cli/command.ts';
 import { addForget } from './cli/forget.ts';
 import { addKeyring, addVerify } from './cli/keyring.ts';
+import { addOpenApi } from './cli/openapi.ts';
 import { doctor } from './commands/doctor.ts';
 import { licenseVerify } from './commands/license.ts';
 import { migrateCommand } from './commands/migrate.ts';
@@ -57,6 +58,7 @@ function build(): Command {
   addForget(program);
   addKeyring(program);
   addVerify(program);
+  addOpenApi(program);
   command(
     program,
     'doctor',

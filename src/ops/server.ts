@@ -93,7 +93,12 @@ async function respond(
 ): Promise<void> {
   access.checkHost(request);
   const route = routes.get(pathOf(request));
-  if (route === undefined) throw new Refusal(404, 'not_found', 'There is /metrics here.');
+  if (route === undefined)
+    throw new Refusal(
+      404,
+      'not_found',
+      'There are /, /metrics, /reference and /openapi.json here.',
+    );
   if (!route.is_open) access.checkAllowed(request);
   const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
   if (handler === undefined) {
