@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
+import { addBulk } from './cli/bulk.ts';
 import { addApiKey, addClient } from './cli/client.ts';
 import { command, config } from './cli/command.ts';
 import { addForget } from './cli/forget.ts';
@@ -54,6 +55,7 @@ function build(): Command {
     .action((options) => migrateCommand(config().vault, options));
   addClient(program);
   addApiKey(program);
+  addBulk(program);
   addForget(program);
   addKeyring(program);
   addVerify(program);
