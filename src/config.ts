@@ -73,7 +73,7 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
-/** The service that a command asks, and the API key for it; nothing else of the environment counts. */
+/** The service that a command asks; nothing else of the environment counts for it. */
 export interface ServiceSettings {
   readonly url: string;
   readonly api_key: string;

@@ -40,7 +40,7 @@ export async function* readBlocks(
       yield { bytes, rows };
     }
     rest = bytes.subarray(done);
-    wanted = done === 0 ? 2 * rest.length : 0;
+    wanted = done === 0 ? Math.min(2 * rest.length, MAX_ROW_BYTES + 1) : 0;
     if (rest.length > MAX_ROW_BYTES) throw tooLong(next);
   }
   return undefined;

@@ -15,7 +15,7 @@ export interface InputIdentity {
   readonly head: number;
 }
 
-/** Bytes of a file or of standard input, out of gzip where they are in it (told by its magic bytes). */
+/** Bytes of a file or of standard input; out of gzip, which is told by its first bytes. */
 export class Input {
   /** In messages. */
   readonly name: string;

@@ -21,13 +21,16 @@ const STEP =
 export function parsePaths(text: string): PathNode {
   const root = newNode('');
   for (let at = 0; ; at++) {
-    const spaces = /\s*/y;
-    spaces.lastIndex = at;
-    at += spaces.exec(text)![0].length;
-    at = addPath(root, text, at);
+    at = afterSpaces(text, addPath(root, text, afterSpaces(text, at)));
     if (at === text.length) return root;
     if (text[at] !== ',') throw wrong(text, at);
   }
+}
+
+function afterSpaces(text: string, start: number): number {
+  const spaces = /\s*/y;
+  spaces.lastIndex = start;
+  return start + spaces.exec(text)![0].length;
 }
 
 /** The offset after the path. */

@@ -69,9 +69,9 @@ function formProblem(row: Row): Problem | undefined {
 }
 
 /**
- * The service refuses a request with one bad value as a whole, and names the first. What is before that
- * one is good; what is after it is asked for in two halves. So n bad values cost at most 3 n + 1
- * requests, and each is counted as unknown about log n times; one by one it would be n times.
+ * The service refuses a request with one bad value as a whole, and names the first. What is before
+ * that one is good; what is after it is asked for in two halves. So n bad values cost at most
+ * 3 n + 1 requests, and each is counted as unknown about log n times; one by one, n times.
  */
 async function askAll(
   values: readonly string[],
