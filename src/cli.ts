@@ -5,6 +5,7 @@ import { addApiKey, addClient } from './cli/client.ts';
 import { command, config } from './cli/command.ts';
 import { addForget } from './cli/forget.ts';
 import { addKeyring, addVerify } from './cli/keyring.ts';
+import { addOpenApi } from './cli/openapi.ts';
 import { InternalError, OperatorError } from './errors.ts';
 import { harden } from './hardening.ts';
 import { errorCode, operatorError } from './store/failure.ts';
@@ -59,6 +60,7 @@ function build(): Command {
   addForget(program);
   addKeyring(program);
   addVerify(program);
+  addOpenApi(program);
   command(
     program,
     'doctor',
