@@ -1,6 +1,5 @@
 import { isIPv6 } from 'node:net';
 import { type Command, Option } from 'commander';
-import { documentText } from '../http/openapi/pages.ts';
 import { command, config } from './command.ts';
 
 export function addOpenApi(program: Command): void {
@@ -17,7 +16,8 @@ export function addOpenApi(program: Command): void {
         'of this version; default: INTERFACE_VERSION',
       ).choices(['1.0.5', '1.0.4']),
     )
-    .action(({ interfaceVersion }) => {
+    .action(async ({ interfaceVersion }) => {
+      const { documentText } = await import('../http/openapi/pages.ts');
       const settings = config();
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
       const host = isIPv6(HOST) ? `[${HOST}]` : HOST;
