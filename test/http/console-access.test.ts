@@ -153,6 +153,12 @@ describe('with OPS_TOKEN', () => {
     }
   });
 
+  test('a body that nobody reads does not hide the 401', async () => {
+    const url = `${guarded.ops_url}/console/playground/tokenize`;
+    const { status } = await ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000_000));
+    expect(status).toBe(401);
+  });
+
   test('a bearer has metrics, state and events, under any name', async () => {
     const headers = { authorization: `Bearer ${TOKEN}`, host: 'standin-ops.example' };
     expect((await ask(`${guarded.ops_url}/metrics`, 'GET', headers)).status).toBe(200);
