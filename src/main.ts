@@ -86,7 +86,7 @@ export async function serve(config: Config): Promise<void> {
       ? undefined
       : await openOpsListener({
           ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
-          pages: new Map(),
+          pages: {},
         });
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));

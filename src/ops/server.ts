@@ -96,7 +96,7 @@ async function respond(
 ): Promise<void> {
   access.checkHost(request);
   const route = routes.get(pathOf(request));
-  if (route === undefined) throw new Refusal(404, 'not_found', 'There is /metrics here.');
+  if (route === undefined) throw notFound(routes);
   if (!route.is_open) access.checkAllowed(request);
   const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
   if (handler === undefined) {
@@ -106,6 +106,11 @@ async function respond(
     throw new Refusal(405, 'method_not_allowed', `Use ${allowed.join(' or ')}.`);
   }
   await handler(request, response);
+}
+
+function notFound(routes: ReadonlyMap<string, Route>): Refusal {
+  const paths = [...routes.keys()].filter((path) => !/^\/(assets|console)\//.test(path));
+  return new Refusal(404, 'not_found', `There is ${paths.join(', ')} here.`);
 }
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
