@@ -47,6 +47,7 @@ describe('every answer', () => {
   test.each([
     ['GET', '/metrics', 200],
     ['HEAD', '/metrics', 200],
+    ['HEAD', '/console/events', 200],
     ['GET', '/console/state', 200],
     ['GET', '/other', 404],
     ['GET', '/../package.json', 404],
