@@ -48,7 +48,7 @@ export const SETTINGS = {
     '127.0.0.1',
     'an address',
     text,
-    'Address of the ops listener (`/metrics`). Keep it away from callers.',
+    'Address of the ops listener (`/metrics`, `/openapi.json`, `/reference`). Keep it away from callers.',
   ),
   OPS_PORT: setting(
     '9464',
