@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readText } from '../support/docs.ts';
 import { freePort } from '../support/ports.ts';
@@ -58,7 +59,7 @@ test('the address of the document is that of HOST, PORT and TLS', async () => {
   );
 });
 
-test('the reference is on the ops listener alone, and its browser is told to run nothing', async () => {
+test('the reference is on the ops listener alone, and its browser is told to run nothing; its commands work', async () => {
   for (const [path, type] of [
     ['/reference', 'text/html; charset=utf-8'],
     ['/reference.css', 'text/css; charset=utf-8'],
@@ -76,5 +77,14 @@ test('the reference is on the ops listener alone, and its browser is told to run
   }
   const page = await (await fetch(`${service.ops_url}/reference`)).text();
   expect(page).toContain('<!doctype html>');
-  expect(page).toContain(service.url);
+  const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>
+    text!.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code)),
+  );
+  const answers = curls.map((curl) => {
+    const env = { ...process.env, API_KEY: service.api_key };
+    return JSON.parse(execFileSync('sh', ['-c', curl], { encoding: 'utf8', env, stdio: 'pipe' }));
+  });
+  // The tokens that the page shows are those of another vault.
+  const unknown = { error: 'invalid_type', message: 'data.name: is not a known token' };
+  expect(answers).toMatchObject([{ data: {} }, unknown, { status: 'ok' }, { status: 'ok' }]);
 });
