@@ -35,6 +35,7 @@ const COMMANDS = [
   'keyring retire',
   'keyring rewrap',
   'verify',
+  'openapi',
   'doctor',
   'license verify',
 ];
@@ -52,7 +53,7 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(command !== 'serve');
+    expect(stdout.includes('--json')).toBe(!['serve', 'openapi'].includes(command));
   });
 
   test('--help lists every group, and every group lists its commands', async () => {
