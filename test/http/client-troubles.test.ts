@@ -117,6 +117,21 @@ describe('what does not pass is an error at once', () => {
     expect(inspect(error)).not.toContain(service.api_key);
   });
 
+  test.each([
+    'null',
+    '{"data":null}',
+    '{"data":{"values":"ab"}}',
+    '{"data":{"values":["Ann Lee"]}}',
+    '{"data":{"values":["Ann Lee",5]}}',
+  ])('a list that is answered with %s', async (body) => {
+    front.troubles.push({ status: 200, body });
+    const error = await standin()
+      .tokenizeValues(['a', 'b'])
+      .catch((one) => one);
+    expect(error).toMatchObject({ constructor: StandinError, code: 'bad_answer', status: 200 });
+    expect(inspect(error)).not.toContain('Ann Lee');
+  });
+
   test('a port that fetch refuses', async () => {
     const client = new Standin({ url: 'http://127.0.0.1:6000', apiKey: service.api_key });
     await expect(client.tokenizeValues(['Ann Lee'])).rejects.toThrow('(bad port)');
