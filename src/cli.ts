@@ -62,10 +62,7 @@ function build(): Command {
     'doctor',
     'Say what is wrong with configuration, database, keys and settings, and what to do.',
     ['standin doctor'],
-  ).action((options) => {
-    const { vault, license, REDIS_URL, tls } = config();
-    return doctor(vault, license, REDIS_URL, tls, options);
-  });
+  ).action((options) => doctor(config(), options));
   command(
     program.command('license').description('The license.'),
     'verify [file]',
