@@ -6,6 +6,7 @@ import { OperatorError } from '../errors.ts';
 import { VERSION } from '../version.ts';
 import { addApiKey, addClient } from './client.ts';
 import { command, config } from './command.ts';
+import { addCompletion } from './completion.ts';
 import { addForget } from './forget.ts';
 import { teach } from './help.ts';
 import { addKeyring, addVerify } from './keyring.ts';
@@ -63,6 +64,7 @@ export function buildProgram(): Command {
   )
     .option('--public-key <file>', 'public key in PEM; default: LICENSE_PUBLIC_KEY_FILE')
     .action((file, options) => licenseVerify(licenseFiles(file, options.publicKey), options));
+  addCompletion(program);
   teach(program);
   return program;
 }
