@@ -37,6 +37,7 @@ const COMMANDS = [
   'verify',
   'doctor',
   'license verify',
+  'completion',
 ];
 
 describe('help and usage', () => {
@@ -52,7 +53,7 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(command !== 'serve');
+    expect(stdout.includes('--json')).toBe(!['serve', 'completion'].includes(command));
   });
 
   test('--help lists every group, and every group lists its commands', async () => {
@@ -77,6 +78,9 @@ describe('help and usage', () => {
     [['client'], 'Usage: standin client'],
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
+    [['clinet'], '(Did you mean client?)'],
+    [['client', 'creat'], '(Did you mean create?)'],
+    [['client', 'create', '--nam', 'x'], '(Did you mean --name?)'],
     [['serve', 'extra'], "too many arguments for 'serve'"],
     [['serve', '--json'], "unknown option '--json'"],
     [['migrate', '--force'], "unknown option '--force'"],
