@@ -80,7 +80,7 @@ describe('help and usage', () => {
     [['client', 'nonsense'], "unknown command 'nonsense'"],
     [['clinet'], '(Did you mean client?)'],
     [['client', 'creat'], '(Did you mean create?)'],
-    [['client', 'create', '--nam', 'x'], '(Did you mean --name?)'],
+    [['client', 'list', '--jsn'], '(Did you mean --json?)'],
     [['serve', 'extra'], "too many arguments for 'serve'"],
     [['serve', '--json'], "unknown option '--json'"],
     [['migrate', '--force'], "unknown option '--force'"],

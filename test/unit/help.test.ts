@@ -14,7 +14,10 @@ function pathOf(made: Command): string {
 /** What --help prints. */
 function helpOf(made: Command): string {
   let text = '';
-  made.configureOutput({ writeOut: (part) => (text += part) }).outputHelp();
+  const add = (part: string) => {
+    text += part;
+  };
+  made.configureOutput({ writeOut: add }).outputHelp();
   return text;
 }
 
@@ -34,13 +37,13 @@ function wordsIn(example: string): string[] {
 /** Parses it as the program would; what it would run is named instead. @throws what is wrong with it */
 function commandOf(example: string): string {
   const program = buildProgram();
-  let called = '';
+  const called: string[] = [];
   for (const made of below(program)) {
     made.configureOutput({ writeErr: () => {} });
-    if (made.commands.length === 0) made.action(() => (called = pathOf(made)));
+    if (made.commands.length === 0) made.action(() => void called.push(pathOf(made)));
   }
   program.parse(wordsIn(example), { from: 'user' });
-  return called;
+  return called[0]!;
 }
 
 const commands = below(buildProgram()).map((made) => [pathOf(made), helpOf(made)] as const);
