@@ -1,9 +1,7 @@
 import { Command } from 'commander';
-import { doctor } from '../commands/doctor.ts';
-import { licenseVerify } from '../commands/license.ts';
-import { migrateCommand } from '../commands/migrate.ts';
 import { OperatorError } from '../errors.ts';
 import { VERSION } from '../version.ts';
+import { addBulk } from './bulk.ts';
 import { addApiKey, addClient } from './client.ts';
 import { command, config } from './command.ts';
 import { addCompletion } from './completion.ts';
@@ -44,9 +42,13 @@ export function buildProgram(): Command {
       '--grant-to <role>',
       'also give a database role the rights of the service, and no other',
     )
-    .action((options) => migrateCommand(config().vault, options));
+    .action(async (options) => {
+      const { migrateCommand } = await import('../commands/migrate.ts');
+      return migrateCommand(config().vault, options);
+    });
   addClient(program);
   addApiKey(program);
+  addBulk(program);
   addForget(program);
   addKeyring(program);
   addVerify(program);
@@ -55,7 +57,10 @@ export function buildProgram(): Command {
     'doctor',
     'Say what is wrong with configuration, database, keys and settings, and what to do.',
     ['standin doctor'],
-  ).action((options) => doctor(config(), options));
+  ).action(async (options) => {
+    const { doctor } = await import('../commands/doctor.ts');
+    return doctor(config(), options);
+  });
   command(
     program.command('license').description('The license.'),
     'verify [file]',
@@ -63,7 +68,10 @@ export function buildProgram(): Command {
     ['standin license verify', 'standin license verify license.jwt --public-key key.pem'],
   )
     .option('--public-key <file>', 'public key in PEM; default: LICENSE_PUBLIC_KEY_FILE')
-    .action((file, options) => licenseVerify(licenseFiles(file, options.publicKey), options));
+    .action(async (file, options) => {
+      const { licenseVerify } = await import('../commands/license.ts');
+      return licenseVerify(licenseFiles(file, options.publicKey), options);
+    });
   addCompletion(program);
   teach(program);
   return program;

@@ -20,6 +20,8 @@ export function setting<T>(
 /** Settings that can have a secret in them: never shown. */
 const SECRETS: readonly string[] = [
   'DATABASE_URL',
+  'STANDIN_URL',
+  'STANDIN_API_KEY',
   'REDIS_URL',
   'KEK_AWS_KMS_ENDPOINT',
   'AWS_ACCESS_KEY_ID',
