@@ -37,7 +37,9 @@ const COMMANDS = [
   'verify',
   'doctor',
   'license verify',
-  'completion',
+  'completion bash',
+  'completion zsh',
+  'completion fish',
 ];
 
 describe('help and usage', () => {
@@ -53,7 +55,7 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(!['serve', 'completion'].includes(command));
+    expect(stdout.includes('--json')).toBe(!/^(serve|completion \w+)$/.test(command));
   });
 
   test('--help lists every group, and every group lists its commands', async () => {
@@ -78,6 +80,7 @@ describe('help and usage', () => {
     [['client'], 'Usage: standin client'],
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
+    [['completion', 'tcsh'], "unknown command 'tcsh'"],
     [['clinet'], '(Did you mean client?)'],
     [['client', 'creat'], '(Did you mean create?)'],
     [['client', 'list', '--jsn'], '(Did you mean --json?)'],

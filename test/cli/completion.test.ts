@@ -157,9 +157,3 @@ describe.runIf(isThere('fish'))('fish', () => {
       expect(await offered(`standin ${none} som`)).toEqual([]);
   });
 });
-
-test('another shell is wrong usage that names those that there are', async () => {
-  const { code, stdout, stderr } = await runCli(['completion', 'tcsh'], place);
-  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
-  expect(stderr).toContain('Allowed choices are bash, zsh, fish');
-});
