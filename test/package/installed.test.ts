@@ -21,6 +21,8 @@ import { until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
 
+const has_console = existsSync(join(ROOT, 'src/console/index.html'));
+
 let folder: string;
 /** Where the package is installed, in node_modules. */
 let home: string;
@@ -118,10 +120,17 @@ test('it needs to write nowhere but in its data folder: read-only, of another us
   const linked = join(folder, 'standin');
   symlinkSync(join(home, 'node_modules/.bin/standin'), linked);
   // Workers are files of the package, too.
-  const where = { cwd: place, env: { WORKERS: '2' }, ...owner };
+  const OPS_PORT = String(await freePort());
+  const where = { cwd: place, env: { WORKERS: '2', OPS_PORT }, ...owner };
   const service = await serve([linked, 'serve'], where);
   const response = await fetch(`${service.url}/health`);
   expect(response.status).toBe(200);
+  // So are the console and, of another package, its charts.
+  const pages = has_console ? ['metrics', '', 'assets/uplot.js'] : ['metrics'];
+  for (const page of pages) {
+    const { status } = await fetch(`http://127.0.0.1:${OPS_PORT}/${page}`);
+    expect({ page, status }).toEqual({ page, status: 200 });
+  }
   expect(await run(linked, ['client', 'list'], where)).toMatchObject({ code: 0, stderr: '' });
   expect(await service.interrupt()).toContain('"msg":"stopped"');
   expect(readdirSync(place)).toEqual(['data']);

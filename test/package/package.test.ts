@@ -59,6 +59,9 @@ describe('the package', () => {
       .map(({ path }) => path)
       .filter((path) => /^dist.*\.js$/.test(path));
     expect(scripts.sort()).toEqual(compiled.sort());
+    const others = filesOf('src').filter((path) => /\.(?!ts$)\w+$/.test(path));
+    const copied = others.map((path) => path.replace('src/', 'dist/'));
+    expect(packed.files.map(({ path }) => path)).toEqual(expect.arrayContaining(copied));
     const declarations = packed.files
       .map(({ path }) => path)
       .filter((path) => path.endsWith('.d.ts'));
