@@ -15,7 +15,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
 import { owner } from '../support/owner.ts';
-import { install, pack, plainEnvironment, run, type Surroundings } from '../support/package.ts';
+import {
+  install,
+  PACK_TIMEOUT_MS,
+  pack,
+  plainEnvironment,
+  run,
+  type Surroundings,
+} from '../support/package.ts';
 import { freePort } from '../support/ports.ts';
 import { until } from '../support/service.ts';
 
@@ -27,11 +34,11 @@ let folder: string;
 /** Where the package is installed, in node_modules. */
 let home: string;
 let is_installed: boolean;
-beforeAll(() => {
+beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'standin-installed-'));
   home = join(folder, 'home');
-  is_installed = install(pack(folder).tarball, home);
-});
+  is_installed = await install((await pack(folder)).tarball, home);
+}, PACK_TIMEOUT_MS);
 beforeEach(({ skip }) => {
   if (!is_installed) skip('no registry');
 });

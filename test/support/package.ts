@@ -1,4 +1,4 @@
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { type Ended, endOf, ROOT } from './program.ts';
@@ -17,11 +17,14 @@ export interface Packed {
   readonly files: readonly PackedFile[];
 }
 
+/** To build, pack and install, on a busy machine. */
+export const PACK_TIMEOUT_MS = 300_000;
+
 /** Not part of the source, or not to be copied. */
 const LEFT_OUT = new Set(['.git', 'node_modules', 'dist', 'build', 'data', 'coverage']);
 
 /** npm pack of a copy of the checkout: it builds, in a folder that no other test has. */
-export function pack(folder: string): Packed {
+export async function pack(folder: string): Promise<Packed> {
   const checkout = join(folder, 'checkout');
   cpSync(ROOT, checkout, {
     recursive: true,
@@ -29,32 +32,27 @@ export function pack(folder: string): Packed {
   });
   symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'));
   const args = ['pack', '--json', '--pack-destination', folder];
-  const printed = execFileSync('npm', args, {
-    cwd: checkout,
-    encoding: 'utf8',
-    stdio: ['ignore', 'pipe', 'ignore'],
-  });
+  const { code, stdout, stderr } = await run('npm', args, { cwd: checkout });
+  if (code !== 0) throw new Error(stdout + stderr);
   // What the build prints comes before it.
-  const [packed] = JSON.parse(printed.slice(printed.indexOf('[\n')));
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
   rmSync(checkout, { recursive: true });
   return { ...packed, tarball: join(folder, packed.filename) };
 }
 
-const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|ENEEDAUTH/;
+const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH/;
 
 /**
  * npm install of the tarball into a folder that is made for it.
  * @returns false where no registry can be reached; @throws on any other failure
  */
-export function install(tarball: string, folder: string): boolean {
+export async function install(tarball: string, folder: string): Promise<boolean> {
   mkdirSync(folder);
   writeFileSync(join(folder, 'package.json'), '{}');
-  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--fetch-retries=1'];
-  const { status, stderr } = spawnSync('npm', ['install', ...flags, tarball], {
-    cwd: folder,
-    encoding: 'utf8',
-  });
-  if (status === 0) return true;
+  const offline = ['--prefer-offline', '--fetch-retries=1', '--fetch-retry-mintimeout=200'];
+  const args = ['install', '--no-audit', '--no-fund', ...offline, tarball];
+  const { code, stderr } = await run('npm', args, { cwd: folder });
+  if (code === 0) return true;
   if (NO_REGISTRY.test(stderr)) return false;
   throw new Error(stderr);
 }
@@ -75,8 +73,10 @@ export function run(
   return endOf(spawn(program, args, { ...where, env: { ...plainEnvironment(), ...env } }));
 }
 
-/** npm needs a home folder for its cache and registry; services have no setting by accident. */
+/** npm has its cache and settings by these; services get no setting by accident. */
 export function plainEnvironment(): Record<string, string> {
-  const { PATH = '', HOME = '' } = process.env;
-  return { PATH, HOME };
+  const kept = Object.entries(process.env).filter(([name]) =>
+    /^(PATH|HOME|TMPDIR|https?_proxy|no_proxy|npm_config_.*|NODE_EXTRA_CA_CERTS)$/i.test(name),
+  );
+  return Object.fromEntries(kept) as Record<string, string>;
 }
