@@ -22,6 +22,7 @@ type OptionalName =
   | 'DATABASE_URL'
   | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
+  | 'OPS_TOKEN'
   | 'AUDIT_LOG'
   | 'TLS_CERT_FILE'
   | 'TLS_KEY_FILE'
@@ -158,7 +159,16 @@ function contradictions(config: Values): string[] {
       'PORT and OPS_PORT are the same: give the ops listener a port of its own, or OPS_PORT=0.',
     );
   }
+  if (config.OPS_PORT && config.OPS_TOKEN === undefined && !isLoopback(config.OPS_HOST)) {
+    problems.push(
+      `OPS_HOST is "${config.OPS_HOST}", which others may reach, and OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
+    );
+  }
   return problems;
+}
+
+function isLoopback(host: string): boolean {
+  return /^(localhost|127(\.\d{1,3}){3}|::1)$/i.test(host);
 }
 
 function vaultOptions(config: Values): VaultOptions {

@@ -79,6 +79,6 @@ function* readRows(
 
 function tooLong(line: number): BulkError {
   return new BulkError(
-    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: is a quote in it never closed?`,
+    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close?`,
   );
 }

@@ -1,5 +1,5 @@
 import { createReadStream, type ReadStream } from 'node:fs';
-import { type FileHandle, open } from 'node:fs/promises';
+import { open, stat } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { crc32, createGunzip } from 'node:zlib';
 import { BulkError } from './bulk-error.ts';
@@ -39,23 +39,14 @@ export class Input {
   static async open(path: string): Promise<Input> {
     if (path === '-') return new Input(path, undefined);
     return reading(path, async () => {
-      const file = await open(path);
-      try {
-        return await Input.#identify(path, file);
-      } finally {
-        await file.close();
-      }
+      const status = await stat(path);
+      if (status.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
+      // A pipe is opened once: its writer would think that its reader is gone.
+      if (!status.isFile()) return new Input(path, undefined);
+      const head = await readHead(path);
+      const identity = { bytes: status.size, mtime_ms: status.mtimeMs, head: crc32(head) };
+      return new Input(path, identity, isGzip(head));
     });
-  }
-
-  static async #identify(path: string, file: FileHandle): Promise<Input> {
-    const stat = await file.stat();
-    if (stat.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
-    if (!stat.isFile()) return new Input(path, undefined);
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
-    const head = buffer.subarray(0, bytesRead);
-    const identity = { bytes: stat.size, mtime_ms: stat.mtimeMs, head: crc32(head) };
-    return new Input(path, identity, isGzip(head));
   }
 
   /** The next bytes; undefined: that was all. @throws BulkError */
@@ -107,13 +98,25 @@ export class Input {
   }
 
   async #start(): Promise<AsyncIterator<Buffer>> {
-    const options = { highWaterMark: CHUNK_BYTES, start: this.#from };
+    // With a start, it would be read at offsets, which a pipe has not.
+    const start = this.#from === 0 ? {} : { start: this.#from };
+    const options = { highWaterMark: CHUNK_BYTES, ...start };
     this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
     const raw: AsyncIterator<Buffer> = this.#stream[Symbol.asyncIterator]();
     if (this.#is_gzip !== undefined) return this.#is_gzip ? unzipped(raw) : raw;
     const head = await atLeast(raw, 2);
     const all = prepend(head, raw);
     return isGzip(head) ? unzipped(all) : all;
+  }
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
   }
 }
 

@@ -13,6 +13,8 @@ const BLOCKS_AT_ONCE = 4;
 /** How a run ended. */
 export interface RunEnd extends Position {
   readonly is_complete: boolean;
+  /** Of a run that is not complete: whether --resume goes on with it. */
+  readonly is_resumable: boolean;
 }
 
 /** Something ended a run before its end. */
@@ -38,7 +40,7 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     if (checkpoint?.is_complete) {
       await nameFiles(job);
       await removeCheckpoint(checkpointOf(job.output_path));
-      return { ...checkpoint.position, is_complete: true };
+      return { ...checkpoint.position, is_complete: true, is_resumable: false };
     }
     const beginning = await readBeginning(input, job);
     const files = await openFiles(job, input, beginning, checkpoint);
@@ -92,12 +94,13 @@ async function replaceAll(
       job.onProgress(replaced.values, input.share);
     }
     await files.finish();
-    return { ...files.position, is_complete: true };
+    return { ...files.position, is_complete: true, is_resumable: false };
   } catch (error) {
     failed.abort(error);
     // What ended the run is what is told, not what else fails because of it.
     await files.leave().catch(() => {});
-    if (stop.aborted) return { ...files.position, is_complete: false };
-    throw new RunFailure(error, isResumable(job, input));
+    const is_resumable = isResumable(job, input);
+    if (stop.aborted) return { ...files.position, is_complete: false, is_resumable };
+    throw new RunFailure(error, is_resumable);
   }
 }

@@ -52,14 +52,11 @@ function contradiction(options: BulkOptions): string | undefined {
   if (options.resume && options.force) return '--resume goes on, --force begins anew: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
     return '--rejected-rows needs --rejects, which says why';
-  if (options.format === 'ndjson' && (options.delimiter !== undefined || !options.header))
-    return '--delimiter and --no-header are not for ndjson';
-  for (const [name, path] of Object.entries({
-    '--rejects': options.rejects,
-    '--rejected-rows': options.rejectedRows,
-  }))
-    if (path === '-') return `${name} needs the name of a file`;
-  return undefined;
+  if (options.json && options.output === '-')
+    return '--json prints where the rows go: name a file after -o';
+  return options.rejects === '-' || options.rejectedRows === '-'
+    ? '--rejects and --rejected-rows need names of files'
+    : undefined;
 }
 
 /** One ASCII character that is no part of quoting or of a line end. */

@@ -8,6 +8,7 @@ import { addCompletion } from './completion.ts';
 import { addForget } from './forget.ts';
 import { teach } from './help.ts';
 import { addKeyring, addVerify } from './keyring.ts';
+import { addOpenApi } from './openapi.ts';
 
 /** Every command, with its options and its help. */
 export function buildProgram(): Command {
@@ -52,6 +53,7 @@ export function buildProgram(): Command {
   addForget(program);
   addKeyring(program);
   addVerify(program);
+  addOpenApi(program);
   command(
     program,
     'doctor',

@@ -8,6 +8,8 @@ export interface Batch {
 
 const HEAD = '{"data":{"values":[';
 const TAIL = ']}}';
+/** Each value adds a comma, but for one. */
+const EMPTY_BYTES = HEAD.length + TAIL.length - 1;
 
 /** Where a value of a batch stands in the messages of the service. */
 export const PLACE_IN_BATCH = /^data\.values\[(\d+)\]$/;
@@ -20,7 +22,7 @@ export function* batchesOf(
 ): Generator<Batch, void> {
   let batch: string[] = [];
   let written: string[] = [];
-  let bytes = HEAD.length + TAIL.length;
+  let bytes = EMPTY_BYTES;
   for (const value of values) {
     const json = JSON.stringify(value);
     const more = utf8Bytes(json) + 1;
@@ -28,7 +30,7 @@ export function* batchesOf(
       yield { values: batch, body: HEAD + written.join(',') + TAIL };
       batch = [];
       written = [];
-      bytes = HEAD.length + TAIL.length;
+      bytes = EMPTY_BYTES;
     }
     batch.push(value);
     written.push(json);

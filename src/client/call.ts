@@ -10,6 +10,7 @@ const LONGEST_PAUSE_MS = 5_000;
  * the way may lead to a machine that is gone. The service itself answers within 5 s.
  */
 const SHORTEST_ATTEMPT_MS = 10_000;
+const SILENCE = { code: 'ETIMEDOUT' };
 const GET = { method: 'GET', headers: {} };
 
 /** One call of the caller's: the requests it takes, with one deadline. */
@@ -21,6 +22,8 @@ export class Call {
   readonly #end = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout>;
   readonly #caller: AbortSignal | undefined;
+  /** The last failure that a request was sent again after. */
+  #last: Failure | undefined;
 
   /** @throws TypeError of a wrong timeoutMs, and the reason of a signal that is aborted already */
   constructor(settings: Settings, operation: string, options: CallOptions = {}) {
@@ -47,16 +50,16 @@ export class Call {
    * @throws StandinError; the reason of the caller's signal
    */
   async send(path: string, body: string): Promise<Answer> {
-    for (let attempts = 1, last: Failure | undefined; ; attempts++) {
-      const given = await this.#attempt(path, body, attempts, last);
+    for (let attempts = 1; ; attempts++) {
+      const given = await this.#attempt(path, body, attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
       const pause_ms = failure.retry_after_ms + Math.random() * longestPause(attempts);
       // Rather what is wrong now than, at the deadline, that it has passed.
       if (!failure.is_passing || performance.now() + pause_ms >= this.#deadline_ms)
         throw failure.error;
-      last = failure;
-      await this.#pause(pause_ms, attempts, last);
+      this.#last = failure;
+      await this.#pause(pause_ms, attempts);
     }
   }
 
@@ -65,7 +68,7 @@ export class Call {
    * @throws StandinError where there is none; the reason of the caller's signal
    */
   async ask(path: string): Promise<Answer> {
-    const given = await this.#attempt(path, undefined, 1, undefined);
+    const given = await this.#attempt(path, undefined, 1);
     if ('status' in given) return given;
     throw given.error;
   }
@@ -74,12 +77,13 @@ export class Call {
     path: string,
     body: string | undefined,
     attempts: number,
-    last: Failure | undefined,
   ): Promise<Answer | Failure> {
+    if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
     const stop = () => end.abort();
     this.#end.signal.addEventListener('abort', stop);
-    const timer = setTimeout(stop, Math.max(SHORTEST_ATTEMPT_MS, this.#timeout_ms / 3));
+    const patience_ms = Math.max(SHORTEST_ATTEMPT_MS, this.#timeout_ms / 3);
+    const timer = setTimeout(() => end.abort(SILENCE), patience_ms);
     try {
       const response = await this.#settings.fetch(this.#settings.url + path, {
         ...(body === undefined ? GET : this.#post(body)),
@@ -94,7 +98,7 @@ export class Call {
         attempts,
       };
     } catch (error) {
-      if (this.#end.signal.aborted) throw this.#ended(attempts, last);
+      if (this.#end.signal.aborted) throw this.#ended(attempts);
       return networkFailure(this.#operation, error, attempts);
     } finally {
       clearTimeout(timer);
@@ -111,7 +115,7 @@ export class Call {
     };
   }
 
-  async #pause(pause_ms: number, attempts: number, last: Failure): Promise<void> {
+  async #pause(pause_ms: number, attempts: number): Promise<void> {
     const { signal } = this.#end;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(done, pause_ms);
@@ -122,13 +126,13 @@ export class Call {
         resolve();
       }
     });
-    if (signal.aborted) throw this.#ended(attempts, last);
+    if (signal.aborted) throw this.#ended(attempts);
   }
 
   /** Why the call was over before an answer came. */
-  #ended(attempts: number, last: Failure | undefined): unknown {
+  #ended(attempts: number): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
-    const before = last === undefined ? '' : `; before, ${last.error.message}`;
+    const before = this.#last === undefined ? '' : `; before, ${this.#last.error.message}`;
     const message = `${this.#operation}: no answer within ${this.#timeout_ms} ms${before}`;
     return new TimeoutError(message, { code: 'timeout', attempts });
   }

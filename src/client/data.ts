@@ -8,7 +8,7 @@ const MAX_VALUE_BYTES = 65_536;
 const MAX_NAME_BYTES = 256;
 const MAX_DEPTH = 16;
 
-type Path = readonly (string | number)[];
+type Path = (string | number)[];
 
 /**
  * A copy, which the caller cannot change meanwhile, and its strings in order. Properties that are
@@ -32,13 +32,19 @@ function copied(data: unknown, path: Path, values: string[]): Data {
   if (!is_list && !isPlainObject(data))
     throw invalid(path, `must be a string, not ${typeName(data)}${remedy(data)}`);
   if (path.length > MAX_DEPTH) throw invalid(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  const inside = (name: string | number, one: unknown) => {
+    path.push(name);
+    const copy = copied(one, path, values);
+    path.pop();
+    return copy;
+  };
   // Not map, which leaves out the holes of a list.
-  if (is_list) return Array.from(data, (one, i) => copied(one, [...path, i], values));
+  if (is_list) return Array.from(data, (one, i) => inside(i, one));
   const copy: { [name: string]: Data } = {};
   for (const [name, one] of Object.entries(data)) {
     if (one === undefined) continue;
     checkName(name, path);
-    copy[name] = copied(one, [...path, name], values);
+    copy[name] = inside(name, one);
   }
   return copy;
 }
@@ -53,10 +59,11 @@ export function rebuilt(
   twin?: unknown,
 ): Data {
   if (typeof data === 'string') return replace(data, twin);
-  const twins = twin as Record<string | number, unknown> | undefined;
-  if (Array.isArray(data)) return data.map((one, i) => rebuilt(one, replace, twins?.[i]));
+  const twins = (typeof twin === 'object' ? twin : null) as Record<string, unknown> | null;
+  const inside = (name: string | number, one: Data) => rebuilt(one, replace, twins?.[name]);
+  if (Array.isArray(data)) return data.map((one, i) => inside(i, one));
   const copy: { [name: string]: Data } = {};
-  for (const [name, one] of Object.entries(data)) copy[name] = rebuilt(one, replace, twins?.[name]);
+  for (const [name, one] of Object.entries(data)) copy[name] = inside(name, one);
   return copy;
 }
 
@@ -109,11 +116,12 @@ function isPlainObject(data: unknown): data is object {
 function typeName(data: unknown): string {
   if (data === null || data === undefined) return String(data);
   if (typeof data !== 'object') return `a ${typeof data}`;
-  return `an object of the class ${data.constructor?.name || 'without a name'}`;
+  const name = Object.getPrototypeOf(data).constructor?.name;
+  return name ? `an instance of ${name}` : 'an instance of a class';
 }
 
 function remedy(data: unknown): string {
-  if (typeof data === 'number') return '; make it one, numbers of JSON lose digits';
+  if (typeof data === 'number') return '; make it one, JSON numbers lose digits';
   if (data === null || data === undefined) return '; leave it out';
   return typeof data === 'object' ? '; give plain objects and lists' : '';
 }

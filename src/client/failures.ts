@@ -43,6 +43,9 @@ const REMEDIES: Record<number, string> = {
   503: 'the service is overloaded or draining',
 };
 
+const NOT_STANDIN =
+  'this answer is not of Standin, but of something before it; is url the address of the service itself?';
+
 /** What an answer comes to that is not a success. */
 export function failureOf(operation: string, answer: Answer): Failure | undefined {
   const { status, request_id: requestId, attempts } = answer;
@@ -54,7 +57,8 @@ export function failureOf(operation: string, answer: Answer): Failure | undefine
   const detail = textOf(body.message, MESSAGES_OF_500);
   const is_passing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
-  const says = [`${operation}: ${status} ${code}`, detail, REMEDIES[status]];
+  const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
+  const says = [`${operation}: ${status} ${code}`, detail, remedy];
   const message = says.filter((part) => part !== undefined).join(': ');
   const error = errorOf(status, message, body.message, retry_after_ms, circumstances);
   return { error, is_passing, retry_after_ms };
@@ -78,8 +82,8 @@ function errorOf(
   return new StandinError(message, circumstances);
 }
 
-/** Reasons of `fetch` that time does not mend: certificates that are not trusted. */
-const LASTING = /CERT|SIGNED|SIGNATURE|ISSUER|^ERR_(TLS|SSL)/;
+/** Reasons that time does not mend: certificates that are not trusted, ports that fetch refuses. */
+const LASTING = /CERT|SIGNED|SIGNATURE|ISSUER|^ERR_(TLS|SSL)|^bad port$/;
 
 /** No answer came, or only a part of one. Of the error of `fetch`, its code alone is kept. */
 export function networkFailure(operation: string, error: unknown, attempts: number): Failure {
@@ -96,7 +100,7 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 export function badAnswer(operation: string, answer: Answer): StandinError {
   const { status, request_id: requestId, attempts } = answer;
   return new StandinError(
-    `${operation}: the answer is not in the form of the question; is url the address of the service itself?`,
+    `${operation}: the answer has not the form of the question: ${NOT_STANDIN}`,
     { code: 'bad_answer', status, requestId, attempts },
   );
 }
@@ -122,8 +126,13 @@ function secondsOf(retry_after: unknown): number {
 }
 
 function reasonOf(error: unknown): string {
-  const { code, cause } = (error ?? {}) as { code?: unknown; cause?: { code?: unknown } };
-  for (const one of [cause?.code, code])
-    if (typeof one === 'string' && /^[A-Z][A-Z0-9_]{1,60}$/.test(one)) return one;
-  return 'connection failed';
+  const { code, cause, name } = (error ?? {}) as {
+    code?: unknown;
+    cause?: { code?: unknown; message?: unknown };
+    name?: unknown;
+  };
+  // It has no code.
+  if (cause?.message === 'bad port') return 'bad port';
+  const words = [cause?.code, code, name].map((one) => textOf(one, /^\w{1,60}$/));
+  return words.find((one) => one !== undefined) ?? 'no reason given';
 }

@@ -39,8 +39,8 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
-/** Options that were checked. */
-export interface Settings extends Required<StandinOptions> {}
+/** Options that were checked, and those that were not given. */
+export type Settings = Readonly<Required<StandinOptions>>;
 
 /** The longest time that timers take. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
@@ -97,6 +97,8 @@ function checkUrl(text: unknown): string {
 /** Its check digits are left to the service. */
 function checkApiKey(text: unknown): string {
   if (typeof text === 'string' && /^stk_[0-9A-Za-z]{34}$/.test(text)) return text;
-  const given = text === undefined || text === '' ? ', and is missing' : '';
-  throw new TypeError(`apiKey: must be stk_ and 34 letters and digits${given}`);
+  if (text === undefined || text === '') throw new TypeError('apiKey: is missing');
+  throw new TypeError(
+    'apiKey: must be stk_ and 34 letters and digits, without spaces or line ends',
+  );
 }

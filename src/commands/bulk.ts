@@ -3,7 +3,7 @@ import type { FormatOptions } from '../bulk/header.ts';
 import type { Job } from '../bulk/job.ts';
 import { type Ask, RefusedValue } from '../bulk/replace.ts';
 import { type RunEnd, RunFailure, runBulk } from '../bulk/run.ts';
-import { InvalidValueError, Standin, StandinError } from '../client/index.ts';
+import { InvalidValueError, LimitError, Standin, StandinError } from '../client/index.ts';
 import { OperatorError } from '../errors.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';
@@ -44,7 +44,7 @@ export async function bulk(
     operation,
     input_path: path,
     output_path: options.output,
-    format: options.format ?? formatOf(path),
+    format: formatFor(path, options),
     fields: options.fields,
     delimiter: options.delimiter,
     has_header: options.header,
@@ -58,8 +58,13 @@ export async function bulk(
       progress.advance(count, share);
     },
   };
-  const end = await explained(operation, () => interruptible((stop) => runBulk(job, stop)));
-  if (values > 0) progress.end();
+  const end = await explained(job, service.url, async () => {
+    try {
+      return await interruptible((stop) => runBulk(job, stop));
+    } finally {
+      if (values > 0) progress.end();
+    }
+  });
   const seconds = Math.round(performance.now() - started_at_ms) / 1000;
   conclude(job, end, { values, seconds }, options);
 }
@@ -70,6 +75,13 @@ const FORMATS: Record<string, FormatOptions['format']> = {
   ndjson: 'ndjson',
   jsonl: 'ndjson',
 };
+
+function formatFor(path: string, { format, delimiter, header }: BulkOptions) {
+  const found = format ?? formatOf(path);
+  if (found === 'ndjson' && (delimiter !== undefined || !header))
+    throw new OperatorError('--delimiter and --no-header are for csv and tsv: leave them out');
+  return found;
+}
 
 function formatOf(path: string): FormatOptions['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
@@ -101,7 +113,7 @@ function askOf(
 }
 
 /** In words for who runs it, with what can be done. */
-async function explained(operation: Operation, work: () => Promise<RunEnd>): Promise<RunEnd> {
+async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Promise<RunEnd> {
   try {
     return await work();
   } catch (error) {
@@ -109,23 +121,32 @@ async function explained(operation: Operation, work: () => Promise<RunEnd>): Pro
       error instanceof RunFailure ? error : { cause: error, is_resumable: false };
     const reason = cause as Error;
     if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
-    const again = `standin ${operation} with the same options and --resume goes on`;
+    const again = `standin ${job.operation} with the same options and --resume goes on`;
     if (reason instanceof BadRowError) {
       const rest = is_resumable ? `; ${again} from there` : '';
       throw new OperatorError(
         `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
       );
     }
-    const is_passing = reason instanceof WriteError || reason instanceof StandinError;
+    const is_service = reason instanceof StandinError;
+    const who = is_service ? ` STANDIN_URL is ${url}.` : '';
+    const is_passing = is_service || reason instanceof WriteError;
     const remedy = is_passing && is_resumable ? ` What was done is kept: ${again}.` : '';
-    throw new OperatorError(`${reason.message}.${remedy}`);
+    throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
   }
+}
+
+/** The client speaks of its own options, where this command has others. */
+function inOurWords(reason: Error): string {
+  return reason instanceof LimitError
+    ? `A limit of the client is exceeded (429); it is over in ${Math.ceil(reason.retryAfterMs / 1000)} s, and --timeout does not allow to wait for so long`
+    : reason.message;
 }
 
 /** @param done in this run, which may not be the first one for these files */
 function conclude(
   job: Job,
-  { is_complete, rows, rejected }: RunEnd,
+  { is_complete, is_resumable, rows, rejected }: RunEnd,
   done: { readonly values: number; readonly seconds: number },
   { json }: BulkOptions,
 ): void {
@@ -139,7 +160,8 @@ function conclude(
   const output = job.output_path === '-' ? process.stderr : process.stdout;
   output.write(`${text}\n`);
   if (!is_complete) {
-    process.stderr.write('standin: stopped; to go on, run it again with --resume\n');
+    const remedy = is_resumable ? '; to go on, run it again with --resume' : '';
+    process.stderr.write(`standin: stopped${remedy}\n`);
     process.exitCode = EXIT_INTERRUPTED;
   } else if (rejected > 0) {
     process.exitCode = EXIT_REJECTED;

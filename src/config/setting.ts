@@ -19,6 +19,7 @@ export function setting<T>(
 
 /** Settings that can have a secret in them: never shown. */
 const SECRETS: readonly string[] = [
+  'OPS_TOKEN',
   'DATABASE_URL',
   'STANDIN_URL',
   'STANDIN_API_KEY',

@@ -65,13 +65,19 @@ export const SETTINGS = {
     '127.0.0.1',
     'an address',
     text,
-    'Address of the ops listener (`/metrics`). Keep it away from callers.',
+    'Address of the ops listener (console, `/metrics`). Keep it away from callers; one that is not of the loopback needs OPS_TOKEN.',
   ),
   OPS_PORT: setting(
     '9464',
     '0 to 65535',
     whole(0, 65_535),
     'Port of the ops listener; 0 turns it off.',
+  ),
+  OPS_TOKEN: setting(
+    undefined,
+    '16 to 1024 printable ASCII characters without spaces',
+    matching(/^[\x21-\x7e]{16,1024}$/),
+    'What the ops listener asks for, as a bearer token or when signing in to the console; make one with `openssl rand -hex 24`. Not set: nothing, on the loopback only.',
   ),
   WORKERS: setting(
     '1',

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { openSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
@@ -109,6 +109,16 @@ test('standard input to standard output; what was told goes to standard error', 
   expect((await runs.run(command, gzipSync(input))).stdout).toBe(there.stdout);
 });
 
+test('a pipe with a name is read once', async () => {
+  execFileSync('mkfifo', [runs.path('pipe.csv')]);
+  runs.write('piped.csv', csvOf(5_000, 'piped'));
+  const writer = spawn('sh', ['-c', 'cat piped.csv > pipe.csv'], { cwd: runs.folder });
+  const { code } = await runs.run('tokenize pipe.csv --fields email -o piped.out.csv');
+  expect(code).toBe(0);
+  writer.kill();
+  expect(runs.read('piped.out.csv').split('\r\n')).toHaveLength(5_002);
+});
+
 test('a pipe that stays open gets the rows that are done', async () => {
   const child = runs.start('tokenize - --format ndjson --fields a -o -');
   const ended = runs.end(child);
@@ -204,6 +214,7 @@ describe('it refuses', () => {
     ['. --format csv --fields a -o g.csv', 'is a folder'],
     ['- --fields a -o g.csv', 'add --format csv, tsv or ndjson'],
     ['- --format csv --fields a -o g.csv --resume', 'Only a run from a file to a file'],
+    ['f.csv --fields a -o g.csv --format ndjson --no-header', 'are for csv and tsv'],
     ['f.csv --fields b -o g.csv', 'f.csv has no field b; its fields are: a'],
     ['f.csv --fields a -o g.csv --api-key-file none', 'The file none cannot be read (ENOENT)'],
   ])('tokenize %s', async (args, message) => {
@@ -222,8 +233,8 @@ describe('it refuses', () => {
     ['f.csv --fields a -o g.csv --rejected-rows h.csv', 'needs --rejects'],
     ['f.csv --fields a -o g.csv --delimiter ab', 'one ASCII character'],
     ['f.csv --fields a -o g.csv --timeout 0', 'whole number of seconds'],
-    ['f.csv --fields a -o g.csv --format ndjson --no-header', 'not for ndjson'],
-    ['f.csv --fields a -o - --json --rejects -', 'needs the name of a file'],
+    ['f.csv --fields a -o - --json', 'prints where the rows go'],
+    ['f.csv --fields a -o g.csv --rejects -', 'need names of files'],
   ])('as wrong usage: %s', async (args, message) => {
     const { code, stderr } = await runs.run(`tokenize ${args}`);
     expect(stderr).toContain(message);
