@@ -85,3 +85,14 @@ test('birth dates of a hundred years fit into four requests', () => {
   expect(readText(MODES)).toContain(`There are ${days.toLocaleString('en')}\nbirth dates`);
   expect(Math.ceil(days / 10_000)).toBe(4);
 });
+
+test('the rates in the comparison are those of the benchmarks', () => {
+  const section = readText('docs/benchmarks.md')
+    .split('## ')
+    .find((part) => part.startsWith('Tokenize 3 new values a request, 64 connections\n'))!;
+  const text = readText('docs/comparison.md');
+  for (const name of ['Standin on PostgreSQL', 'Databunker on PostgreSQL']) {
+    const rate = new RegExp(`^\\| ${name} \\| ([\\d,]+) \\(`, 'm').exec(section)![1]!;
+    expect(text, name).toMatch(new RegExp(`\\b${rate} (?:requests|records) of`));
+  }
+});
