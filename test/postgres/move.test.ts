@@ -3,16 +3,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createClient } from '../support/commands.ts';
-import { readText } from '../support/docs.ts';
+import { blocksUnder } from '../support/docs.ts';
 import { postgres_bin } from '../support/postgres.ts';
 import { CLI, call, kinds, newPlace, type Place, startService } from '../support/service.ts';
 
 /** The commands of the guide: the test runs what people read. */
-const [make, copy, look] = [
-  ...readText('docs/guides/script-to-production.md')
-    .split('## Taking the vault along')[1]!
-    .matchAll(/^```sh\n(.*?)^```$/gms),
-].map((match) => match[1]!);
+const [make, copy, look] = blocksUnder(
+  'docs/guides/script-to-production.md',
+  'Taking the vault along',
+);
 
 describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
   'a vault moves from the embedded database to a server',

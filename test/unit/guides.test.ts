@@ -86,13 +86,20 @@ test('birth dates of a hundred years fit into four requests', () => {
   expect(Math.ceil(days / 10_000)).toBe(4);
 });
 
-test('the rates in the comparison are those of the benchmarks', () => {
-  const section = readText('docs/benchmarks.md')
+/** Of the first contestant of that name in a section of the benchmarks: its rate a second. */
+function benchmark(section: string, name: string): string {
+  const text = readText('docs/benchmarks.md')
     .split('## ')
-    .find((part) => part.startsWith('Tokenize 3 new values a request, 64 connections\n'))!;
+    .find((part) => part.startsWith(section))!;
+  return new RegExp(`^\\| ${name} \\| ([\\d,]+) \\(`, 'm').exec(text)![1]!;
+}
+
+test('rates in the comparison and in the README are those of the benchmarks', () => {
   const text = readText('docs/comparison.md');
   for (const name of ['Standin on PostgreSQL', 'Databunker on PostgreSQL']) {
-    const rate = new RegExp(`^\\| ${name} \\| ([\\d,]+) \\(`, 'm').exec(section)![1]!;
+    const rate = benchmark('Tokenize 3 new values a request, 64 connections\n', name);
     expect(text, name).toMatch(new RegExp(`\\b${rate} (?:requests|records) of`));
   }
+  const bulk = benchmark('Bulk: ', 'Standin on PostgreSQL');
+  expect(readText('README.md')).toContain(`some ${bulk.replace(/,\d+$/, ',000')} new values`);
 });
