@@ -19,8 +19,16 @@ export function steps(path: string): Step[] {
 }
 
 /** What differs from vault to vault and from run to run. */
-const VARIABLE =
-  /stk_\w{34}|standin_[0-9a-f]{24}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[^",\n]*_tok\b/g;
+const VARIABLE = new RegExp(
+  [
+    'stk_\\w{34}',
+    'standin_[0-9a-f]{24}',
+    '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}',
+    '[\\d.]+ s \\([\\d,]+/s\\)',
+    '[^",\\n]*_tok\\b',
+  ].join('|'),
+  'g',
+);
 
 /** The text with only the kind of these: of a token, its shape. */
 export function kinds(text: string): string {
