@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { shapeOf } from '../../src/shape/shape.ts';
+import { grow, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
+import { DRAWS_A_LENGTH, MAX_DRAWS } from '../../src/shape/token.ts';
 import { readText, table } from '../support/docs.ts';
 import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
 
@@ -102,4 +104,16 @@ test('rates in the comparison and in the README are those of the benchmarks', ()
   }
   const bulk = benchmark('Bulk: ', 'Standin on PostgreSQL');
   expect(readText('README.md')).toContain(`some ${bulk.replace(/,\d+$/, ',000')} new values`);
+});
+
+test('a token is at most 19 characters longer than its value', () => {
+  const longest = (value: string) => grow(shapeOf(value), MAX_DRAWS / DRAWS_A_LENGTH - 1);
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
+      const characters = Math.min([...value].length, SHAPED_CHARACTERS);
+      expect(longest(value).length + '_tok'.length).toBeLessThanOrEqual(characters + 19);
+    }),
+  );
+  expect(longest('---').length + '_tok'.length).toBe(3 + 19);
+  expect(readText('docs/guides/migrate-existing-data.md')).toContain('`varchar(n + 19)`');
 });
