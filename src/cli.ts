@@ -1,12 +1,11 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander';
+import { addBulk } from './cli/bulk.ts';
 import { addApiKey, addClient } from './cli/client.ts';
 import { command, config } from './cli/command.ts';
 import { addForget } from './cli/forget.ts';
 import { addKeyring, addVerify } from './cli/keyring.ts';
-import { doctor } from './commands/doctor.ts';
-import { licenseVerify } from './commands/license.ts';
-import { migrateCommand } from './commands/migrate.ts';
+import { addOpenApi } from './cli/openapi.ts';
 import { InternalError, OperatorError } from './errors.ts';
 import { harden } from './hardening.ts';
 import { errorCode, operatorError } from './store/failure.ts';
@@ -51,18 +50,24 @@ function build(): Command {
       '--grant-to <role>',
       'also give a database role the rights of the service, and no other',
     )
-    .action((options) => migrateCommand(config().vault, options));
+    .action(async (options) => {
+      const { migrateCommand } = await import('./commands/migrate.ts');
+      return migrateCommand(config().vault, options);
+    });
   addClient(program);
   addApiKey(program);
+  addBulk(program);
   addForget(program);
   addKeyring(program);
   addVerify(program);
+  addOpenApi(program);
   command(
     program,
     'doctor',
     'Say what is wrong with configuration, database, keys and settings, and what to do.',
     ['standin doctor'],
-  ).action((options) => {
+  ).action(async (options) => {
+    const { doctor } = await import('./commands/doctor.ts');
     const { vault, license, REDIS_URL, tls } = config();
     return doctor(vault, license, REDIS_URL, tls, options);
   });
@@ -73,7 +78,10 @@ function build(): Command {
     ['standin license verify', 'standin license verify license.jwt --public-key key.pem'],
   )
     .option('--public-key <file>', 'public key in PEM; default: LICENSE_PUBLIC_KEY_FILE')
-    .action((file, options) => licenseVerify(licenseFiles(file, options.publicKey), options));
+    .action(async (file, options) => {
+      const { licenseVerify } = await import('./commands/license.ts');
+      return licenseVerify(licenseFiles(file, options.publicKey), options);
+    });
   return program;
 }
 

@@ -6,9 +6,13 @@ import { isApiKey } from '../src/crypto/api-key.ts';
 import { kekOf } from '../src/crypto/kek.ts';
 import { Keyring } from '../src/crypto/keyring.ts';
 import { CALLER_ERRORS, INTERNAL_REASONS } from '../src/errors.ts';
-import { MAX_ANSWER_BODIES } from '../src/http/detokenize.ts';
-import { MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from '../src/http/fields.ts';
 import { METHODS } from '../src/http/routes.ts';
+import {
+  MAX_ANSWER_BODIES,
+  MAX_DEPTH,
+  MAX_NAME_BYTES,
+  MAX_VALUE_BYTES,
+} from '../src/http/schema.ts';
 import { shapeOf } from '../src/shape/shape.ts';
 import { drawToken } from '../src/shape/token.ts';
 import type { Token, Value } from '../src/types.ts';

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config.ts';
-import { openVault, type Vault } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 
 /** A command with its examples and, unless it prints nothing of use to programs, --json. */
 export function command(
@@ -27,6 +27,7 @@ export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
+  const { openVault } = await import('../service/vault.ts');
   const vault = await openVault(configured.vault);
   try {
     await work(vault, configured);

@@ -106,8 +106,8 @@ export interface ClientState {
   readonly live_api_keys: number;
   /** On any node, to the minute; null: never. */
   readonly last_used_at: string | null;
-  /** On this node, over the last interval. */
-  readonly requests_per_s: number;
-  /** null: no limit. */
+  /** On this node, over the last 10 s; null: not counted by itself, but with others. */
+  readonly requests_per_s: number | null;
+  /** Requests a second, but for detokenize, which has a limit of its own; null: no limit. */
   readonly rate_limit: number | null;
 }
