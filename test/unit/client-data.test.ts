@@ -5,7 +5,8 @@ import { pathOf, rebuilt, snapshot, utf8Bytes } from '../../src/client/data.ts';
 import { InvalidValueError } from '../../src/client/errors.ts';
 import { CallerError } from '../../src/errors.ts';
 import { parseData } from '../../src/http/body.ts';
-import { collectFields, MAX_DEPTH } from '../../src/http/fields.ts';
+import { collectFields } from '../../src/http/fields.ts';
+import { MAX_DEPTH } from '../../src/http/schema.ts';
 
 /** What the client says of data that it does not send. */
 function refusal(data: unknown): InvalidValueError {
