@@ -207,6 +207,7 @@ describe('it refuses', () => {
   beforeAll(() => {
     runs.write('f.csv', 'a\nx\n');
     symlinkSync('f.csv', runs.path('link.csv'));
+    runs.write('there.csv', '');
     runs.write('h.csv.partial', 'a\nx\n');
   });
 
@@ -216,7 +217,7 @@ describe('it refuses', () => {
     ['f.csv --fields a -o g.csv --rejects g.csv', '--rejects and --output are the same file'],
     ['h.csv.partial --format csv --fields a -o h.csv --force', 'are the same file'],
     ['f.csv --fields a -o g.csv --rejects g.csv.checkpoint', 'are the same file'],
-    ['f.csv --fields a -o d.csv', 'd.csv exists: name another, or replace it with --force'],
+    ['f.csv --fields a -o there.csv', 'there.csv exists: name another, or replace it with --force'],
     ['f.csv --fields a -o /dev/null --force', '/dev/null is not a file'],
     ['f.csv --fields a -o none/g.csv', 'cannot be written (no such folder, ENOENT)'],
     ['f.csv --fields a -o g.csv --rejects none/r.csv', 'none/r.csv.partial cannot be written'],
