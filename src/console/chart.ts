@@ -57,6 +57,7 @@ export class Chart {
       el('div', { class: 'plot' }, this.#canvas, this.#nothing),
       ...further,
     );
+    this.describe(plot.title);
     new ResizeObserver(() => this.#fit()).observe(this.#canvas);
   }
 

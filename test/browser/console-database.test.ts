@@ -1,0 +1,53 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { chromium_bin, launch, Tab } from '../support/browser.ts';
+import { freePort } from '../support/ports.ts';
+import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { makePlace, type Place, type Service, startService } from '../support/service.ts';
+
+const PATIENCE = { timeout: 40_000 };
+
+describe.skipIf(chromium_bin === undefined || postgres_bin === undefined)(
+  'the console and a database that is away',
+  () => {
+    let cluster: PostgresCluster;
+    let browser: Browser;
+    let place: Place;
+    let service: Service;
+
+    beforeAll(async () => {
+      cluster = await PostgresCluster.start();
+      place = await makePlace('server', cluster.url('postgres'));
+      service = await startService(place, { OPS_PORT: String(await freePort()) });
+      browser = await launch();
+    });
+
+    afterAll(async () => {
+      await browser?.close();
+      await service?.stop();
+      cluster?.stop();
+      place?.remove();
+    });
+
+    test('says so in words in every view, stays live, and is healthy when it is back', async () => {
+      const tab = await Tab.open(browser, service.ops_url!);
+      const shown = (text: string) => () => tab.page.getByText(text).first().isVisible();
+      await expect.poll(shown('Healthy'), PATIENCE).toBe(true);
+      await cluster.crash();
+      await expect.poll(shown('Database: does not answer'), PATIENCE).toBe(true);
+      expect(await tab.page.getByText('Live', { exact: true }).count()).toBe(1);
+      expect(await tab.accessibilityProblems()).toEqual([]);
+      for (const title of ['Vault & keys', 'Clients']) {
+        await tab.page.getByRole('link', { name: title }).click();
+        const words = tab.page.getByText('Not known at the moment').filter({ visible: true });
+        await expect.poll(() => words.count(), PATIENCE).toBe(1);
+        expect(await tab.accessibilityProblems(), title).toEqual([]);
+      }
+      cluster.startAgain();
+      await expect.poll(shown('Healthy'), PATIENCE).toBe(true);
+      await expect.poll(() => tab.page.getByText('first', { exact: true }).isVisible()).toBe(true);
+      expect([tab.errors, tab.foreign]).toEqual([[], []]);
+      await tab.close();
+    });
+  },
+);
