@@ -44,6 +44,8 @@ test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
     'API_KEY',
+    'STANDIN_API_KEY',
+    'STANDIN_URL',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
     'TEST_SOCKETS',

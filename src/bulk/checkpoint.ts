@@ -1,4 +1,4 @@
-import { open, readFile, rename, unlink } from 'node:fs/promises';
+import { open, readFile, rename, rm } from 'node:fs/promises';
 import { BulkError } from './bulk-error.ts';
 import type { InputIdentity } from './input.ts';
 import { syncFolder, writing } from './output.ts';
@@ -33,9 +33,13 @@ export function checkpointOf(output_path: string): string {
   return `${output_path}.checkpoint`;
 }
 
+function nextOf(path: string): string {
+  return `${path}.new`;
+}
+
 /** Replaces the file at once, and after a power cut too it is the old or the new one. */
 export async function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
-  const next = `${path}.new`;
+  const next = nextOf(path);
   await writing(path, async () => {
     const file = await open(next, 'w', 0o600);
     try {
@@ -90,7 +94,9 @@ export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: Inpu
 
 export async function removeCheckpoint(path: string): Promise<void> {
   await writing(path, async () => {
-    await unlink(path);
+    await rm(path, { force: true });
+    // Of a write that was cut short.
+    await rm(nextOf(path), { force: true });
     await syncFolder(path);
   });
 }

@@ -46,19 +46,31 @@ export class BulkFiles {
     lengths: Checkpoint['lengths'],
   ): Promise<BulkFiles> {
     const files = new BulkFiles(job, input, position);
-    // First of all: from now on --resume knows what the other files are.
-    if (files.#isResumable && Object.keys(lengths).length === 0) await files.#save({}, false);
-    if (job.output_path === '-') files.#outputs.set('--output', new StandardOutput());
-    for (const [option, path] of outputPaths(job)) {
-      const is_private = job.operation === 'detokenize' || option === '--rejected-rows';
-      const mode = is_private ? PRIVATE_MODE : USUAL_MODE;
-      files.#outputs.set(option, await OutputFile.open(path, mode, lengths[option] ?? 0));
+    const is_new = Object.keys(lengths).length === 0;
+    try {
+      // First of all: from now on --resume knows what the other files are.
+      if (is_new && files.#isResumable) await files.#save({}, false);
+      await files.#open(head, lengths);
+      return files;
+    } catch (error) {
+      await files.close();
+      if (is_new) await files.#discard();
+      throw error;
     }
-    for (const [option, output] of files.#outputs) {
+  }
+
+  async #open(head: Buffer, lengths: Checkpoint['lengths']): Promise<void> {
+    const { operation, output_path } = this.#job;
+    if (output_path === '-') this.#outputs.set('--output', new StandardOutput());
+    for (const [option, path] of outputPaths(this.#job)) {
+      const is_private = operation === 'detokenize' || option === '--rejected-rows';
+      const mode = is_private ? PRIVATE_MODE : USUAL_MODE;
+      this.#outputs.set(option, await OutputFile.open(path, mode, lengths[option] ?? 0));
+    }
+    for (const [option, output] of this.#outputs) {
       if ((lengths[option] ?? 0) === 0)
         await output.write(option === '--rejects' ? REJECTS_HEADER : head);
     }
-    return files;
   }
 
   get #isResumable(): boolean {
@@ -121,15 +133,17 @@ export class BulkFiles {
     // From here on, a run that goes on has only names to give.
     this.#is_whole = false;
     await nameFiles(this.#job);
-    if (this.#isResumable) await removeCheckpoint(checkpointOf(this.#job.output_path));
-    else if (this.#job.output_path !== '-')
-      await rm(checkpointOf(this.#job.output_path), { force: true });
+    if (this.#job.output_path !== '-') await removeCheckpoint(checkpointOf(this.#job.output_path));
   }
 
   /** The run ends early. Files that nobody can go on with are removed. */
   async leave(): Promise<void> {
-    if (this.#isResumable) return this.save();
+    return this.#isResumable ? this.save() : this.#discard();
+  }
+
+  async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
+    if (this.#isResumable) await rm(checkpointOf(this.#job.output_path), { force: true });
   }
 
   async close(): Promise<void> {

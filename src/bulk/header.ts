@@ -98,7 +98,9 @@ async function readFirstLine(
       return { line, bytes };
     }
     if (bytes.length > MAX_ROW_BYTES)
-      throw new BulkError(`The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes`);
+      throw new BulkError(
+        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: name its --delimiter`,
+      );
     const more = await readTo(input, bytes, 2 * bytes.length);
     is_end = more.length === bytes.length;
     bytes = more;
@@ -119,13 +121,18 @@ function findColumns(
         `The header of ${input.name} has the field ${field} ${named.length} times`,
       );
     if (named.length === 0) {
-      const remedy = isEmpty(cells)
-        ? 'its first line is empty'
-        : `its fields are: ${cells.join(', ')}`;
+      const remedy = isEmpty(cells) ? 'its first line is empty' : `its fields are: ${shown(cells)}`;
       throw new BulkError(`${input.name} has no field ${field}; ${remedy}`);
     }
     return { field, index: named[0]! };
   });
+}
+
+const MAX_SHOWN = 500;
+
+function shown(cells: readonly string[]): string {
+  const text = cells.join(', ').replaceAll(/\p{Cc}/gu, '?');
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
 }
 
 function columnNumber(input: Input, field: string, cells: readonly string[]): number {

@@ -65,17 +65,18 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
   if (job.is_resume && !isResumable(job, input))
     throw new BulkError('Only a run from a file to a file can be resumed, not one with a pipe');
   const path = checkpointOf(job.output_path);
-  const checkpoint = job.output_path === '-' ? undefined : await readCheckpoint(path);
+  const is_anew = job.is_forced || job.output_path === '-';
+  const checkpoint = is_anew ? undefined : await readCheckpoint(path);
   if (job.is_resume && checkpoint !== undefined) {
     checkContinues(checkpoint, termsOf(job), input.identity!);
     if (checkpoint.is_complete) return checkpoint;
-  } else if (checkpoint !== undefined && !job.is_forced) {
+  } else if (checkpoint !== undefined) {
     throw new BulkError(
       `${path} is of a run that did not end: go on with --resume, or begin anew with --force`,
     );
   }
   for (const one of paths.values()) await refuseExisting(one, job.is_forced);
-  return job.is_resume ? checkpoint : undefined;
+  return checkpoint;
 }
 
 async function refuseSameFiles(input_path: string, outputs: Map<string, string>): Promise<void> {

@@ -42,7 +42,8 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
       await removeCheckpoint(checkpointOf(job.output_path));
       return { ...checkpoint.position, is_complete: true, is_resumable: false };
     }
-    const beginning = await readBeginning(input, job);
+    const beginning = await untilStopped(readBeginning(input, job), stop);
+    if (beginning === undefined) return { ...NOWHERE, is_complete: false, is_resumable: false };
     const files = await openFiles(job, input, beginning, checkpoint);
     try {
       return await replaceAll(job, input, beginning, files, stop);
@@ -54,19 +55,23 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
   }
 }
 
+/** undefined: it was stopped before, as when nobody types a header. */
+async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T | undefined> {
+  const stopped = new Promise<undefined>((resolve) => {
+    stop.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+  return Promise.race([work, stopped]);
+}
+
+const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
+
 async function openFiles(
   job: Job,
   input: Input,
   { bytes, line_ends }: Beginning,
   checkpoint: Checkpoint | undefined,
 ): Promise<BulkFiles> {
-  const start = {
-    input_bytes: bytes.length,
-    line: 1 + line_ends,
-    rows: 0,
-    values: 0,
-    rejected: 0,
-  };
+  const start = { ...NOWHERE, input_bytes: bytes.length, line: 1 + line_ends };
   const position = checkpoint?.position ?? start;
   const files = await BulkFiles.open(job, input, bytes, position, checkpoint?.lengths ?? {});
   if (checkpoint !== undefined) await input.seek(position.input_bytes);

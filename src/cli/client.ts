@@ -65,7 +65,9 @@ function addPermissionsAndLimits(
   fallback: string,
   parse: (text: string) => number | 'default',
 ): Command {
-  made.option('--can <operations>', CAN, permissions);
+  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
+  // Unlike choices alone, in any order.
+  made.addOption(can.argParser(permissions));
   for (const [option, counted, setting] of LIMITS) {
     const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
     made.option(`--${option} <n>`, help, parse);
@@ -113,7 +115,7 @@ function tokenMode(): Option {
 }
 
 /** What --can takes. */
-const CAN = 'tokenize, detokenize, or tokenize,detokenize';
+const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
 
 function permissions(text: string): Permissions {
   const operations = text.split(',');

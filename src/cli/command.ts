@@ -12,11 +12,20 @@ export function command(
 ): Command {
   const made = parent.command(name).description(description);
   if (has_json) made.option('--json', 'print JSON');
+  EXAMPLES.set(made, examples);
+  return made.addHelpText('after', examplesHelp(examples));
+}
+
+const EXAMPLES = new WeakMap<Command, readonly string[]>();
+
+/** Of a command that was made by `command`. */
+export function examplesOf(made: Command): readonly string[] {
+  return EXAMPLES.get(made) ?? [];
+}
+
+export function examplesHelp(examples: readonly string[]): string {
   const heading = examples.length > 1 ? 'Examples' : 'Example';
-  return made.addHelpText(
-    'after',
-    `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`,
-  );
+  return `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
 export function config(): Config {

@@ -1,5 +1,6 @@
 import { TimeoutError } from './errors.ts';
 import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
+import { onAbort } from './on-abort.ts';
 import { type CallOptions, checkNumber, type Settings } from './options.ts';
 
 /** Of the random pause before an attempt, which doubles with each up to the longest. */
@@ -22,6 +23,8 @@ export class Call {
   readonly #end = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout>;
   readonly #caller: AbortSignal | undefined;
+  /** Listens no more to the signal of the caller. */
+  readonly #leave: (() => void) | undefined;
   /** The last failure that a request was sent again after. */
   #last: Failure | undefined;
 
@@ -35,13 +38,13 @@ export class Call {
     this.#deadline_ms = performance.now() + this.#timeout_ms;
     this.#timer = setTimeout(() => this.#end.abort(), this.#timeout_ms);
     this.#caller = signal;
-    signal?.addEventListener('abort', this.#stop);
+    this.#leave = signal && onAbort(signal, () => this.#end.abort());
   }
 
   /** Stops requests that are still under way. */
   close(): void {
     clearTimeout(this.#timer);
-    this.#caller?.removeEventListener('abort', this.#stop);
+    this.#leave?.();
     this.#end.abort();
   }
 
@@ -80,8 +83,7 @@ export class Call {
   ): Promise<Answer | Failure> {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
-    const stop = () => end.abort();
-    this.#end.signal.addEventListener('abort', stop);
+    const leave = onAbort(this.#end.signal, () => end.abort());
     const patience_ms = Math.max(SHORTEST_ATTEMPT_MS, this.#timeout_ms / 3);
     const timer = setTimeout(() => end.abort(SILENCE), patience_ms);
     try {
@@ -102,7 +104,7 @@ export class Call {
       return networkFailure(this.#operation, error, attempts);
     } finally {
       clearTimeout(timer);
-      this.#end.signal.removeEventListener('abort', stop);
+      leave();
     }
   }
 
@@ -117,14 +119,16 @@ export class Call {
 
   async #pause(pause_ms: number, attempts: number): Promise<void> {
     const { signal } = this.#end;
+    // Another request of the call may have ended it meanwhile.
+    if (signal.aborted) throw this.#ended(attempts);
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, pause_ms);
-      signal.addEventListener('abort', done);
-      function done(): void {
+      const done = () => {
         clearTimeout(timer);
-        signal.removeEventListener('abort', done);
+        leave();
         resolve();
-      }
+      };
+      const timer = setTimeout(done, pause_ms);
+      const leave = onAbort(signal, done);
     });
     if (signal.aborted) throw this.#ended(attempts);
   }
@@ -136,8 +140,6 @@ export class Call {
     const message = `${this.#operation}: no answer within ${this.#timeout_ms} ms${before}`;
     return new TimeoutError(message, { code: 'timeout', attempts });
   }
-
-  readonly #stop = () => this.#end.abort();
 }
 
 /** Full jitter: callers that failed together do not come back together. */

@@ -124,9 +124,10 @@ export class Standin {
         const answer = await call.send(`/api/v1/${operation}`, batch.body).catch((error) => {
           throw inTermsOf(copy, batch, error);
         });
-        const { data } = parseBody(answer.text) as { data?: { values?: unknown[] } };
+        const { data } = parseBody(answer.text) as { data?: { values?: unknown } };
+        const twins = Array.isArray(data?.values) ? data.values : [];
         batch.values.forEach((value, i) => {
-          replaced.set(value, checkString(data?.values?.[i], operation, answer));
+          replaced.set(value, checkString(twins[i], operation, answer));
         });
       }
     };

@@ -65,7 +65,7 @@ export const SETTINGS = {
     '127.0.0.1',
     'an address',
     text,
-    'Address of the ops listener (console, `/metrics`). Keep it away from callers; one that is not of the loopback needs OPS_TOKEN.',
+    'Address of the ops listener (console, `/metrics`, `/openapi.json`, `/reference`). Keep it away from callers; one that is not of the loopback needs OPS_TOKEN.',
   ),
   OPS_PORT: setting(
     '9464',

@@ -187,7 +187,11 @@ export function schemasOf(
     ),
     TokenizeAnswer: success(SUCCESS[version].tokenize, ref('Tokens')),
     DetokenizeAnswer: success(SUCCESS[version].detokenize, ref('Values')),
-    ...fieldSchemas('Values', VALUE, 'Values under field names of your own.'),
+    ...fieldSchemas(
+      'Values',
+      VALUE,
+      `Values under field names of your own, any but \`${FORBIDDEN_NAME}\`.`,
+    ),
     ...fieldSchemas('Tokens', TOKEN, 'Tokens in the places of the values.'),
     Health: HEALTH,
     Liveness: LIVENESS,

@@ -10,10 +10,11 @@ export async function readJson(request: IncomingMessage, max_bytes: number): Pro
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    if (bytes > max_bytes) {
-      throw new Refusal(413, 'payload_too_large', `The body is larger than ${max_bytes} bytes.`);
-    }
-    chunks.push(chunk);
+    // Read to its end in any case: a loop that is left cuts the connection.
+    if (bytes <= max_bytes) chunks.push(chunk);
+  }
+  if (bytes > max_bytes) {
+    throw new Refusal(413, 'payload_too_large', `The body is larger than ${max_bytes} bytes.`);
   }
   return Buffer.concat(chunks);
 }

@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { finished } from 'node:stream/promises';
 import type { Access } from './access.ts';
 import { answer, answerJson, Refusal, TEXT } from './answers.ts';
 import type { Snapshot } from './metrics.ts';
@@ -69,9 +70,11 @@ export function createOpsServer(options: OpsServerOptions): Server {
   });
   const server = createServer(TIMEOUTS, (request, response) => {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
-    respond(routes, access, request, response).catch((error) => {
+    respond(routes, access, request, response).catch(async (error) => {
       const refusal = error instanceof Refusal ? error : undefined;
-      if (refusal === undefined && !response.destroyed) onFailure(error);
+      if (refusal === undefined && !request.socket.destroyed) onFailure(error);
+      // Who still sends does not see an answer. The time-out of requests bounds it.
+      await finished(request.resume()).catch(() => {});
       refuse(request, response, refusal ?? UNEXPECTED);
     });
   });
@@ -93,12 +96,7 @@ async function respond(
 ): Promise<void> {
   access.checkHost(request);
   const route = routes.get(pathOf(request));
-  if (route === undefined)
-    throw new Refusal(
-      404,
-      'not_found',
-      'There are /, /metrics, /reference and /openapi.json here.',
-    );
+  if (route === undefined) throw notFound(routes);
   if (!route.is_open) access.checkAllowed(request);
   const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
   if (handler === undefined) {
@@ -108,6 +106,11 @@ async function respond(
     throw new Refusal(405, 'method_not_allowed', `Use ${allowed.join(' or ')}.`);
   }
   await handler(request, response);
+}
+
+function notFound(routes: ReadonlyMap<string, Route>): Refusal {
+  const paths = [...routes.keys()].filter((path) => !/^\/(assets|console)\//.test(path));
+  return new Refusal(404, 'not_found', `There is ${paths.join(', ')} here.`);
 }
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
@@ -131,8 +134,6 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
   // Too late for words: the answer has begun.
   if (response.headersSent) return void response.destroy();
   if (status === 401) response.setHeader('WWW-Authenticate', 'Bearer realm="standin ops"');
-  // What is left of a body would be taken for the next request.
-  if (!request.complete) response.setHeader('Connection', 'close');
   if (pathOf(request).startsWith('/console/')) {
     answerJson(response, status, { error: code, message });
   } else answer(response, status, TEXT, `${message}\n`);

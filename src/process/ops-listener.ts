@@ -28,7 +28,7 @@ export interface OpsListenerOptions {
   /** undefined: HTTP in clear. */
   readonly certificate: Certificate | undefined;
   /** Further pages, by path. */
-  readonly pages: ReadonlyMap<string, OpsPage>;
+  readonly pages: Readonly<Record<string, OpsPage>>;
   readonly log: Log;
 }
 
@@ -53,7 +53,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     metrics,
     access,
     routes: consoleRoutes({ access, state, events, playground }),
-    pages: new Map([...readAssets(), ...options.pages]),
+    pages: new Map([...readAssets(), ...Object.entries(options.pages)]),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const url = await listen(server, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT');

@@ -134,11 +134,14 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    // Those that are in flight were counted when they were let in.
+    const uses_written = this.#uses.stop();
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#limits.close();
-    await Promise.all([this.#context.audit?.close(), this.#uses.stop()]);
+    await this.#context.audit?.close();
+    await uses_written;
     await this.#context.vault.close();
   }
 }

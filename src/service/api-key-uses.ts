@@ -1,7 +1,7 @@
 import type { ApiKeyUseStore } from '../store/api-key-uses.ts';
 
 /** More clients than these are counted together: every one is a series of the metrics. */
-export const MAX_COUNTED_CLIENTS = 1_000;
+const MAX_COUNTED_CLIENTS = 1_000;
 const OTHER_CLIENTS = 'other';
 
 /** Clients whose requests are counted under their own id: the same in all processes. */

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
@@ -14,6 +15,7 @@ import {
   type Place,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 
 let place: Place;
@@ -100,6 +102,39 @@ test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', asy
   // Nothing was asked for twice.
   expect(stopped.values + end.values).toBe(2 * (ROWS - ROWS / 1_000));
   expectWhole(runs.read('c.csv'), runs.read('c.rejects'));
+});
+
+/** Whether the process waits for its standard input: that is among what it polls. */
+function waitsForInput(pid: number): boolean {
+  const folder = `/proc/${pid}/fdinfo`;
+  return readdirSync(folder).some((fd) => {
+    try {
+      return /^tfd:\s+0 /m.test(readFileSync(join(folder, fd), 'utf8'));
+    } catch {
+      return false;
+    }
+  });
+}
+
+test.runIf(process.platform === 'linux')('Ctrl-C ends it while it waits for a header', async () => {
+  const child = runs.start('tokenize - --format csv --fields a -o n.csv');
+  const ended = runs.end(child);
+  await until(() => waitsForInput(child.pid!), 'it waits for its input');
+  child.kill('SIGINT');
+  expect(await ended).toMatchObject({ code: 130, stderr: 'standin: stopped\n' });
+  expect(runs.exists('n.csv.partial')).toBe(false);
+});
+
+test('a checkpoint that nothing can be made of is in the way of all but --force', async () => {
+  runs.write('o.csv.checkpoint', '{');
+  const command = 'tokenize in.csv --fields email -o o.csv --rejects o.rejects';
+  for (const again of ['', ' --resume']) {
+    const { code, stderr } = await runs.run(command + again);
+    expect(code).toBe(1);
+    expect(stderr).toContain('o.csv.checkpoint was not written by this version');
+  }
+  expect((await runs.run(`${command} --force`)).code).toBe(3);
+  expect(runs.exists('o.csv.checkpoint')).toBe(false);
 });
 
 test('an input that has changed is not gone on with; --force begins anew', async () => {

@@ -117,6 +117,21 @@ describe('what does not pass is an error at once', () => {
     expect(inspect(error)).not.toContain(service.api_key);
   });
 
+  test.each([
+    'null',
+    '{"data":null}',
+    '{"data":{"values":"ab"}}',
+    '{"data":{"values":["Ann Lee"]}}',
+    '{"data":{"values":["Ann Lee",5]}}',
+  ])('a list that is answered with %s', async (body) => {
+    front.troubles.push({ status: 200, body });
+    const error = await standin()
+      .tokenizeValues(['a', 'b'])
+      .catch((one) => one);
+    expect(error).toMatchObject({ constructor: StandinError, code: 'bad_answer', status: 200 });
+    expect(inspect(error)).not.toContain('Ann Lee');
+  });
+
   test('a port that fetch refuses', async () => {
     const client = new Standin({ url: 'http://127.0.0.1:6000', apiKey: service.api_key });
     await expect(client.tokenizeValues(['Ann Lee'])).rejects.toThrow('(bad port)');
@@ -138,7 +153,7 @@ describe('the end of a call', () => {
       server.close();
       for (const socket of sockets) socket.destroy();
     };
-    return { client: new Standin({ url, apiKey: service.api_key }), sockets, stop };
+    return { url, client: new Standin({ url, apiKey: service.api_key }), sockets, stop };
   }
 
   test('the deadline, where nobody answers; nothing is left open', async () => {
@@ -151,6 +166,15 @@ describe('the end of a call', () => {
     await expect(client.health({ timeoutMs: 100 })).rejects.toThrow(TimeoutError);
     await until(() => sockets.size === 0, 'connections are closed');
     stop();
+  });
+
+  test('the deadline, after a failure that was to pass: the message has both', async () => {
+    front.troubles.push({ status: 503, body: '{"error":"overloaded","retry_after":1}' }, 'silence');
+    const error = await standin()
+      .tokenize({ name: 'Ann Lee' }, { timeoutMs: 3_000 })
+      .catch((one) => one);
+    expect(error).toMatchObject({ name: 'TimeoutError', attempts: 2 });
+    expect(error.message).toMatch(/^tokenize: no answer within 3000 ms; before, tokenize: 503 /);
   });
 
   test('the deadline, where nobody listens: what was tried, and why it failed', async () => {
@@ -179,6 +203,26 @@ describe('the end of a call', () => {
     controller.abort(reason);
     await expect(pending).rejects.toBe(reason);
     await until(() => sockets.size === 0, 'connections are closed');
+    stop();
+  });
+
+  test('one signal ends many calls of many requests, and the runtime sees no leak', async () => {
+    const { url, sockets, stop } = await blackHole();
+    const warnings: Error[] = [];
+    const warn = (warning: Error) => warnings.push(warning);
+    process.on('warning', warn);
+    const client = new Standin({ url, apiKey: service.api_key, maxValues: 1, concurrency: 15 });
+    const controller = new AbortController();
+    const calls = Array.from({ length: 15 }, () =>
+      client.tokenizeValues(values(20), { signal: controller.signal }),
+    );
+    await until(() => sockets.size >= 15, 'connections');
+    controller.abort('shutdown');
+    for (const { status, reason } of (await Promise.allSettled(calls)) as any[])
+      expect([status, reason]).toEqual(['rejected', 'shutdown']);
+    await until(() => sockets.size === 0, 'connections are closed');
+    process.off('warning', warn);
+    expect(warnings).toEqual([]);
     stop();
   });
 

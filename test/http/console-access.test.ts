@@ -47,6 +47,7 @@ describe('every answer', () => {
   test.each([
     ['GET', '/metrics', 200],
     ['HEAD', '/metrics', 200],
+    ['HEAD', '/console/events', 200],
     ['GET', '/console/state', 200],
     ['GET', '/other', 404],
     ['GET', '/../package.json', 404],
@@ -151,6 +152,12 @@ describe('with OPS_TOKEN', () => {
       expect(answer.headers['www-authenticate']).toBe('Bearer realm="standin ops"');
       expect(answer.headers['x-request-id']).toBeUndefined();
     }
+  });
+
+  test('a body that nobody reads does not hide the 401', async () => {
+    const url = `${guarded.ops_url}/console/playground/tokenize`;
+    const { status } = await ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000_000));
+    expect(status).toBe(401);
   });
 
   test('a bearer has metrics, state and events, under any name', async () => {

@@ -80,6 +80,8 @@ describe('the playground', () => {
     expect((await play('tokenize', body(2_048))).status).toBe(200);
     const refused = await play('tokenize', body(2_049));
     expect([refused.status, refused.body.error]).toEqual([413, 'payload_too_large']);
+    const huge = await play('tokenize', body(5_000_000));
+    expect([huge.status, huge.body.error]).toEqual([413, 'payload_too_large']);
     const odd = await play('tokenize', Buffer.from('{"data":{"a":"\xff"}}', 'latin1'));
     expect([odd.status, odd.headers['x-request-id']]).toEqual([400, expect.any(String)]);
   });

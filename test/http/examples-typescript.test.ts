@@ -1,8 +1,9 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createClient } from '../support/commands.ts';
-import { ROOT } from '../support/docs.ts';
+import { blocks, ROOT } from '../support/docs.ts';
 import { endOf } from '../support/program.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { type Place, type Service, startService, until } from '../support/service.ts';
@@ -49,6 +50,27 @@ function add(url: string, customer: object): Promise<Response> {
   const headers = { 'content-type': 'application/json' };
   return fetch(`${url}/customers`, { method: 'POST', headers, body: JSON.stringify(customer) });
 }
+
+test('the pieces of client.md compile', () => {
+  const folder = join(ROOT, 'build/client-document');
+  mkdirSync(folder, { recursive: true });
+  const files = blocks('docs/client.md', 'ts').map((text, i) => {
+    const file = join(folder, `${i}.ts`);
+    writeFileSync(file, text);
+    return file;
+  });
+  expect(files.length).toBeGreaterThan(1);
+  const options = [
+    '--noEmit',
+    '--ignoreConfig',
+    '--strict',
+    '--module',
+    'nodenext',
+    '--types',
+    'node',
+  ];
+  execFileSync(process.execPath, [TSC, ...options, ...files], { stdio: 'inherit' });
+});
 
 describe.each(['express', 'fastify'])('%s', (name) => {
   const ann = { name: 'Ann Lee', email: 'ann@example.com' };

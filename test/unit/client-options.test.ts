@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import { Standin, type StandinOptions } from '../../src/client/index.ts';
-import { ROOT } from '../support/docs.ts';
+import * as client from '../../src/client/index.ts';
+import { checkOptions, type StandinOptions } from '../../src/client/options.ts';
+import { ROOT, table } from '../support/docs.ts';
 
+const { Standin } = client;
 const url = 'http://127.0.0.1:8080';
 const apiKey = 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG';
 const make = (options: object) => () => new Standin({ url, apiKey, ...options } as StandinOptions);
@@ -60,11 +62,22 @@ describe('options', () => {
   });
 });
 
+test('client.md has every option with its default, and every error', () => {
+  const defaults: Record<string, unknown> = checkOptions({ url, apiKey });
+  const rows = table('docs/client.md', ['Option', 'Default', 'Meaning']);
+  expect(rows.map(([name]) => name).sort()).toEqual(Object.keys(defaults).sort());
+  for (const [name, text] of rows)
+    if (/^\d/.test(text!)) expect([name, text]).toEqual([name, String(defaults[name!])]);
+  const errors = Object.keys(client).filter((name) => name.endsWith('Error'));
+  const told = table('docs/client.md', ['Class', 'When', 'What to do']).map(([name]) => name);
+  expect(told.sort()).toEqual(errors.sort());
+});
+
 test('the API key is not in the client for others to see', () => {
-  const client = make({})();
-  for (const shown of [inspect(client, { showHidden: true, depth: 9 }), JSON.stringify(client)])
+  const made = make({})();
+  for (const shown of [inspect(made, { showHidden: true, depth: 9 }), JSON.stringify(made)])
     expect(shown).not.toContain('stk_');
-  expect(Reflect.ownKeys(client)).toEqual([]);
+  expect(Reflect.ownKeys(made)).toEqual([]);
 });
 
 describe('browsers', () => {

@@ -22,7 +22,7 @@ function textOf(content: Content): string {
 /** CommonMark, as far as introduction() and descriptions go. */
 export function markdown(text: string): Html[] {
   return text.split('\n\n').map((block) => {
-    if (block.startsWith('## ')) return html`<h3>${inline(block.slice(3))}</h3>\n`;
+    if (block.startsWith('## ')) return html`<h2>${inline(block.slice(3))}</h2>\n`;
     if (!block.startsWith('- ')) return html`<p>${inline(block)}</p>\n`;
     const items = block.slice(2).split('\n- ');
     return html`<ul>${items.map((item) => html`<li>${inline(item)}</li>`)}</ul>\n`;

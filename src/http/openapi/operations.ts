@@ -64,7 +64,7 @@ function tokenize(version: InterfaceVersion): Operation {
     requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
     responses: {
       200: response(
-        'The tokens, in the places of the values. They are stored for good.',
+        'The tokens, in the places of the values. They are stored durably.',
         ref('TokenizeAnswer'),
         answerExamples(version, 'tokenize'),
       ),

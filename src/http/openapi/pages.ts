@@ -5,16 +5,16 @@ import { STYLE } from './style.ts';
 import type { DocumentSettings } from './text.ts';
 
 /** What the ops listener shows of the interface, by path. */
-export function apiPages(settings: DocumentSettings, url: string): Map<string, OpsPage> {
+export function apiPages(settings: DocumentSettings, url: string): Record<string, OpsPage> {
   const page = (type: string, body: string): OpsPage => ({
     content_type: `${type}; charset=utf-8`,
     body,
   });
-  return new Map([
-    ['/openapi.json', page('application/json', documentText(settings, url))],
-    ['/reference', page('text/html', referencePage(openApiDocument(settings, url)))],
-    ['/reference.css', page('text/css', STYLE)],
-  ]);
+  return {
+    '/openapi.json': page('application/json', documentText(settings, url)),
+    '/reference': page('text/html', referencePage(openApiDocument(settings, url))),
+    '/reference.css': page('text/css', STYLE),
+  };
 }
 
 /** The document as it is shown, printed and kept in docs/openapi.json. */

@@ -45,7 +45,7 @@ ${Object.entries(components.schemas).map(([name, schema]) => schemaSection(name,
 }
 
 function operationSection(
-  { components }: OpenApiDocument,
+  { components, servers }: OpenApiDocument,
   path: string,
   method: string,
   operation: Operation,
@@ -63,11 +63,23 @@ ${examplesOf(body.content['application/json'].examples)}`;
   return html`<section>
 <h2 id="${operation.operationId}"><span class="method">${method.toUpperCase()}</span> ${path}</h2>
 <p><strong>${operation.summary}.</strong> ${inline(operation.description)}</p>
+<pre tabindex="0">${curlOf(servers[0]!.url + path, body)}</pre>
 ${request}
 <h3>Answers</h3>
 ${responses}
 </section>
 `;
+}
+
+/** The first example as a command, to be pasted. */
+function curlOf(url: string, body: Operation['requestBody']): string {
+  if (body === undefined) return `curl '${url}'`;
+  const [example] = Object.values(body.content['application/json'].examples);
+  return [
+    `curl '${url}' \\`,
+    `  -H "Authorization: Bearer $API_KEY" -H 'Content-Type: application/json' \\`,
+    `  -d '${JSON.stringify(example!.value)}'`,
+  ].join('\n');
 }
 
 function responseSection(status: string, { description, headers, content }: Response): Html {
@@ -101,7 +113,7 @@ function schemaSection(name: string, schema: Schema): Html {
 `,
   );
   const table = html`<table><thead><tr>
-<th scope="col">Field</th><th scope="col">What</th><th scope="col">There</th>
+<th scope="col">Field</th><th scope="col">What</th><th scope="col">Present</th>
 <th scope="col">Meaning</th></tr></thead>
 <tbody>${rows}</tbody></table>`;
   return html`<h3 id="${name}">${name}</h3>

@@ -40,7 +40,7 @@ a:focus-visible, summary:focus-visible, pre:focus-visible {
 }
 h1 { margin-top: 0; }
 h1 small { color: var(--dim); font-weight: normal; }
-h2 { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); }
+section, #schemas { margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); }
 h2, h3 { overflow-wrap: anywhere; }
 .method {
   padding: 0.1rem 0.5rem;
@@ -51,6 +51,7 @@ h2, h3 { overflow-wrap: anywhere; }
 }
 code, pre { font: 0.875rem/1.45 ui-monospace, monospace; }
 code { overflow-wrap: anywhere; }
+th code { white-space: nowrap; }
 pre { margin: 0; padding: 0.75rem; overflow-x: auto; background: var(--raised); }
 figure { margin: 0.75rem 0; }
 figcaption { color: var(--dim); font-size: 0.875rem; }

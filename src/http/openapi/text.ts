@@ -32,7 +32,7 @@ in quotes. Fields beside \`data\` are ignored.
 
 It is all or nothing. If one value is not acceptable, or one token is not known, the answer is a 400
 that names its place, and nothing was stored or given back. A 200 of tokenize means that every token
-is stored for good.`;
+is stored durably.`;
 
 const UNSTATED = `## What the schemas do not say
 

@@ -43,11 +43,11 @@ export class EventStreams {
     if (this.#streams.size >= MAX_STREAMS) {
       throw new Refusal(503, 'too_many', `There are ${MAX_STREAMS} streams already. Close one.`);
     }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
+    if (request.method === 'HEAD') return void response.end();
     const stream = { response, isAllowed };
     this.#streams.add(stream);
     response.once('close', () => this.#streams.delete(stream));
-    request.socket.setNoDelay(true);
-    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
     response.write(`retry: ${RETRY_MS}\n\n${eventOf('history', this.#sampler.samples)}`);
     const state = await this.#state.read();
     if (this.#streams.has(stream)) response.write(eventOf('state', state));
