@@ -40,6 +40,7 @@ test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
     'API_KEY',
+    'EXTRA_PACKAGES',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
     'TEST_SOCKETS',
