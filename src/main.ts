@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
-import { listen } from './http/listen.ts';
+import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
-import { createOpsServer, type Scrape } from './ops/server.ts';
+import type { Scrape } from './ops/server.ts';
 import { firstStart } from './process/first-start.ts';
+import { openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { remind } from './process/reminders.ts';
@@ -16,15 +17,9 @@ import { type KeyFeed, monotonicMs } from './service/keys/key-feed.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/expiry.ts';
-import {
-  CLOSE_TIMEOUT_MS,
-  kekSourceOf,
-  openVault,
-  REQUEST_PATIENCE_MS,
-  type Vault,
-} from './service/vault.ts';
+import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/vault.ts';
+import { VaultSizes } from './service/vault-size.ts';
 import { errorCode, operatorError } from './store/failure.ts';
-import { countRecords } from './store/server.ts';
 import type { TlsPem } from './types.ts';
 
 /** What answers on PORT: this process, or workers of it. */
@@ -71,9 +66,10 @@ export async function serve(config: Config): Promise<void> {
   });
   const keys = renewedKeys(vault, config, log);
   await keys.start();
+  const sizes = new VaultSizes(vault.pool);
   const gauges = {
     expiredRecords: () => expiry.removed,
-    vaultRows: () => countRecords(vault.pool, performance.now() + REQUEST_PATIENCE_MS),
+    vaultRows: async () => (await sizes.read()).records,
     keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expires_at),
@@ -85,14 +81,20 @@ export async function serve(config: Config): Promise<void> {
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
   const front = await open({ config, vault, keys, license, certificate, gauges, log, onFatal });
   if (certificate !== undefined) keepFresh(certificate, front, log);
-  const ops = config.OPS_PORT === 0 ? undefined : createOpsServer(front.metrics);
-  const ops_url = ops && (await listen(ops, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT'));
+  const { url, metrics } = front;
+  const ops =
+    config.OPS_PORT === 0
+      ? undefined
+      : await openOpsListener({
+          ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
+          pages: apiPages(config, url),
+        });
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));
   log.info(
     {
       url: front.url,
-      ops_url,
+      ops_url: ops?.url,
       workers: config.WORKERS === 1 ? undefined : config.WORKERS,
       database: is_embedded ? 'embedded' : 'postgres',
       migrations: vault.schema_changes.applied,

@@ -84,6 +84,11 @@ export interface ApiKey {
   readonly revoked_at: Date | null;
 }
 
+export interface UsedApiKey extends ApiKey {
+  /** On any node, to the minute; null: never since this is recorded. */
+  readonly last_used_at: Date | null;
+}
+
 /** What a TLS listener shows and asks for, in PEM. */
 export interface TlsPem {
   /** With its chain, that of the server first. */

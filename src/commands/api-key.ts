@@ -31,13 +31,14 @@ export async function apiKeyList(
     key.client_id,
     state(key),
     time(key.created_at),
+    time(key.last_used_at),
     time(key.expires_at),
     time(key.revoked_at),
   ]);
   print(
     options,
     api_keys,
-    table(['API KEY', 'CLIENT', 'STATE', 'CREATED', 'EXPIRES', 'REVOKED'], rows),
+    table(['API KEY', 'CLIENT', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'], rows),
   );
 }
 

@@ -1,5 +1,11 @@
-import { createClient, DEFAULT_SETTINGS, issueApiKey, updateClient } from '../service/clients.ts';
-import { commandDeadline, type Vault } from '../service/vault.ts';
+import {
+  createClient,
+  DEFAULT_SETTINGS,
+  issueApiKey,
+  listClients,
+  updateClient,
+} from '../service/clients.ts';
+import type { Vault } from '../service/vault.ts';
 import type { Client, TokenMode } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
@@ -42,7 +48,7 @@ export async function clientCreate(
 }
 
 export async function clientList(vault: Vault, options: OutputOptions): Promise<void> {
-  const clients = await vault.clients.list(commandDeadline());
+  const clients = await listClients(vault);
   const rows = clients.map((client) => [
     client.client_id,
     client.name,
@@ -53,6 +59,7 @@ export async function clientList(vault: Vault, options: OutputOptions): Promise<
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
     time(client.created_at),
+    time(client.last_used_at),
     time(client.disabled_at),
   ]);
   print(options, clients, table(HEADINGS, rows));
@@ -68,6 +75,7 @@ const HEADINGS = [
   'TOKENS',
   'TIME TO LIVE',
   'CREATED',
+  'LAST USED',
   'DISABLED',
 ];
 

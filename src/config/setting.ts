@@ -19,7 +19,10 @@ export function setting<T>(
 
 /** Settings that can have a secret in them: never shown. */
 const SECRETS: readonly string[] = [
+  'OPS_TOKEN',
   'DATABASE_URL',
+  'STANDIN_URL',
+  'STANDIN_API_KEY',
   'REDIS_URL',
   'KEK_AWS_KMS_ENDPOINT',
   'AWS_ACCESS_KEY_ID',

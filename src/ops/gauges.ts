@@ -1,10 +1,10 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-const ROWS_FRESH_FOR_MS = 60_000;
-
 /** Read when metrics are scraped; what is not there is not shown. */
 export interface Gauges {
   readonly vaultRows?: () => Promise<number>;
+  /** Requests of each client, counted since the start. */
+  readonly clientRequests?: () => ReadonlyMap<string, number>;
   /** Counted since the start. */
   readonly expiredRecords?: () => number;
   /** undefined: no license is asked for. */
@@ -19,9 +19,10 @@ export interface Gauges {
 }
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
-  const { vaultRows, expiredRecords, rateLimitShared, keyVersion } = gauges;
+  const { vaultRows, clientRequests, expiredRecords, rateLimitShared, keyVersion } = gauges;
   const { licenseDaysLeft, keyringAge, certificateExpires } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
+  if (clientRequests !== undefined) addClientRequests(registers, clientRequests);
   if (expiredRecords !== undefined) {
     new Counter({
       name: 'standin_expired_records_total',
@@ -77,19 +78,32 @@ function addGauge(registers: Registry[], name: string, help: string, read: () =>
 }
 
 function addVaultRows(registers: Registry[], vaultRows: () => Promise<number>): void {
-  let counted_at_ms = -Infinity;
   new Gauge({
     name: 'standin_vault_rows',
     help: 'Records in the vault; an estimate above 200,000.',
     registers,
     async collect() {
-      if (performance.now() - counted_at_ms < ROWS_FRESH_FOR_MS) return;
       try {
         this.set(await vaultRows());
-        counted_at_ms = performance.now();
       } catch {
         // The last count stays: the scrape must work while the database is away.
       }
+    },
+  });
+}
+
+function addClientRequests(
+  registers: Registry[],
+  clientRequests: () => ReadonlyMap<string, number>,
+): void {
+  new Counter({
+    name: 'standin_client_requests_total',
+    help: 'Requests with an API key of the client, refused ones too; the 1,000 oldest clients by name.',
+    labelNames: ['client_id'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [client_id, requests] of clientRequests()) this.inc({ client_id }, requests);
     },
   });
 }

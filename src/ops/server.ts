@@ -1,9 +1,45 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { finished } from 'node:stream/promises';
+import type { Access } from './access.ts';
+import { answer, answerJson, Refusal, TEXT } from './answers.ts';
+import type { Snapshot } from './metrics.ts';
 
-/** What is shown at /metrics. */
+/** The metrics of the service, of all its processes. */
 export interface Scrape {
+  /** What is shown at /metrics. */
   text(): Promise<string>;
   readonly content_type: string;
+  /** What the console is made of. */
+  sampled(): Promise<Snapshot>;
+}
+
+type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** Answers by method. */
+export interface Route {
+  readonly GET?: Handler;
+  readonly POST?: Handler;
+  readonly DELETE?: Handler;
+  /** Anybody may have it. */
+  readonly is_open?: boolean;
+}
+
+/** What does not change while the process runs. */
+export interface OpsPage {
+  readonly content_type: string;
+  readonly body: string | Buffer;
+  readonly etag?: string;
+  readonly is_open?: boolean;
+}
+
+export interface OpsServerOptions {
+  readonly metrics: Scrape;
+  readonly access: Access;
+  /** By path. */
+  readonly routes: ReadonlyMap<string, Route>;
+  readonly pages: ReadonlyMap<string, OpsPage>;
+  /** Told of what is no fault of the caller. */
+  readonly onFailure: (error: unknown) => void;
 }
 
 const TIMEOUTS = {
@@ -12,31 +48,97 @@ const TIMEOUTS = {
   keepAliveTimeout: 72_000,
   connectionsCheckingInterval: 1_000,
 };
+const MAX_CONNECTIONS = 500;
+/** On every answer: nothing is taken from elsewhere, nothing is shown elsewhere. */
+const HEADERS = {
+  'Cache-Control': 'no-store',
+  'Content-Security-Policy':
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+};
 
 /** The ops listener: for operators and their tools, never for callers. */
-export function createOpsServer(metrics: Scrape): Server {
-  return createServer(TIMEOUTS, (request, response) => {
-    if (request.url !== '/metrics') {
-      answer(response, 404, 'text/plain; charset=utf-8', 'There is /metrics here.\n');
-    } else if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('Allow', 'GET, HEAD');
-      answer(response, 405, 'text/plain; charset=utf-8', 'Use GET.\n');
-    } else {
-      metrics.text().then(
-        (text) => answer(response, 200, metrics.content_type, text),
-        () => answer(response, 500, 'text/plain; charset=utf-8', 'The metrics cannot be read.\n'),
-      );
-    }
+export function createOpsServer(options: OpsServerOptions): Server {
+  const { metrics, access, onFailure } = options;
+  const routes = new Map(options.routes);
+  for (const [path, page] of options.pages) routes.set(path, pageRoute(page));
+  routes.set('/metrics', {
+    GET: async (_, response) => answer(response, 200, metrics.content_type, await metrics.text()),
   });
+  const server = createServer(TIMEOUTS, (request, response) => {
+    for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
+    respond(routes, access, request, response).catch(async (error) => {
+      const refusal = error instanceof Refusal ? error : undefined;
+      if (refusal === undefined && !request.socket.destroyed) onFailure(error);
+      // Who still sends does not see an answer. The time-out of requests bounds it.
+      await finished(request.resume()).catch(() => {});
+      refuse(request, response, refusal ?? UNEXPECTED);
+    });
+  });
+  server.maxConnections = MAX_CONNECTIONS;
+  return server;
 }
 
-function answer(
-  response: import('node:http').ServerResponse,
-  status: number,
-  content_type: string,
-  body: string,
-): void {
-  response
-    .writeHead(status, { 'Content-Type': content_type, 'Cache-Control': 'no-store' })
-    .end(body);
+const UNEXPECTED = new Refusal(
+  500,
+  'internal_error',
+  'This cannot be read now. The log says more.',
+);
+
+async function respond(
+  routes: ReadonlyMap<string, Route>,
+  access: Access,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  access.checkHost(request);
+  const route = routes.get(pathOf(request));
+  if (route === undefined) throw notFound(routes);
+  if (!route.is_open) access.checkAllowed(request);
+  const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
+  if (handler === undefined) {
+    const allowed = METHODS.filter((name) => route[name] !== undefined);
+    const names = allowed.flatMap((name) => (name === 'GET' ? ['GET', 'HEAD'] : [name]));
+    response.setHeader('Allow', names.join(', '));
+    throw new Refusal(405, 'method_not_allowed', `Use ${allowed.join(' or ')}.`);
+  }
+  await handler(request, response);
+}
+
+function notFound(routes: ReadonlyMap<string, Route>): Refusal {
+  const paths = [...routes.keys()].filter((path) => !/^\/(assets|console)\//.test(path));
+  return new Refusal(404, 'not_found', `There is ${paths.join(', ')} here.`);
+}
+
+const METHODS = ['GET', 'POST', 'DELETE'] as const;
+
+function pageRoute({ content_type, body, etag, is_open = false }: OpsPage): Route {
+  return {
+    is_open,
+    async GET({ headers }, response) {
+      // Asked for again each time: a page that stays must not call a program that was upgraded.
+      response.setHeader('Cache-Control', 'no-cache');
+      if (etag !== undefined) response.setHeader('ETag', etag);
+      const is_known = etag !== undefined && headers['if-none-match'] === etag;
+      if (is_known) response.writeHead(304).end();
+      else answer(response, 200, content_type, body);
+    },
+  };
+}
+
+function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+  const { status, code, message } = refusal;
+  // Too late for words: the answer has begun.
+  if (response.headersSent) return void response.destroy();
+  if (status === 401) response.setHeader('WWW-Authenticate', 'Bearer realm="standin ops"');
+  if (pathOf(request).startsWith('/console/')) {
+    answerJson(response, status, { error: code, message });
+  } else answer(response, status, TEXT, `${message}\n`);
+}
+
+function pathOf({ url }: IncomingMessage): string {
+  return url!.split('?', 1)[0]!;
 }

@@ -19,12 +19,15 @@ export class WorkerMetrics {
   readonly #registry = processRegistry('primary');
   readonly #restarts: Counter;
   readonly #workers = new Map<number, Shown>();
-  readonly #ask: () => Promise<unknown>;
+  readonly #ask: (is_sample: boolean) => Promise<unknown>;
   #ended: Snapshot = [];
   readonly content_type = this.#registry.contentType;
 
-  /** @param ask has `put` called for all workers that answer in time */
-  constructor(gauges: Gauges, ask: () => Promise<unknown>) {
+  /**
+   * @param ask has `put` called for all workers that answer in time: with all metrics, or with what
+   * a sample needs
+   */
+  constructor(gauges: Gauges, ask: (is_sample: boolean) => Promise<unknown>) {
     this.#ask = ask;
     const registers = [this.#registry];
     this.#restarts = new Counter({
@@ -39,11 +42,18 @@ export class WorkerMetrics {
     this.#restarts.inc();
   }
 
-  /** @param id of one worker process, never used again */
+  /**
+   * @param id of one worker process, never used again
+   * @param snapshot what is not in it stays as it was
+   */
   put(id: number, snapshot: Snapshot): void {
     const shown = this.#workers.get(id);
     if (shown === undefined) this.#workers.set(id, { snapshot, is_leaving: false });
-    else shown.snapshot = snapshot;
+    else {
+      const names = new Set(snapshot.map(({ name }) => name));
+      const others = shown.snapshot.filter(({ name }) => !names.has(name));
+      shown.snapshot = [...snapshot, ...others];
+    }
   }
 
   leave(id: number): void {
@@ -58,8 +68,14 @@ export class WorkerMetrics {
     this.#ended = sumOf([this.#ended, shown.snapshot.filter(isCounted)]);
   }
 
+  /** Of all workers, not added up. */
+  async sampled(): Promise<Snapshot> {
+    await this.#ask(true);
+    return [this.#ended, ...[...this.#workers.values()].map(({ snapshot }) => snapshot)].flat();
+  }
+
   async text(): Promise<string> {
-    await this.#ask();
+    await this.#ask(false);
     const own = await this.#registry.getMetricsAsJSON();
     const shown = [...this.#workers.values()].map(({ snapshot, is_leaving }) =>
       is_leaving ? snapshot.filter(({ name }) => OURS.test(name)) : snapshot,

@@ -83,7 +83,7 @@ export class Workers {
     this.url = url;
     this.#options = options;
     this.#tls = options.tls;
-    this.metrics = new WorkerMetrics(options.gauges, () => this.#scrape());
+    this.metrics = new WorkerMetrics(options.gauges, (is_sample) => this.#scrape(is_sample));
     options.keys.subscribe((news) => {
       // The first message to a worker must be its start, which has them.
       for (const member of this.#members)
@@ -248,13 +248,13 @@ export class Workers {
   }
 
   /** Has the metrics of all that answer in time; of the others the last ones stay. */
-  async #scrape(): Promise<void> {
+  async #scrape(is_sample: boolean): Promise<void> {
     const asked = [...this.#members].filter((member) => member.listening_at_ms !== undefined);
     const id = ++this.#last_scrape;
     const all_answered = new Promise<void>((resolve) => {
       this.#scrapes.set(id, { missing: asked.length, resolve });
     });
-    for (const member of asked) send(member, { kind: 'scrape', id });
+    for (const member of asked) send(member, { kind: 'scrape', id, is_sample });
     const given_up = new AbortController();
     await Promise.race([
       all_answered,

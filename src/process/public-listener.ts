@@ -9,6 +9,7 @@ import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
+import { ApiKeyUses } from '../service/api-key-uses.ts';
 import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
 import { Health } from '../service/health.ts';
@@ -53,6 +54,7 @@ export class PublicListener {
   readonly #app: FastifyInstance;
   readonly #context: ServerContext;
   readonly #limits: Limits;
+  readonly #uses: ApiKeyUses;
   #finished: Promise<void> | undefined;
 
   static async open(options: PublicListenerOptions): Promise<PublicListener> {
@@ -63,11 +65,13 @@ export class PublicListener {
       onChange: (is_shared, code) =>
         log.warn({ code }, changeOfLimits(is_shared, config.REDIS_URL !== undefined)),
     });
+    const uses = new ApiKeyUses(options.vault.api_key_uses);
     metrics.observe({
+      clientRequests: () => uses.requests(),
       rateLimitShared: limits.isShared,
       keyVersion: () => primaryVersion(options.keys.latest),
     });
-    const context = await createContext(options, limits);
+    const context = await createContext(options, limits, uses);
     const app = createHttpServer(context);
     const url = await listen(
       app.server,
@@ -77,11 +81,19 @@ export class PublicListener {
       () => app.listen({ host: config.HOST, port: config.PORT }),
       options.tls === undefined ? 'http' : 'https',
     );
-    return new PublicListener(url, app, context, limits);
+    uses.start();
+    return new PublicListener(url, app, context, limits, uses);
   }
 
-  private constructor(url: string, app: FastifyInstance, context: ServerContext, limits: Limits) {
+  private constructor(
+    url: string,
+    app: FastifyInstance,
+    context: ServerContext,
+    limits: Limits,
+    uses: ApiKeyUses,
+  ) {
     this.#limits = limits;
+    this.#uses = uses;
     this.url = url;
     this.#app = app;
     this.#context = context;
@@ -122,11 +134,14 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    // Those that are in flight were counted when they were let in.
+    const uses_written = this.#uses.stop();
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#limits.close();
     await this.#context.audit?.close();
+    await uses_written;
     await this.#context.vault.close();
   }
 }
@@ -141,9 +156,10 @@ function changeOfLimits(is_shared: boolean, is_redis: boolean): string {
 async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
+  uses: ApiKeyUses,
 ): Promise<ServerContext> {
   const { config, vault, keys, license, tls, metrics, log } = options;
-  const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring);
+  const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring, uses);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;

@@ -12,7 +12,8 @@ export type ToWorker =
   /** Another has taken the place: end when callers have left. */
   | { readonly kind: 'retire' }
   | { readonly kind: 'renew'; readonly tls: TlsPem }
-  | { readonly kind: 'scrape'; readonly id: number }
+  /** For all metrics, or for what a sample of the console needs. */
+  | { readonly kind: 'scrape'; readonly id: number; readonly is_sample: boolean }
   | { readonly kind: 'keys'; readonly news: KeyNews }
   | { readonly kind: 'granted'; readonly answers: readonly BucketsAnswer[] };
 

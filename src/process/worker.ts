@@ -64,7 +64,7 @@ function serve(worker: Worker): void {
     if (message.kind === 'granted') worker.buckets.put(message.answers);
     else if (message.kind === 'keys') worker.keys.put(message.news);
     else if (message.kind === 'renew') worker.listener.renew(message.tls);
-    else if (message.kind === 'scrape') void sendMetrics(worker, message.id);
+    else if (message.kind === 'scrape') void sendMetrics(worker, message.id, message.is_sample);
     else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
     else if (message.kind === 'stop')
       void worker.listener.drain(message.delay_ms).then(() => end(worker));
@@ -72,12 +72,13 @@ function serve(worker: Worker): void {
   void send({ kind: 'listening' });
 }
 
-async function sendMetrics({ metrics }: Worker, id: number | undefined): Promise<void> {
-  await send({ kind: 'metrics', id, snapshot: await metrics.snapshot() });
+async function sendMetrics({ metrics }: Worker, id?: number, is_sample = false): Promise<void> {
+  const snapshot = await (is_sample ? metrics.sampled() : metrics.snapshot());
+  await send({ kind: 'metrics', id, snapshot });
 }
 
 async function end(worker: Worker): Promise<void> {
-  await sendMetrics(worker, undefined);
+  await sendMetrics(worker);
   await Promise.race([worker.vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
   worker.log.flush(() => process.exit(0));
 }

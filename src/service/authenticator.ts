@@ -4,6 +4,7 @@ import { CallerError } from '../errors.ts';
 import type { ApiKeyRow, ApiKeyStore } from '../store/api-keys.ts';
 import type { ClientStore } from '../store/clients.ts';
 import type { Client } from '../types.ts';
+import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Who a request comes from. */
@@ -23,6 +24,7 @@ const BEARER = /^bearer +([^\s]+)$/i;
 
 interface Entry extends Caller {
   readonly expires_at_ms: number;
+  readonly use: ApiKeyUse;
 }
 
 /** Tells callers by their API keys, from a copy in memory of all live ones: no query a request. */
@@ -30,6 +32,7 @@ export class Authenticator {
   readonly #clients: ClientStore;
   readonly #api_keys: ApiKeyStore;
   readonly #keyring: Keyring;
+  readonly #uses: ApiKeyUses;
   #by_digest: ReadonlyMap<string, Entry> = new Map();
   /**
    * By Authorization header, of those seen since the last refresh: spares a digest a request. Only
@@ -42,10 +45,11 @@ export class Authenticator {
   #waiting = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(clients: ClientStore, api_keys: ApiKeyStore, keyring: Keyring) {
+  constructor(clients: ClientStore, api_keys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
     this.#clients = clients;
     this.#api_keys = api_keys;
     this.#keyring = keyring;
+    this.#uses = uses;
   }
 
   /**
@@ -126,24 +130,30 @@ export class Authenticator {
     ]);
     // A slow load that ends after a later one has older facts.
     if (started_at_ms < this.#loaded_at_ms) return;
-    const by_id = new Map(clients.map((client) => [client.client_id, client]));
+    const by_id = new Map(clients.map((client, rank) => [client.client_id, { client, rank }]));
     this.#by_digest = new Map(
-      api_keys.map((row) => [row.digest, entryOf(row, by_id.get(row.client_id)!)]),
+      api_keys.map((row) => {
+        const { client, rank } = by_id.get(row.client_id)!;
+        const use = this.#uses.of(row.api_key_id, client.client_id, rank);
+        return [row.digest, entryOf(row, client, use)];
+      }),
     );
     this.#by_header = new Map();
     this.#loaded_at_ms = started_at_ms;
   }
 }
 
-function entryOf(row: ApiKeyRow, client: Client): Entry {
+function entryOf(row: ApiKeyRow, client: Client, use: ApiKeyUse): Entry {
   return {
     client,
     api_key_id: row.api_key_id,
     expires_at_ms: row.expires_at?.getTime() ?? Infinity,
+    use,
   };
 }
 
 function live(entry: Entry): Caller {
   if (entry.expires_at_ms <= Date.now()) throw new CallerError('unauthorized');
+  entry.use.requests++;
   return entry;
 }

@@ -53,6 +53,11 @@ export class Certificate {
     return this.#usable.pem;
   }
 
+  /** Of the server, without its chain. */
+  get der(): Buffer {
+    return this.#usable.x509.raw;
+  }
+
   get expires_at(): Date {
     return new Date(this.#usable.x509.validTo);
   }

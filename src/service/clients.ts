@@ -2,7 +2,7 @@ import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
 import { allowedOr } from '../store/failure.ts';
-import type { ApiKey, Client } from '../types.ts';
+import type { ApiKey, Client, UsedApiKey } from '../types.ts';
 import { commandDeadline, type Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
@@ -47,6 +47,22 @@ export async function createFirstClient(
   return issueApiKey(vault, client_id, null);
 }
 
+export interface UsedClient extends Client {
+  /** Of its API keys, on any node, to the minute; null: never since this is recorded. */
+  readonly last_used_at: Date | null;
+}
+
+/** The oldest first. */
+export async function listClients({ clients, api_key_uses }: Vault): Promise<UsedClient[]> {
+  const deadline_ms = commandDeadline();
+  const listed = await clients.list(deadline_ms);
+  const uses = await api_key_uses.ofClients(deadline_ms);
+  return listed.map((client) => ({
+    ...client,
+    last_used_at: uses.get(client.client_id)?.last_used_at ?? null,
+  }));
+}
+
 export async function updateClient(
   vault: Vault,
   client_id: string,
@@ -79,7 +95,10 @@ export async function issueApiKey(
 }
 
 /** @param client_id undefined: those of all clients */
-export async function listApiKeys(vault: Vault, client_id: string | undefined): Promise<ApiKey[]> {
+export async function listApiKeys(
+  vault: Vault,
+  client_id: string | undefined,
+): Promise<UsedApiKey[]> {
   if (client_id !== undefined) await findClient(vault, client_id);
   return vault.api_keys.list(client_id, commandDeadline());
 }

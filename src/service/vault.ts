@@ -1,5 +1,6 @@
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
+import { ApiKeyUseStore } from '../store/api-key-uses.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { distribute } from '../store/distribute.ts';
@@ -37,6 +38,7 @@ export interface Vault {
   readonly keyring: Keyring;
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
+  readonly api_key_uses: ApiKeyUseStore;
   readonly keys: KeyringStore;
   /** For the vault thread, which has a keyring of its own. */
   readonly plain_keys: readonly PlainKey[];
@@ -124,6 +126,7 @@ function vaultOn(
     keys: new KeyringStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
+    api_key_uses: new ApiKeyUseStore(pool),
     schema_changes,
     close: () => pool.end(),
   };

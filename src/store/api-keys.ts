@@ -1,4 +1,4 @@
-import type { ApiKey } from '../types.ts';
+import type { ApiKey, UsedApiKey } from '../types.ts';
 import { latin1OfBytea } from './bytea-array.ts';
 import { dateOf } from './clients.ts';
 import type { Pool } from './pool.ts';
@@ -30,13 +30,14 @@ export class ApiKeyStore {
     return apiKeyOf(rows[0]!);
   }
 
-  async list(client_id: string | undefined, deadline_ms: number): Promise<ApiKey[]> {
+  async list(client_id: string | undefined, deadline_ms: number): Promise<UsedApiKey[]> {
     const { rows } = await this.#pool.query(
-      `select ${COLUMNS} from standin.api_keys where $1::text is null or client_id = $1 order by created_at, api_key_id`,
+      `select ${COLUMNS}, last_used_at from standin.api_keys left join standin.api_key_uses using (api_key_id)
+       where $1::text is null or client_id = $1 order by created_at, api_key_id`,
       [client_id ?? null],
       deadline_ms,
     );
-    return rows.map(apiKeyOf);
+    return rows.map((row) => ({ ...apiKeyOf(row), last_used_at: dateOf(row.last_used_at) }));
   }
 
   /** All that may open a door now: not revoked, not expired, of clients that are not disabled. */

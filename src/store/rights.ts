@@ -10,8 +10,9 @@ interface Rights {
 
 /**
  * What the service does to a table of the vault besides reading it, and to which columns. It makes
- * records, and revives those that were forgotten or whose time is over; it deletes nothing.
- * Clients, API keys and keys are made by commands, which run as the owner.
+ * records, and revives those that were forgotten or whose time is over; it deletes nothing. It
+ * writes down when API keys were used. Clients, API keys and keys are made by commands, which run
+ * as the owner.
  */
 const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   [
@@ -21,6 +22,7 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
       update: ['key_version', 'sealed', 'expires_at'],
     },
   ],
+  ['api_key_uses', { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] }],
 ]);
 
 /** Who is one of these, or can become one, is not bound by what is granted on tables. */

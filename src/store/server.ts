@@ -1,3 +1,4 @@
+import { hasCitus } from './distribute.ts';
 import type { Pool } from './pool.ts';
 
 /** What matters of a Postgres server to a vault. */
@@ -42,13 +43,19 @@ export const SLICES = [
 /** Enough for an estimate that is right within a few percent. */
 export const ENOUGH_ROWS = 1_000;
 
+export interface RecordCount {
+  readonly records: number;
+  /** false: estimated from a part. */
+  readonly is_exact: boolean;
+}
+
 /**
  * Rows of the vault: exact up to 200,000 at least, then an estimate. Fingerprints are keyed hashes,
  * so every range of them has its share of the rows, and the primary key finds those of a range. The
  * planner's estimate (reltuples) would cost less, but is empty on the coordinator of a distributed
  * table and on the parent of a partitioned one.
  */
-export async function countRecords(pool: Pool, deadline_ms: number): Promise<number> {
+export async function countRecords(pool: Pool, deadline_ms: number): Promise<RecordCount> {
   for (const { below, slices } of SLICES) {
     const { rows } = await pool.query(
       'select count(*) as rows from standin.records where token_fingerprint < $1::uuid',
@@ -56,8 +63,16 @@ export async function countRecords(pool: Pool, deadline_ms: number): Promise<num
       deadline_ms,
     );
     const counted = Number(rows[0]!.rows);
-    if (counted >= ENOUGH_ROWS) return counted * slices;
+    if (counted >= ENOUGH_ROWS) return { records: counted * slices, is_exact: false };
   }
   const exact = await pool.query('select count(*) as rows from standin.records', [], deadline_ms);
-  return Number(exact.rows[0]!.rows);
+  return { records: Number(exact.rows[0]!.rows), is_exact: true };
+}
+
+/** Of the table of records with its indexes, on all nodes. */
+export async function recordsBytes(pool: Pool, deadline_ms: number): Promise<number> {
+  const is_citus = await hasCitus((text) => pool.query(text, [], deadline_ms));
+  const size = is_citus ? 'citus_total_relation_size' : 'pg_total_relation_size';
+  const text = `select ${size}('standin.records') as bytes`;
+  return Number((await pool.query(text, [], deadline_ms)).rows[0]!.bytes);
 }

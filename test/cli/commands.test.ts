@@ -35,8 +35,12 @@ const COMMANDS = [
   'keyring retire',
   'keyring rewrap',
   'verify',
+  'openapi',
   'doctor',
   'license verify',
+  'completion bash',
+  'completion zsh',
+  'completion fish',
 ];
 
 describe('help and usage', () => {
@@ -52,7 +56,7 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(command !== 'serve');
+    expect(stdout.includes('--json')).toBe(!/^(serve|openapi|completion \w+)$/.test(command));
   });
 
   test('--help lists every group, and every group lists its commands', async () => {
@@ -77,6 +81,10 @@ describe('help and usage', () => {
     [['client'], 'Usage: standin client'],
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
+    [['completion', 'tcsh'], "unknown command 'tcsh'"],
+    [['clinet'], '(Did you mean client?)'],
+    [['client', 'creat'], '(Did you mean create?)'],
+    [['client', 'list', '--jsn'], '(Did you mean --json?)'],
     [['serve', 'extra'], "too many arguments for 'serve'"],
     [['serve', '--json'], "unknown option '--json'"],
     [['migrate', '--force'], "unknown option '--force'"],
@@ -195,11 +203,12 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
         time_to_live_s: null,
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
         disabled_at: null,
+        last_used_at: null,
       });
       const row = (await text('client', 'list'))
         .split('\n')
         .find((line) => line.startsWith(client_id));
-      expect(row).toMatch(/ crm +tokenize +0\.5\/s +7\/s +none +random +for ever +\S+Z +-$/);
+      expect(row).toMatch(/ crm +tokenize +0\.5\/s +7\/s +none +random +for ever +\S+Z +- +-$/);
     });
 
     test('a time to live is as it was written, in seconds, and can be taken back', async () => {
@@ -207,7 +216,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
       const update = (...args: string[]) => json('client', 'update', client_id, ...args);
       expect(await update('--name', 'y')).toMatchObject({ time_to_live_s: 90 * 86_400 });
       expect(await text('client', 'list')).toMatch(
-        new RegExp(`${client_id} .* 90d +\\S+Z +-$`, 'm'),
+        new RegExp(`${client_id} .* 90d +\\S+Z +- +-$`, 'm'),
       );
       expect(await update('--time-to-live', '36h')).toMatchObject({ time_to_live_s: 129_600 });
       expect(await text('client', 'update', client_id, '--time-to-live', '30m')).toMatch(
@@ -296,7 +305,7 @@ describe.each(kinds())('admin commands on the %s database', (kind) => {
       expect(await json('api-key', 'revoke', issued.api_key_id)).toEqual(revoked);
       expect(await json('api-key', 'list', '--client', client_id)).toEqual([
         expect.objectContaining({ client_id, expires_at: null, revoked_at: null }),
-        revoked,
+        { ...revoked, last_used_at: null },
       ]);
       expect(await text('api-key', 'list', '--client', client_id)).toMatch(
         new RegExp(`^${issued.api_key_id} .* revoked `, 'm'),

@@ -215,7 +215,10 @@ describe('listeners', () => {
 
   test.each(['HOST', 'OPS_HOST'])('the %s that is not of this machine is named', async (name) => {
     place = await newBlankPlace();
-    const env = { PORT: '0', OPS_PORT: String(await freePort()), [name]: '192.0.2.1' };
+    const env = {
+      ...{ PORT: '0', OPS_PORT: String(await freePort()), OPS_TOKEN: 'a'.repeat(16) },
+      [name]: '192.0.2.1',
+    };
     const { code, stderr } = await runCli(['serve'], place, env);
     expect(code).toBe(1);
     expect(stderr).toMatch(
@@ -229,7 +232,7 @@ describe('listeners', () => {
     place = await newBlankPlace();
     const service = await startService(place, { OPS_PORT: String(await freePort()) });
     expect((await fetch(`${service.ops_url}/metrics`)).status).toBe(200);
-    expect((await fetch(`${service.ops_url}/`)).status).toBe(404);
+    expect((await fetch(`${service.ops_url}/other`)).status).toBe(404);
     expect((await fetch(`${service.ops_url}/metrics`, { method: 'POST' })).status).toBe(405);
     expect((await fetch(`${service.url}/metrics`)).status).toBe(404);
     await service.stop();

@@ -151,10 +151,11 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
     'standin_unknown_tokens_total 1',
     'standin_audit_failures_total 0',
     'standin_damaged_records_total 0',
-    'standin_vault_rows 3',
   ]) {
     expect(metrics).toContain(`${sample}\n`);
   }
+  const scraped = async () => (await fetch(`http://127.0.0.1:${ops_port}/metrics`)).text();
+  await until(async () => /^standin_vault_rows 3$/m.test(await scraped()), 'the three records');
   expect(metrics).toContain('nodejs_eventloop_lag_p99_seconds');
   expect((await send(service, '/metrics', undefined, {}, 'GET')).status).toBe(404);
 });

@@ -17,7 +17,15 @@ import {
 import { openTestPool, soon } from '../support/store.ts';
 import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
 
-const TABLES = ['api_keys', 'clients', 'keyring', 'migrations', 'records', 'settings'];
+const TABLES = [
+  'api_key_uses',
+  'api_keys',
+  'clients',
+  'keyring',
+  'migrations',
+  'records',
+  'settings',
+];
 
 /** What is so on a coordinator with two workers, and on no plain PostgreSQL. */
 describe.skipIf(!citus_is_installed)('the vault on Citus', () => {

@@ -86,6 +86,23 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     ]);
   });
 
+  test('0004 leaves all that a program of before uses as it is: one that runs goes on', async () => {
+    const columns = async () => {
+      const { rows } = await pool.query(
+        `select table_name, column_name, data_type, is_nullable, column_default
+         from information_schema.columns where table_schema = 'standin' order by 1, 2`,
+        [],
+        soon(),
+      );
+      return rows.filter(({ table_name }) => table_name !== 'api_key_uses');
+    };
+    await migrate(pool, soon(), readMigrations().slice(0, 3));
+    const before = await columns();
+    await migrate(pool, soon(), readMigrations().slice(0, 4));
+    expect(await tables()).toContain('api_key_uses');
+    expect(await columns()).toEqual(before);
+  });
+
   test('an older program refuses a newer schema', async () => {
     await migrate(pool, soon(), [...readMigrations(), next]);
     await expect(migrate(pool, soon())).rejects.toThrow(OperatorError);

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { scrape } from '../support/commands.ts';
 import { freePort, query } from '../support/postgres.ts';
 import { leastPrivilegePlace, makeRole } from '../support/rights.ts';
 import {
@@ -9,6 +10,7 @@ import {
   runCli,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 
 /** A role that may do what the service does. What the database has to say to anything else is a refusal. */
@@ -43,8 +45,8 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
     const tokens = (await call(service, 'tokenize', { name: 'Bob Ray' })).body.data;
     expect((await call(service, 'detokenize', tokens)).body.data).toEqual({ name: 'Bob Ray' });
     expect(await (await fetch(`${service.url}/health`)).json()).toMatchObject({ postgres: 'ok' });
-    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
-    expect(metrics).toMatch(/^standin_vault_rows [1-9]/m);
+    const rows = async () => (await scrape(service.ops_url!, 'standin_vault_rows'))[''];
+    await until(async () => Number(await rows()) > 0, 'the records');
     const client = ['client', 'create', '--name', 'slow', '--rate-limit', '0.1', '--json'];
     const { api_key } = JSON.parse((await runCli(client, place)).stdout);
     expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
@@ -79,6 +81,9 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
         `delete from standin.${table}`,
         `truncate standin.${table}`,
       ]),
+      'delete from standin.api_key_uses',
+      'truncate standin.api_key_uses',
+      "update standin.api_key_uses set api_key_id = ''",
       'update standin.clients set disabled_at = null',
       'update standin.api_keys set revoked_at = null',
       "update standin.keyring set kek_id = ''",
@@ -130,11 +135,10 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
       );
     const rights = await rightsOf();
     expect(rights.filter((right) => right.privilege_type === 'UPDATE')).toEqual(
-      ['expires_at', 'key_version', 'sealed'].map((column_name) => ({
-        table_name: 'records',
-        column_name,
-        privilege_type: 'UPDATE',
-      })),
+      [
+        ['api_key_uses', 'last_used_at'],
+        ...['expires_at', 'key_version', 'sealed'].map((column) => ['records', column]),
+      ].map(([table_name, column_name]) => ({ table_name, column_name, privilege_type: 'UPDATE' })),
     );
     await query(other.env.DATABASE_URL!, `grant all on standin.api_keys to ${role.name}`);
     await query(other.env.DATABASE_URL!, `grant create on schema standin to ${role.name}`);

@@ -34,16 +34,19 @@ const ROOMS: Record<string, readonly string[]> = {
   console: ['ops'],
   commands: ['types', 'errors', 'service', 'bulk', 'client'],
   config: ['errors', 'service', 'store'],
-  process: ['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
+  process: [
+    ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
+    'version',
+  ],
   main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
+  cli: ['commands', 'config', 'errors', 'hardening', 'http', 'main', 'service', 'store', 'version'],
 };
 
 /** Packages that only one room may know. */
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['store'],
-  'node:crypto': ['crypto', 'http'],
+  'node:crypto': ['crypto', 'http', 'ops'],
   fastify: ['http', 'ops', 'process'],
   commander: ['cli'],
   pino: ['log'],

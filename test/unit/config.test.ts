@@ -89,6 +89,10 @@ test('what is set reaches the vault and the license', () => {
 const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   PORT: { takes: ['0', '65535'], refuses: ['65536', '-1', '80.5', '8080x', ' 80', '0x50', '1e3'] },
   OPS_PORT: { takes: ['0', '65535'], refuses: ['65536', 'off'] },
+  OPS_TOKEN: {
+    takes: ['!'.repeat(16), '~'.repeat(1024)],
+    refuses: ['a'.repeat(15), 'a'.repeat(1025), `${'a'.repeat(15)} b`, 'é'.repeat(16)],
+  },
   WORKERS: { takes: ['1', '64', 'auto'], refuses: ['0', '65', '1.5', 'all', 'AUTO'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
@@ -138,6 +142,14 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
+  STANDIN_URL: {
+    takes: ['http://127.0.0.1:8080', 'https://standin.example.com/', 'http://[::1]:80'],
+    refuses: ['localhost:8080', 'http://u:p@host', 'http://host/api', 'http://host/?a', 'ftp://a'],
+  },
+  STANDIN_API_KEY: {
+    takes: [`stk_${'aZ9'.repeat(11)}x`],
+    refuses: ['stk_', 'x'.repeat(38), `stk_${'a'.repeat(35)}`, `stk_${'a'.repeat(33)}-`],
+  },
 };
 
 /** Another setting that a setting needs. */
@@ -231,7 +243,30 @@ describe('contradictions', () => {
   });
 });
 
+describe('OPS_HOST', () => {
+  test.each(['0.0.0.0', '::', '10.0.0.1', 'ops.example', '128.0.0.1', '127.example'])(
+    '%s needs OPS_TOKEN, or no ops listener',
+    (OPS_HOST) => {
+      expect(problemsOf({ OPS_HOST })).toEqual([
+        expect.stringMatching(`^OPS_HOST is "${OPS_HOST}".* OPS_TOKEN .* openssl rand -hex 24`),
+      ]);
+      expect(problemsOf({ OPS_HOST, OPS_TOKEN: 'a'.repeat(16) })).toEqual([]);
+      expect(problemsOf({ OPS_HOST, OPS_PORT: '0' })).toEqual([]);
+    },
+  );
+
+  test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s needs none', (OPS_HOST) => {
+    expect(problemsOf({ OPS_HOST })).toEqual([]);
+  });
+});
+
 describe('secrets', () => {
+  test('an OPS_TOKEN that is refused is not echoed', () => {
+    const text = problemsOf({ OPS_TOKEN: 'hunter2' }).join('\n');
+    expect(text).toMatch(/^OPS_TOKEN is not 16 to 1024 /);
+    expect(text).not.toContain('hunter2');
+  });
+
   test.each(['mysql://root:hunter2@db/x', 'hunter2@db', 'postgres:/\n/u:hunter2'])(
     'a DATABASE_URL that is refused is not echoed: %j',
     (url) => {

@@ -47,6 +47,8 @@ export interface Latency {
 export interface ConsoleState {
   readonly at: string;
   readonly started_at: string;
+  /** Of the public listener, as it listens: the host may be 0.0.0.0 or [::]. */
+  readonly service_url: string;
   /** Of the program. */
   readonly version: string;
   readonly interface_version: string;
@@ -106,8 +108,8 @@ export interface ClientState {
   readonly live_api_keys: number;
   /** On any node, to the minute; null: never. */
   readonly last_used_at: string | null;
-  /** On this node, over the last interval. */
-  readonly requests_per_s: number;
-  /** null: no limit. */
+  /** On this node, over the last 10 s; null: not counted by itself, but with others. */
+  readonly requests_per_s: number | null;
+  /** Requests a second, but for detokenize, which has a limit of its own; null: no limit. */
   readonly rate_limit: number | null;
 }

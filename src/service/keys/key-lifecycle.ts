@@ -176,6 +176,14 @@ export async function keyStatus({ keys: store, pool }: Vault): Promise<KeyStatus
   });
 }
 
+/** Records with a value, by DEK version: those that are sealed with none are not there. */
+export type KeyCounts = ReadonlyMap<number, number>;
+
+/** An estimate above 200,000 records. */
+export async function keyCounts({ pool }: Vault, deadline_ms: number): Promise<KeyCounts> {
+  return (await countByVersion(pool, deadline_ms)).by_version;
+}
+
 function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer) {
   return { purpose, version, kek_id: kek.id, wrapped: kek.wrap(purpose, version, bytes) };
 }

@@ -99,7 +99,7 @@ async function walkFrom(
 
 /** How many records a pass has before it, about. */
 export async function recordsFrom({ pool }: Vault, from: string | undefined): Promise<number> {
-  const all = await countRecords(pool, commandDeadline());
+  const { records: all } = await countRecords(pool, commandDeadline());
   // Fingerprints are evenly spread.
   const share = from === undefined ? 0 : Number.parseInt(from.slice(0, 8), 16) / 2 ** 32;
   return Math.round(all * (1 - share));

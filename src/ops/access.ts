@@ -1,0 +1,63 @@
+import type { IncomingMessage } from 'node:http';
+import { Refusal } from './answers.ts';
+import { Sessions } from './sessions.ts';
+
+const BEARER = /^bearer +([^\s]+)$/i;
+/** Names that only this machine answers to; a port may follow. */
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
+
+/** Who may have what the ops listener has. */
+export class Access {
+  /** undefined: there is no OPS_TOKEN, and only this machine is listened to. */
+  readonly sessions: Sessions | undefined;
+
+  /** @param token undefined: none is asked for */
+  constructor(token: string | undefined) {
+    this.sessions = token === undefined ? undefined : new Sessions(token);
+  }
+
+  /**
+   * Without a token, every page that a browser on this machine opens could ask: by the name of its
+   * own host, made to lead here (DNS rebinding). So it must be a name of this machine.
+   * @throws Refusal
+   */
+  checkHost({ headers: { host } }: IncomingMessage): void {
+    if (this.sessions === undefined && !LOOPBACK.test(host ?? '')) {
+      throw new Refusal(
+        421,
+        'misdirected',
+        'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
+      );
+    }
+  }
+
+  isAllowed({ headers: { authorization, cookie } }: IncomingMessage): boolean {
+    if (this.sessions === undefined || this.sessions.has(cookie)) return true;
+    const token = BEARER.exec(authorization ?? '')?.[1];
+    return token !== undefined && this.sessions.isToken(token);
+  }
+
+  /** @throws Refusal */
+  checkAllowed(request: IncomingMessage): void {
+    if (!this.isAllowed(request)) {
+      throw new Refusal(401, 'unauthorized', 'Send the OPS_TOKEN as a bearer token, or sign in.');
+    }
+  }
+}
+
+/**
+ * Of requests that do something: other sites have a browser send them too, with its cookies.
+ * Programs send neither header; browsers in clear only the second. @throws Refusal
+ */
+export function checkSameOrigin({ headers }: IncomingMessage): void {
+  const { origin, host, 'sec-fetch-site': site } = headers;
+  const is_own =
+    site === undefined
+      ? origin === undefined || hostOf(origin) === host?.toLowerCase()
+      : site === 'same-origin';
+  if (!is_own) throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
+}
+
+function hostOf(origin: string): string | undefined {
+  return URL.canParse(origin) ? new URL(origin).host : undefined;
+}

@@ -1,0 +1,20 @@
+import type { IncomingMessage } from 'node:http';
+import { Refusal } from './answers.ts';
+
+/** The body of a request that says it is JSON. @throws Refusal */
+export async function readJson(request: IncomingMessage, max_bytes: number): Promise<Buffer> {
+  if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? '')) {
+    throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Read to its end in any case: a loop that is left cuts the connection.
+    if (bytes <= max_bytes) chunks.push(chunk);
+  }
+  if (bytes > max_bytes) {
+    throw new Refusal(413, 'payload_too_large', `The body is larger than ${max_bytes} bytes.`);
+  }
+  return Buffer.concat(chunks);
+}

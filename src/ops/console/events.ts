@@ -1,0 +1,85 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Refusal } from '../answers.ts';
+import type { CurrentState } from './current-state.ts';
+import type { Sampler } from './sampler.ts';
+
+const STATE_INTERVAL_MS = 5_000;
+const MAX_STREAMS = 20;
+/** A reader that is behind by so much is cut off; it may come back for the history. */
+const MAX_UNSENT_BYTES = 1_048_576;
+/** What a browser waits before it comes back. */
+const RETRY_MS = 2_000;
+
+interface Stream {
+  readonly response: ServerResponse;
+  readonly isAllowed: () => boolean;
+}
+
+/** Streams of server-sent events, all with the same: see ConsoleState. */
+export class EventStreams {
+  readonly #sampler: Sampler;
+  readonly #state: CurrentState;
+  readonly #streams = new Set<Stream>();
+  readonly #unsubscribe: () => void;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(sampler: Sampler, state: CurrentState) {
+    this.#sampler = sampler;
+    this.#state = state;
+    this.#unsubscribe = sampler.subscribe((sample) => this.#send(eventOf('sample', sample)));
+    this.#timer = setInterval(() => void this.#sendState(), STATE_INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  /**
+   * @param isAllowed asked again with every event: a session may end
+   * @throws Refusal when there are too many
+   */
+  async open(
+    request: IncomingMessage,
+    response: ServerResponse,
+    isAllowed: () => boolean,
+  ): Promise<void> {
+    if (this.#streams.size >= MAX_STREAMS) {
+      throw new Refusal(503, 'too_many', `There are ${MAX_STREAMS} streams already. Close one.`);
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
+    if (request.method === 'HEAD') return void response.end();
+    const stream = { response, isAllowed };
+    this.#streams.add(stream);
+    response.once('close', () => this.#streams.delete(stream));
+    response.write(`retry: ${RETRY_MS}\n\n${eventOf('history', this.#sampler.samples)}`);
+    const state = await this.#state.read();
+    if (this.#streams.has(stream)) response.write(eventOf('state', state));
+  }
+
+  /** Ends all of them. */
+  close(): void {
+    clearInterval(this.#timer);
+    this.#unsubscribe();
+    for (const { response } of this.#streams) response.end();
+    this.#streams.clear();
+  }
+
+  async #sendState(): Promise<void> {
+    if (this.#streams.size > 0) this.#send(eventOf('state', await this.#state.read()));
+  }
+
+  #send(event: string): void {
+    for (const stream of this.#streams) {
+      const { response, isAllowed } = stream;
+      const is_behind = response.writableLength > MAX_UNSENT_BYTES;
+      if (!is_behind && isAllowed()) {
+        response.write(event);
+        continue;
+      }
+      this.#streams.delete(stream);
+      if (is_behind) response.destroy();
+      else response.end();
+    }
+  }
+}
+
+function eventOf(name: string, data: unknown): string {
+  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+}

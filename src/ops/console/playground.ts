@@ -1,0 +1,133 @@
+import type { ServerResponse } from 'node:http';
+import { type ClientRequest, type IncomingMessage, request as requestInClear } from 'node:http';
+import { type RequestOptions, request as requestOverTls } from 'node:https';
+import { pipeline } from 'node:stream/promises';
+import { Refusal } from '../answers.ts';
+import { readJson } from '../bodies.ts';
+
+/** More than the service takes for any answer. */
+const TIMEOUT_MS = 15_000;
+const MAX_UNDER_WAY = 5;
+/** What the page is told beside the body. */
+const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after'];
+
+/** The certificate of the public listener as it is now. */
+export interface OwnCertificate {
+  /** In PEM, with its chain. */
+  readonly certificate: string;
+  /** Of the certificate of the server itself. */
+  readonly der: Buffer;
+  /** Callers need a certificate, too. */
+  readonly asks_clients: boolean;
+}
+
+export interface PlaygroundOptions {
+  /** Of the public listener. */
+  readonly url: string;
+  readonly body_limit: number;
+  /** undefined: HTTP in clear. */
+  readonly certificate: (() => OwnCertificate) | undefined;
+}
+
+/**
+ * Passes what is tried in the console on to the public listener of this service, with the API key
+ * that was typed in, and the answer back. Nothing of it is kept.
+ */
+export class Playground {
+  readonly #url: URL;
+  readonly #body_limit: number;
+  readonly #certificate: (() => OwnCertificate) | undefined;
+  #under_way = 0;
+
+  constructor({ url, body_limit, certificate }: PlaygroundOptions) {
+    this.#url = reachable(url);
+    this.#body_limit = body_limit;
+    this.#certificate = certificate;
+  }
+
+  /** @throws Refusal */
+  async call(
+    operation: 'tokenize' | 'detokenize',
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): Promise<void> {
+    if (this.#certificate?.().asks_clients) {
+      throw new Refusal(
+        409,
+        'client_certificate',
+        'Callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none: the playground cannot call the service.',
+      );
+    }
+    if (this.#under_way >= MAX_UNDER_WAY) {
+      throw new Refusal(503, 'too_many', 'The playground is busy. Try again in a moment.');
+    }
+    this.#under_way++;
+    try {
+      const body = await readJson(request, this.#body_limit);
+      const api_key = request.headers['standin-api-key'];
+      const answer = await this.#send(operation, body, String(api_key ?? ''), response);
+      const headers = PASSED_BACK.flatMap((name) => {
+        const value = answer.headers[name];
+        return value === undefined ? [] : [[name, value] as const];
+      });
+      response.writeHead(answer.statusCode!, Object.fromEntries(headers));
+      await pipeline(answer, response);
+    } finally {
+      this.#under_way--;
+    }
+  }
+
+  async #send(
+    operation: string,
+    body: Buffer,
+    api_key: string,
+    response: ServerResponse,
+  ): Promise<IncomingMessage> {
+    const given_up = AbortSignal.timeout(TIMEOUT_MS);
+    const gone = new AbortController();
+    response.once('close', () => gone.abort());
+    const sent = this.#request(new URL(`/api/v1/${operation}`, this.#url), {
+      method: 'POST',
+      signal: AbortSignal.any([given_up, gone.signal]),
+      headers: {
+        Host: this.#url.host,
+        'Content-Type': 'application/json',
+        'Content-Length': body.length,
+        ...(api_key !== '' && { Authorization: `Bearer ${api_key}` }),
+      },
+    });
+    try {
+      return await new Promise((resolve, reject) => {
+        sent.once('response', resolve);
+        sent.on('error', reject);
+        sent.end(body);
+      });
+    } catch {
+      if (given_up.aborted)
+        throw new Refusal(504, 'timeout', 'The service did not answer in time.');
+      throw new Refusal(502, 'unreachable', 'The public listener cannot be reached from here.');
+    }
+  }
+
+  /** Over TLS to whoever has the private key of exactly our certificate, by whatever name. */
+  #request(url: URL, options: RequestOptions): ClientRequest {
+    const own = this.#certificate?.();
+    if (own === undefined) return requestInClear(url, { ...options, agent: false });
+    return requestOverTls(url, {
+      ...options,
+      agent: false,
+      ca: own.certificate,
+      allowPartialTrustChain: true,
+      checkServerIdentity: (_, { raw }) =>
+        raw.equals(own.der) ? undefined : new Error('another certificate'),
+    });
+  }
+}
+
+/** A listener on all addresses is on the loopback one too. */
+function reachable(listening: string): URL {
+  const url = new URL(listening);
+  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1';
+  if (url.hostname === '[::]') url.hostname = '[::1]';
+  return url;
+}

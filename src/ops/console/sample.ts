@@ -1,0 +1,85 @@
+import type { Latency, OperationSample, Sample } from './state.ts';
+import type { BatchTotals, OperationTotals, Totals } from './totals.ts';
+
+/**
+ * What happened between two readings of the totals.
+ * @param at_ms Unix time of the later one
+ * @param interval_s between them, above 0
+ */
+export function sampleBetween(
+  before: Totals,
+  after: Totals,
+  at_ms: number,
+  interval_s: number,
+): Sample {
+  const rate = (earlier: number, later: number) => rounded(rise(earlier, later) / interval_s);
+  const limited = (limit: keyof Totals['limited']) =>
+    rate(before.limited[limit], after.limited[limit]);
+  return {
+    at_ms,
+    tokenize: operationBetween(before.tokenize, after.tokenize, rate),
+    detokenize: operationBetween(before.detokenize, after.detokenize, rate),
+    limited: {
+      requests: limited('requests'),
+      detokenize: limited('detokenize'),
+      unknown_tokens: limited('unknown_tokens'),
+    },
+    shed: rate(before.shed, after.shed),
+    batch: {
+      insert: sizeBetween(before.insert, after.insert),
+      find: sizeBetween(before.find, after.find),
+    },
+  };
+}
+
+/** Of counters: one that is lower than before began again at 0. */
+export function rise(before: number, after: number): number {
+  return after < before ? after : after - before;
+}
+
+export function rounded(number: number): number {
+  return Math.round(number * 1000) / 1000;
+}
+
+function operationBetween(
+  before: OperationTotals,
+  after: OperationTotals,
+  rate: (earlier: number, later: number) => number,
+): OperationSample {
+  const requests = [...after.buckets].map(
+    ([bound_s, count]) => [bound_s, rise(before.buckets.get(bound_s) ?? 0, count)] as const,
+  );
+  return {
+    succeeded: rate(before.succeeded, after.succeeded),
+    refused: rate(before.refused, after.refused),
+    failed: rate(before.failed, after.failed),
+    values: rate(before.values, after.values),
+    latency: latencyOf(requests.toSorted(([a], [b]) => a - b)),
+  };
+}
+
+function sizeBetween(before: BatchTotals, after: BatchTotals): number | null {
+  const statements = rise(before.statements, after.statements);
+  return statements === 0 ? null : rounded(rise(before.records, after.records) / statements);
+}
+
+/** @param buckets how many took up to so many seconds, with all faster ones; by rising bound */
+export function latencyOf(buckets: readonly (readonly [number, number])[]): Latency | null {
+  const requests = buckets.at(-1)?.[1] ?? 0;
+  if (requests === 0) return null;
+  const quantile = (share: number) => rounded(1000 * quantileOf(buckets, share * requests));
+  return { p50_ms: quantile(0.5), p95_ms: quantile(0.95), p99_ms: quantile(0.99) };
+}
+
+/** As histogram_quantile of Prometheus: evenly within a bucket, never beyond the last bound. */
+function quantileOf(buckets: readonly (readonly [number, number])[], rank: number): number {
+  let lower_s = 0;
+  let below = 0;
+  for (const [bound_s, count] of buckets) {
+    if (bound_s === Infinity) break;
+    if (count >= rank) return lower_s + (bound_s - lower_s) * ((rank - below) / (count - below));
+    lower_s = bound_s;
+    below = count;
+  }
+  return lower_s;
+}

@@ -1,0 +1,88 @@
+import type { Snapshot } from '../metrics.ts';
+import { rise, rounded, sampleBetween } from './sample.ts';
+import { SAMPLE_INTERVAL_MS, type Sample } from './state.ts';
+import { type Totals, totalsOf } from './totals.ts';
+
+/** 15 minutes. */
+const MAX_SAMPLES = 450;
+/** Rates of clients are over so many intervals: most clients call now and then. */
+const RATE_INTERVALS = 5;
+
+interface Reading {
+  readonly totals: Totals;
+  readonly taken_ms: number;
+}
+
+/** Reads the metrics every few seconds, and keeps what happened in between. */
+export class Sampler {
+  readonly #read: () => Promise<Snapshot>;
+  readonly #listeners = new Set<(sample: Sample) => void>();
+  readonly #samples: Sample[] = [];
+  /** The latest ones, oldest first. */
+  readonly #readings: Reading[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #is_reading = false;
+
+  /** @param read the metrics of all processes */
+  constructor(read: () => Promise<Snapshot>) {
+    this.#read = read;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.#look(), SAMPLE_INTERVAL_MS);
+    this.#timer.unref();
+    void this.#look();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Oldest first. */
+  get samples(): readonly Sample[] {
+    return this.#samples;
+  }
+
+  get are_limits_shared(): boolean | null {
+    return this.#readings.at(-1)?.totals.are_limits_shared ?? null;
+  }
+
+  /** Requests a second of a client over the last seconds. */
+  rateOf(client_id: string): number {
+    const [first, last] = [this.#readings[0], this.#readings.at(-1)];
+    if (first === undefined || last === undefined || first === last) return 0;
+    const countIn = ({ totals }: Reading) => totals.clients.get(client_id) ?? 0;
+    return rounded((1000 * rise(countIn(first), countIn(last))) / (last.taken_ms - first.taken_ms));
+  }
+
+  /** @returns ends it */
+  subscribe(listener: (sample: Sample) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** A look that takes longer than the interval is waited for, and its sample is a longer one. */
+  async #look(): Promise<void> {
+    if (this.#is_reading) return;
+    this.#is_reading = true;
+    try {
+      this.#take({ totals: totalsOf(await this.#read()), taken_ms: performance.now() });
+    } catch {
+      // A gap; the next sample has what happened meanwhile.
+    } finally {
+      this.#is_reading = false;
+    }
+  }
+
+  #take(reading: Reading): void {
+    const before = this.#readings.at(-1);
+    this.#readings.push(reading);
+    if (this.#readings.length > RATE_INTERVALS + 1) this.#readings.shift();
+    if (before === undefined) return;
+    const interval_s = (reading.taken_ms - before.taken_ms) / 1000;
+    const sample = sampleBetween(before.totals, reading.totals, Date.now(), interval_s);
+    this.#samples.push(sample);
+    if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
+    for (const listener of this.#listeners) listener(sample);
+  }
+}

@@ -1,0 +1,105 @@
+import type { Snapshot } from '../metrics.ts';
+
+/** What was counted since the start, of all processes together. */
+export interface Totals {
+  readonly tokenize: OperationTotals;
+  readonly detokenize: OperationTotals;
+  readonly limited: Record<'requests' | 'detokenize' | 'unknown_tokens', number>;
+  shed: number;
+  readonly insert: BatchTotals;
+  readonly find: BatchTotals;
+  readonly clients: Map<string, number>;
+  /** Of several processes, whether all do; null: limits are not meant to be shared. */
+  are_limits_shared: boolean | null;
+}
+
+export interface OperationTotals {
+  succeeded: number;
+  refused: number;
+  failed: number;
+  values: number;
+  /** Requests that took up to so many seconds, by that bound; the last one is Infinity. */
+  readonly buckets: Map<number, number>;
+}
+
+export interface BatchTotals {
+  records: number;
+  statements: number;
+}
+
+type Labels = Readonly<Record<string, string | number>>;
+interface Series {
+  readonly value: number;
+  readonly labels: Labels;
+  readonly metricName?: string;
+}
+
+const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
+  '/api/v1/tokenize': 'tokenize',
+  '/api/v1/detokenize': 'detokenize',
+};
+
+/** @param metrics of any number of processes: what has one name is added up */
+export function totalsOf(metrics: Snapshot): Totals {
+  const totals: Totals = {
+    tokenize: noRequests(),
+    detokenize: noRequests(),
+    limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
+    shed: 0,
+    insert: { records: 0, statements: 0 },
+    find: { records: 0, statements: 0 },
+    clients: new Map(),
+    are_limits_shared: null,
+  };
+  for (const { name, values } of metrics) {
+    const add = ADD[name];
+    // The types of prom-client leave out `metricName`, and what a histogram has.
+    if (add !== undefined) for (const series of values as Series[]) add(totals, series);
+  }
+  return totals;
+}
+
+const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = {
+  standin_requests_total(totals, { labels, value }) {
+    const operation = operationOf(totals, labels);
+    if (operation === undefined) return;
+    const status = Number(labels.status);
+    operation[status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'succeeded'] += value;
+  },
+  standin_request_duration_seconds(totals, { labels, value, metricName }) {
+    const buckets = operationOf(totals, labels)?.buckets;
+    if (buckets === undefined || !metricName?.endsWith('_bucket')) return;
+    const bound_s = labels.le === '+Inf' ? Infinity : Number(labels.le);
+    buckets.set(bound_s, (buckets.get(bound_s) ?? 0) + value);
+  },
+  standin_values_total(totals, { labels, value }) {
+    totals[labels.operation as 'tokenize' | 'detokenize'].values += value;
+  },
+  standin_batch_records(totals, { labels, value, metricName }) {
+    const batch = totals[labels.statement as 'insert' | 'find'];
+    if (metricName?.endsWith('_sum')) batch.records += value;
+    if (metricName?.endsWith('_count')) batch.statements += value;
+  },
+  standin_rate_limit_rejections_total(totals, { labels, value }) {
+    totals.limited[labels.limit as keyof Totals['limited']] += value;
+  },
+  standin_requests_shed_total(totals, { value }) {
+    totals.shed += value;
+  },
+  standin_client_requests_total({ clients }, { labels, value }) {
+    const client_id = String(labels.client_id);
+    clients.set(client_id, (clients.get(client_id) ?? 0) + value);
+  },
+  standin_rate_limit_shared(totals, { value }) {
+    totals.are_limits_shared = totals.are_limits_shared !== false && value === 1;
+  },
+};
+
+function operationOf(totals: Totals, { route }: Labels): OperationTotals | undefined {
+  const operation = ROUTES[String(route)];
+  return operation && totals[operation];
+}
+
+function noRequests(): OperationTotals {
+  return { succeeded: 0, refused: 0, failed: 0, values: 0, buckets: new Map() };
+}

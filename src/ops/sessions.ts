@@ -1,0 +1,81 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+const SESSION_MS = 12 * 3_600_000;
+/** The oldest one ends when there is one more. */
+const MAX_SESSIONS = 100;
+/** Tries to sign in, right or wrong: so many at once, then so many a second. */
+const MAX_TRIES = 5;
+const TRIES_A_SECOND = 2;
+const COOKIE = 'standin_console';
+
+/** Who has shown OPS_TOKEN in a browser; only in memory, so that a restart signs everybody out. */
+export class Sessions {
+  readonly #digest: Buffer;
+  readonly #now: () => number;
+  /** When they end, by id; in the order in which they began. */
+  readonly #ends_at_ms = new Map<string, number>();
+  #tries_left = MAX_TRIES;
+  #counted_at_ms: number;
+
+  /** @param now milliseconds of any clock that only rises */
+  constructor(token: string, now: () => number = () => performance.now()) {
+    this.#digest = digestOf(token);
+    this.#now = now;
+    this.#counted_at_ms = now();
+  }
+
+  /** In a time that tells nothing of the token. */
+  isToken(text: string): boolean {
+    return timingSafeEqual(digestOf(text), this.#digest);
+  }
+
+  /** Whether one more try may be made now; it is counted. */
+  takeTry(): boolean {
+    const now_ms = this.#now();
+    const gained = ((now_ms - this.#counted_at_ms) / 1000) * TRIES_A_SECOND;
+    this.#tries_left = Math.min(MAX_TRIES, this.#tries_left + gained);
+    this.#counted_at_ms = now_ms;
+    if (this.#tries_left < 1) return false;
+    this.#tries_left--;
+    return true;
+  }
+
+  /** Begins a session. @returns the value of Set-Cookie */
+  begin(): string {
+    if (this.#ends_at_ms.size >= MAX_SESSIONS) {
+      this.#ends_at_ms.delete(this.#ends_at_ms.keys().next().value!);
+    }
+    const id = randomBytes(32).toString('base64url');
+    this.#ends_at_ms.set(id, this.#now() + SESSION_MS);
+    return cookie(id, SESSION_MS / 1000);
+  }
+
+  /** @param cookies the header of a request */
+  has(cookies: string | undefined): boolean {
+    const id = idIn(cookies);
+    const ends_at_ms = id === undefined ? undefined : this.#ends_at_ms.get(id);
+    return ends_at_ms !== undefined && this.#now() < ends_at_ms;
+  }
+
+  /** @returns the value of Set-Cookie that makes a browser forget it */
+  end(cookies: string | undefined): string {
+    const id = idIn(cookies);
+    if (id !== undefined) this.#ends_at_ms.delete(id);
+    return cookie('', 0);
+  }
+}
+
+/** Not Secure: the ops listener speaks HTTP in clear, and a browser would not send it back. */
+function cookie(id: string, max_age_s: number): string {
+  return `${COOKIE}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${max_age_s}`;
+}
+
+function idIn(cookies: string | undefined): string | undefined {
+  const found = cookies?.split(/; */).find((one) => one.startsWith(`${COOKIE}=`));
+  return found?.slice(COOKIE.length + 1);
+}
+
+/** Of one length, whatever was sent. */
+function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}

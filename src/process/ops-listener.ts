@@ -1,0 +1,89 @@
+import type { Config } from '../config.ts';
+import { listen } from '../http/listen.ts';
+import { failureFields, type Log } from '../log.ts';
+import { Access } from '../ops/access.ts';
+import { readAssets } from '../ops/console/assets.ts';
+import { CurrentState, type Facts } from '../ops/console/current-state.ts';
+import { EventStreams } from '../ops/console/events.ts';
+import { type OwnCertificate, Playground } from '../ops/console/playground.ts';
+import { consoleRoutes } from '../ops/console/routes.ts';
+import { Sampler } from '../ops/console/sampler.ts';
+import { createOpsServer, type OpsPage, type Scrape } from '../ops/server.ts';
+import type { Certificate } from '../service/certificate.ts';
+import type { KeyFeed } from '../service/keys/key-feed.ts';
+import type { License } from '../service/license.ts';
+import type { Vault } from '../service/vault.ts';
+import type { VaultSizes } from '../service/vault-size.ts';
+import { VERSION } from '../version.ts';
+
+export interface OpsListenerOptions {
+  readonly config: Config;
+  /** Of the public listener. */
+  readonly url: string;
+  readonly metrics: Scrape;
+  readonly vault: Vault;
+  readonly keys: KeyFeed;
+  readonly sizes: VaultSizes;
+  readonly license: License;
+  /** undefined: HTTP in clear. */
+  readonly certificate: Certificate | undefined;
+  /** Further pages, by path. */
+  readonly pages: Readonly<Record<string, OpsPage>>;
+  readonly log: Log;
+}
+
+export interface OpsListener {
+  readonly url: string;
+  close(): void;
+}
+
+/** Metrics and console. @throws OperatorError when it cannot listen */
+export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
+  const { config, metrics, certificate, sizes, log } = options;
+  const access = new Access(config.OPS_TOKEN);
+  const sampler = new Sampler(() => metrics.sampled());
+  const state = new CurrentState({ ...options, facts: factsOf(options), sampler });
+  const events = new EventStreams(sampler, state);
+  const playground = new Playground({
+    url: options.url,
+    body_limit: config.BODY_LIMIT,
+    certificate: certificate && (() => ownOf(certificate)),
+  });
+  const server = createOpsServer({
+    metrics,
+    access,
+    routes: consoleRoutes({ access, state, events, playground }),
+    pages: new Map([...readAssets(), ...Object.entries(options.pages)]),
+    onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
+  });
+  const url = await listen(server, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT');
+  sampler.start();
+  sizes.start();
+  return {
+    url,
+    close() {
+      sampler.stop();
+      sizes.stop();
+      events.close();
+      server.close();
+    },
+  };
+}
+
+function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
+  return {
+    started_at: new Date(Date.now() - 1000 * process.uptime()),
+    version: VERSION,
+    interface_version: config.INTERFACE_VERSION,
+    workers: config.WORKERS,
+    database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
+    rate_limit: config.RATE_LIMIT,
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expires_at),
+  };
+}
+
+function ownOf({ pem, der }: Certificate): OwnCertificate {
+  const { certificate, client_ca } = pem;
+  return { certificate, der, asks_clients: client_ca !== undefined };
+}

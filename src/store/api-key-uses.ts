@@ -1,0 +1,50 @@
+import { dateOf } from './clients.ts';
+import type { Pool } from './pool.ts';
+
+/**
+ * A minute is written once, whoever comes first. Rows are locked in the order in which they are
+ * given, so that two nodes never wait for each other.
+ */
+const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_at)
+  select api_key_id, date_trunc('minute', now()) from unnest($1::text[]) as used (api_key_id)
+  on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
+  where there.last_used_at < excluded.last_used_at`;
+const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
+    count(*) filter (where revoked_at is null
+      and (expires_at is null or expires_at > now())) as live
+  from standin.api_keys left join standin.api_key_uses using (api_key_id) group by client_id`;
+
+/** How the API keys of a client stand together. */
+export interface ClientUse {
+  /** On any node, to the minute; null: never since this is recorded. */
+  readonly last_used_at: Date | null;
+  readonly live_api_keys: number;
+}
+
+/** When API keys were last used. */
+export class ApiKeyUseStore {
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /** They are used in this minute. */
+  async mark(api_key_ids: readonly string[], deadline_ms: number): Promise<void> {
+    await this.#pool.query(MARK, [api_key_ids.toSorted()], deadline_ms);
+  }
+
+  /** By client; one that never had an API key is not there. */
+  async ofClients(deadline_ms: number): Promise<Map<string, ClientUse>> {
+    const { rows } = await this.#pool.query(OF_CLIENTS, [], deadline_ms);
+    return new Map(
+      rows.map((row) => [
+        row.client_id!,
+        {
+          last_used_at: dateOf(row.last_used_at),
+          live_api_keys: Number(row.live),
+        },
+      ]),
+    );
+  }
+}

@@ -1,0 +1,97 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { createClient, runJson, scrape } from '../support/commands.ts';
+import { freePort } from '../support/ports.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import {
+  call,
+  kinds,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
+import { sql } from '../support/sql.ts';
+
+const services: Service[] = [];
+let place: Place;
+afterEach(async () => {
+  for (const service of services.splice(0)) await service.stop();
+  place.remove();
+});
+
+async function start(env: Record<string, string> = {}): Promise<Service> {
+  const service = await startService(place, { OPS_PORT: String(await freePort()), ...env });
+  services.push(service);
+  return service;
+}
+
+const MINUTE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$/;
+
+async function lastUse(client_id: string): Promise<string | null> {
+  const [api_key] = await runJson(place, 'api-key', 'list', '--client', client_id);
+  return api_key.last_used_at;
+}
+
+describe('the last use of an API key', () => {
+  test('is in the vault soon after it, whichever node and worker it was, with the rights of the service', async () => {
+    place = await leastPrivilegePlace();
+    const env = kinds().includes('server') ? [{ WORKERS: '2' }, {}] : [{ WORKERS: '2' }];
+    const nodes = [];
+    for (const one of env) nodes.push(await start(one));
+    const unused = await createClient(place);
+    for (const node of nodes) {
+      const { client_id, api_key } = await createClient(place);
+      expect(await lastUse(client_id)).toBeNull();
+      expect((await call(node, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+      await until(async () => (await lastUse(client_id)) !== null, 'the last use');
+      expect(await lastUse(client_id)).toMatch(MINUTE);
+      const clients = await runJson(place, 'client', 'list');
+      const listed = clients.find((one: any) => one.client_id === client_id);
+      expect(listed.last_used_at).toMatch(MINUTE);
+      expect((await runCli(['client', 'list'], place)).stdout).toContain('LAST USED');
+    }
+    expect(await lastUse(unused.client_id)).toBeNull();
+  });
+
+  test('is written when the service ends, and never goes back', async () => {
+    place = await newPlace('embedded');
+    const service = await start();
+    const { client_id, api_key } = await createClient(place);
+    await call(service, 'tokenize', { a: 'b' }, api_key);
+    await service.stop();
+    const first = await lastUse(client_id);
+    expect(first).toMatch(MINUTE);
+    const again = await start();
+    await sql(place, "update standin.api_key_uses set last_used_at = now() + interval '1 day'");
+    const later = await lastUse(client_id);
+    await call(again, 'tokenize', { a: 'b' }, api_key);
+    await again.stop();
+    expect(await lastUse(client_id)).toBe(later);
+  });
+
+  test('fails no request when it cannot be written', async () => {
+    place = await newPlace('embedded');
+    const service = await start();
+    const { api_key } = service;
+    await sql(place, 'drop table standin.api_key_uses');
+    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+    const health = await (await fetch(`${service.url}/health`)).json();
+    expect(health).toMatchObject({ status: 'ok' });
+    await service.stop();
+    expect(await service.exit).toBe(0);
+    expect(service.output()).not.toContain('"level":"error"');
+  });
+});
+
+test('requests are counted by client over all workers, also those that are refused', async () => {
+  place = await newPlace('embedded');
+  const service = await start({ WORKERS: '2' });
+  const { client_id, api_key } = await createClient(place, '--can', 'tokenize');
+  for (let i = 0; i < 6; i++) await call(service, 'tokenize', { a: 'b' }, api_key);
+  expect((await call(service, 'detokenize', { a: 'b' }, api_key)).status).toBe(403);
+  await call(service, 'tokenize', { a: 'b' }, 'stk_wrong');
+  const counted = await scrape(service.ops_url!, 'standin_client_requests_total');
+  expect(counted).toEqual({ [`client_id="${client_id}"`]: 7 });
+});

@@ -1,0 +1,293 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Sessions } from '../../src/ops/sessions.ts';
+import { ask, startWithOps, watch } from '../support/ops.ts';
+import { newPlace, ROOT, type Service, until } from '../support/service.ts';
+
+type OpsService = Service & { readonly ops_url: string };
+const TOKEN = 'correct-horse-battery-staple';
+const JSON_TYPE = { 'content-type': 'application/json' };
+const PROTECTED = [
+  ['GET', '/metrics'],
+  ['GET', '/console/state'],
+  ['GET', '/console/events'],
+  ['POST', '/console/playground/tokenize'],
+  ['POST', '/console/playground/detokenize'],
+] as const;
+
+let bare: OpsService;
+let guarded: OpsService;
+beforeAll(async () => {
+  [bare, guarded] = await Promise.all([
+    startWithOps(await newPlace('embedded')),
+    startWithOps(await newPlace('embedded'), { OPS_HOST: '0.0.0.0', OPS_TOKEN: TOKEN }),
+  ]);
+  guarded = { ...guarded, ops_url: guarded.ops_url.replace('0.0.0.0', '127.0.0.1') };
+});
+afterAll(async () => {
+  for (const service of [bare, guarded]) {
+    await service.stop();
+    expect(service.output()).not.toContain(TOKEN);
+    service.place.remove();
+  }
+});
+
+const signIn = (token: unknown, headers: Record<string, string> = {}) =>
+  ask(
+    `${guarded.ops_url}/console/session`,
+    'POST',
+    { ...JSON_TYPE, ...headers },
+    JSON.stringify({ token }),
+  );
+const cookieOf = (headers: NodeJS.Dict<string | string[]>) =>
+  String(headers['set-cookie']).split(';')[0]!;
+
+describe('every answer', () => {
+  test.each([
+    ['GET', '/metrics', 200],
+    ['HEAD', '/metrics', 200],
+    ['HEAD', '/console/events', 200],
+    ['GET', '/console/state', 200],
+    ['GET', '/other', 404],
+    ['GET', '/../package.json', 404],
+    ['GET', '/assets/../../package.json', 404],
+    ['GET', '/assets/%2e%2e/index.html', 404],
+    ['GET', '/assets/', 404],
+    ['GET', '/constructor', 404],
+    ['POST', '/metrics', 405],
+    ['OPTIONS', '/console/state', 405],
+    ['GET', '/console/session', 405],
+  ])(
+    'of %s %s is %i, and has the headers that keep a page to itself',
+    async (method, path, status) => {
+      const answer = await ask(bare.ops_url + path, method);
+      expect(answer.status).toBe(status);
+      expect(answer.headers).toMatchObject({
+        'content-security-policy': expect.stringMatching(
+          /^default-src 'none'; script-src 'self'; .*frame-ancestors 'none'$/,
+        ),
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+      });
+      expect(answer.headers['access-control-allow-origin']).toBeUndefined();
+      expect(answer.headers.allow !== undefined).toBe(status === 405);
+      if (method === 'HEAD') expect(answer.text).toBe('');
+    },
+  );
+
+  test.skipIf(!existsSync(join(ROOT, 'dist/console/index.html')))(
+    'of the page needs no token, and is not sent again when it is known',
+    async () => {
+      const page = await ask(`${guarded.ops_url}/`);
+      expect([page.status, page.headers['content-type']]).toEqual([
+        200,
+        'text/html; charset=utf-8',
+      ]);
+      expect(page.headers['cache-control']).toBe('no-cache');
+      const chart = await ask(`${guarded.ops_url}/assets/uplot.js`);
+      expect(chart.headers['content-type']).toBe('text/javascript; charset=utf-8');
+      const known = { 'if-none-match': String(page.headers.etag) };
+      const again = await ask(`${guarded.ops_url}/`, 'GET', known);
+      expect([again.status, again.text]).toEqual([304, '']);
+      expect((await ask(`${guarded.ops_url}/`, 'POST')).status).toBe(405);
+    },
+  );
+
+  test('a path may have a query', async () => {
+    expect((await ask(`${bare.ops_url}/metrics?a=b`)).text).toContain('standin_requests_total');
+  });
+});
+
+describe('without OPS_TOKEN', () => {
+  test.each(['localhost', 'LOCALHOST:1', '127.0.0.1:9464', '127.1.2.3', '[::1]:9464'])(
+    'the Host %s is answered',
+    async (host) => {
+      expect((await ask(`${bare.ops_url}/console/state`, 'GET', { host })).status).toBe(200);
+    },
+  );
+
+  test.each([
+    'evil.example',
+    'localhost.evil.example',
+    '127.0.0.1.evil.example',
+    'evil.example:9464',
+    '10.0.0.1',
+    'localhost@evil.example',
+    '0.0.0.0',
+  ])(
+    'the Host %s is refused on every path: it may be a name that was made to lead here',
+    async (host) => {
+      for (const path of ['/', '/metrics', '/console/state', '/console/session']) {
+        const { status, text } = await ask(bare.ops_url + path, 'GET', { host });
+        expect(status).toBe(421);
+        expect(text).toContain('OPS_TOKEN');
+      }
+    },
+  );
+
+  test('there is nothing to sign in for', async () => {
+    const url = `${bare.ops_url}/console/session`;
+    const answer = await ask(url, 'POST', JSON_TYPE, '{"token":"anything"}');
+    expect([answer.status, answer.headers['set-cookie']]).toEqual([204, undefined]);
+  });
+});
+
+describe('with OPS_TOKEN', () => {
+  test.each(PROTECTED)('%s %s is 401 without it, and with another one', async (method, path) => {
+    const others = [
+      {},
+      { authorization: `Bearer ${TOKEN}x` },
+      { authorization: `Bearer ${TOKEN.slice(1)}` },
+      { authorization: 'Bearer' },
+      { authorization: `Basic ${TOKEN}` },
+      { cookie: `standin_console=${TOKEN}` },
+      { cookie: 'standin_console=' },
+    ];
+    for (const headers of others) {
+      const answer = await ask(guarded.ops_url + path, method, headers as Record<string, string>);
+      expect([headers, answer.status]).toEqual([headers, 401]);
+      expect(answer.headers['www-authenticate']).toBe('Bearer realm="standin ops"');
+      expect(answer.headers['x-request-id']).toBeUndefined();
+    }
+  });
+
+  test('a body that nobody reads does not hide the 401', async () => {
+    const url = `${guarded.ops_url}/console/playground/tokenize`;
+    const { status } = await ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000_000));
+    expect(status).toBe(401);
+  });
+
+  test('a bearer has metrics, state and events, under any name', async () => {
+    const headers = { authorization: `Bearer ${TOKEN}`, host: 'standin-ops.example' };
+    expect((await ask(`${guarded.ops_url}/metrics`, 'GET', headers)).status).toBe(200);
+    expect((await ask(`${guarded.ops_url}/console/state`, 'GET', headers)).status).toBe(200);
+    const watcher = await watch(guarded.ops_url, { authorization: headers.authorization });
+    expect(watcher.status).toBe(200);
+    watcher.close();
+  });
+
+  test('who signs in has a cookie that scripts cannot read, until signing out, which ends streams', async () => {
+    const signed_in = await signIn(TOKEN);
+    expect(signed_in.status).toBe(204);
+    expect(String(signed_in.headers['set-cookie'])).toMatch(
+      /^standin_console=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    );
+    const cookie = cookieOf(signed_in.headers);
+    const state = (headers: Record<string, string>) =>
+      ask(`${guarded.ops_url}/console/state`, 'GET', headers);
+    expect((await state({ cookie: `other=1; ${cookie}; more=2` })).status).toBe(200);
+    const watcher = await watch(guarded.ops_url, { cookie });
+    expect(watcher.status).toBe(200);
+    const session = `${guarded.ops_url}/console/session`;
+    const foreign = { cookie, origin: 'https://evil.example' };
+    expect((await ask(session, 'DELETE', foreign)).status).toBe(403);
+    expect((await state({ cookie })).status).toBe(200);
+    const signed_out = await ask(session, 'DELETE', { cookie });
+    expect(signed_out.status).toBe(204);
+    expect(String(signed_out.headers['set-cookie'])).toContain('Max-Age=0');
+    expect((await state({ cookie })).status).toBe(401);
+    await until(() => watcher.has_ended(), 'the end of the stream');
+  });
+
+  test('a sign-in that is not one is refused, and a few are tried a second', async () => {
+    const url = `${guarded.ops_url}/console/session`;
+    const errorOf = async (answer: Promise<{ status: number; text: string }>) => {
+      const { status, text } = await answer;
+      return [status, JSON.parse(text).error];
+    };
+    expect(await errorOf(ask(url, 'POST', JSON_TYPE, '{"token":1}'))).toEqual([400, 'bad_request']);
+    expect(await errorOf(ask(url, 'POST', JSON_TYPE, 'null'))).toEqual([400, 'bad_request']);
+    expect(await errorOf(ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000)))).toEqual([
+      ...[413, 'payload_too_large'],
+    ]);
+    expect(await errorOf(ask(url, 'POST', {}, '{"token":""}'))).toEqual([
+      ...[415, 'unsupported_media_type'],
+    ]);
+    await until(async () => (await signIn(TOKEN)).status === 204, 'a sign-in');
+    const tries = await Promise.all(Array.from({ length: 40 }, () => signIn('wrong')));
+    const statuses = tries.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([401, 429]));
+    expect(statuses.filter((status) => status === 401).length).toBeLessThan(20);
+    for (const { headers, status } of tries)
+      if (status === 429) expect(headers['retry-after']).toBe('1');
+    await until(async () => (await signIn(TOKEN)).status === 204, 'a sign-in');
+  });
+});
+
+describe('what a page of another site has a browser send', () => {
+  const POSTS = ['/console/session', '/console/playground/tokenize'];
+  const host = 'localhost:9464';
+
+  test.each([
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { origin: 'http://localhost:3000' },
+    { origin: 'http://localhost:9464.evil.example' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+    { 'sec-fetch-site': 'none' },
+    { 'sec-fetch-site': 'cross-site', origin: 'http://localhost:9464' },
+  ])('does nothing: %j', async (headers) => {
+    for (const path of POSTS) {
+      const sent = { host, ...JSON_TYPE, ...(headers as Record<string, string>) };
+      const { status, text } = await ask(bare.ops_url + path, 'POST', sent, '{"data":{}}');
+      expect([status, JSON.parse(text).error]).toEqual([403, 'cross_origin']);
+    }
+  });
+
+  test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', ''])(
+    'is not taken as %j, which needs no leave of us',
+    async (type) => {
+      for (const path of POSTS) {
+        const headers = { host, ...(type && { 'content-type': type }) };
+        const { status } = await ask(bare.ops_url + path, 'POST', headers, '{"token":"x"}');
+        expect(status).toBe(415);
+      }
+    },
+  );
+
+  test('and the page itself may', async () => {
+    const own = { host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin', ...JSON_TYPE };
+    const url = `${bare.ops_url}/console/session`;
+    expect((await ask(url, 'POST', own, '{"token":"x"}')).status).toBe(204);
+    // A proxy with TLS may have put another Host in its place.
+    const { 'sec-fetch-site': site, ...in_clear } = own;
+    const proxied = { ...in_clear, origin: 'https://ops.example', 'sec-fetch-site': site };
+    expect((await ask(url, 'POST', in_clear, '{"token":"x"}')).status).toBe(204);
+    expect((await ask(url, 'POST', proxied, '{"token":"x"}')).status).toBe(204);
+  });
+});
+
+describe('sessions', () => {
+  const HOUR_MS = 3_600_000;
+  const cookie = (set_cookie: string) => set_cookie.split(';')[0];
+
+  test('end after 12 hours, and are at most 100: the oldest goes', () => {
+    let now_ms = 0;
+    const sessions = new Sessions(TOKEN, () => now_ms);
+    const first = cookie(sessions.begin());
+    now_ms = 12 * HOUR_MS - 1;
+    expect(sessions.has(first)).toBe(true);
+    const second = cookie(sessions.begin());
+    now_ms++;
+    expect([sessions.has(first), sessions.has(second)]).toEqual([false, true]);
+    for (let i = 0; i < 99; i++) sessions.begin();
+    expect(sessions.has(second)).toBe(true);
+    sessions.begin();
+    expect(sessions.has(second)).toBe(false);
+  });
+
+  test('are tried to be begun five times at once, then twice a second', () => {
+    let now_ms = 0;
+    const sessions = new Sessions(TOKEN, () => now_ms);
+    const tries = () => Array.from({ length: 10 }, () => sessions.takeTry()).filter(Boolean).length;
+    expect(tries()).toBe(5);
+    now_ms += 1_000;
+    expect(tries()).toBe(2);
+    now_ms += HOUR_MS;
+    expect(tries()).toBe(5);
+  });
+});

@@ -1,0 +1,130 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import type { Sample } from '../../src/ops/console/state.ts';
+import { createClient } from '../support/commands.ts';
+import { ask, startWithOps, stateOf, type Watcher, watch } from '../support/ops.ts';
+import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { call, newPlace, type Service, until } from '../support/service.ts';
+
+type OpsService = Service & { readonly ops_url: string };
+
+const watchers: Watcher[] = [];
+afterEach(() => {
+  for (const watcher of watchers.splice(0)) watcher.close();
+});
+
+async function open(service: OpsService): Promise<Watcher> {
+  const watcher = await watch(service.ops_url);
+  watchers.push(watcher);
+  return watcher;
+}
+
+/** How many in all, from rates and the times between the samples. */
+function total(samples: readonly Sample[], rate: (sample: Sample) => number): number {
+  const gaps = samples.slice(1).map((sample, i) => (sample.at_ms - samples[i]!.at_ms) / 1000);
+  return samples.slice(1).reduce((sum, sample, i) => sum + rate(sample) * gaps[i]!, 0);
+}
+
+describe.each(['1', '2'])('the events of a service with WORKERS=%s', (WORKERS) => {
+  let service: OpsService;
+  beforeAll(async () => {
+    service = await startWithOps(await newPlace('embedded'), { WORKERS });
+  });
+  afterAll(async () => {
+    await service.stop();
+    service.place.remove();
+  });
+
+  test('begin with the history and the state, and have what was sent: requests, values, errors, batches', async () => {
+    const { api_key } = await createClient(service.place, '--rate-limit', '0.001');
+    const watcher = await open(service);
+    expect(watcher.status).toBe(200);
+    await watcher.next('sample');
+    expect(watcher.events.map(({ name }) => name).slice(0, 2)).toEqual(['history', 'state']);
+    const data = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`f${i}`, `value ${i}`]));
+    const { body } = await call(service, 'tokenize', data);
+    for (let i = 0; i < 29; i++) await call(service, 'tokenize', data);
+    for (let i = 0; i < 7; i++) await call(service, 'detokenize', body.data);
+    for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: 1 });
+    for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: 'value 0' }, api_key);
+    const sum = (rate: (sample: Sample) => number) => Math.round(total(watcher.samples(), rate));
+    await until(() => sum((one) => one.tokenize.refused) === 9, 'the last request');
+    expect(sum((one) => one.tokenize.succeeded)).toBe(31);
+    expect(sum((one) => one.tokenize.values)).toBe(301);
+    expect(sum((one) => one.detokenize.succeeded)).toBe(7);
+    expect(sum((one) => one.detokenize.values)).toBe(70);
+    expect(sum((one) => one.limited.requests)).toBe(4);
+    expect(sum((one) => one.tokenize.failed + one.detokenize.failed + one.shed)).toBe(0);
+    const busy = watcher.samples().filter(({ tokenize }) => tokenize.latency !== null);
+    for (const { tokenize } of busy) {
+      const { p50_ms, p95_ms, p99_ms } = tokenize.latency!;
+      expect(p50_ms).toBeGreaterThan(0);
+      expect(p95_ms).toBeGreaterThanOrEqual(p50_ms);
+      expect(p99_ms).toBeGreaterThanOrEqual(p95_ms);
+    }
+    const inserts = watcher.samples().flatMap(({ batch }) => batch.insert ?? []);
+    expect(inserts).toEqual([10]);
+  });
+
+  test('bring a new state, in which a client has its rate and its last use', async () => {
+    const { client_id, api_key } = await createClient(service.place);
+    const watcher = await open(service);
+    const used = watcher.next('state', ({ clients }) =>
+      clients.shown.some((one: any) => one.client_id === client_id && one.requests_per_s > 0),
+    );
+    for (let i = 0; i < 10; i++) await call(service, 'tokenize', { a: 'b' }, api_key);
+    const { clients } = await used;
+    const shown = clients.shown.find((one: any) => one.client_id === client_id);
+    expect(shown).toMatchObject({
+      ...{ client_id, name: 'test', is_disabled: false, live_api_keys: 1 },
+      ...{ can_tokenize: true, can_detokenize: true, token_mode: 'deterministic' },
+      ...{ last_used_at: expect.any(String), requests_per_s: expect.any(Number) },
+    });
+  });
+
+  test('are for 20 readers, and for another when one has left', async () => {
+    const readers = await Promise.all(Array.from({ length: 20 }, () => open(service)));
+    const refused = await ask(`${service.ops_url}/console/events`);
+    expect([refused.status, JSON.parse(refused.text).error]).toEqual([503, 'too_many']);
+    readers[0]!.close();
+    await until(async () => (await open(service)).status === 200, 'a place');
+  });
+});
+
+test('open streams do not keep the service from ending, and are ended by it', async () => {
+  const service = await startWithOps(await newPlace('embedded'), { DRAIN_DELAY_MS: '0' });
+  const watcher = await open(service);
+  await watcher.next('sample');
+  service.kill('SIGTERM');
+  expect(await service.exit).toBe(0);
+  await until(() => watcher.has_ended(), 'the end of the stream');
+  service.place.remove();
+});
+
+test.skipIf(postgres_bin === undefined)(
+  'while the database is away its parts are null, and the stream goes on',
+  async () => {
+    const cluster = await PostgresCluster.start();
+    const place = await newPlace('server', cluster.url('postgres'));
+    const service = await startWithOps(place);
+    try {
+      const watcher = await open(service);
+      expect(await stateOf(service.ops_url)).toMatchObject({
+        database: { kind: 'postgres', is_up: true },
+        vault: { records: 0, is_estimate: false, bytes: expect.any(Number) },
+        keys: { versions: [{ version: 1, is_newest: true, records: 0 }], resealed: 1 },
+        clients: { others: 0 },
+      });
+      const down = watcher.next('state', ({ database }) => !database.is_up);
+      await cluster.crash();
+      expect(await down).toMatchObject({ vault: null, keys: null, clients: null });
+      await watcher.next('sample');
+      const up = watcher.next('state', ({ vault, keys, clients }) => vault && keys && clients);
+      cluster.startAgain();
+      expect((await up).database.is_up).toBe(true);
+    } finally {
+      await service.stop();
+      place.remove();
+      cluster.stop();
+    }
+  },
+);

@@ -1,0 +1,147 @@
+import { readFileSync } from 'node:fs';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Authority, has_openssl } from '../support/certificates.ts';
+import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
+import { noteSecrets } from '../support/secrecy.ts';
+import { newPlace, type Place, type Service } from '../support/service.ts';
+
+type OpsService = Service & { readonly ops_url: string };
+
+let service: OpsService;
+afterEach(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+async function start(
+  env: (place: Place) => Record<string, string> = () => ({}),
+): Promise<OpsService> {
+  const place = await newPlace('embedded');
+  service = await startWithOps(place, { ...env(place) });
+  return service;
+}
+
+async function play(
+  operation: string,
+  body: string | Uint8Array,
+  headers: Record<string, string> = {},
+): Promise<OpsAnswer & { body: any }> {
+  const answer = await ask(
+    `${service.ops_url}/console/playground/${operation}`,
+    'POST',
+    { 'content-type': 'application/json', 'standin-api-key': service.api_key, ...headers },
+    body,
+  );
+  return { ...answer, body: JSON.parse(answer.text) };
+}
+
+async function roundTrip(): Promise<void> {
+  const data = { name: 'Ann Leeward-Playground', nested: ['<b>Zoë</b> of the playground'] };
+  noteSecrets(data);
+  const tokenized = await play('tokenize', JSON.stringify({ data }));
+  expect(tokenized.status).toBe(200);
+  expect(tokenized.body.data.name).toMatch(/_tok$/);
+  const restored = await play('detokenize', JSON.stringify({ data: tokenized.body.data }));
+  expect([restored.status, restored.body.data]).toEqual([200, data]);
+}
+
+describe('the playground', () => {
+  test.each([
+    ['127.0.0.1', '1'],
+    ['0.0.0.0', '2'],
+    ['::', '1'],
+  ])(
+    'tokenizes and restores on HOST=%s with WORKERS=%s, and nothing of it is in the log',
+    async (HOST, WORKERS) => {
+      await start(() => ({ HOST, WORKERS }));
+      await roundTrip();
+      expect(service.output()).not.toContain('Leeward');
+      expect(service.output().split('listening')[1]).not.toContain(service.api_key);
+    },
+  );
+
+  test('passes back what the service says: status, body, request id and when to try again', async () => {
+    await start(() => ({ RATE_LIMIT: '1' }));
+    const wrong = await play('tokenize', '{"data":{}}', { 'standin-api-key': 'stk_wrong' });
+    expect([wrong.status, wrong.body]).toEqual([401, { error: 'unauthorized' }]);
+    expect(wrong.headers['x-request-id']).toMatch(/^[0-9a-f-]{36}$/);
+    const none = await play('tokenize', '{"data":{}}', { 'standin-api-key': '' });
+    expect([none.status, none.body.error]).toEqual([401, 'unauthorized']);
+    const invalid = await play('tokenize', '{"data":{"a":1}}');
+    expect([invalid.status, invalid.body.error]).toEqual([400, 'invalid_type']);
+    const limited = await play('tokenize', '{"data":{}}');
+    expect([limited.status, limited.headers['retry-after']]).toEqual([429, '1']);
+    expect(limited.headers['content-security-policy']).toMatch(/^default-src 'none'/);
+  });
+
+  test('takes what BODY_LIMIT allows, byte for byte, and refuses more itself', async () => {
+    await start(() => ({ BODY_LIMIT: '2048' }));
+    const body = (length: number) => `{"data":{"a":"b"}${' '.repeat(length - 18)}}`;
+    expect((await play('tokenize', body(2_048))).status).toBe(200);
+    const refused = await play('tokenize', body(2_049));
+    expect([refused.status, refused.body.error]).toEqual([413, 'payload_too_large']);
+    const huge = await play('tokenize', body(5_000_000));
+    expect([huge.status, huge.body.error]).toEqual([413, 'payload_too_large']);
+    const odd = await play('tokenize', Buffer.from('{"data":{"a":"\xff"}}', 'latin1'));
+    expect([odd.status, odd.headers['x-request-id']]).toEqual([400, expect.any(String)]);
+  });
+});
+
+describe.skipIf(!has_openssl)('the playground of a service with TLS', () => {
+  /** Its names are not those of the address that it is called at. */
+  const files = (place: Place, names = 'DNS:tokens.example') => {
+    const authority = new Authority(place.folder, 'authority');
+    const { cert, key } = authority.issue(names);
+    return { authority, env: { TLS_CERT_FILE: cert, TLS_KEY_FILE: key } };
+  };
+
+  test('calls the service by its own certificate, whatever the name in it', async () => {
+    await start((place) => files(place).env);
+    await roundTrip();
+  });
+
+  test('believes no other listener with another certificate of the same authority', async () => {
+    const { Playground } = await import('../../src/ops/console/playground.ts');
+    let authority!: Authority;
+    await start((place) => {
+      const made = files(place, 'IP:127.0.0.1');
+      authority = made.authority;
+      return made.env;
+    });
+    const { createServer } = await import('node:http');
+    const { X509Certificate } = await import('node:crypto');
+    const other = readFileSync(authority.issue('IP:127.0.0.1').cert, 'utf8');
+    const own = {
+      certificate: `${other}${readFileSync(authority.ca, 'utf8')}`,
+      der: new X509Certificate(other).raw,
+      asks_clients: false,
+    };
+    const playground = new Playground({
+      ...{ url: service.url, body_limit: 1_000, certificate: () => own },
+    });
+    let failure: unknown;
+    const server = createServer((request, response) => {
+      playground.call('tokenize', request, response).catch((error) => {
+        failure = error;
+        response.writeHead(502).end();
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as { port: number };
+    const headers = { 'content-type': 'application/json', 'standin-api-key': service.api_key };
+    await ask(`http://127.0.0.1:${port}/`, 'POST', headers, '{"data":{"a":"b"}}');
+    server.close();
+    expect(failure).toMatchObject({ status: 502, code: 'unreachable' });
+    expect(service.output()).not.toContain('"route":"/api/v1/tokenize"');
+  });
+
+  test('that asks callers for certificates says why it cannot call', async () => {
+    await start((place) => {
+      const { authority, env } = files(place);
+      return { ...env, TLS_CLIENT_CA_FILE: authority.ca };
+    });
+    const { status, body } = await play('tokenize', '{"data":{}}');
+    expect(status).toBe(409);
+    expect(body.message).toContain('TLS_CLIENT_CA_FILE');
+  });
+});

@@ -1,0 +1,99 @@
+import { request } from 'node:http';
+import type { ConsoleState, Sample } from '../../src/ops/console/state.ts';
+import { freePort } from './ports.ts';
+import { type Place, type Service, startService, until } from './service.ts';
+
+/** A service with an ops listener. */
+export async function startWithOps(
+  place: Place,
+  env: Record<string, string> = {},
+): Promise<Service & { readonly ops_url: string }> {
+  const service = await startService(place, { OPS_PORT: String(await freePort()), ...env });
+  return { ...service, ops_url: service.ops_url! };
+}
+
+export interface OpsAnswer {
+  readonly status: number;
+  readonly headers: NodeJS.Dict<string | string[]>;
+  readonly text: string;
+}
+
+/** One request with exactly these headers; fetch would not send a Host or an Origin of the test's. */
+export function ask(
+  url: string,
+  method = 'GET',
+  headers: Record<string, string> = {},
+  body?: string | Uint8Array,
+): Promise<OpsAnswer> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method, headers, agent: false }, (response) => {
+      let text = '';
+      response.on('data', (chunk) => {
+        text += chunk;
+      });
+      response.on('error', reject);
+      response.on('end', () =>
+        resolve({ status: response.statusCode!, headers: response.headers, text }),
+      );
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+export async function stateOf(ops_url: string): Promise<ConsoleState> {
+  return JSON.parse((await ask(`${ops_url}/console/state`)).text);
+}
+
+/** A stream of events, read all the time. */
+export interface Watcher {
+  readonly status: number;
+  readonly events: { readonly name: string; readonly data: any }[];
+  readonly samples: () => Sample[];
+  readonly has_ended: () => boolean;
+  /** Resolves to the first one from now on, of those that fit. */
+  next(name: string, fits?: (data: any) => boolean): Promise<any>;
+  close(): void;
+}
+
+export async function watch(
+  ops_url: string,
+  headers: Record<string, string> = {},
+): Promise<Watcher> {
+  const abort = new AbortController();
+  const response = await fetch(`${ops_url}/console/events`, { headers, signal: abort.signal });
+  const events: Watcher['events'] = [];
+  let has_ended = false;
+  void (async () => {
+    let text = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of response.body!) {
+      text += decoder.decode(chunk, { stream: true });
+      for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+        const found = /^event: (\w+)\ndata: (.*)$/.exec(text.slice(0, end));
+        if (found !== null) events.push({ name: found[1]!, data: JSON.parse(found[2]!) });
+        text = text.slice(end + 2);
+      }
+    }
+  })()
+    .catch(() => {})
+    .finally(() => {
+      has_ended = true;
+    });
+  return {
+    status: response.status,
+    events,
+    has_ended: () => has_ended,
+    samples: () =>
+      events.flatMap(({ name, data }) =>
+        name === 'history' ? data : name === 'sample' ? [data] : [],
+      ),
+    async next(name, fits = () => true) {
+      const from = events.length;
+      const found = () => events.slice(from).find((one) => one.name === name && fits(one.data));
+      await until(() => found() !== undefined, `an event ${name}`);
+      return found()!.data;
+    },
+    close: () => abort.abort(),
+  };
+}

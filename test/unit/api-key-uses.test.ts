@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
+import type { ApiKeyUseStore } from '../../src/store/api-key-uses.ts';
+
+test('requests are counted by client, unused ones are not there, and from the 1,001st on together', () => {
+  const uses = new ApiKeyUses(undefined as unknown as ApiKeyUseStore);
+  for (let rank = 0; rank < 1_003; rank++) {
+    for (const key of ['first', 'second']) {
+      const use = uses.of(`${key} of ${rank}`, `client ${rank}`, rank);
+      if (rank !== 5) use.requests += 2;
+    }
+  }
+  const counts = uses.requests();
+  expect(counts.size).toBe(1_000);
+  expect(counts.get('client 0')).toBe(4);
+  expect(counts.has('client 5')).toBe(false);
+  expect(counts.get('client 999')).toBe(4);
+  expect(counts.get('other')).toBe(12);
+  expect(uses.of('first of 0', 'client 0', 0).requests).toBe(2);
+});

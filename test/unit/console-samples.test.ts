@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest';
+import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sample.ts';
+import { totalsOf } from '../../src/ops/console/totals.ts';
+import { createMetrics } from '../../src/ops/metrics.ts';
+
+describe('quantiles', () => {
+  test('are interpolated within a bucket, and never beyond the last bound', () => {
+    const even = [0.001, 0.002, 0.003, 0.004].map((bound, i) => [bound, (i + 1) * 25] as const);
+    expect(latencyOf([...even, [Infinity, 100]])).toEqual({ p50_ms: 2, p95_ms: 3.8, p99_ms: 3.96 });
+    expect(
+      latencyOf([
+        [0.001, 0],
+        [5, 0],
+        [Infinity, 7],
+      ]),
+    ).toEqual({
+      ...{ p50_ms: 5_000, p95_ms: 5_000, p99_ms: 5_000 },
+    });
+    expect(
+      latencyOf([
+        [0.001, 1],
+        [Infinity, 1],
+      ])?.p50_ms,
+    ).toBe(0.5);
+  });
+
+  test('of no requests are not there', () => {
+    expect(latencyOf([])).toBeNull();
+    expect(
+      latencyOf([
+        [1, 0],
+        [Infinity, 0],
+      ]),
+    ).toBeNull();
+  });
+});
+
+test('a counter that fell began again', () => {
+  expect([rise(5, 8), rise(8, 5), rise(5, 5), rise(0, 3)]).toEqual([3, 5, 0, 3]);
+});
+
+describe('a sample', () => {
+  async function countedBy(count: (metrics: ReturnType<typeof createMetrics>) => void) {
+    const metrics = createMetrics();
+    count(metrics);
+    return metrics.sampled();
+  }
+
+  test('is what several processes counted in between, by status, a second', async () => {
+    const worker = () =>
+      countedBy((metrics) => {
+        for (const status of [200, 200, 400, 429, 500, 503])
+          metrics.request('/api/v1/tokenize', status, 2);
+        metrics.request('/health', 503, 1);
+        metrics.shed('/api/v1/detokenize', 3);
+        metrics.values('tokenize', 20);
+        metrics.rejection('unknown_tokens');
+        metrics.batch('insert', 30);
+        metrics.batch('insert', 10);
+        metrics.observe({
+          clientRequests: () => new Map([['a', 4]]),
+          rateLimitShared: () => true,
+        });
+      });
+    const before = totalsOf(await countedBy(() => {}));
+    const after = totalsOf([...(await worker()), ...(await worker())]);
+    expect(after.clients).toEqual(new Map([['a', 8]]));
+    expect([before.are_limits_shared, after.are_limits_shared]).toEqual([null, true]);
+    const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
+    expect(sampleBetween(before, after, 1_000, 2)).toEqual({
+      at_ms: 1_000,
+      tokenize: {
+        ...{ succeeded: 2, refused: 2, failed: 2, values: 20 },
+        latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
+      },
+      detokenize: { ...none, failed: 3 },
+      limited: { requests: 0, detokenize: 0, unknown_tokens: 1 },
+      shed: 3,
+      batch: { insert: 20, find: null },
+    });
+    expect(sampleBetween(after, after, 2_000, 2)).toMatchObject({ tokenize: none, shed: 0 });
+  });
+
+  test('says that limits are not shared when one process of several does not share them', async () => {
+    const worker = (is_shared: boolean) =>
+      countedBy((metrics) => metrics.observe({ rateLimitShared: () => is_shared }));
+    const metrics = [...(await worker(false)), ...(await worker(true))];
+    expect(totalsOf(metrics).are_limits_shared).toBe(false);
+  });
+});
