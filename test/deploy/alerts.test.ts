@@ -65,7 +65,7 @@ test.runIf(has('promtool', '--version'))('promtool: rules, and the tests of the 
   runTool('promtool', 'check', 'rules', '--lint-fatal', 'deploy/prometheus/standin.rules.yml');
   runTool('promtool', 'check', 'config', '--syntax-only', 'deploy/prometheus/prometheus.yml');
   runTool('promtool', 'test', 'rules', ...TESTS);
-});
+}, 400_000);
 
 test.runIf(has('promtool', '--version'))('promtool: the queries of the dashboard parse', () => {
   const folder = mkdtempSync(join(tmpdir(), 'standin-queries-'));

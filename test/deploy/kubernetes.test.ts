@@ -62,7 +62,7 @@ describe('the manifests', () => {
 
   test('name settings, secrets, ports and pods that are there', () => {
     const literals = [...readText(`${FOLDER}/kustomization.yaml`).matchAll(/- ([A-Z_]+)=/g)];
-    const known = [...Object.keys(SETTINGS), 'OPS_TOKEN'];
+    const known = Object.keys(SETTINGS);
     const set = containers.flatMap(({ env }) => env).map(({ name }) => name);
     for (const name of [...literals.map(([, name]) => name), ...set]) expect(known).toContain(name);
     const keys = secrets.flatMap(({ metadata, stringData }) =>
