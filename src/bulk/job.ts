@@ -4,6 +4,7 @@ import { BulkError } from './bulk-error.ts';
 import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
 import type { Input } from './input.ts';
+import { partialOf } from './output.ts';
 import type { Ask } from './replace.ts';
 
 /** What a run is to do. */
@@ -79,9 +80,14 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
   return checkpoint;
 }
 
+/** Whatever is written, under its name or before it has it, must be no file that is read. */
 async function refuseSameFiles(input_path: string, outputs: Map<string, string>): Promise<void> {
   const seen = new Map<string, string>();
-  for (const [option, path] of [['the input', input_path] as const, ...outputs]) {
+  const files: [string, string][] = [['the input', input_path]];
+  for (const [option, path] of outputs) files.push([option, path], [option, partialOf(path)]);
+  const output_path = outputs.get('--output');
+  if (output_path !== undefined) files.push(['the checkpoint', checkpointOf(output_path)]);
+  for (const [option, path] of files) {
     if (path === '-') continue;
     const status = await statOf(path);
     // By links, one file has several names.

@@ -1,6 +1,13 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { openSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  createWriteStream,
+  openSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
@@ -200,13 +207,17 @@ describe('it refuses', () => {
   beforeAll(() => {
     runs.write('f.csv', 'a\nx\n');
     symlinkSync('f.csv', runs.path('link.csv'));
+    runs.write('there.csv', '');
+    runs.write('h.csv.partial', 'a\nx\n');
   });
 
   test.each([
     ['f.csv --fields a -o f.csv', 'are the same file'],
     ['f.csv --fields a -o link.csv --force', 'are the same file'],
     ['f.csv --fields a -o g.csv --rejects g.csv', '--rejects and --output are the same file'],
-    ['f.csv --fields a -o d.csv', 'd.csv exists: name another, or replace it with --force'],
+    ['h.csv.partial --format csv --fields a -o h.csv --force', 'are the same file'],
+    ['f.csv --fields a -o g.csv --rejects g.csv.checkpoint', 'are the same file'],
+    ['f.csv --fields a -o there.csv', 'there.csv exists: name another, or replace it with --force'],
     ['f.csv --fields a -o /dev/null --force', '/dev/null is not a file'],
     ['f.csv --fields a -o none/g.csv', 'cannot be written (no such folder, ENOENT)'],
     ['f.csv --fields a -o g.csv --rejects none/r.csv', 'none/r.csv.partial cannot be written'],
@@ -222,7 +233,7 @@ describe('it refuses', () => {
     const { code, stdout, stderr } = await runs.run(`tokenize ${args}`);
     expect(stderr).toContain(message);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-    expect(runs.read('f.csv')).toBe('a\nx\n');
+    for (const kept of ['f.csv', 'h.csv.partial']) expect(runs.read(kept)).toBe('a\nx\n');
     for (const left of ['g.csv', 'g.csv.partial', 'g.csv.checkpoint'])
       expect(runs.exists(left)).toBe(false);
   });
@@ -307,6 +318,31 @@ test('gzip data that is cut off is a failure, after the rows before it', async (
   expect(stderr).toContain('The gzip data of j.csv.gz is damaged or cut off');
   expect(runs.exists('j.out.csv')).toBe(false);
   expect(runs.read('j.out.csv.partial').split('\r\n').length).toBeGreaterThan(2);
+});
+
+test('a file that is larger than its memory', async () => {
+  const file = createWriteStream(runs.path('large.csv'));
+  file.write('id,email,note\n');
+  const note = 'n'.repeat(1_000);
+  for (let block = 0; block < 300; block++) {
+    const rows = Array.from({ length: 1_000 }, (_, i) => {
+      const email = i % 20 === 0 ? `large${block}.${i}@example.org` : '';
+      return `${i},${email},${note}\n`;
+    });
+    if (!file.write(rows.join(''))) await once(file, 'drain');
+  }
+  file.end();
+  await once(file, 'close');
+  const told = 'process.on("exit",()=>process.stderr.write(process.resourceUsage().maxRSS+" KiB"))';
+  const child = runs.start('tokenize large.csv --fields email -o large.out.csv', {
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}`,
+  });
+  const { code, stdout, stderr } = await runs.end(child);
+  expect(code).toBe(0);
+  expect(stdout).toContain('15,000 values');
+  expect(Number(/(\d+) KiB$/.exec(stderr)![1])).toBeLessThan(200 * 1024);
+  const { size } = statSync(runs.path('large.out.csv'));
+  expect(size).toBeGreaterThan(300 * 1_000 * 1_000);
 });
 
 test('an empty NDJSON file, and a file with a header alone, are done at once', async () => {
