@@ -22,6 +22,8 @@ export default defineConfig({
       {
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
       },
+      // `npm run screenshots`: the pictures of the documents.
+      { test: { ...shared, name: 'screenshots', include: ['test/browser/screenshots.ts'] } },
     ],
   },
 });

@@ -8,7 +8,7 @@ import {
   parseKekSettings,
 } from './config/kek.ts';
 import { parseSettings, type Setting } from './config/setting.ts';
-import { SETTINGS } from './config/settings.ts';
+import { SERVICE_SETTINGS, SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
 import type { TlsFiles } from './service/certificate.ts';
 import type { KekSettings } from './service/kek/source.ts';
@@ -27,6 +27,7 @@ type OptionalName =
   | 'TLS_CERT_FILE'
   | 'TLS_KEY_FILE'
   | 'TLS_CLIENT_CA_FILE'
+  | 'STANDIN_API_KEY'
   | 'LICENSE_FILE'
   | 'LICENSE_PUBLIC_KEY_FILE';
 type Values = {
@@ -73,9 +74,40 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
+/** The service that a command asks; nothing else of the environment counts for it. */
+export interface ServiceSettings {
+  readonly url: string;
+  readonly api_key: string;
+}
+
+/**
+ * @param api_key_file instead of STANDIN_API_KEY
+ * @throws OperatorError with every problem
+ */
+export function serviceSettings(api_key_file: string | undefined): ServiceSettings {
+  const environment = readEnvironment();
+  const given =
+    api_key_file === undefined
+      ? environment
+      : { ...environment, STANDIN_API_KEY: readText(api_key_file).trim() };
+  const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
+  if (problems.size > 0) throw new OperatorError(...problems.values());
+  const { STANDIN_URL: url, STANDIN_API_KEY: api_key } = values as Record<string, string>;
+  if (api_key === undefined) {
+    throw new OperatorError(
+      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. One is made by: standin api-key issue',
+    );
+  }
+  return { url: url!, api_key };
+}
+
 function readFile(path: string): NodeJS.Dict<string> {
+  return parseEnv(readText(path));
+}
+
+function readText(path: string): string {
   try {
-    return parseEnv(readFileSync(path, 'utf8'));
+    return readFileSync(path, 'utf8');
   } catch (error) {
     throw new OperatorError(
       `The file ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`,

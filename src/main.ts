@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config.ts';
+import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
@@ -86,7 +87,7 @@ export async function serve(config: Config): Promise<void> {
       ? undefined
       : await openOpsListener({
           ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
-          pages: {},
+          pages: apiPages(config, url),
         });
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));

@@ -111,10 +111,11 @@ const SECRETS = [
   /\beyJ[\w-]{20,}\.eyJ[\w-]{20,}\.[\w-]{40,}/g,
   /\bpostgres(?:ql)?:\/\/[^\s:@/'"`$]+:[^\s@'"`${}]{8,}@(?!127\.0\.0\.1)[\w-]+\.[\w.-]*(?<!example)\b/g,
 ];
-/** No vault knows them: of the README, the record format, the tests and their vectors. */
+/** No vault knows them: of the README, the guides, the record format, the tests and their vectors. */
 const EXAMPLES = new Set([
   'stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR',
   'stk_mxldYX7kM5UwRS4hq2lGh0qJDM8Z38w5lP',
+  'stk_Z5M7DghKrxOb7tCrGWqh6CsgwtrH3KTuL3',
   'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG',
   'stk_00000000000000000000000000003W8MOK',
   'stk_zzzzzzzzzzzzzzzzzzzzzzzzzzzz0Umsc2',

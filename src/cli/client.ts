@@ -1,15 +1,11 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { apiKeyIssue, apiKeyList, apiKeyRevoke } from '../commands/api-key.ts';
-import {
-  clientCreate,
-  clientDisable,
-  clientList,
-  clientUpdate,
-  type Permissions,
-  type UpdateOptions,
-} from '../commands/client.ts';
+import type { Permissions, UpdateOptions } from '../commands/client.ts';
 import { parseRate } from '../config/parsers.ts';
 import { command, withVault } from './command.ts';
+
+// Only who runs a command waits for its modules.
+const clients = () => import('../commands/client.ts');
+const apiKeys = () => import('../commands/api-key.ts');
 
 export function addClient(program: Command): void {
   const client = program.command('client').description('Clients: who may call.');
@@ -27,15 +23,19 @@ export function addClient(program: Command): void {
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
     .action((options) =>
-      withVault((vault, config) => clientCreate(vault, config.CLIENT_PREFIX, options)),
+      withVault(async (vault, config) =>
+        (await clients()).clientCreate(vault, config.CLIENT_PREFIX, options),
+      ),
     );
   command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
-    withVault((vault) => clientList(vault, options)),
+    withVault(async (vault) => (await clients()).clientList(vault, options)),
   );
   addUpdate(client);
   command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
     'standin client disable standin_0123456789abcdef01234567',
-  ]).action((client_id, options) => withVault((vault) => clientDisable(vault, client_id, options)));
+  ]).action((client_id, options) =>
+    withVault(async (vault) => (await clients()).clientDisable(vault, client_id, options)),
+  );
 }
 
 function addUpdate(client: Command): void {
@@ -55,7 +55,7 @@ function addUpdate(client: Command): void {
     .action((client_id, options, itself: Command) => {
       if (!isChange(options))
         itself.error('error: name what to change, for example --rate-limit 200');
-      return withVault((vault) => clientUpdate(vault, client_id, options));
+      return withVault(async (vault) => (await clients()).clientUpdate(vault, client_id, options));
     });
 }
 
@@ -65,7 +65,9 @@ function addPermissionsAndLimits(
   fallback: string,
   parse: (text: string) => number | 'default',
 ): Command {
-  made.option('--can <operations>', CAN, permissions);
+  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
+  // Unlike choices alone, in any order.
+  made.addOption(can.argParser(permissions));
   for (const [option, counted, setting] of LIMITS) {
     const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
     made.option(`--${option} <n>`, help, parse);
@@ -92,16 +94,16 @@ export function addApiKey(program: Command): void {
       'a time from now like 90d or 12h, or an ISO date; default: never',
       expiry,
     )
-    .action((options) => withVault((vault) => apiKeyIssue(vault, options)));
+    .action((options) => withVault(async (vault) => (await apiKeys()).apiKeyIssue(vault, options)));
   command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
     'standin api-key list --client standin_0123456789abcdef01234567',
   ])
     .option('--client <client_id>', 'only those of one client')
-    .action((options) => withVault((vault) => apiKeyList(vault, options)));
+    .action((options) => withVault(async (vault) => (await apiKeys()).apiKeyList(vault, options)));
   command(api_key, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
     'standin api-key revoke key_0123456789ab',
   ]).action((api_key_id, options) =>
-    withVault((vault) => apiKeyRevoke(vault, api_key_id, options)),
+    withVault(async (vault) => (await apiKeys()).apiKeyRevoke(vault, api_key_id, options)),
   );
 }
 
@@ -113,7 +115,7 @@ function tokenMode(): Option {
 }
 
 /** What --can takes. */
-const CAN = 'tokenize, detokenize, or tokenize,detokenize';
+const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
 
 function permissions(text: string): Permissions {
   const operations = text.split(',');

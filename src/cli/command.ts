@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config.ts';
-import { openVault, type Vault } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 
 /** A command with its examples and, unless it prints nothing of use to programs, --json. */
 export function command(
@@ -12,11 +12,20 @@ export function command(
 ): Command {
   const made = parent.command(name).description(description);
   if (has_json) made.option('--json', 'print JSON');
+  EXAMPLES.set(made, examples);
+  return made.addHelpText('after', examplesHelp(examples));
+}
+
+const EXAMPLES = new WeakMap<Command, readonly string[]>();
+
+/** Of a command that was made by `command`. */
+export function examplesOf(made: Command): readonly string[] {
+  return EXAMPLES.get(made) ?? [];
+}
+
+export function examplesHelp(examples: readonly string[]): string {
   const heading = examples.length > 1 ? 'Examples' : 'Example';
-  return made.addHelpText(
-    'after',
-    `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`,
-  );
+  return `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
 export function config(): Config {
@@ -27,6 +36,7 @@ export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
+  const { openVault } = await import('../service/vault.ts');
   const vault = await openVault(configured.vault);
   try {
     await work(vault, configured);

@@ -1,5 +1,4 @@
 import type { Command } from 'commander';
-import { forget } from '../commands/forget.ts';
 import { command, withVault } from './command.ts';
 
 export function addForget(program: Command): void {
@@ -16,9 +15,11 @@ export function addForget(program: Command): void {
     .option('--file <file>', 'tokens, one a line; "-": standard input')
     .option('--dry-run', 'say how many are known, and change nothing')
     .option('--yes', 'do not ask')
-    .action((tokens: string[], options, itself: Command) => {
+    .action(async (tokens: string[], options, itself: Command) => {
       if ((tokens.length === 0) === (options.file === undefined))
         itself.error('error: name tokens, or a file of them with --file');
+      // Only who runs a command waits for its modules.
+      const { forget } = await import('../commands/forget.ts');
       return withVault((vault) => forget(vault, tokens, options));
     });
 }

@@ -1,8 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { keyringRetire, keyringRewrap, keyringRotate, keyringStatus } from '../commands/keyring.ts';
-import { keyringReseal, verifyRecords } from '../commands/records.ts';
 import { newKekSettings } from '../config.ts';
 import { command, config, withVault } from './command.ts';
+
+// Only who runs a command waits for its modules.
+const keys = () => import('../commands/keyring.ts');
+const records = () => import('../commands/records.ts');
 
 export function addKeyring(program: Command): void {
   const keyring = program.command('keyring').description('The keys of the vault.');
@@ -11,10 +13,12 @@ export function addKeyring(program: Command): void {
     'status',
     'List the keys: purpose, version, which is primary, which KEK wraps them, how many records need them.',
     ['standin keyring status --json'],
-  ).action((options) => withVault((vault) => keyringStatus(vault, options)));
+  ).action((options) => withVault(async (vault) => (await keys()).keyringStatus(vault, options)));
   command(keyring, 'rotate', 'Add a version of the dek key, which seals new records from now on.', [
     'standin keyring rotate',
-  ]).action((options) => withVault((vault, { vault: of }) => keyringRotate(vault, of, options)));
+  ]).action((options) =>
+    withVault(async (vault, { vault: of }) => (await keys()).keyringRotate(vault, of, options)),
+  );
   addRate(
     command(
       keyring,
@@ -22,12 +26,16 @@ export function addKeyring(program: Command): void {
       'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
       ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
     ),
-  ).action((options) => withVault((vault, { vault: of }) => keyringReseal(vault, of, options)));
+  ).action((options) =>
+    withVault(async (vault, { vault: of }) => (await records()).keyringReseal(vault, of, options)),
+  );
   command(keyring, 'retire', 'Destroy a version of the dek key that no record needs.', [
     'standin keyring retire 1',
   ])
     .argument('<version>', 'of a dek key, as keyring status lists it', keyVersion)
-    .action((version, options) => withVault((vault) => keyringRetire(vault, version, options)));
+    .action((version, options) =>
+      withVault(async (vault) => (await keys()).keyringRetire(vault, version, options)),
+    );
   addRewrap(keyring);
 }
 
@@ -38,11 +46,11 @@ function addRewrap(keyring: Command): void {
   ])
     .option('--new-kek-file <file>', 'file of the new key-encryption key, as for KEK_FILE')
     .option('--new-kek-env <file>', 'file of settings, as .env, that name the new one')
-    .action((options, itself: Command) => {
+    .action(async (options, itself: Command) => {
       const { newKekFile: file, newKekEnv: env } = options;
       if ((file === undefined) === (env === undefined))
         itself.error('error: name the new one by either --new-kek-file or --new-kek-env');
-      return keyringRewrap(config().vault, newKekSettings({ file, env }), options);
+      return (await keys()).keyringRewrap(config().vault, newKekSettings({ file, env }), options);
     });
 }
 
@@ -54,7 +62,11 @@ export function addVerify(program: Command): void {
     ]),
   )
     .option('--from <fingerprint>', 'begin at this record, as an interrupted run says', fingerprint)
-    .action((options) => withVault((vault, { vault: of }) => verifyRecords(vault, of, options)));
+    .action((options) =>
+      withVault(async (vault, { vault: of }) =>
+        (await records()).verifyRecords(vault, of, options),
+      ),
+    );
 }
 
 function addRate(made: Command): Command {

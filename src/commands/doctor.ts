@@ -1,4 +1,5 @@
 import { OperatorError } from '../errors.ts';
+import { auditFinding } from '../service/audit/audit-finding.ts';
 import { certificateFinding, type TlsFiles } from '../service/certificate.ts';
 import { examine } from '../service/doctor.ts';
 import type { LicenseFiles } from '../service/license.ts';
@@ -7,18 +8,23 @@ import { type OutputOptions, print } from './output.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
 
+/** What is examined: of the configuration, by its names there. */
+export interface Examined {
+  readonly vault: VaultOptions;
+  readonly license: LicenseFiles | undefined;
+  readonly tls: TlsFiles | undefined;
+  readonly REDIS_URL: string | undefined;
+  readonly AUDIT_LOG: string | undefined;
+}
+
 /** Prints every finding; fails when one is a problem. */
-export async function doctor(
-  vault: VaultOptions,
-  license: LicenseFiles | undefined,
-  redis_url: string | undefined,
-  tls: TlsFiles | undefined,
-  options: OutputOptions,
-): Promise<void> {
+export async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
+  const { vault, license, tls, REDIS_URL, AUDIT_LOG } = examined;
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
-    ...(await examine(vault, license, redis_url)),
+    ...(await examine(vault, license, REDIS_URL)),
     ...(tls === undefined ? [] : [certificateFinding(tls)]),
+    ...(AUDIT_LOG === undefined ? [] : [await auditFinding(AUDIT_LOG)]),
   ];
   print(
     options,

@@ -5,8 +5,8 @@ const BAR_CELLS = 24;
 export interface ProgressOptions {
   /** What is counted: `records`. */
   readonly unit: string;
-  /** undefined: not known. */
-  readonly total: number | undefined;
+  /** undefined: not known; then the bar is that of the share, if there is one. */
+  readonly total?: number | undefined;
   readonly output?: NodeJS.WriteStream;
   readonly now_ms?: () => number;
 }
@@ -18,6 +18,8 @@ export interface ProgressOptions {
 export class Progress {
   readonly #unit: string;
   readonly #total: number | undefined;
+  #share: number | undefined;
+  #first_share: number | undefined;
   readonly #output: NodeJS.WriteStream;
   readonly #now_ms: () => number;
   readonly #started_at_ms: number;
@@ -33,8 +35,11 @@ export class Progress {
     this.#shown_at_ms = this.#started_at_ms;
   }
 
-  advance(count: number): void {
+  /** @param share of all the work that is done, 0 to 1, where that is known and a total is not */
+  advance(count: number, share?: number): void {
     this.#done += count;
+    this.#share = share;
+    this.#first_share ??= share;
     const interval_ms = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
     if (this.#now_ms() - this.#shown_at_ms >= interval_ms) this.#show();
   }
@@ -59,15 +64,26 @@ export class Progress {
     const elapsed_s = (this.#now_ms() - this.#started_at_ms) / 1000;
     const rate = elapsed_s > 0 ? this.#done / elapsed_s : 0;
     const done = `${format(this.#done)} ${this.#unit}, ${format(Math.round(rate))}/s`;
-    if (this.#total === undefined) return done;
+    if (this.#total === undefined) return this.#share === undefined ? done : this.#shared(done);
     // A total that was estimated, or grows meanwhile, is never overtaken.
     const total = Math.max(this.#total, this.#done);
     const share = total === 0 ? 1 : this.#done / total;
     const left = rate > 0 ? `, ${duration((total - this.#done) / rate)} left` : '';
+    return `${this.#bar(share)}  ${format(this.#done)} of ${format(total)} ${this.#unit}, ${format(Math.round(rate))}/s${left}`;
+  }
+
+  #shared(done: string): string {
+    const share = this.#share!;
+    const gained = share - this.#first_share!;
+    const elapsed_s = (this.#now_ms() - this.#started_at_ms) / 1000;
+    const left = gained > 0 ? `, ${duration((elapsed_s * (1 - share)) / gained)} left` : '';
+    return `${this.#bar(share)}  ${done}${left}`;
+  }
+
+  #bar(share: number): string {
     const cells = Math.floor(share * BAR_CELLS);
     const bar = this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
-    const percent = `${Math.floor(share * 100)} %`.padStart(5);
-    return `${bar}${percent}  ${format(this.#done)} of ${format(total)} ${this.#unit}, ${format(Math.round(rate))}/s${left}`;
+    return `${bar}${`${Math.floor(share * 100)} %`.padStart(5)}`;
   }
 }
 

@@ -58,6 +58,14 @@ export function httpsUrl(text: string): string | undefined {
   return is_fit && username + password + search + hash === '' ? text : undefined;
 }
 
+/** `http://` or `https://` with a host and nothing after it. */
+export function httpOrigin(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  return url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`
+    ? url.origin
+    : undefined;
+}
+
 /** Names between slashes, such as a mount or a namespace. */
 export function path(text: string): string | undefined {
   const is_fit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);

@@ -21,6 +21,8 @@ export function setting<T>(
 const SECRETS: readonly string[] = [
   'OPS_TOKEN',
   'DATABASE_URL',
+  'STANDIN_URL',
+  'STANDIN_API_KEY',
   'REDIS_URL',
   'KEK_AWS_KMS_ENDPOINT',
   'AWS_ACCESS_KEY_ID',

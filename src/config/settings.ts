@@ -2,6 +2,7 @@ import { KEK_SETTINGS } from './kek.ts';
 import {
   databaseUrl,
   flag,
+  httpOrigin,
   matching,
   oneOf,
   parseRate,
@@ -11,6 +12,22 @@ import {
   workers,
 } from './parsers.ts';
 import { setting } from './setting.ts';
+
+/** Where a service is, for commands that ask one. */
+export const SERVICE_SETTINGS = {
+  STANDIN_URL: setting(
+    'http://127.0.0.1:8080',
+    'an http:// or https:// URL without a path',
+    httpOrigin,
+    'The service that `standin tokenize` and `standin detokenize` ask.',
+  ),
+  STANDIN_API_KEY: setting(
+    undefined,
+    'an API key: stk_ and 34 letters and digits',
+    matching(/^stk_[0-9A-Za-z]{34}$/),
+    'API key for STANDIN_URL.',
+  ),
+} as const;
 
 /** All settings; docs/configuration.md is checked against them both ways. */
 export const SETTINGS = {
@@ -48,7 +65,7 @@ export const SETTINGS = {
     '127.0.0.1',
     'an address',
     text,
-    'Address of the ops listener (console, `/metrics`). Keep it away from callers; one that is not of the loopback needs OPS_TOKEN.',
+    'Address of the ops listener (console, `/metrics`, `/openapi.json`, `/reference`). Keep it away from callers; one that is not of the loopback needs OPS_TOKEN.',
   ),
   OPS_PORT: setting(
     '9464',
@@ -184,4 +201,5 @@ export const SETTINGS = {
     oneOf('auto', 'json', 'pretty'),
     'auto: pretty on a terminal, JSON lines otherwise.',
   ),
+  ...SERVICE_SETTINGS,
 } as const;

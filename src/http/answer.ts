@@ -4,6 +4,7 @@ import { failureFields } from '../log.ts';
 import { audit } from './audit.ts';
 import type { ServerContext } from './context.ts';
 import { METHODS, pathOf } from './routes.ts';
+import { ERROR_FIELDS } from './schema.ts';
 
 const HEADERS = {
   'Content-Type': 'application/json; charset=utf-8',
@@ -52,7 +53,7 @@ export function answerError(
   if (failure === undefined) return answerFailure(context, request, reply, error);
   const { code, retry_after_s } = failure;
   const body: Record<string, unknown> = { error: code };
-  if (code === 'invalid_type') body.message = failure.message;
+  if (ERROR_FIELDS[code] === 'message') body.message = failure.message;
   if (retry_after_s !== undefined) {
     body.retry_after = retry_after_s;
     reply.header('Retry-After', retry_after_s);

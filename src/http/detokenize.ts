@@ -5,16 +5,12 @@ import { audit } from './audit.ts';
 import { invalid, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
-
-/**
- * One token may be in all fields, so a body of 1 MiB could ask for values of 640 MB, which is more
- * than a string can hold.
- */
-export const MAX_ANSWER_BODIES = 16;
+import { MAX_ANSWER_BODIES } from './schema.ts';
+import { successWriter } from './success.ts';
 
 /** POST /api/v1/detokenize */
 export function detokenizeHandler(context: ServerContext) {
-  const has_client_id = context.interface_version === '1.0.5';
+  const write = successWriter(context.interface_version, 'detokenize');
   const max_units = MAX_ANSWER_BODIES * context.body_limit;
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(request.body as Buffer | undefined);
@@ -31,18 +27,10 @@ export function detokenizeHandler(context: ServerContext) {
       );
     }
     replaceFields(fields, values as Value[]);
-    const body = has_client_id
-      ? {
-          data,
-          status: 'success',
-          request_id: request.id,
-          client_id: request.caller!.client.client_id,
-        }
-      : { data, Status: 'success', Request_id: request.id };
-    const text = JSON.stringify(body);
+    const body = write(request, data);
     await audit(context, request, 'success', 200, fields.length);
     context.metrics.values('detokenize', fields.length);
-    return answer(context, request, reply, 200, text, fields.length);
+    return answer(context, request, reply, 200, body, fields.length);
   };
 }
 

@@ -1,9 +1,6 @@
 import type { CallerError } from '../errors.ts';
 import { invalid, isObject, type JsonObject } from './body.ts';
-
-export const MAX_VALUE_BYTES = 65_536;
-export const MAX_NAME_BYTES = 256;
-export const MAX_DEPTH = 16;
+import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './schema.ts';
 
 /** A string somewhere inside `data`, and where to put what replaces it. */
 export interface Field {
@@ -81,8 +78,8 @@ function collect(
 }
 
 function checkName(name: string, path: Path): void {
-  if (name === '__proto__')
-    throw problem(path, 'has a field named __proto__, which is not allowed');
+  if (name === FORBIDDEN_NAME)
+    throw problem(path, `has a field named ${FORBIDDEN_NAME}, which is not allowed`);
   if (name.length * 3 > MAX_NAME_BYTES && Buffer.byteLength(name) > MAX_NAME_BYTES) {
     throw problem(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
   }

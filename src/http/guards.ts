@@ -5,6 +5,7 @@ import type { Caller } from '../service/authenticator.ts';
 import { type ClientOperation, isAllowed, type Refusal } from '../service/limits/client-limits.ts';
 import type { ServerContext } from './context.ts';
 import { MAX_HEADERS } from './listener.ts';
+import { LIMIT_CODES } from './schema.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/i;
@@ -83,8 +84,7 @@ function admit(
 
 function overLimit(context: ServerContext, { limit, retry_after_s }: Refusal): CallerError {
   context.metrics.rejection(limit);
-  const code = context.interface_version === '1.0.5' ? 'user_limit' : 'rate_limit';
-  return new CallerError(code, '', retry_after_s);
+  return new CallerError(LIMIT_CODES[context.interface_version], '', retry_after_s);
 }
 
 function checkMedia(request: FastifyRequest, body_limit: number): void {

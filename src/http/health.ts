@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
+import type { HEALTH } from './schema.ts';
 
 /** GET /health: 200 when the database answers, 503 when it does not or the process is draining. */
 export function healthHandler(context: ServerContext) {
@@ -8,7 +9,7 @@ export function healthHandler(context: ServerContext) {
     const is_database_up = await context.health.isDatabaseUp();
     const { phase } = context.state;
     const is_ready = is_database_up && (phase === 'serving' || phase === 'retiring');
-    const body = {
+    const body: Record<keyof (typeof HEALTH)['properties'], string> = {
       status: is_ready ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
       postgres: is_database_up ? 'ok' : 'error',

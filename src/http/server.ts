@@ -34,10 +34,12 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.decorateRequest('caller', null);
   app.decorateRequest('operation', null);
   app.decorateRequest('unknown_tokens', 0);
-  app.addHook('onRequest', (request, _reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     request.started_at_ms = performance.now();
     protocolGuard(request);
-    done();
+    // Now: Fastify would look at the content type first, and has errors of its own for it.
+    if (request.is404) notFound(context, request, reply);
+    else done();
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
   app.setNotFoundHandler((request, reply) => notFound(context, request, reply));

@@ -35,8 +35,12 @@ const COMMANDS = [
   'keyring retire',
   'keyring rewrap',
   'verify',
+  'openapi',
   'doctor',
   'license verify',
+  'completion bash',
+  'completion zsh',
+  'completion fish',
 ];
 
 describe('help and usage', () => {
@@ -52,7 +56,7 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(command !== 'serve');
+    expect(stdout.includes('--json')).toBe(!/^(serve|openapi|completion \w+)$/.test(command));
   });
 
   test('--help lists every group, and every group lists its commands', async () => {
@@ -77,6 +81,10 @@ describe('help and usage', () => {
     [['client'], 'Usage: standin client'],
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
+    [['completion', 'tcsh'], "unknown command 'tcsh'"],
+    [['clinet'], '(Did you mean client?)'],
+    [['client', 'creat'], '(Did you mean create?)'],
+    [['client', 'list', '--jsn'], '(Did you mean --json?)'],
     [['serve', 'extra'], "too many arguments for 'serve'"],
     [['serve', '--json'], "unknown option '--json'"],
     [['migrate', '--force'], "unknown option '--force'"],

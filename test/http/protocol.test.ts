@@ -93,6 +93,15 @@ describe('A24-A27: paths and methods', () => {
       }
     },
   );
+  test('path and method come before the content type, also of methods that have a body', async () => {
+    for (const method of ['PUT', 'QUERY']) {
+      for (const type of [null, 'nonsense', 'text/plain', 'application/json']) {
+        const ask = (path: string) => send(service, path, GOOD, { 'content-type': type }, method);
+        expect([method, type, (await ask(T)).status]).toEqual([method, type, 405]);
+        expect([method, type, (await ask('/nowhere')).status]).toEqual([method, type, 404]);
+      }
+    }
+  });
   test('POST on /health is a 405', async () => {
     const answer = await send(service, '/health', GOOD);
     expect([answer.status, answer.headers.get('allow')]).toEqual([405, 'GET, HEAD']);

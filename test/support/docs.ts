@@ -42,6 +42,15 @@ export function blocks(path: string, language: string): string[] {
   );
 }
 
+/** Contents of the fenced blocks under a heading of the second level. */
+export function blocksUnder(path: string, heading: string): string[] {
+  const section = readText(path)
+    .split(/^## /m)
+    .find((part) => part.startsWith(`${heading}\n`));
+  if (section === undefined) throw new Error(`${path} has no heading ${heading}`);
+  return [...section.matchAll(/^```\w+\n(.*?)^```$/gms)].map((match) => match[1]!);
+}
+
 /** Pieces of code: lines of fenced blocks, and text between backticks. */
 export function codePieces(path: string): string[] {
   const text = readText(path);
@@ -52,11 +61,11 @@ export function codePieces(path: string): string[] {
   return [...fenced, ...inline.map((match) => match[1]!)];
 }
 
-/** The links of a document that stay in the repository. */
+/** The links of a document that stay in the repository, and its pictures. */
 export function internalLinks(path: string): string[] {
   const text = readText(path).replaceAll(/^```.*?^```$/gms, '');
-  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
-    .map((match) => match[1]!)
+  return [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
+    .map((match) => (match[1] ?? match[2])!)
     .filter((target) => !/^[a-z]+:/.test(target));
 }
 

@@ -54,18 +54,22 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
   expect(text).not.toMatch(/node_modules|\.js:|select |insert |fastify|postgres:/i);
 }
 
-/** Writes bytes on a connection of its own; resolves to all that comes back until the server ends it. */
+/**
+ * Writes bytes on a connection of its own; resolves to all that comes back until the server ends it,
+ * or is quiet.
+ */
 export function rawExchange(
   service: Service,
   bytes: string | Buffer,
   patience_ms = 5_000,
+  quiet_ms = 700,
 ): Promise<string> {
   const { hostname, port } = new URL(service.url);
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname, () => socket.write(bytes));
     let received = '';
     // A connection that the server keeps is ended by us, once it has been quiet.
-    socket.setTimeout(Math.min(patience_ms, 700), () => socket.end());
+    socket.setTimeout(Math.min(patience_ms, quiet_ms), () => socket.end());
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
     });

@@ -38,8 +38,8 @@ const ROOMS: Record<string, readonly string[]> = {
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
     'version',
   ],
-  main: ['config', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: ['commands', 'config', 'errors', 'hardening', 'main', 'service', 'store', 'version'],
+  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
+  cli: ['commands', 'config', 'errors', 'hardening', 'http', 'main', 'service', 'store', 'version'],
 };
 
 /** Packages that only one room may know. */

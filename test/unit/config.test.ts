@@ -142,6 +142,14 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
+  STANDIN_URL: {
+    takes: ['http://127.0.0.1:8080', 'https://standin.example.com/', 'http://[::1]:80'],
+    refuses: ['localhost:8080', 'http://u:p@host', 'http://host/api', 'http://host/?a', 'ftp://a'],
+  },
+  STANDIN_API_KEY: {
+    takes: [`stk_${'aZ9'.repeat(11)}x`],
+    refuses: ['stk_', 'x'.repeat(38), `stk_${'a'.repeat(35)}`, `stk_${'a'.repeat(33)}-`],
+  },
 };
 
 /** Another setting that a setting needs. */

@@ -41,12 +41,18 @@ test('elsewhere there are plain lines, one in 10 s and the last', () => {
   expect(written()).toBe(' 10 %  10,000 of 100,000 records, 1,000/s, 1 min 30 s left\n');
 });
 
-test('a total that is not known is left out, one that was too small grows', () => {
+test('a total that is not known is left out, or told as a share; one that was too small grows', () => {
   const unknown = progress(false, undefined);
   unknown.at(1_000);
   unknown.made.advance(7);
   unknown.made.end();
   expect(unknown.written()).toBe('7 records, 7/s\n');
+  const shared = progress(false, undefined);
+  shared.at(5_000);
+  shared.made.advance(100, 0.4);
+  shared.at(10_000);
+  shared.made.advance(100, 0.65);
+  expect(shared.written()).toBe(' 65 %  200 records, 20/s, 14 s left\n');
   const small = progress(false, 5);
   small.at(1_000);
   small.made.advance(10);

@@ -28,6 +28,8 @@ export interface Facts {
 }
 
 export interface CurrentStateOptions {
+  /** Of the public listener. */
+  readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
   readonly keys: KeyFeed;
@@ -59,7 +61,7 @@ export class CurrentState {
   }
 
   async #ask(): Promise<ConsoleState> {
-    const { facts, sampler } = this.#options;
+    const { url, facts, sampler } = this.#options;
     const is_up = await this.#health.isDatabaseUp();
     const deadline_ms = performance.now() + PATIENCE_MS;
     const ifUp = <T>(part: (deadline_ms: number) => Promise<T>) =>
@@ -73,6 +75,7 @@ export class CurrentState {
     return {
       at: new Date().toISOString(),
       started_at: facts.started_at.toISOString(),
+      service_url: url,
       version: facts.version,
       interface_version: facts.interface_version,
       workers: facts.workers,

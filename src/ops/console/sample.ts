@@ -71,7 +71,7 @@ export function latencyOf(buckets: readonly (readonly [number, number])[]): Late
   return { p50_ms: quantile(0.5), p95_ms: quantile(0.95), p99_ms: quantile(0.99) };
 }
 
-/** As histogram_quantile of Prometheus: evenly within a bucket, and never beyond the last bound. */
+/** As histogram_quantile of Prometheus: evenly within a bucket, never beyond the last bound. */
 function quantileOf(buckets: readonly (readonly [number, number])[], rank: number): number {
   let lower_s = 0;
   let below = 0;

@@ -47,6 +47,8 @@ export interface Latency {
 export interface ConsoleState {
   readonly at: string;
   readonly started_at: string;
+  /** Of the public listener, as it listens: the host may be 0.0.0.0 or [::]. */
+  readonly service_url: string;
   /** Of the program. */
   readonly version: string;
   readonly interface_version: string;

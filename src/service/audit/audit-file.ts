@@ -14,7 +14,7 @@ const [open, close, stat, fstat, write] = [
 ];
 
 /** The AUDIT_LOG that is no file of that name. */
-const STANDARD_OUTPUT = 'stdout';
+export const STANDARD_OUTPUT = 'stdout';
 const FILE_MODE = 0o600;
 /** Whether the file was renamed is looked at no more often. */
 const LOOK_INTERVAL_MS = 1_000;
@@ -154,10 +154,13 @@ export async function checkAuditFile(path: string): Promise<void> {
     const { fd } = await openFile(path);
     if (path !== STANDARD_OUTPUT) await close(fd);
   } catch (error) {
-    throw new OperatorError(
-      `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${errorCode(error)}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.`,
-    );
+    throw new OperatorError(cannotWrite(path, errorCode(error)));
   }
+}
+
+/** @param code an errno name */
+export function cannotWrite(path: string, code: string | undefined): string {
+  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.`;
 }
 
 async function openFile(path: string): Promise<OpenFile> {

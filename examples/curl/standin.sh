@@ -1,0 +1,40 @@
+#!/bin/sh
+# Puts tokens in the place of values, and gets the values back. Needs curl 7.84 or newer.
+#
+#   STANDIN_API_KEY=stk_... sh standin.sh
+set -eu
+: "${STANDIN_API_KEY:?set it to an API key}"
+url=${STANDIN_URL:-http://127.0.0.1:8080}
+answer=$(mktemp)
+trap 'rm -f "$answer"' EXIT
+
+# call OPERATION < request > answer
+# curl sends again after 408, 429, 500, 502, 503 and 504; it waits as Retry-After says, and gives up
+# when that would be later than 30 s after the first time. Ten seconds are for each request.
+# The API key and the values go in through files: arguments of programs can be seen by other users.
+call() {
+  if ! report=$(
+    curl --silent --fail-with-body --output "$answer" \
+      --write-out '%{http_code}, request id %header{x-request-id}' \
+      --retry 30 --retry-max-time 30 --max-time 10 \
+      --config /dev/fd/3 --data-binary @- "$url/api/v1/$1" 3<<CONFIG
+header = "Authorization: Bearer $STANDIN_API_KEY"
+header = "Content-Type: application/json"
+CONFIG
+  ); then
+    echo "standin: $1: $report: $(cat "$answer")" >&2
+    return 1
+  fi
+  cat "$answer"
+  echo
+}
+
+tokens=$(
+  call tokenize <<'JSON'
+{"data":{"customer":{"name":"Ann Lee","emails":["ann@example.com","bo@example.org"]}}}
+JSON
+)
+echo "$tokens"
+
+# Fields beside "data" are ignored, so an answer of tokenize is a request of detokenize.
+echo "$tokens" | call detokenize

@@ -1,0 +1,3 @@
+module standin.example
+
+go 1.21

@@ -1,0 +1,160 @@
+// Puts tokens in the place of values, and gets the values back. Go 1.21 or newer, nothing but its
+// standard library:
+//
+//	STANDIN_API_KEY=stk_... go run .
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+)
+
+const (
+	deadline       = 30 * time.Second
+	requestTimeout = 10 * time.Second
+	// Longer than any deadline; a Duration has no room for every number.
+	maxWaitSeconds = 3600
+)
+
+// Standin calls a service. It may be used by several goroutines at once.
+type Standin struct {
+	URL    string
+	APIKey string
+	HTTP   http.Client
+}
+
+// Error is an answer that is not a success. Decide on Code; Message is for people.
+type Error struct {
+	Status    int
+	Code      string `json:"error"`
+	Message   string `json:"message"`
+	RequestID string
+}
+
+func (e *Error) Error() string {
+	said := fmt.Sprintf("%d %s", e.Status, e.Code)
+	if e.Message != "" {
+		said += ": " + e.Message
+	}
+	return fmt.Sprintf("%s (request id %s)", said, e.RequestID)
+}
+
+// Tokenize puts a token in the place of every string in data.
+func (s *Standin) Tokenize(ctx context.Context, data any) (map[string]any, error) {
+	return s.call(ctx, "tokenize", data)
+}
+
+// Detokenize puts the value in the place of every token in data.
+func (s *Standin) Detokenize(ctx context.Context, data any) (map[string]any, error) {
+	return s.call(ctx, "detokenize", data)
+}
+
+// call sends again what was limited or shed, as long as ctx has time for it.
+func (s *Standin) call(ctx context.Context, operation string, data any) (map[string]any, error) {
+	body, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		restored, wait, err := s.send(ctx, operation, body)
+		if wait == 0 {
+			return restored, err
+		}
+		if until, ok := ctx.Deadline(); ok && time.Until(until) <= wait {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+}
+
+// send sends once. After the returned time, if any, the request may be sent again.
+func (s *Standin) send(
+	ctx context.Context, operation string, body []byte,
+) (map[string]any, time.Duration, error) {
+	url := s.URL + "/api/v1/" + operation
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	request.Header.Set("Authorization", "Bearer "+s.APIKey)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := s.HTTP.Do(request)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer response.Body.Close()
+	decoder := json.NewDecoder(response.Body)
+	if response.StatusCode == http.StatusOK {
+		var answer struct {
+			Data map[string]any `json:"data"`
+		}
+		err = decoder.Decode(&answer)
+		return answer.Data, 0, err
+	}
+	failure := &Error{}
+	// What is no JSON is not of Standin, but of a proxy before it: the status says enough.
+	_ = decoder.Decode(failure)
+	failure.Status = response.StatusCode
+	failure.RequestID = response.Header.Get("X-Request-Id")
+	return nil, retryAfter(response), failure
+}
+
+func retryAfter(response *http.Response) time.Duration {
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		seconds, err := strconv.Atoi(response.Header.Get("Retry-After"))
+		if err != nil || seconds < 1 {
+			seconds = 1
+		}
+		return time.Duration(min(seconds, maxWaitSeconds)) * time.Second
+	}
+	return 0
+}
+
+func run() error {
+	url := os.Getenv("STANDIN_URL")
+	if url == "" {
+		url = "http://127.0.0.1:8080"
+	}
+	apiKey := os.Getenv("STANDIN_API_KEY")
+	if apiKey == "" {
+		return fmt.Errorf("set STANDIN_API_KEY to an API key")
+	}
+	standin := &Standin{URL: url, APIKey: apiKey, HTTP: http.Client{Timeout: requestTimeout}}
+	ctx, cancel := context.WithTimeout(context.Background(), deadline)
+	defer cancel()
+	customer := map[string]any{
+		"name":   "Ann Lee",
+		"emails": []string{"ann@example.com", "bo@example.org"},
+	}
+	tokens, err := standin.Tokenize(ctx, map[string]any{"customer": customer})
+	if err != nil {
+		return err
+	}
+	values, err := standin.Detokenize(ctx, tokens)
+	if err != nil {
+		return err
+	}
+	output := json.NewEncoder(os.Stdout)
+	if err := output.Encode(tokens); err != nil {
+		return err
+	}
+	return output.Encode(values)
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "standin:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,28 @@
+/**
+ * Tokenizes all strings of a JSON file, of any size that memory has room for; with `detokenize`,
+ * gives them back:
+ *
+ *   node script.ts tokenize < customers.json > tokens.json
+ */
+import { json } from 'node:stream/consumers';
+import { Standin, StandinError } from 'standin/client';
+
+type Json = string | Json[] | { [name: string]: Json };
+
+const { STANDIN_URL: url = 'http://127.0.0.1:8080', STANDIN_API_KEY: apiKey = '' } = process.env;
+const standin = new Standin({ url, apiKey, timeoutMs: 3_600_000 });
+
+const stop = new AbortController();
+process.once('SIGINT', () => stop.abort(new Error('interrupted')));
+
+try {
+  const data = (await json(process.stdin)) as Exclude<Json, string>;
+  const operation = process.argv[2] === 'detokenize' ? 'detokenize' : 'tokenize';
+  const answer = await standin[operation](data, { signal: stop.signal });
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+} catch (error) {
+  // No value is in the message of a StandinError; in that of a SyntaxError there is.
+  if (error instanceof StandinError || stop.signal.aborted) console.error(String(error));
+  else console.error('standard input is not JSON');
+  process.exitCode = 1;
+}

@@ -1,0 +1,84 @@
+import { BulkError } from './bulk-error.ts';
+import type { Input } from './input.ts';
+import { MAX_ROW_BYTES, type Row, type RowFormat } from './row.ts';
+
+/** A request has no more. */
+export const MAX_CELLS = 2_000;
+
+/** Rows that lie one after the other: read, sent and written as one. */
+export interface Block {
+  readonly bytes: Buffer;
+  readonly rows: readonly Row[];
+}
+
+/**
+ * The rows of an input, in blocks.
+ * @param line of the first one
+ * @throws BulkError
+ */
+export async function* readBlocks(
+  input: Input,
+  format: RowFormat,
+  line: number,
+): AsyncGenerator<Block, undefined> {
+  let rest: Buffer = Buffer.alloc(0);
+  // A row that is not complete is looked at again when there is twice as much of it.
+  let wanted = 0;
+  for (let is_end = false, next = line; !is_end; ) {
+    const chunk = await input.read();
+    is_end = chunk === undefined;
+    const bytes: Buffer = chunk === undefined ? rest : Buffer.concat([rest, chunk]);
+    if (bytes.length < wanted && !is_end) {
+      rest = bytes;
+      continue;
+    }
+    let done = 0;
+    for (const rows of readRows(bytes, format, next, is_end)) {
+      const last = rows.at(-1)!;
+      done = last.end;
+      next = last.line + last.line_ends;
+      yield { bytes, rows };
+    }
+    rest = bytes.subarray(done);
+    wanted = done === 0 ? Math.min(2 * rest.length, MAX_ROW_BYTES + 1) : 0;
+    if (rest.length > MAX_ROW_BYTES) throw tooLong(next);
+  }
+  return undefined;
+}
+
+/** All complete rows among the bytes, in pieces of MAX_CELLS. */
+function* readRows(
+  bytes: Buffer,
+  format: RowFormat,
+  line: number,
+  is_end: boolean,
+): Generator<readonly Row[]> {
+  let rows: Row[] = [];
+  let cells = 0;
+  let next = line;
+  try {
+    for (let start = 0; start < bytes.length; start = rows.at(-1)!.end) {
+      const row = format.read(bytes, start, next, is_end);
+      if (row === undefined) break;
+      if (cells + row.cells.length > MAX_CELLS && rows.length > 0) {
+        yield rows;
+        rows = [];
+        cells = 0;
+      }
+      rows.push(row);
+      cells += row.cells.length;
+      next = row.line + row.line_ends;
+    }
+  } catch (error) {
+    // The rows before what ends the run are done first.
+    if (rows.length > 0) yield rows;
+    throw error;
+  }
+  if (rows.length > 0) yield rows;
+}
+
+function tooLong(line: number): BulkError {
+  return new BulkError(
+    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close?`,
+  );
+}

@@ -1,0 +1,78 @@
+import { BulkError } from './bulk-error.ts';
+import type { CsvScanner } from './csv-scanner.ts';
+import { type Cell, decode, type Problem, type Row, type RowFormat, valueProblem } from './row.ts';
+
+const QUOTE = 0x22;
+
+/** A column whose cells are to be replaced. */
+export interface Column {
+  readonly field: string;
+  /** From 0. */
+  readonly index: number;
+}
+
+/** Rows of a CSV or TSV file. */
+export class CsvFormat implements RowFormat {
+  readonly #scanner: CsvScanner;
+  readonly #cells: number;
+  readonly #columns: readonly Column[];
+  readonly #needs_quotes: RegExp;
+
+  /** @param cells in each row */
+  constructor(scanner: CsvScanner, cells: number, columns: readonly Column[]) {
+    this.#scanner = scanner;
+    this.#cells = cells;
+    this.#columns = columns.toSorted((a, b) => a.index - b.index);
+    const delimiter = `\\x${scanner.delimiter.toString(16).padStart(2, '0')}`;
+    this.#needs_quotes = new RegExp(`[${delimiter}\\r\\n${scanner.has_quotes ? '"' : ''}]`);
+  }
+
+  read(bytes: Buffer, start: number, line: number, is_end: boolean): Row | undefined {
+    const scanner = this.#scanner;
+    const end = scanner.scan(bytes, start, is_end);
+    if (end === -1) return undefined;
+    if (scanner.problem === 'unclosed_quote')
+      throw new BulkError(`The quote that opens on line ${line + scanner.quote_line} never closes`);
+    const { line_ends } = scanner;
+    const is_blank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
+    const row = { line, line_ends, start, end, is_blank, cells: [], problem: undefined };
+    if (is_blank) return row;
+    const problem = this.#shapeProblem();
+    if (problem !== undefined) return { ...row, problem: { field: undefined, reason: problem } };
+    return this.#withCells(bytes, row);
+  }
+
+  #shapeProblem(): string | undefined {
+    const { problem, cells } = this.#scanner;
+    if (problem !== undefined) return 'has text after a closing quote';
+    return cells === this.#cells ? undefined : `has ${cells} cells instead of ${this.#cells}`;
+  }
+
+  #withCells(bytes: Buffer, row: Row): Row {
+    const { starts, ends, has_quotes } = this.#scanner;
+    const cells: Cell[] = [];
+    let problem: Problem | undefined;
+    for (const { field, index } of this.#columns) {
+      const start = starts[index]!;
+      const end = ends[index]!;
+      const is_quoted = has_quotes && start < end && bytes[start] === QUOTE;
+      const value = is_quoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
+      if (value === '') continue;
+      const reason = value === undefined ? 'is not UTF-8' : valueProblem(value);
+      if (reason !== undefined) problem ??= { field, reason };
+      cells.push({ field, start, end, value: value ?? '', is_quoted });
+    }
+    return { ...row, cells, problem };
+  }
+
+  encode({ is_quoted }: Cell, value: string): string | undefined {
+    if (!is_quoted && !this.#needs_quotes.test(value)) return value;
+    if (!this.#scanner.has_quotes) return undefined;
+    return `"${value.includes('"') ? value.replaceAll('"', '""') : value}"`;
+  }
+}
+
+function unquoted(bytes: Buffer, start: number, end: number): string | undefined {
+  const text = decode(bytes, start, end);
+  return text?.includes('"') ? text.replaceAll('""', '"') : text;
+}

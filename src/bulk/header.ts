@@ -1,0 +1,184 @@
+import { BulkError } from './bulk-error.ts';
+import { type Column, CsvFormat } from './csv.ts';
+import { CsvScanner } from './csv-scanner.ts';
+import type { Input } from './input.ts';
+import { parsePaths } from './json-path.ts';
+import { NdjsonFormat } from './ndjson.ts';
+import { MAX_ROW_BYTES, type RowFormat } from './row.ts';
+
+export interface FormatOptions {
+  /** In csv, quotes mean something; in tsv they do not. */
+  readonly format: 'csv' | 'tsv' | 'ndjson';
+  /** As on the command line: names or numbers of columns, or paths. */
+  readonly fields: string;
+  /** One ASCII character; undefined: tab for tsv, found by the first line for csv. */
+  readonly delimiter: string | undefined;
+  readonly has_header: boolean;
+}
+
+/** What stands before the rows, and how they are read. */
+export interface Beginning {
+  readonly format: RowFormat;
+  /** Byte order mark and header line: copied as they are. */
+  readonly bytes: Buffer;
+  readonly line_ends: number;
+}
+
+const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+const CSV_DELIMITERS = [',', ';', '\t', '|'];
+
+/**
+ * Reads what stands before the rows; the input goes on with the rows.
+ * @throws BulkError
+ */
+export async function readBeginning(input: Input, options: FormatOptions): Promise<Beginning> {
+  const start = await readTo(input, Buffer.alloc(0), BOM.length);
+  refuseUtf16(input, start);
+  const bom_bytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  if (options.format === 'ndjson') {
+    const format = new NdjsonFormat(parsePaths(options.fields));
+    input.unread(start.subarray(bom_bytes));
+    return { format, bytes: start.subarray(0, bom_bytes), line_ends: 0 };
+  }
+  const names = parseList(options.fields);
+  const { line, bytes } = await readFirstLine(input, start, bom_bytes, names, options);
+  const columns = findColumns(input, line, names, options.has_header);
+  const end = options.has_header ? line.end : bom_bytes;
+  input.unread(bytes.subarray(end));
+  return {
+    format: new CsvFormat(line.scanner, line.cells.length, columns),
+    bytes: bytes.subarray(0, end),
+    line_ends: options.has_header ? line.scanner.line_ends : 0,
+  };
+}
+
+/** The first record, read with one delimiter. */
+interface FirstLine {
+  readonly scanner: CsvScanner;
+  /** -1: more bytes are needed. */
+  readonly end: number;
+  readonly cells: readonly string[];
+}
+
+function scanLine(
+  bytes: Buffer,
+  start: number,
+  is_end: boolean,
+  delimiter: string,
+  has_quotes: boolean,
+): FirstLine {
+  const scanner = new CsvScanner(delimiter.charCodeAt(0), has_quotes);
+  const end = scanner.scan(bytes, start, is_end);
+  const cells = Array.from({ length: scanner.cells }, (_, i) => {
+    const text = bytes.toString('utf8', scanner.starts[i], scanner.ends[i]);
+    const is_quoted = has_quotes && text.startsWith('"');
+    return is_quoted ? text.slice(1, -1).replaceAll('""', '"') : text;
+  });
+  return { scanner, end, cells };
+}
+
+/** With the delimiter that gives it all the fields; else with the one that gives it most cells. */
+async function readFirstLine(
+  input: Input,
+  start: Buffer,
+  from: number,
+  names: readonly string[],
+  { format, delimiter, has_header }: FormatOptions,
+): Promise<{ line: FirstLine; bytes: Buffer }> {
+  const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
+  let bytes = start;
+  for (let is_end = false; ; ) {
+    const lines = delimiters.map((one) => scanLine(bytes, from, is_end, one, format === 'csv'));
+    if (lines.every((line) => line.end !== -1)) {
+      const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
+      const fits = (line: FirstLine) => names.every((name) => line.cells.includes(name));
+      const line = (has_header && lines.find(fits)) || byCells[0]!;
+      if (line.scanner.problem !== undefined)
+        throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
+      return { line, bytes };
+    }
+    if (bytes.length > MAX_ROW_BYTES)
+      throw new BulkError(
+        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: name its --delimiter`,
+      );
+    const more = await readTo(input, bytes, 2 * bytes.length);
+    is_end = more.length === bytes.length;
+    bytes = more;
+  }
+}
+
+function findColumns(
+  input: Input,
+  { cells }: FirstLine,
+  names: readonly string[],
+  has_header: boolean,
+): Column[] {
+  return names.map((field) => {
+    const named = cells.flatMap((cell, index) => (cell === field ? [index] : []));
+    if (!has_header) return { field, index: columnNumber(input, field, cells) };
+    if (named.length > 1)
+      throw new BulkError(
+        `The header of ${input.name} has the field ${field} ${named.length} times`,
+      );
+    if (named.length === 0) {
+      const remedy = isEmpty(cells) ? 'its first line is empty' : `its fields are: ${shown(cells)}`;
+      throw new BulkError(`${input.name} has no field ${field}; ${remedy}`);
+    }
+    return { field, index: named[0]! };
+  });
+}
+
+const MAX_SHOWN = 500;
+
+function shown(cells: readonly string[]): string {
+  const text = cells.join(', ').replaceAll(/\p{Cc}/gu, '?');
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
+}
+
+function columnNumber(input: Input, field: string, cells: readonly string[]): number {
+  if (!/^[1-9]\d{0,6}$/.test(field))
+    throw new BulkError(`--fields: with --no-header, write the numbers of columns, not ${field}`);
+  // Without a row, nothing tells how many there are.
+  if (Number(field) > cells.length && !isEmpty(cells))
+    throw new BulkError(
+      `${input.name} has no column ${field}: its first row has ${cells.length} cells`,
+    );
+  return Number(field) - 1;
+}
+
+function isEmpty(cells: readonly string[]): boolean {
+  return cells.length === 1 && cells[0] === '';
+}
+
+/** Names between commas; one with a comma or quote in it is quoted as in CSV. */
+function parseList(fields: string): readonly string[] {
+  const { cells, end, scanner } = scanLine(Buffer.from(fields), 0, true, ',', true);
+  if (scanner.problem !== undefined || end !== Buffer.byteLength(fields) || cells.includes(''))
+    throw new BulkError('--fields: write names with commas between them, such as email,phone');
+  const twice = cells.find((name, i) => cells.indexOf(name) !== i);
+  if (twice !== undefined) throw new BulkError(`--fields names ${twice} twice`);
+  return cells;
+}
+
+/** At least so many bytes, as long as there are any. */
+async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buffer> {
+  const pieces = [bytes];
+  let { length } = bytes;
+  while (length < wanted) {
+    const next = await input.read();
+    if (next === undefined) break;
+    pieces.push(next);
+    length += next.length;
+  }
+  return pieces.length === 1 ? bytes : Buffer.concat(pieces);
+}
+
+/** Every second byte of its Latin letters is 0. */
+function refuseUtf16(input: Input, [first, second]: Buffer): void {
+  const has_mark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  if (has_mark || (first === 0) !== (second === 0)) {
+    throw new BulkError(
+      `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
+    );
+  }
+}

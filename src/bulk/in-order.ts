@@ -1,0 +1,64 @@
+interface Slot<R> {
+  end: PromiseSettledResult<R> | undefined;
+}
+
+/**
+ * Does work on items, several at once, and gives the results in the order of the items. A slow
+ * source holds up no result; one that fails does so after the results before it.
+ * @param at_once bounds what is under way, together with what waits for its turn
+ * @param stop ends it at once, with its reason
+ */
+export async function* inOrder<T, R>(
+  source: AsyncIterator<T, undefined>,
+  work: (item: T) => Promise<R>,
+  at_once: number,
+  stop: AbortSignal,
+): AsyncGenerator<R, undefined> {
+  const slots: Slot<R>[] = [];
+  let is_reading = false;
+  let end: PromiseSettledResult<undefined> | undefined;
+  let wake = (): void => {};
+  stop.addEventListener('abort', () => wake(), { once: true });
+  const begin = (item: T) => {
+    const slot: Slot<R> = { end: undefined };
+    slots.push(slot);
+    void settle(work(item)).then((result) => {
+      slot.end = result;
+      wake();
+    });
+  };
+  const read = async () => {
+    is_reading = true;
+    const next = await settle(source.next());
+    is_reading = false;
+    if (next.status === 'rejected') end = next;
+    else if (next.value.done) end = { status: 'fulfilled', value: undefined };
+    else begin(next.value.value);
+    wake();
+  };
+  for (;;) {
+    stop.throwIfAborted();
+    if (!is_reading && end === undefined && slots.length < at_once) void read();
+    const first = slots[0]?.end;
+    if (first !== undefined) {
+      slots.shift();
+      yield resultOf(first);
+    } else if (end !== undefined && slots.length === 0) {
+      return resultOf(end);
+    } else {
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  }
+}
+
+async function settle<T>(promise: Promise<T>): Promise<PromiseSettledResult<T>> {
+  const [result] = await Promise.allSettled([promise]);
+  return result;
+}
+
+function resultOf<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
+}

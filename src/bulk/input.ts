@@ -1,0 +1,165 @@
+import { createReadStream, type ReadStream } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import { pipeline, Readable } from 'node:stream';
+import { crc32, createGunzip } from 'node:zlib';
+import { BulkError } from './bulk-error.ts';
+
+const CHUNK_BYTES = 256 * 1024;
+const HEAD_BYTES = 1024;
+
+/** Tells whether a file is still the one that a run began with. */
+export interface InputIdentity {
+  readonly bytes: number;
+  readonly mtime_ms: number;
+  /** CRC-32 of the first KiB. */
+  readonly head: number;
+}
+
+/** Bytes of a file or of standard input; out of gzip, which is told by its first bytes. */
+export class Input {
+  /** In messages. */
+  readonly name: string;
+  readonly #path: string | undefined;
+  /** undefined: a pipe, which is read once. */
+  readonly identity: InputIdentity | undefined;
+  readonly #is_gzip: boolean | undefined;
+  #from = 0;
+  #stream: Readable | undefined;
+  #chunks: AsyncIterator<Buffer> | undefined;
+  #unread: Buffer | undefined;
+
+  private constructor(path: string, identity: InputIdentity | undefined, is_gzip?: boolean) {
+    this.name = path === '-' ? 'standard input' : path;
+    this.#path = path === '-' ? undefined : path;
+    this.identity = identity;
+    this.#is_gzip = is_gzip;
+  }
+
+  /** @param path "-": standard input @throws BulkError */
+  static async open(path: string): Promise<Input> {
+    if (path === '-') return new Input(path, undefined);
+    return reading(path, async () => {
+      const status = await stat(path);
+      if (status.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
+      // A pipe is opened once: its writer would think that its reader is gone.
+      if (!status.isFile()) return new Input(path, undefined);
+      const head = await readHead(path);
+      const identity = { bytes: status.size, mtime_ms: status.mtimeMs, head: crc32(head) };
+      return new Input(path, identity, isGzip(head));
+    });
+  }
+
+  /** The next bytes; undefined: that was all. @throws BulkError */
+  async read(): Promise<Buffer | undefined> {
+    if (this.#unread !== undefined) {
+      const bytes = this.#unread;
+      this.#unread = undefined;
+      return bytes;
+    }
+    return reading(this.name, async () => {
+      this.#chunks ??= await this.#start();
+      const { value, done } = await this.#chunks.next();
+      return done ? undefined : value;
+    });
+  }
+
+  /** Bytes that `read` gives once more, before the others. */
+  unread(bytes: Buffer): void {
+    if (bytes.length > 0) this.#unread = bytes;
+  }
+
+  /** Goes on from an offset in what is read, of a file. */
+  async seek(offset: number): Promise<void> {
+    this.close();
+    this.#unread = undefined;
+    if (!this.#is_gzip) {
+      this.#from = offset;
+      return;
+    }
+    for (let left = offset; left > 0; ) {
+      const bytes = await this.read();
+      if (bytes === undefined) throw new BulkError(`${this.name} ends before its byte ${offset}`);
+      if (bytes.length > left) this.unread(bytes.subarray(left));
+      left -= bytes.length;
+    }
+  }
+
+  /** How much of the file was read, 0 to 1; undefined: nobody knows how much there is. */
+  get share(): number | undefined {
+    if (this.identity === undefined || this.#stream === undefined) return undefined;
+    const { bytesRead } = this.#stream as ReadStream;
+    return this.identity.bytes === 0 ? 1 : (this.#from + bytesRead) / this.identity.bytes;
+  }
+
+  close(): void {
+    this.#stream?.destroy();
+    this.#stream = undefined;
+    this.#chunks = undefined;
+  }
+
+  async #start(): Promise<AsyncIterator<Buffer>> {
+    // With a start, it would be read at offsets, which a pipe has not.
+    const start = this.#from === 0 ? {} : { start: this.#from };
+    const options = { highWaterMark: CHUNK_BYTES, ...start };
+    this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
+    const raw: AsyncIterator<Buffer> = this.#stream[Symbol.asyncIterator]();
+    if (this.#is_gzip !== undefined) return this.#is_gzip ? unzipped(raw) : raw;
+    const head = await atLeast(raw, 2);
+    const all = prepend(head, raw);
+    return isGzip(head) ? unzipped(all) : all;
+  }
+}
+
+async function readHead(path: string): Promise<Buffer> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(HEAD_BYTES), 0, HEAD_BYTES, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}
+
+function isGzip(head: Buffer): boolean {
+  return head[0] === 0x1f && head[1] === 0x8b;
+}
+
+function unzipped(chunks: AsyncIterator<Buffer>): AsyncIterator<Buffer> {
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
+  const source = Readable.from(prepend(Buffer.alloc(0), chunks), { objectMode: false });
+  // What fails there fails the reading of gunzip.
+  pipeline(source, gunzip, () => {});
+  return gunzip[Symbol.asyncIterator]();
+}
+
+async function* prepend(
+  head: Buffer,
+  rest: AsyncIterator<Buffer>,
+): AsyncGenerator<Buffer, undefined> {
+  if (head.length > 0) yield head;
+  for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
+  return undefined;
+}
+
+async function atLeast(chunks: AsyncIterator<Buffer>, bytes: number): Promise<Buffer> {
+  let head: Buffer = Buffer.alloc(0);
+  while (head.length < bytes) {
+    const { value, done } = await chunks.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
+  }
+  return head;
+}
+
+async function reading<T>(name: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException;
+    if (code.startsWith('Z_')) {
+      throw new BulkError(`The gzip data of ${name} is damaged or cut off (${code})`);
+    }
+    if (!/^E[A-Z]+$/.test(code)) throw error;
+    throw new BulkError(`${name} cannot be read (${code})`);
+  }
+}

@@ -1,0 +1,169 @@
+import type { PathNode } from './json-path.ts';
+import { type Cell, decode, type Problem, type Row, type RowFormat, valueProblem } from './row.ts';
+
+const LF = 0x0a;
+const BLANK = /^[ \t\r\n]*$/;
+const NOT_SPACE = /[^ \t\r\n]/g;
+const AFTER_LITERAL = /[,\]} \t\r\n]|$/g;
+const BRACKET_OR_QUOTE = /["[\]{}]/g;
+
+/** Rows of JSON, one a line. */
+export class NdjsonFormat implements RowFormat {
+  readonly #root: PathNode;
+
+  constructor(root: PathNode) {
+    this.#root = root;
+  }
+
+  read(bytes: Buffer, start: number, line: number, is_end: boolean): Row | undefined {
+    const at = bytes.indexOf(LF, start);
+    if (at === -1 && !is_end) return undefined;
+    const end = at === -1 ? bytes.length : at + 1;
+    // One character a byte: offsets in the text are offsets in the bytes, whatever these are.
+    const text = bytes.toString('latin1', start, end);
+    const is_blank = BLANK.test(text);
+    const row = { line, line_ends: at === -1 ? 0 : 1, start, end, is_blank };
+    if (is_blank) return { ...row, cells: [], problem: undefined };
+    try {
+      JSON.parse(text);
+    } catch {
+      return { ...row, cells: [], problem: { field: undefined, reason: 'is not JSON' } };
+    }
+    const walk = new Walk(text, bytes, start);
+    walk.value(0, [this.#root]);
+    return { ...row, cells: walk.cells, problem: walk.problem };
+  }
+
+  encode(_cell: Cell, value: string): string {
+    return JSON.stringify(value);
+  }
+}
+
+/**
+ * Finds the strings that paths lead to. The text is JSON already, so what is not on a path is only
+ * stepped over; the depth of the calls is that of the paths.
+ */
+class Walk {
+  readonly cells: Cell[] = [];
+  problem: Problem | undefined;
+  readonly #text: string;
+  readonly #bytes: Buffer;
+  readonly #offset: number;
+
+  /** @param offset of the text in the bytes */
+  constructor(text: string, bytes: Buffer, offset: number) {
+    this.#text = text;
+    this.#bytes = bytes;
+    this.#offset = offset;
+  }
+
+  /** The offset after the value at or after `from`. */
+  value(from: number, nodes: readonly PathNode[]): number {
+    const start = this.#find(NOT_SPACE, from);
+    const first = this.#text[start];
+    if (nodes.length > 0 && (first === '{' || first === '[')) {
+      this.#checkContainer(nodes, first === '{');
+      return first === '{' ? this.#object(start, nodes) : this.#array(start, nodes);
+    }
+    const end = this.#skip(start);
+    if (nodes.length === 0 || first === 'n') return end;
+    if (first !== '"') {
+      const type = first === 't' || first === 'f' ? 'a boolean' : 'a number';
+      this.#complain(nodes[0]!, `is ${type}, not a string`);
+    } else {
+      const inner = nodes.find((node) => !node.is_value);
+      if (inner === undefined) this.#addCell(start, end, nodes[0]!);
+      else this.#complain(inner, 'is a string, and --fields names something inside it');
+    }
+    return end;
+  }
+
+  #object(start: number, nodes: readonly PathNode[]): number {
+    let at = this.#find(NOT_SPACE, start + 1);
+    while (this.#text[at] !== '}') {
+      const name_end = this.#skip(at);
+      const name = this.#string(at, name_end);
+      const inner = name === undefined ? [] : nodes.flatMap((node) => node.names.get(name) ?? []);
+      at = this.value(this.#find(NOT_SPACE, name_end) + 1, inner);
+      at = this.#find(NOT_SPACE, at);
+      if (this.#text[at] === ',') at = this.#find(NOT_SPACE, at + 1);
+    }
+    return at + 1;
+  }
+
+  #array(start: number, nodes: readonly PathNode[]): number {
+    let at = this.#find(NOT_SPACE, start + 1);
+    for (let i = 0; this.#text[at] !== ']'; i++) {
+      const inner = nodes.flatMap((node) => [node.every ?? [], node.indexes.get(i) ?? []].flat());
+      at = this.#find(NOT_SPACE, this.value(at, inner));
+      if (this.#text[at] === ',') at = this.#find(NOT_SPACE, at + 1);
+    }
+    return at + 1;
+  }
+
+  #checkContainer(nodes: readonly PathNode[], is_object: boolean): void {
+    const type = is_object ? 'an object' : 'an array';
+    for (const node of nodes) {
+      const has_steps = is_object ? node.names.size > 0 : node.every || node.indexes.size > 0;
+      if (has_steps) continue;
+      const remedy = is_object ? 'name fields of it' : `write ${node.path}[*] for all in it`;
+      this.#complain(node, `is ${type}: ${node.is_value ? remedy : 'the path does not fit'}`);
+    }
+  }
+
+  #addCell(start: number, end: number, { path }: PathNode): void {
+    const value = this.#string(start, end);
+    if (value === '') return;
+    const reason = value === undefined ? 'is not UTF-8' : valueProblem(value);
+    if (reason !== undefined) this.problem ??= { field: path, reason };
+    this.cells.push({
+      field: path,
+      start: this.#offset + start,
+      end: this.#offset + end,
+      value: value ?? '',
+      is_quoted: true,
+    });
+  }
+
+  /** What a string between these offsets says; undefined: it is not UTF-8. */
+  #string(start: number, end: number): string | undefined {
+    const text = decode(this.#bytes, this.#offset + start + 1, this.#offset + end - 1);
+    return text?.includes('\\') ? JSON.parse(`"${text}"`) : text;
+  }
+
+  /** The offset after the value that begins at one. */
+  #skip(start: number): number {
+    const first = this.#text[start];
+    if (first === '"') return this.#stringEnd(start);
+    if (first !== '{' && first !== '[') return this.#find(AFTER_LITERAL, start);
+    let at = start;
+    for (let depth = 0; ; ) {
+      const found = this.#text[at];
+      if (found === '"') at = this.#stringEnd(at);
+      else {
+        depth += found === '{' || found === '[' ? 1 : -1;
+        at++;
+        if (depth === 0) return at;
+      }
+      at = this.#find(BRACKET_OR_QUOTE, at);
+    }
+  }
+
+  /** After the quote that closes the string; one after an odd number of backslashes does not. */
+  #stringEnd(start: number): number {
+    for (let at = this.#text.indexOf('"', start + 1); ; at = this.#text.indexOf('"', at + 1)) {
+      let backslashes = 0;
+      while (this.#text[at - 1 - backslashes] === '\\') backslashes++;
+      if (backslashes % 2 === 0) return at + 1;
+    }
+  }
+
+  #find(pattern: RegExp, from: number): number {
+    pattern.lastIndex = from;
+    return pattern.exec(this.#text)!.index;
+  }
+
+  #complain({ path }: PathNode, reason: string): void {
+    this.problem ??= { field: path || undefined, reason };
+  }
+}

@@ -1,0 +1,54 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import { examplesHelp, examplesOf } from './command.ts';
+
+/** What --help lists, by what one wants to do; a command that is in no list comes under MORE. */
+const TASKS: Readonly<Record<string, readonly string[]>> = {
+  'Run:': ['serve', 'migrate'],
+  'Clients and API keys:': ['client', 'api-key'],
+  'Files:': ['tokenize', 'detokenize'],
+  'Stored values:': ['forget', 'verify'],
+  'Keys of the vault:': ['keyring'],
+  'Trouble:': ['doctor', 'license'],
+};
+const MORE = 'More:';
+
+const TEACHING = `
+First steps:
+  1. Run it, with a database of its own in ./data. It prints an API key, only this once:
+       standin serve
+  2. Tokenize, with that API key in the variable API_KEY:
+       curl -s http://127.0.0.1:8080/api/v1/tokenize -H "Authorization: Bearer $API_KEY" \\
+         -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com"}}'
+  3. Make a client that cannot restore values:
+       standin client create --name intake --can tokenize
+
+Settings are environment variables, or lines of a file .env in the working folder:
+  PORT=9000 standin serve
+
+Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 130 interrupted.`;
+
+/** In a checkout and in the package; an image of a container may do without. */
+const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
+
+/** Groups the commands, and shows how to begin. After all of them were added. */
+export function teach(program: Command): void {
+  const order = Object.values(TASKS).flat();
+  const rank = (made: Command) =>
+    order.includes(made.name()) ? order.indexOf(made.name()) : order.length;
+  // Groups are listed as the first command of each comes.
+  (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
+  for (const made of program.commands) {
+    const task = Object.entries(TASKS).find(([, names]) => names.includes(made.name()));
+    made.helpGroup(task?.[0] ?? MORE);
+    if (made.commands.length > 0)
+      made.addHelpText(
+        'after',
+        examplesHelp(made.commands.flatMap((one) => examplesOf(one).slice(0, 1))),
+      );
+  }
+  program.commandsGroup(MORE).helpCommand('help [command]', 'Show how to use a command.');
+  const docs = existsSync(DOCS) ? `\nDocuments: ${DOCS}` : '';
+  program.addHelpText('after', `${TEACHING}${docs}`);
+}

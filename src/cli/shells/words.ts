@@ -1,0 +1,65 @@
+import type { Command, Option } from 'commander';
+
+/** What a shell can offer where a value is wanted; undefined: nothing, the value is the user's own. */
+export type Offer = readonly string[] | 'files' | undefined;
+
+export interface OptionWords {
+  /** Such as `-o` and `--output`. */
+  readonly flags: readonly string[];
+  readonly description: string;
+  /** Without it, the option takes no value. */
+  readonly value?: { readonly name: string; readonly offer: Offer };
+}
+
+/** One command, as completion sees it. */
+export interface CommandWords {
+  /** From the program on: empty for the program itself. */
+  readonly path: readonly string[];
+  readonly options: readonly OptionWords[];
+  readonly subcommands: readonly { readonly name: string; readonly description: string }[];
+  readonly operands: readonly {
+    readonly name: string;
+    readonly offer: Offer;
+    readonly is_variadic: boolean;
+  }[];
+}
+
+const HELP = 'help';
+/** Names of values that are paths. */
+const PATH = /(^|[_-])(file|folder|path)$/i;
+
+/** The program and all its commands, from what commander knows of them; parents come first. */
+export function wordsOf(program: Command): CommandWords[] {
+  return below(program, [], []);
+}
+
+/** @param beside the commands that `help` tells of, where this one is `help` */
+function below(made: Command, path: readonly string[], beside: readonly string[]): CommandWords[] {
+  const help = made.createHelp();
+  const visible = help.visibleCommands(made);
+  const names = visible.map((one) => one.name());
+  const itself = {
+    path,
+    subcommands: visible.map((one) => ({ name: one.name(), description: one.description() })),
+    options: help.visibleOptions(made).map(optionWords),
+    operands: made.registeredArguments.map((operand) => ({
+      name: operand.name(),
+      offer: made.name() === HELP ? beside : offerOf(operand.name(), operand.argChoices),
+      is_variadic: operand.variadic,
+    })),
+  };
+  const others = names.filter((name) => name !== HELP);
+  return [itself, ...visible.flatMap((one) => below(one, [...path, one.name()], others))];
+}
+
+function optionWords(option: Option): OptionWords {
+  const { short, long, description, argChoices } = option;
+  const flags = [short, long].filter((flag) => flag !== undefined);
+  const name = /[<[]([^.\]>]+)/.exec(option.flags)?.[1];
+  if (name === undefined) return { flags, description };
+  return { flags, description, value: { name, offer: offerOf(name, argChoices) } };
+}
+
+function offerOf(name: string, choices: readonly string[] | undefined): Offer {
+  return choices ?? (PATH.test(name) ? 'files' : undefined);
+}

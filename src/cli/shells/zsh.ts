@@ -1,0 +1,72 @@
+import type { CommandWords, Offer, OptionWords } from './words.ts';
+
+/** To be put in a folder of fpath as `_standin`, or to be sourced after compinit. */
+export function zshCompletion(commands: readonly CommandWords[]): string {
+  return `#compdef standin
+# Completion of standin for zsh. Made by: standin completion zsh
+${commands.map(completer).join('\n')}
+if [[ $funcstack[1] == _standin ]]; then _standin "$@"; else compdef _standin standin; fi
+`;
+}
+
+function completer({ path, options, subcommands, operands }: CommandWords): string {
+  const specs = options.map(optionSpec);
+  if (subcommands.length === 0) {
+    specs.push(
+      ...operands.map(({ name, offer, is_variadic }) =>
+        quoted(`${is_variadic ? '*' : ''}:${escaped(name)}:${action(offer)}`),
+      ),
+    );
+    return functionOf(path, [`  _arguments ${specs.join(' \\\n    ')}`]);
+  }
+  specs.push("'1: :->command'", "'*:: :->words'");
+  return functionOf(path, [
+    '  local state line',
+    `  _arguments -C ${specs.join(' \\\n    ')} && return`,
+    '  case $state in',
+    '  command)',
+    '    local -a names=(',
+    ...subcommands.map(({ name, description }) => `      ${quoted(`${name}:${description}`)}`),
+    '    )',
+    '    _describe command names ;;',
+    '  words)',
+    '    case $line[1] in',
+    ...subcommands.map(({ name }) => `    ${name}) ${functionName([...path, name])} ;;`),
+    '    esac ;;',
+    '  esac',
+  ]);
+}
+
+function functionOf(path: readonly string[], body: readonly string[]): string {
+  return [`${functionName(path)}() {`, ...body, '}'].join('\n');
+}
+
+function functionName(path: readonly string[]): string {
+  return ['_standin', ...path].join('_');
+}
+
+function optionSpec({ flags, description, value }: OptionWords): string {
+  const text = `[${escaped(description)}]`;
+  const taken = value === undefined ? '' : `:${escaped(value.name)}:${action(value.offer)}`;
+  // --help and --version stand alone.
+  const others = flags.includes('--help') || flags.includes('--version') ? '- *' : flags.join(' ');
+  return flags
+    .map((flag) => {
+      const attached = value === undefined ? '' : flag.startsWith('--') ? '=' : '+';
+      return quoted(`(${others})${flag}${attached}${text}${taken}`);
+    })
+    .join(' ');
+}
+
+/** A space: only the name of what is wanted is shown. */
+function action(offer: Offer): string {
+  return offer === 'files' ? '_files' : offer === undefined ? ' ' : `(${offer.join(' ')})`;
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\:[\]]/g, '\\$&');
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

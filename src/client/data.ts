@@ -1,0 +1,140 @@
+import { InvalidValueError } from './errors.ts';
+
+/** Strings, in lists and objects. */
+export type Data = string | Data[] | { [name: string]: Data };
+
+/** The service's own limits (docs/api.md): what it would refuse is not sent. */
+const MAX_VALUE_BYTES = 65_536;
+const MAX_NAME_BYTES = 256;
+const MAX_DEPTH = 16;
+
+type Path = (string | number)[];
+
+/**
+ * A copy, which the caller cannot change meanwhile, and its strings in order. Properties that are
+ * undefined are left out, as JSON does.
+ * @throws InvalidValueError that names the path of what is not acceptable, and never its value
+ */
+export function snapshot(data: unknown): { readonly copy: Data; readonly values: string[] } {
+  if (typeof data !== 'object' || data === null)
+    throw invalid(['data'], `must be an object or a list, not ${typeName(data)}`);
+  const values: string[] = [];
+  return { copy: copied(data, ['data'], values), values };
+}
+
+function copied(data: unknown, path: Path, values: string[]): Data {
+  if (typeof data === 'string') {
+    checkText(data, path);
+    values.push(data);
+    return data;
+  }
+  const is_list = Array.isArray(data);
+  if (!is_list && !isPlainObject(data))
+    throw invalid(path, `must be a string, not ${typeName(data)}${remedy(data)}`);
+  if (path.length > MAX_DEPTH) throw invalid(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  const inside = (name: string | number, one: unknown) => {
+    path.push(name);
+    const copy = copied(one, path, values);
+    path.pop();
+    return copy;
+  };
+  // Not map, which leaves out the holes of a list.
+  if (is_list) return Array.from(data, (one, i) => inside(i, one));
+  const copy: { [name: string]: Data } = {};
+  for (const [name, one] of Object.entries(data)) {
+    if (one === undefined) continue;
+    checkName(name, path);
+    copy[name] = inside(name, one);
+  }
+  return copy;
+}
+
+/**
+ * The copy with each string replaced by what `replace` gives for it, and for what stands in its
+ * place in the twin.
+ */
+export function rebuilt(
+  data: Data,
+  replace: (value: string, twin: unknown) => string,
+  twin?: unknown,
+): Data {
+  if (typeof data === 'string') return replace(data, twin);
+  const twins = (typeof twin === 'object' ? twin : null) as Record<string, unknown> | null;
+  const inside = (name: string | number, one: Data) => rebuilt(one, replace, twins?.[name]);
+  if (Array.isArray(data)) return data.map((one, i) => inside(i, one));
+  const copy: { [name: string]: Data } = {};
+  for (const [name, one] of Object.entries(data)) copy[name] = inside(name, one);
+  return copy;
+}
+
+/** Where a value stands first, for messages. */
+export function pathOf(data: Data, value: string): string {
+  return pathText(find(data, value, ['data']) ?? ['data']);
+}
+
+function find(data: Data, value: string, path: Path): Path | undefined {
+  if (typeof data === 'string') return data === value ? path : undefined;
+  for (const [name, one] of Object.entries(data)) {
+    const found = find(one, value, [...path, Array.isArray(data) ? Number(name) : name]);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** Bytes of well-formed text in UTF-8: a pair of surrogates has four. */
+export function utf8Bytes(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    if (unit > 0x7f) bytes += unit < 0x800 || (unit >= 0xd800 && unit < 0xe000) ? 1 : 2;
+  }
+  return bytes;
+}
+
+function checkText(text: string, path: Path): void {
+  if (!text.isWellFormed())
+    throw invalid(path, 'must be well-formed Unicode; it has half of a surrogate pair');
+  if (text.length * 3 > MAX_VALUE_BYTES && utf8Bytes(text) > MAX_VALUE_BYTES)
+    throw invalid(path, `must not be longer than ${MAX_VALUE_BYTES} bytes`);
+}
+
+function checkName(name: string, path: Path): void {
+  if (name === '__proto__')
+    throw invalid(path, 'has a field named __proto__, which is not allowed');
+  if (!name.isWellFormed()) throw invalid(path, 'has a field name that is not well-formed Unicode');
+  if (name.length * 3 > MAX_NAME_BYTES && utf8Bytes(name) > MAX_NAME_BYTES)
+    throw invalid(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
+}
+
+/** Not of a class, as Date or Map: JSON would make something else of it. Of any realm. */
+function isPlainObject(data: unknown): data is object {
+  if (typeof data !== 'object' || data === null) return false;
+  const prototype = Object.getPrototypeOf(data);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
+}
+
+function typeName(data: unknown): string {
+  if (data === null || data === undefined) return String(data);
+  if (typeof data !== 'object') return `a ${typeof data}`;
+  const name = Object.getPrototypeOf(data).constructor?.name;
+  return name ? `an instance of ${name}` : 'an instance of a class';
+}
+
+function remedy(data: unknown): string {
+  if (typeof data === 'number') return '; make it one, JSON numbers lose digits';
+  if (data === null || data === undefined) return '; leave it out';
+  return typeof data === 'object' ? '; give plain objects and lists' : '';
+}
+
+function invalid(path: Path, reason: string): InvalidValueError {
+  return new InvalidValueError(pathText(path), reason, { code: 'invalid_type', attempts: 0 });
+}
+
+/** As the service writes it: `data.customer.emails[1]`, `data["e mail"]`. */
+function pathText([root, ...steps]: Path): string {
+  const written = steps.map((step) => {
+    if (typeof step === 'number') return `[${step}]`;
+    return /^[A-Za-z_][\w-]*$/.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;
+  });
+  return `${root}${written.join('')}`;
+}

@@ -1,0 +1,138 @@
+import {
+  ForbiddenError,
+  InvalidValueError,
+  LimitError,
+  StandinError,
+  UnauthorizedError,
+  UnavailableError,
+} from './errors.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+  readonly request_id: string | undefined;
+  /** The header Retry-After. */
+  readonly retry_after: string | undefined;
+  /** Times that the request was sent until it came. */
+  readonly attempts: number;
+}
+
+export interface Failure {
+  readonly error: StandinError;
+  /** The same request may succeed later. */
+  readonly is_passing: boolean;
+  /** Not before this time is over. */
+  readonly retry_after_ms: number;
+}
+
+/** `data.customer["e mail"][1]`, and what is wrong there. */
+const MESSAGE = /^(data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): (.{1,1000})$/s;
+/** No form of a value, a token or an API key. */
+const CODE = /^[a-z_]{1,40}$/;
+const MESSAGES_OF_500 = /^[a-z ]{1,100}$/;
+
+/** Statuses with which a service, or a proxy before one, says that it is not itself for now. */
+const PASSING = [408, 429, 502, 503, 504];
+
+const REMEDIES: Record<number, string> = {
+  401: 'the API key is not known, has expired or was revoked; issue another with standin api-key issue',
+  403: 'the client may not do this; standin client update with --can allows it',
+  404: 'there is no such path; is url the address of the service itself?',
+  413: 'the service takes no bodies as large; give a smaller maxBytes, or it a larger BODY_LIMIT',
+  429: 'a limit of the client is exceeded, for longer than the call may take; send less, or give a larger timeoutMs',
+  503: 'the service is overloaded or draining',
+};
+
+const NOT_STANDIN =
+  'this answer is not of Standin, but of something before it; is url the address of the service itself?';
+
+/** What an answer comes to that is not a success. */
+export function failureOf(operation: string, answer: Answer): Failure | undefined {
+  const { status, request_id: requestId, attempts } = answer;
+  if (status === 200) return undefined;
+  const body = parseBody(answer.text);
+  const code = textOf(body.error, CODE) ?? 'bad_answer';
+  const circumstances = { code, status, requestId, attempts };
+  const retry_after_ms = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
+  const detail = textOf(body.message, MESSAGES_OF_500);
+  const is_passing =
+    PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
+  const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
+  const says = [`${operation}: ${status} ${code}`, detail, remedy];
+  const message = says.filter((part) => part !== undefined).join(': ');
+  const error = errorOf(status, message, body.message, retry_after_ms, circumstances);
+  return { error, is_passing, retry_after_ms };
+}
+
+function errorOf(
+  status: number,
+  message: string,
+  detail: unknown,
+  retry_after_ms: number,
+  circumstances: { code: string; status: number; attempts: number },
+): StandinError {
+  if (circumstances.code === 'invalid_type') {
+    const [, path = 'data', reason = 'is not acceptable'] = MESSAGE.exec(String(detail)) ?? [];
+    return new InvalidValueError(path, reason, circumstances);
+  }
+  if (status === 401) return new UnauthorizedError(message, circumstances);
+  if (status === 403) return new ForbiddenError(message, circumstances);
+  if (status === 429) return new LimitError(message, retry_after_ms, circumstances);
+  if (status >= 500 || status === 408) return new UnavailableError(message, circumstances);
+  return new StandinError(message, circumstances);
+}
+
+/** Reasons that time does not mend: certificates that are not trusted, ports that fetch refuses. */
+const LASTING = /CERT|SIGNED|SIGNATURE|ISSUER|^ERR_(TLS|SSL)|^bad port$/;
+
+/** No answer came, or only a part of one. Of the error of `fetch`, its code alone is kept. */
+export function networkFailure(operation: string, error: unknown, attempts: number): Failure {
+  const reason = reasonOf(error);
+  const message = `${operation}: no answer from the service (${reason}); is url right, and does it run?`;
+  return {
+    error: new UnavailableError(message, { code: 'network_error', attempts }),
+    is_passing: !LASTING.test(reason),
+    retry_after_ms: 0,
+  };
+}
+
+/** A success that is not one of Standin: not JSON, or not in the form of what was sent. */
+export function badAnswer(operation: string, answer: Answer): StandinError {
+  const { status, request_id: requestId, attempts } = answer;
+  return new StandinError(
+    `${operation}: the answer has not the form of the question: ${NOT_STANDIN}`,
+    { code: 'bad_answer', status, requestId, attempts },
+  );
+}
+
+/** Undefined members for what is no JSON object: SyntaxError would quote it. */
+export function parseBody(text: string): Record<string, unknown> {
+  try {
+    const body = JSON.parse(text);
+    return typeof body === 'object' && body !== null ? body : {};
+  } catch {
+    return {};
+  }
+}
+
+function textOf(json: unknown, form: RegExp): string | undefined {
+  return typeof json === 'string' && form.test(json) ? json : undefined;
+}
+
+/** A date, which a proxy may send instead, counts as nothing. */
+function secondsOf(retry_after: unknown): number {
+  const seconds = Number(retry_after ?? 0);
+  return Number.isFinite(seconds) && seconds > 0 ? seconds : 0;
+}
+
+function reasonOf(error: unknown): string {
+  const { code, cause, name } = (error ?? {}) as {
+    code?: unknown;
+    cause?: { code?: unknown; message?: unknown };
+    name?: unknown;
+  };
+  // It has no code.
+  if (cause?.message === 'bad port') return 'bad port';
+  const words = [cause?.code, code, name].map((one) => textOf(one, /^\w{1,60}$/));
+  return words.find((one) => one !== undefined) ?? 'no reason given';
+}

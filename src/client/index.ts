@@ -1,0 +1,13 @@
+/** The client of the service: `import { Standin } from 'standin/client'`. See docs/client.md. */
+export {
+  ForbiddenError,
+  InvalidValueError,
+  LimitError,
+  StandinError,
+  TimeoutError,
+  UnauthorizedError,
+  UnavailableError,
+} from './errors.ts';
+export type { CallOptions, Fetch, StandinOptions } from './options.ts';
+export { type Health, Standin } from './standin.ts';
+export type { Replaced, StringsOnly } from './types.ts';

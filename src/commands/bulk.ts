@@ -1,0 +1,173 @@
+import { BadRowError, BulkError, WriteError } from '../bulk/bulk-error.ts';
+import type { FormatOptions } from '../bulk/header.ts';
+import type { Job } from '../bulk/job.ts';
+import { type Ask, RefusedValue } from '../bulk/replace.ts';
+import { type RunEnd, RunFailure, runBulk } from '../bulk/run.ts';
+import { InvalidValueError, LimitError, Standin, StandinError } from '../client/index.ts';
+import { OperatorError } from '../errors.ts';
+import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
+import type { OutputOptions } from './output.ts';
+import { Progress } from './progress.ts';
+
+export interface BulkOptions extends OutputOptions {
+  readonly fields: string;
+  /** "-": standard output. */
+  readonly output: string;
+  readonly format?: FormatOptions['format'];
+  readonly delimiter?: string;
+  /** false: the first line is a row too. */
+  readonly header: boolean;
+  readonly rejects?: string;
+  readonly rejectedRows?: string;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+  /** Of a request, all its attempts included. */
+  readonly timeout: number;
+}
+
+type Operation = Job['operation'];
+
+/** All rows were read, but some of them are not in the output. */
+const EXIT_REJECTED = 3;
+
+/** @throws OperatorError */
+export async function bulk(
+  operation: Operation,
+  path: string,
+  service: { readonly url: string; readonly api_key: string },
+  options: BulkOptions,
+): Promise<void> {
+  const progress = new Progress({ unit: 'values' });
+  const started_at_ms = performance.now();
+  let values = 0;
+  const job: Job = {
+    operation,
+    input_path: path,
+    output_path: options.output,
+    format: formatFor(path, options),
+    fields: options.fields,
+    delimiter: options.delimiter,
+    has_header: options.header,
+    rejects_path: options.rejects,
+    rejected_rows_path: options.rejectedRows,
+    is_resume: options.resume ?? false,
+    is_forced: options.force ?? false,
+    ask: askOf(operation, service, options.timeout * 1000),
+    onProgress(count, share) {
+      values += count;
+      progress.advance(count, share);
+    },
+  };
+  const end = await explained(job, service.url, async () => {
+    try {
+      return await interruptible((stop) => runBulk(job, stop));
+    } finally {
+      if (values > 0) progress.end();
+    }
+  });
+  const seconds = Math.round(performance.now() - started_at_ms) / 1000;
+  conclude(job, end, { values, seconds }, options);
+}
+
+const FORMATS: Record<string, FormatOptions['format']> = {
+  csv: 'csv',
+  tsv: 'tsv',
+  ndjson: 'ndjson',
+  jsonl: 'ndjson',
+};
+
+function formatFor(path: string, { format, delimiter, header }: BulkOptions) {
+  const found = format ?? formatOf(path);
+  if (found === 'ndjson' && (delimiter !== undefined || !header))
+    throw new OperatorError('--delimiter and --no-header are for csv and tsv: leave them out');
+  return found;
+}
+
+function formatOf(path: string): FormatOptions['format'] {
+  const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
+  if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
+  const name = path === '-' ? 'Standard input' : path;
+  throw new OperatorError(
+    `${name} has no name that tells its format: add --format csv, tsv or ndjson`,
+  );
+}
+
+function askOf(
+  operation: Operation,
+  { url, api_key }: { readonly url: string; readonly api_key: string },
+  timeout_ms: number,
+): Ask {
+  const standin = new Standin({ url, apiKey: api_key, timeoutMs: timeout_ms });
+  return async (values, signal) => {
+    try {
+      return await (operation === 'tokenize'
+        ? standin.tokenizeValues(values, { signal })
+        : standin.detokenizeValues(values, { signal }));
+    } catch (error) {
+      if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
+      if (error instanceof StandinError && error.code === 'payload_too_large')
+        throw new RefusedValue(undefined, 'is larger than a body that the service takes');
+      throw error;
+    }
+  };
+}
+
+/** In words for who runs it, with what can be done. */
+async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Promise<RunEnd> {
+  try {
+    return await work();
+  } catch (error) {
+    const { cause, is_resumable } =
+      error instanceof RunFailure ? error : { cause: error, is_resumable: false };
+    const reason = cause as Error;
+    if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
+    const again = `standin ${job.operation} with the same options and --resume goes on`;
+    if (reason instanceof BadRowError) {
+      const rest = is_resumable ? `; ${again} from there` : '';
+      throw new OperatorError(
+        `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
+      );
+    }
+    const is_service = reason instanceof StandinError;
+    const who = is_service ? ` STANDIN_URL is ${url}.` : '';
+    const is_passing = is_service || reason instanceof WriteError;
+    const remedy = is_passing && is_resumable ? ` What was done is kept: ${again}.` : '';
+    throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
+  }
+}
+
+/** The client speaks of its own options, where this command has others. */
+function inOurWords(reason: Error): string {
+  return reason instanceof LimitError
+    ? `A limit of the client is exceeded (429); it is over in ${Math.ceil(reason.retryAfterMs / 1000)} s, and --timeout does not allow to wait for so long`
+    : reason.message;
+}
+
+/** @param done in this run, which may not be the first one for these files */
+function conclude(
+  job: Job,
+  { is_complete, is_resumable, rows, rejected }: RunEnd,
+  done: { readonly values: number; readonly seconds: number },
+  { json }: BulkOptions,
+): void {
+  const values_per_second = Math.round(done.values / Math.max(done.seconds, 0.001));
+  const summary = { is_complete, rows, rejected, ...done, values_per_second };
+  const in_words = [
+    `${job.operation}d ${count(done.values)} values in ${done.seconds} s (${count(values_per_second)}/s)`,
+    `${count(rows)} rows, ${count(rejected)} of them rejected`,
+  ].join('; ');
+  const text = json ? JSON.stringify(summary) : `${in_words}.`;
+  const output = job.output_path === '-' ? process.stderr : process.stdout;
+  output.write(`${text}\n`);
+  if (!is_complete) {
+    const remedy = is_resumable ? '; to go on, run it again with --resume' : '';
+    process.stderr.write(`standin: stopped${remedy}\n`);
+    process.exitCode = EXIT_INTERRUPTED;
+  } else if (rejected > 0) {
+    process.exitCode = EXIT_REJECTED;
+  }
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en-US');
+}

@@ -1,0 +1,176 @@
+import uPlot from '/assets/uplot.js';
+import { el, setText } from './dom.ts';
+import { clock } from './format.ts';
+import { color } from './theme.ts';
+
+/** A line: its name, and its number in the stylesheet's colors (--series-1 and so on). */
+export interface Line {
+  readonly label: string;
+  readonly color: number;
+  /** Lengths of dashes and gaps in px: color is not all that tells lines apart. */
+  readonly dash?: readonly number[];
+}
+
+export interface Plot {
+  readonly title: string;
+  /** What the numbers are, for the title: "a second", "ms". */
+  readonly unit: string;
+  readonly lines: readonly Line[];
+  readonly format: (value: number | null) => string;
+  /** Charts of a group show the same time under the cursor. */
+  readonly group: string;
+  /** What the vertical axis begins at; by default 0. */
+  readonly floor?: (lowest: number) => number;
+}
+
+const HEIGHT_PX = 176;
+const FONT = '11px system-ui, sans-serif';
+
+/** A live chart with its legend. The canvas is a picture: `describe` says in words what is on it. */
+export class Chart {
+  readonly element: HTMLElement;
+  readonly #plot: Plot;
+  readonly #canvas = el('div', { class: 'canvas', role: 'img' });
+  readonly #values: HTMLElement[];
+  readonly #time = el('span', { class: 'chart-time' });
+  readonly #nothing = el('p', { class: 'nothing', hidden: true });
+  #uplot: uPlot | undefined;
+  #data: uPlot.AlignedData = [[]];
+  #range: [number, number] = [0, 1];
+
+  constructor(plot: Plot, ...further: HTMLElement[]) {
+    this.#plot = plot;
+    this.#values = plot.lines.map(() => el('b'));
+    const keys = plot.lines.map((line, i) =>
+      el('li', {}, el('i', { class: `swatch series-${line.color}` }), line.label, this.#values[i]!),
+    );
+    this.element = el(
+      'section',
+      { class: 'card chart', 'aria-label': plot.title },
+      el(
+        'header',
+        {},
+        el('h2', {}, plot.title, el('small', {}, plot.unit)),
+        this.#time,
+        el('ul', { class: 'legend' }, ...keys),
+      ),
+      el('div', { class: 'plot' }, this.#canvas, this.#nothing),
+      ...further,
+    );
+    new ResizeObserver(() => this.#fit()).observe(this.#canvas);
+  }
+
+  /**
+   * @param range Unix times in s of the left and the right edge
+   * @param nothing what to say where there is nothing to draw; empty: there is
+   */
+  draw(data: uPlot.AlignedData, range: [number, number], nothing: string): void {
+    this.#data = data;
+    this.#range = range;
+    setText(this.#nothing, nothing);
+    this.#nothing.hidden = nothing === '';
+    if (this.#uplot === undefined) this.#fit();
+    else this.#uplot.setData(data);
+    this.#show();
+  }
+
+  describe(words: string): void {
+    this.#canvas.setAttribute('aria-label', words);
+  }
+
+  /** With the colors of the moment. */
+  redraw(): void {
+    this.#uplot?.redraw(false);
+  }
+
+  #fit(): void {
+    const width = Math.floor(this.#canvas.clientWidth);
+    if (width === 0) return;
+    if (this.#uplot === undefined) this.#uplot = this.#make(width);
+    else if (this.#uplot.width !== width) this.#uplot.setSize({ width, height: HEIGHT_PX });
+  }
+
+  #make(width: number): uPlot {
+    const { group, lines, format } = this.#plot;
+    return new uPlot(
+      {
+        width,
+        height: HEIGHT_PX,
+        padding: [8, 18, 0, 0],
+        legend: { show: false },
+        cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
+        hooks: { setCursor: [() => this.#show()] },
+        scales: {
+          x: { range: () => this.#range },
+          y: { range: (_, low, high) => this.#rise(low, high) },
+        },
+        axes: [timeAxis(), valueAxis(format)],
+        series: [{}, ...lines.map(seriesOf)],
+      },
+      this.#data,
+      this.#canvas,
+    );
+  }
+
+  /** From 0 to what leaves room above the highest value; also where there is none. */
+  #rise(lowest: number | null, highest: number | null): [number, number] {
+    const floor = this.#plot.floor?.(lowest ?? 0) ?? 0;
+    const top = highest === null || highest <= floor ? floor + 1 : highest;
+    return [floor, top + (top - floor) * 0.1];
+  }
+
+  /** In the legend: what is under the cursor, else the newest. */
+  #show(): void {
+    const index = this.#uplot?.cursor.idx ?? null;
+    const at = index ?? this.#data[0].length - 1;
+    this.#values.forEach((element, i) => {
+      setText(element, this.#plot.format(this.#data[i + 1]?.[at] ?? null));
+    });
+    const time_s = index === null ? undefined : this.#data[0][index];
+    setText(this.#time, time_s === undefined ? '' : clock(time_s * 1_000));
+  }
+}
+
+const POINTS = { size: 7, fill: () => color('--surface') };
+
+/** The first is the one that a chart is about: it has its area tinted. */
+function seriesOf(line: Line, i: number): uPlot.Series {
+  const stroke = () => color(`--series-${line.color}`);
+  return {
+    label: line.label,
+    width: 1.75,
+    stroke,
+    ...(i === 0 && { fill: () => `${stroke()}1a` }),
+    ...(line.dash && { dash: [...line.dash] }),
+    points: { show: false },
+    spanGaps: false,
+  };
+}
+
+function timeAxis(): uPlot.Axis {
+  return {
+    stroke: () => color('--muted'),
+    font: FONT,
+    size: 28,
+    gap: 4,
+    // Labels with seconds are wider.
+    space: (_, __, begin_s, end_s) => (end_s - begin_s < 120 ? 64 : 40),
+    grid: { show: false },
+    ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
+    values: (_, times, __, ___, step_s) =>
+      times.map((time_s) => clock(time_s * 1_000).slice(0, step_s < 60 ? 8 : 5)),
+  };
+}
+
+function valueAxis(format: (value: number) => string): uPlot.Axis {
+  return {
+    stroke: () => color('--muted'),
+    font: FONT,
+    size: 58,
+    gap: 6,
+    space: 30,
+    grid: { stroke: () => color('--grid'), width: 1 },
+    ticks: { show: false },
+    values: (_, values) => values.map((value) => format(value)),
+  };
+}

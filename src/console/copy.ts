@@ -1,0 +1,43 @@
+import { el, setText } from './dom.ts';
+
+const SHOWN_MS = 1_500;
+
+/** Copies a text, and says that it did. */
+export class CopyButton {
+  readonly element: HTMLButtonElement;
+  readonly #word = el('span', { 'aria-live': 'polite' }, 'Copy');
+
+  /** @param what in the accessible name: "Copy the command" */
+  constructor(what: string, text: () => string) {
+    this.element = el(
+      'button',
+      { type: 'button', class: 'quiet copy', click: () => void this.#copy(text()) },
+      this.#word,
+      el('span', { class: 'unseen' }, ` ${what}`),
+    );
+  }
+
+  async #copy(text: string): Promise<void> {
+    setText(this.#word, (await copied(text)) ? 'Copied' : 'Not allowed');
+    setTimeout(() => setText(this.#word, 'Copy'), SHOWN_MS);
+  }
+}
+
+/** Over HTTP from another machine a page has no clipboard; what is selected can be copied. */
+async function copied(text: string): Promise<boolean> {
+  if (navigator.clipboard !== undefined) {
+    return navigator.clipboard.writeText(text).then(
+      () => true,
+      () => false,
+    );
+  }
+  const before = document.activeElement;
+  const field = el('textarea', { class: 'unseen' });
+  field.value = text;
+  document.body.append(field);
+  field.select();
+  const is_done = document.execCommand('copy');
+  field.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return is_done;
+}

@@ -1,0 +1,36 @@
+/** One server-sent event. */
+export interface ServerEvent {
+  readonly name: string;
+  readonly data: string;
+}
+
+/** An event may be the history of 15 minutes, some 200 kB; what never ends is no event. */
+const MAX_BUFFERED_CHARS = 8_000_000;
+
+/**
+ * Reads server-sent events from pieces that may end anywhere. `fetch` and this, not EventSource:
+ * that one does not tell a 401 from a service that is away.
+ */
+export class EventReader {
+  #rest = '';
+
+  /** @throws Error when an event is larger than any of this service */
+  read(piece: string): ServerEvent[] {
+    this.#rest += piece;
+    const blocks = this.#rest.split(/\r?\n\r?\n/);
+    this.#rest = blocks.pop() ?? '';
+    if (this.#rest.length > MAX_BUFFERED_CHARS) throw new Error('an event without an end');
+    return blocks.map(eventOf).filter((event) => event.data !== '');
+  }
+}
+
+function eventOf(block: string): ServerEvent {
+  let name = 'message';
+  const data: string[] = [];
+  for (const line of block.split(/\r?\n/)) {
+    const [, field, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+    if (field === 'event') name = value!;
+    if (field === 'data') data.push(value!);
+  }
+  return { name, data: data.join('\n') };
+}

@@ -1,0 +1,86 @@
+/** Numbers and times as they are read at a glance. Locale: digits and units of SI, 24 hours. */
+
+const UNKNOWN = '–';
+
+/** A count or rate in at most four characters and a prefix of SI: 0.25, 12.5, 840, 1.24 k. */
+export function si(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;
+  let scaled = value;
+  for (const prefix of ['', ' k', ' M', ' G', ' T']) {
+    if (Math.abs(scaled) < 999.5 || prefix === ' T') return short(scaled) + prefix;
+    scaled /= 1_000;
+  }
+  return UNKNOWN;
+}
+
+/** Every digit of a count, in groups of three. */
+export function whole(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+export function bytes(value: number | null): string {
+  if (value === null) return UNKNOWN;
+  let scaled = value;
+  for (const unit of ['B', 'kB', 'MB', 'GB']) {
+    if (scaled < 999.5) return `${short(scaled)} ${unit}`;
+    scaled /= 1_000;
+  }
+  return `${short(scaled)} TB`;
+}
+
+/** A time in milliseconds, with its unit. */
+export function ms(value: number | null | undefined): string {
+  if (value === null || value === undefined) return UNKNOWN;
+  return value < 999.5 ? `${short(value)} ms` : `${short(value / 1_000)} s`;
+}
+
+/** A share of 0 to 1; 100 % only for all of it. */
+export function percent(share: number): string {
+  const of_hundred = share >= 1 ? 100 : Math.min(99.9, share * 100);
+  return `${of_hundred.toFixed(of_hundred % 1 === 0 ? 0 : 1)} %`;
+}
+
+/** A length of time in its largest one or two units: 12 s, 4 min, 3 h 20 min, 5 d 2 h. */
+export function duration(length_ms: number): string {
+  const s = Math.max(0, Math.floor(length_ms / 1_000));
+  if (s < 60) return `${s} s`;
+  const min = Math.floor(s / 60);
+  if (min < 60) return `${min} min`;
+  const h = Math.floor(min / 60);
+  if (h < 24) return min % 60 === 0 ? `${h} h` : `${h} h ${min % 60} min`;
+  const d = Math.floor(h / 24);
+  return h % 24 === 0 ? `${d} d` : `${d} d ${h % 24} h`;
+}
+
+/** How long ago; what is told to the minute does not get seconds. */
+export function ago(length_ms: number): string {
+  return length_ms < 60_000 ? 'less than a minute ago' : `${duration(length_ms)} ago`;
+}
+
+/** 14:03:22 of this machine. */
+export function clock(at_ms: number): string {
+  return new Date(at_ms).toTimeString().slice(0, 8);
+}
+
+/** 2026-11-21 14:03 of this machine. */
+export function date(at_ms: number): string {
+  const at = new Date(at_ms);
+  const two = (part: number) => String(part).padStart(2, '0');
+  const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return `${day} ${at.toTimeString().slice(0, 5)}`;
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${whole(count)} ${count === 1 ? one : many}`;
+}
+
+function short(value: number): string {
+  const size = Math.abs(value);
+  if (size === 0 || size >= 99.95) return value.toFixed(0);
+  if (size >= 9.995) return trimmed(value.toFixed(1));
+  return size < 0.005 ? '< 0.01' : trimmed(value.toFixed(2));
+}
+
+function trimmed(digits: string): string {
+  return digits.replace(/\.?0+$/, '');
+}

@@ -1,0 +1,106 @@
+import { levelIcon } from './badge.ts';
+import { el, setChildren, setText } from './dom.ts';
+import type { Feed, Link } from './feed.ts';
+import { duration } from './format.ts';
+import { checksOf, type Level, worstOf } from './health.ts';
+import { recall } from './remembered.ts';
+import { chooseTheme, chosenTheme } from './theme.ts';
+import type { View } from './view.ts';
+
+const LEVELS: Record<Link, Level> = {
+  loading: 'warning',
+  live: 'good',
+  stale: 'warning',
+  away: 'bad',
+  signed_out: 'warning',
+};
+
+/** What of the service one wants to know wherever one is, and the way from view to view. */
+export class Header {
+  readonly element: HTMLElement;
+  readonly #version = el('span', { class: 'version' });
+  readonly #health = el('span', { class: 'badge' });
+  readonly #link = el('span', { class: 'badge link' });
+  /** Changes are said once; the seconds that are shown are not read out. */
+  readonly #spoken = el('p', { class: 'unseen', role: 'status' });
+  readonly #links: HTMLAnchorElement[];
+  readonly #nav: HTMLElement;
+  readonly #sign_out: HTMLButtonElement;
+
+  constructor(views: readonly View[], themed: () => void, signOut: () => void) {
+    this.#links = views.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
+    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links);
+    this.#sign_out = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
+    this.element = el(
+      'header',
+      { class: 'top' },
+      el('span', { class: 'brand' }, el('i', { class: 'mark', 'aria-hidden': 'true' }), 'Standin'),
+      this.#version,
+      this.#nav,
+      el('span', { class: 'states' }, this.#health, this.#link),
+      themes(themed),
+      this.#sign_out,
+      this.#spoken,
+    );
+  }
+
+  update(feed: Feed, route: string): void {
+    const { state, link } = feed;
+    const is_signed_out = link === 'signed_out';
+    this.#nav.hidden = is_signed_out;
+    this.#sign_out.hidden = is_signed_out || recall('signed_in') === null;
+    for (const one of this.#links) {
+      if (one.hash === `#/${route}`) one.setAttribute('aria-current', 'page');
+      else one.removeAttribute('aria-current');
+    }
+    setText(this.#version, state === null ? '' : state.version);
+    this.#health.hidden = state === null;
+    const health = state === null ? null : worstOf(checksOf(state, feed.now_ms));
+    if (health !== null) show(this.#health, health.level, health.text);
+    show(this.#link, LEVELS[link], linkText(feed));
+    setText(this.#spoken, `${spoken(link)}${health === null ? '' : ` ${health.text}.`}`);
+  }
+}
+
+export function linkText({ link, silence_ms }: Feed): string {
+  switch (link) {
+    case 'loading':
+      return 'Loading';
+    case 'live':
+      return 'Live';
+    case 'stale':
+      return `Stale since ${duration(silence_ms)}`;
+    case 'away':
+      return 'No connection';
+    case 'signed_out':
+      return 'Signed out';
+  }
+}
+
+function spoken(link: Link): string {
+  if (link === 'live') return 'Live.';
+  if (link === 'stale') return 'Stale: nothing comes from the service.';
+  return link === 'away' ? 'Cannot reach the service: trying again.' : '';
+}
+
+function show(element: HTMLElement, level: Level, text: string): void {
+  if (!element.classList.contains(level)) {
+    element.className = `badge ${level}`;
+    setChildren(element, levelIcon(text === 'Live' ? 'live' : level), el('span'));
+  }
+  setText(element.lastElementChild!, text);
+}
+
+function themes(themed: () => void): HTMLElement {
+  const select = el('select', {
+    'aria-label': 'Theme',
+    change: () => {
+      chooseTheme(select.value);
+      themed();
+    },
+  });
+  const names = { system: 'System', light: 'Light', dark: 'Dark' };
+  for (const [value, name] of Object.entries(names))
+    select.append(el('option', { value, selected: value === chosenTheme() }, name));
+  return select;
+}

@@ -1,0 +1,38 @@
+import { recall, remember } from './remembered.ts';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+const THEMES: readonly Theme[] = ['system', 'light', 'dark'];
+
+export function chosenTheme(): Theme {
+  return THEMES.find((theme) => theme === recall('theme')) ?? 'system';
+}
+
+/** @param redraw called when colors are others, also by a change of the system's theme */
+export function startTheme(redraw: () => void): void {
+  apply(chosenTheme());
+  const system = matchMedia('(prefers-color-scheme: dark)');
+  system.addEventListener('change', () => {
+    apply(chosenTheme());
+    redraw();
+  });
+}
+
+export function chooseTheme(theme: string): void {
+  remember('theme', theme);
+  apply(chosenTheme());
+}
+
+/** A color of the stylesheet, for what is drawn on a canvas. */
+export function color(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function apply(theme: Theme): void {
+  const is_dark = theme === 'dark' || (theme === 'system' && matches('dark'));
+  document.documentElement.dataset.theme = is_dark ? 'dark' : 'light';
+}
+
+function matches(scheme: string): boolean {
+  return matchMedia(`(prefers-color-scheme: ${scheme})`).matches;
+}

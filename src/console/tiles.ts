@@ -1,0 +1,25 @@
+import { el, setText } from './dom.ts';
+
+/** A row of numbers, each with a line about it, made once and then kept up to date. */
+export class Tiles {
+  readonly element: HTMLElement;
+  readonly #tiles: { value: HTMLElement; note: HTMLElement }[];
+
+  constructor(labels: readonly string[]) {
+    this.#tiles = labels.map(() => ({ value: el('dd', { class: 'number' }), note: el('dd') }));
+    const tiles = this.#tiles.map(({ value, note }, i) =>
+      el('div', { class: 'card tile' }, el('dt', {}, labels[i]!), value, note),
+    );
+    this.element = el('dl', { class: 'tiles' }, ...tiles);
+  }
+
+  /** @param texts value and note of each tile; null: not known yet, a placeholder is shown */
+  update(texts: readonly (readonly [string, string] | null)[]): void {
+    this.#tiles.forEach(({ value, note }, i) => {
+      const text = texts[i] ?? null;
+      value.classList.toggle('skeleton', text === null);
+      setText(value, text?.[0] ?? '');
+      setText(note, text?.[1] ?? '');
+    });
+  }
+}

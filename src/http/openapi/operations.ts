@@ -1,0 +1,161 @@
+import type { InterfaceVersion } from '../context.ts';
+import { METHODS } from '../routes.ts';
+import { LIMIT_CODES, ref, type Schema } from '../schema.ts';
+import { answerExamples, type ErrorCode, type Examples, requestExamples } from './examples.ts';
+import { type Response, response, responseName, statusOf } from './responses.ts';
+
+export interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security: readonly Schema[];
+  readonly requestBody?: {
+    readonly description: string;
+    readonly required: true;
+    readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+  };
+  readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
+}
+
+/** Of any request, whatever its path. */
+const EVERY: readonly ErrorCode[] = [
+  'not_found',
+  'method_not_allowed',
+  'request_timeout',
+  'expectation_failed',
+  'headers_too_large',
+];
+
+const VAULT: readonly ErrorCode[] = [
+  'invalid_type',
+  'unauthorized',
+  'forbidden',
+  'payload_too_large',
+  'unsupported_media_type',
+  'internal_error',
+  'overloaded',
+];
+
+/** The operations of the document, one for each path of the service. */
+export function pathsOf(version: InterfaceVersion): Record<string, Record<string, Operation>> {
+  const operations: Readonly<Record<string, Operation>> = {
+    '/api/v1/tokenize': tokenize(version),
+    '/api/v1/detokenize': detokenize(version),
+    '/health': health(version),
+    '/health/live': LIVENESS,
+  };
+  return Object.fromEntries(
+    Object.entries(METHODS).map(([path, methods]) => [
+      path,
+      { [methods.split(',')[0]!.toLowerCase()]: operations[path]! },
+    ]),
+  );
+}
+
+function tokenize(version: InterfaceVersion): Operation {
+  return {
+    operationId: 'tokenize',
+    tags: ['Vault'],
+    summary: 'Values to tokens',
+    description:
+      'Puts a token in the place of every string in `data`. Equal values get equal tokens, so it may be sent again; the tokens of a client in random mode are new each time.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
+    responses: {
+      200: response(
+        'The tokens, in the places of the values. They are stored durably.',
+        ref('TokenizeAnswer'),
+        answerExamples(version, 'tokenize'),
+      ),
+      ...errors([...VAULT, LIMIT_CODES[version]]),
+    },
+  };
+}
+
+function detokenize(version: InterfaceVersion): Operation {
+  return {
+    operationId: 'detokenize',
+    tags: ['Vault'],
+    summary: 'Tokens to values',
+    description:
+      'Puts the value in the place of every token in `data`. A token with a typo and one that never was get the same answer. Unknown tokens have a limit of their own: whoever sends too many gets a 429, so that tokens cannot be guessed.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'DetokenizeRequest',
+      'The tokens, exactly as tokenize gave them.',
+      requestExamples('tokens'),
+    ),
+    responses: {
+      200: response(
+        'The values, in the places of the tokens.',
+        ref('DetokenizeAnswer'),
+        answerExamples(version, 'detokenize'),
+      ),
+      ...errors([...VAULT, LIMIT_CODES[version]]),
+    },
+  };
+}
+
+function health(version: InterfaceVersion): Operation {
+  const example = (status: string, postgres: string): Examples => ({
+    [status]: {
+      summary: status,
+      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres, version },
+    },
+  });
+  const narrowed = (status: string): Schema => ({
+    ...ref('Health'),
+    type: 'object',
+    properties: { status: { const: status } },
+  });
+  return {
+    operationId: 'health',
+    tags: ['Health'],
+    summary: 'Readiness',
+    description: 'For load balancers and readiness probes. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('Send requests here.', narrowed('ok'), example('ok', 'ok')),
+      ...errors(['bad_request']),
+      503: response(
+        'Send requests elsewhere: the database does not answer, or the process is about to end.',
+        narrowed('error'),
+        example('error', 'error'),
+      ),
+    },
+  };
+}
+
+const LIVENESS: Operation = {
+  operationId: 'live',
+  tags: ['Health'],
+  summary: 'Liveness',
+  description:
+    'For liveness probes: 200 while the process turns, whatever the database does. It needs no API key.',
+  security: [],
+  responses: {
+    200: response('The process answers.', ref('Liveness'), {
+      ok: { summary: 'ok', value: { status: 'ok' } },
+    }),
+    ...errors(['bad_request']),
+  },
+};
+
+function requestBody(schema: string, description: string, examples: Examples) {
+  return {
+    description,
+    required: true,
+    content: { 'application/json': { schema: ref(schema), examples } },
+  } as const;
+}
+
+/** References to the responses of these errors and of those that every operation has. */
+function errors(codes: readonly ErrorCode[]): Record<string, { readonly $ref: string }> {
+  return Object.fromEntries(
+    [...codes, ...EVERY].map((code) => [
+      String(statusOf(code)),
+      { $ref: `#/components/responses/${responseName(code)}` },
+    ]),
+  );
+}

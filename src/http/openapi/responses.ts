@@ -1,0 +1,131 @@
+import { CALLER_ERRORS, type CallerErrorCode } from '../../errors.ts';
+import type { InterfaceVersion } from '../context.ts';
+import { ERROR_FIELDS, LIMIT_CODES, ref, type Schema } from '../schema.ts';
+import { type ErrorCode, type Examples, errorExamples } from './examples.ts';
+
+interface Header {
+  readonly description: string;
+  readonly schema: Schema;
+  readonly required?: true;
+  readonly example: unknown;
+}
+
+export const HEADERS = {
+  'X-Request-Id': {
+    description: 'Names the request in the log of the service.',
+    schema: { type: 'string', format: 'uuid' },
+    required: true,
+    example: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
+  },
+  'Cache-Control': {
+    description: 'Nothing of it may be kept by caches.',
+    schema: { type: 'string', const: 'no-store' },
+    required: true,
+    example: 'no-store',
+  },
+  'X-Content-Type-Options': {
+    description: 'It is JSON, whatever it looks like.',
+    schema: { type: 'string', const: 'nosniff' },
+    required: true,
+    example: 'nosniff',
+  },
+  'Retry-After': {
+    description: 'Seconds to wait.',
+    schema: { type: 'integer', minimum: 1 },
+    required: true,
+    example: 1,
+  },
+  'WWW-Authenticate': {
+    description: 'RFC 6750; with `error` when a credential was sent.',
+    schema: { type: 'string', pattern: '^Bearer realm="standin"(, error="invalid_token")?$' },
+    required: true,
+    example: 'Bearer realm="standin", error="invalid_token"',
+  },
+  Allow: {
+    description: 'The methods of the path.',
+    schema: { type: 'string' },
+    required: true,
+    example: 'POST',
+  },
+} as const satisfies Record<string, Header>;
+
+type HeaderName = keyof typeof HEADERS;
+
+export interface Response {
+  readonly description: string;
+  readonly headers: Readonly<Record<string, Schema>>;
+  readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+}
+
+const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
+const MORE: Readonly<Partial<Record<ErrorCode, HeaderName>>> = {
+  unauthorized: 'WWW-Authenticate',
+  method_not_allowed: 'Allow',
+};
+
+export function response(
+  description: string,
+  schema: Schema,
+  examples: Examples,
+  headers: readonly HeaderName[] = [],
+): Response {
+  return {
+    description,
+    headers: Object.fromEntries(
+      [...EVERY, ...headers].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    ),
+    content: { 'application/json': { schema, examples } },
+  };
+}
+
+/** All codes that `error` can have in this version of the interface. */
+export function errorCodes(version: InterfaceVersion): ErrorCode[] {
+  const of_others = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
+  const codes = Object.keys(CALLER_ERRORS) as CallerErrorCode[];
+  return [...codes.filter((code) => !of_others.includes(code as never)), 'internal_error'];
+}
+
+/**
+ * One for each code; only the body tells `invalid_type` from `bad_request`, so the response of the
+ * first has both.
+ */
+export function errorResponses(version: InterfaceVersion): Record<string, Response> {
+  return Object.fromEntries(
+    errorCodes(version).map((code) => [
+      responseName(code),
+      errorResponse(code === 'invalid_type' ? [code, 'bad_request'] : [code]),
+    ]),
+  );
+}
+
+export const responseName = (code: ErrorCode): string =>
+  code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+
+export function statusOf(code: ErrorCode): number {
+  return code === 'internal_error' ? 500 : CALLER_ERRORS[code].status;
+}
+
+function errorResponse(codes: readonly ErrorCode[]): Response {
+  const fields = codes.map((code) => ERROR_FIELDS[code]);
+  const required = ['error', ...fields.filter((field) => field !== undefined)];
+  const narrowed: Schema = {
+    ...ref('Error'),
+    type: 'object',
+    properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
+    ...(codes.length === 1 && required.length > 1 ? { required } : {}),
+  };
+  const examples = Object.assign({}, ...codes.map(errorExamples));
+  const more = codes.flatMap((code) => MORE[code] ?? []);
+  const retry: HeaderName[] = fields.includes('retry_after') ? ['Retry-After'] : [];
+  return response(meaningOf(codes), narrowed, examples, [...more, ...retry]);
+}
+
+function meaningOf(codes: readonly ErrorCode[]): string {
+  const meanings = codes.map((code) =>
+    code === 'internal_error'
+      ? 'it is not the fault of the request; `message` says what is wrong, in fixed words'
+      : CALLER_ERRORS[code].when.replace(/ \(interface .*/, ''),
+  );
+  const text = meanings.join('; or ');
+  return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
+}

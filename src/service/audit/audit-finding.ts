@@ -1,0 +1,53 @@
+import { constants } from 'node:fs';
+import { access, realpath, stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { errorCode } from '../../store/failure.ts';
+import type { Finding } from '../doctor.ts';
+import { cannotWrite, STANDARD_OUTPUT } from './audit-file.ts';
+
+const { R_OK, W_OK, X_OK } = constants;
+const GIB = 2 ** 30;
+/** At 500 bytes a line, two million of them: time to do something. */
+const WARN_FREE_BYTES = GIB;
+
+/** For doctor: unlike the check of a start, it makes no file. */
+export async function auditFinding(path: string): Promise<Finding> {
+  const check = 'audit log';
+  if (path === STANDARD_OUTPUT) return { check, status: 'ok', detail: 'standard output' };
+  try {
+    const there = await stat(path).catch((error) => {
+      if (errorCode(error) !== 'ENOENT') throw error;
+    });
+    if (there !== undefined && !there.isFile()) return await special(path, there.isDirectory());
+    const folder = dirname(resolve(path));
+    // The end of a file is looked at before it is written; where none is, one is made.
+    if (there === undefined) await access(folder, W_OK | X_OK);
+    else await access(path, R_OK | W_OK);
+    const written = await realpath(there === undefined ? folder : path);
+    const { bavail, bsize } = await statfs(written);
+    const free_bytes = bavail * bsize;
+    const space = `${(free_bytes / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
+    if (free_bytes >= WARN_FREE_BYTES)
+      return { check, status: 'ok', detail: `${path} can be written, ${space}` };
+    const remedy = 'Make room there, or set AUDIT_LOG to a file on another disk.';
+    return { check, status: 'warning', detail: `${path} can be written, but ${space}. ${remedy}` };
+  } catch (error) {
+    return { check, status: 'problem', detail: cannotWrite(path, errorCode(error)) };
+  }
+}
+
+/** A pipe, a socket or a device: nothing is on a disk. */
+async function special(path: string, is_folder: boolean): Promise<Finding> {
+  const check = 'audit log';
+  if (is_folder) return { check, status: 'problem', detail: cannotWrite(path, 'EISDIR') };
+  await access(path, W_OK);
+  return { check, status: 'ok', detail: `${path} can be written, and is no file on a disk` };
+}
+
+/** The uppermost folder on the same file system. @param path without symbolic links */
+async function mountOf(path: string): Promise<string> {
+  const { dev } = await stat(path);
+  let at = path;
+  while (at !== dirname(at) && (await stat(dirname(at))).dev === dev) at = dirname(at);
+  return at;
+}

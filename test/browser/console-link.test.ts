@@ -1,0 +1,112 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { chromium_bin, launch, Tab } from '../support/browser.ts';
+import { freePort } from '../support/ports.ts';
+import { newPlace, type Place, type Service, startService } from '../support/service.ts';
+
+const OPS_TOKEN = 'a-token-of-this-test-0123456789';
+const PATIENCE = { timeout: 40_000 };
+/** What a browser says of a service that is away, or that refuses. */
+const EXPECTED = /ERR_|status of 401|network error/i;
+
+describe.skipIf(chromium_bin === undefined)('the console and a service that comes and goes', () => {
+  let browser: Browser;
+  let place: Place;
+  let env: Record<string, string>;
+  let service: Service;
+  let tab: Tab;
+
+  const shown = (text: string) => () => tab.page.getByText(text).first().isVisible();
+
+  beforeAll(async () => {
+    place = await newPlace('embedded');
+    env = { PORT: String(await freePort()), OPS_PORT: String(await freePort()), OPS_TOKEN };
+    service = await startService(place, env);
+    browser = await launch();
+  });
+
+  beforeEach(async () => {
+    tab = await Tab.open(browser, service.ops_url!);
+    await tab.page.getByLabel('OPS_TOKEN').fill(OPS_TOKEN);
+    await tab.page.getByRole('button', { name: 'Sign in' }).click();
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+  });
+
+  afterEach(async () => {
+    await tab.close();
+    expect(tab.errors.filter((text) => !EXPECTED.test(text))).toEqual([]);
+    expect(tab.foreign).toEqual([]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    service?.kill('SIGCONT');
+    await service?.stop();
+    place?.remove();
+  });
+
+  test('a session: wrong token, right token, kept over a reload, ended', async () => {
+    const cookies = await tab.page.context().cookies();
+    expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
+    expect(JSON.stringify(cookies)).not.toContain(OPS_TOKEN);
+    await tab.page.reload();
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    await tab.page.getByRole('button', { name: 'Sign out' }).click();
+    const field = tab.page.getByLabel('OPS_TOKEN');
+    await expect.poll(() => field.isVisible()).toBe(true);
+    expect(await tab.page.locator('.view').filter({ visible: true }).count()).toBe(0);
+    for (const theme of ['light', 'dark'] as const) {
+      await tab.page.emulateMedia({ colorScheme: theme });
+      expect(await tab.accessibilityProblems(), theme).toEqual([]);
+    }
+    await field.fill('not-the-token-of-this-service');
+    await field.press('Enter');
+    await expect.poll(shown('This is not the OPS_TOKEN')).toBe(true);
+    await field.fill(OPS_TOKEN);
+    await field.press('Enter');
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+  });
+
+  test('a session that the service no longer knows ends in the playground too', async () => {
+    await tab.page.goto(`${service.ops_url}/#/playground`);
+    await tab.page.context().clearCookies();
+    await tab.page.getByLabel('API key').fill(service.api_key);
+    await tab.page.getByRole('button', { name: 'Example' }).click();
+    await tab.page.getByRole('button', { name: 'Tokenize', exact: true }).click();
+    await expect.poll(() => tab.page.getByLabel('OPS_TOKEN').isVisible()).toBe(true);
+  });
+
+  test('loading, before there is an answer', async () => {
+    await tab.page.route('**/console/state', () => undefined);
+    await tab.page.reload();
+    await expect.poll(shown('Loading')).toBe(true);
+    expect(await tab.page.locator('.skeleton').count()).toBe(5);
+    expect(await tab.accessibilityProblems()).toEqual([]);
+  });
+
+  test('a service that stands still is stale, and live when it goes on', async () => {
+    service.kill('SIGSTOP');
+    await expect.poll(shown('Stale since'), PATIENCE).toBe(true);
+    expect(await tab.accessibilityProblems()).toEqual([]);
+    service.kill('SIGCONT');
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+  });
+
+  test('a service that is gone is said to be, and found again by itself', async () => {
+    service.kill('SIGKILL');
+    await service.exit;
+    await expect.poll(shown('Cannot reach the service'), PATIENCE).toBe(true);
+    for (const theme of ['light', 'dark'] as const) {
+      await tab.page.emulateMedia({ colorScheme: theme });
+      expect(await tab.accessibilityProblems(), theme).toEqual([]);
+    }
+    const api_key = service.api_key;
+    service = { ...(await startService(place, env)), api_key };
+    // Sessions are in the memory of the process: its end is theirs.
+    await expect.poll(() => tab.page.getByLabel('OPS_TOKEN').isVisible(), PATIENCE).toBe(true);
+    await tab.page.getByLabel('OPS_TOKEN').fill(OPS_TOKEN);
+    await tab.page.getByLabel('OPS_TOKEN').press('Enter');
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    expect(await shown('Cannot reach the service')()).toBe(false);
+  });
+});

@@ -1,0 +1,71 @@
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { launch, Tab } from '../support/browser.ts';
+import { Business, HABITS } from '../support/business.ts';
+import { freePort } from '../support/ports.ts';
+import { kinds, newPlace, ROOT, runCli, startService, until } from '../support/service.ts';
+
+const FOLDER = join(ROOT, 'docs/images');
+const MAX_BYTES = 250_000;
+/** The window that the console shows at first. */
+const WINDOW_MS = 5 * 60_000;
+/** When the key is changed, so that there is something to reseal. */
+const ROTATE_AFTER_MS = 60_000;
+
+test('the pictures of docs/images', { timeout: 600_000 }, async () => {
+  const place = await newPlace(kinds().at(-1)!);
+  const service = await startService(place, {
+    OPS_PORT: String(await freePort()),
+    LOG_LEVEL: 'warn',
+  });
+  const browser = await launch();
+  const run = async (...args: string[]) => (await runCli(args, place)).stdout;
+  const api_keys: string[] = [];
+  for (const { name, options } of HABITS) {
+    const made = await run('client', 'create', '--name', name, ...options, '--json');
+    api_keys.push(JSON.parse(made).api_key);
+  }
+  const business = new Business(service, api_keys);
+  const began_ms = performance.now();
+  const after = (ms: number) => () => performance.now() - began_ms > ms;
+  await until(after(ROTATE_AFTER_MS), 'a minute of business', WINDOW_MS);
+  await run('keyring', 'rotate');
+  await until(after(WINDOW_MS), 'five minutes of business', 2 * WINDOW_MS);
+  for (const theme of ['light', 'dark'] as const) {
+    const tab = await Tab.open(browser, service.ops_url!, {
+      colorScheme: theme,
+      viewport: { width: 1440, height: 960 },
+    });
+    await expect.poll(() => tab.page.getByText('Live').count(), { timeout: 20_000 }).toBe(1);
+    await expect.poll(() => tab.page.locator('.u-over').count()).toBe(6);
+    await picture(tab, `console-${theme}`);
+    if (theme === 'dark') continue;
+    for (const [name, title] of [
+      ['clients', 'Clients'],
+      ['vault', 'Vault & keys'],
+    ] as const) {
+      await tab.page.getByRole('link', { name: title }).click();
+      await picture(tab, `console-${name}`);
+    }
+    await tab.page.setViewportSize({ width: 1200, height: 900 });
+    await tab.page.getByRole('link', { name: 'Playground' }).click();
+    await tab.page.getByLabel('API key').fill(api_keys[0]!);
+    await tab.page.getByRole('button', { name: 'Example' }).click();
+    await tab.page.getByRole('button', { name: 'Tokenize', exact: true }).click();
+    await expect.poll(() => tab.page.getByText('Tokenized', { exact: true }).count()).toBe(1);
+    await tab.page.getByRole('button', { name: 'Restore', exact: true }).click();
+    await expect.poll(() => tab.page.getByText('equal to the original').count()).toBe(1);
+    await picture(tab, 'playground');
+  }
+  await business.stop();
+  await browser.close();
+  await service.stop();
+  place.remove();
+});
+
+async function picture(tab: Tab, name: string): Promise<void> {
+  const path = join(FOLDER, `${name}.png`);
+  await tab.page.screenshot({ path, fullPage: true, animations: 'disabled' });
+  expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
+}

@@ -1,0 +1,227 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BulkRuns, csvOf } from '../support/bulk-run.ts';
+import { createClient } from '../support/commands.ts';
+import { freePort } from '../support/postgres.ts';
+import { Random } from '../support/random.ts';
+import {
+  CLI,
+  endOf,
+  kinds,
+  newPlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
+
+let place: Place;
+let service: Service;
+let runs: BulkRuns;
+let port: string;
+beforeAll(async () => {
+  place = await newPlace(kinds().at(-1)!);
+  port = String(await freePort());
+  service = await startService(place, { PORT: port });
+  runs = new BulkRuns(place, service);
+  runs.write('in.csv', INPUT);
+  expect((await runs.run(`${COMMAND} -o whole.csv --rejects whole.rejects`)).code).toBe(3);
+});
+afterAll(async () => {
+  await service.stop();
+  place.remove();
+});
+
+const ROWS = 60_000;
+/** Every 1,000th row is a bad one. */
+const INPUT = csvOf(ROWS, 'resumed').replaceAll(/^(\d+000),.*\r\n/gm, '$1\r\n');
+const COMMAND = 'tokenize in.csv --fields email,name';
+
+/** What an undisturbed run writes. */
+function expectWhole(output: string, rejects: string): void {
+  expect(output === runs.read('whole.csv')).toBe(true);
+  expect(rejects).toBe(runs.read('whole.rejects'));
+}
+
+describe('killed at any point, again and again, --resume ends with the same files', () => {
+  test.each(['out.csv', 'out.csv.gz'])('%s', async (name) => {
+    const random = new Random();
+    const command = `${COMMAND} -o ${name} --rejects ${name}.rejects`;
+    const partial = `${name}.partial`;
+    const whole_bytes = name.endsWith('.gz')
+      ? gzipSync(runs.read('whole.csv')).length
+      : Buffer.byteLength(runs.read('whole.csv'));
+    let kills = 0;
+    for (let i = 1; i <= 8; i++) {
+      const child = runs.start(`${command}${i === 1 ? '' : ' --resume'}`);
+      const ended = runs.end(child);
+      await runs.untilLength(child, partial, random.below(whole_bytes * (i / 8)));
+      child.kill('SIGKILL');
+      if ((await ended).code === 'SIGKILL') kills++;
+    }
+    expect(kills).toBeGreaterThan(0);
+    const last = runs.exists(name) ? { code: 3 } : await runs.run(`${command} --resume`);
+    expect(last.code).toBe(3);
+    const bytes = readFileSync(runs.path(name));
+    const output = name.endsWith('.gz') ? gunzipSync(bytes) : bytes;
+    expectWhole(output.toString(), runs.read(`${name}.rejects`));
+    for (const left of [partial, `${name}.checkpoint`, `${name}.rejects.partial`])
+      expect(runs.exists(left)).toBe(false);
+  });
+});
+
+test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', async () => {
+  const command = `${COMMAND} -o c.csv --rejects c.rejects`;
+  const child = runs.start(`${command} --json`);
+  const ended = runs.end(child);
+  await runs.untilLength(child, 'c.csv.partial', 200_000);
+  child.kill('SIGINT');
+  const { code, stdout, stderr } = await ended;
+  expect(code).toBe(130);
+  const stopped = JSON.parse(stdout);
+  expect(stopped.is_complete).toBe(false);
+  expect(stopped.rows).toBeGreaterThan(0);
+  expect(stderr).toContain('to go on, run it again with --resume');
+  // All that it told of is kept.
+  expect(runs.read('c.csv.partial').split('\r\n').length).toBeGreaterThan(stopped.rows / 2);
+  const unfinished = await runs.run(command);
+  expect(unfinished.code).toBe(1);
+  expect(unfinished.stderr).toContain('go on with --resume, or begin anew with --force');
+  const { code: other_code, stderr: other } = await runs.run(
+    'tokenize in.csv --fields email -o c.csv --rejects c.rejects --resume',
+  );
+  expect(other_code).toBe(1);
+  expect(other).toContain('was begun with --fields email,name');
+  const rest = await runs.run(`${command} --resume --json`);
+  expect(rest.code).toBe(3);
+  const end = JSON.parse(rest.stdout);
+  expect(end).toMatchObject({ is_complete: true, rows: ROWS, rejected: ROWS / 1_000 });
+  // Nothing was asked for twice.
+  expect(stopped.values + end.values).toBe(2 * (ROWS - ROWS / 1_000));
+  expectWhole(runs.read('c.csv'), runs.read('c.rejects'));
+});
+
+/** Whether the process waits for its standard input: that is among what it polls. */
+function waitsForInput(pid: number): boolean {
+  const folder = `/proc/${pid}/fdinfo`;
+  return readdirSync(folder).some((fd) => {
+    try {
+      return /^tfd:\s+0 /m.test(readFileSync(join(folder, fd), 'utf8'));
+    } catch {
+      return false;
+    }
+  });
+}
+
+test.runIf(process.platform === 'linux')('Ctrl-C ends it while it waits for a header', async () => {
+  const child = runs.start('tokenize - --format csv --fields a -o n.csv');
+  const ended = runs.end(child);
+  await until(() => waitsForInput(child.pid!), 'it waits for its input');
+  child.kill('SIGINT');
+  expect(await ended).toMatchObject({ code: 130, stderr: 'standin: stopped\n' });
+  expect(runs.exists('n.csv.partial')).toBe(false);
+});
+
+test('a checkpoint that nothing can be made of is in the way of all but --force', async () => {
+  runs.write('o.csv.checkpoint', '{');
+  const command = 'tokenize in.csv --fields email -o o.csv --rejects o.rejects';
+  for (const again of ['', ' --resume']) {
+    const { code, stderr } = await runs.run(command + again);
+    expect(code).toBe(1);
+    expect(stderr).toContain('o.csv.checkpoint was not written by this version');
+  }
+  expect((await runs.run(`${command} --force`)).code).toBe(3);
+  expect(runs.exists('o.csv.checkpoint')).toBe(false);
+});
+
+test('an input that has changed is not gone on with; --force begins anew', async () => {
+  runs.write('d.csv', csvOf(20_000, 'changed'));
+  const child = runs.start('tokenize d.csv --fields email -o d.out.csv');
+  const ended = runs.end(child);
+  await runs.untilLength(child, 'd.out.csv.partial', 1);
+  child.kill('SIGKILL');
+  await ended;
+  runs.write('d.csv', csvOf(10, 'other'));
+  const resumed = await runs.run('tokenize d.csv --fields email -o d.out.csv --resume');
+  expect(resumed.code).toBe(1);
+  expect(resumed.stderr).toContain('The input has changed since');
+  const anew = await runs.run('tokenize d.csv --fields email -o d.out.csv --force');
+  expect(anew.code).toBe(0);
+  expect(runs.read('d.out.csv').split('\r\n')).toHaveLength(12);
+});
+
+test('a service that is gone for longer than the time-out ends it; with the next one, --resume goes on', async () => {
+  const command = `${COMMAND} -o e.csv --rejects e.rejects`;
+  const child = runs.start(`${command} --timeout 1`);
+  const ended = runs.end(child);
+  await runs.untilLength(child, 'e.csv.partial', 200_000);
+  service.kill('SIGKILL');
+  await service.exit;
+  const { code, stderr } = await ended;
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/no answer.* What was done is kept: standin tokenize .* --resume goes on/);
+  service = await startService(place, { PORT: port });
+  expect((await runs.run(`${command} --resume`)).code).toBe(3);
+  expectWhole(runs.read('e.csv'), runs.read('e.rejects'));
+});
+
+test('a service that comes back within the time-out is waited for', async () => {
+  const child = runs.start(`${COMMAND} -o f.csv --rejects f.rejects`);
+  const ended = runs.end(child);
+  await runs.untilLength(child, 'f.csv.partial', 200_000);
+  service.kill('SIGKILL');
+  await service.exit;
+  service = await startService(place, { PORT: port });
+  expect((await ended).code).toBe(3);
+  expectWhole(runs.read('f.csv'), runs.read('f.rejects'));
+});
+
+test('in random mode too, every row is there once', async () => {
+  const { api_key } = await createClient(place, '--token-mode', 'random');
+  const command = `${COMMAND} -o g.csv --rejects g.rejects`;
+  const child = runs.start(command, { STANDIN_API_KEY: api_key });
+  const ended = runs.end(child);
+  await runs.untilLength(child, 'g.csv.partial', 200_000);
+  child.kill('SIGKILL');
+  await ended;
+  expect((await runs.run(`${command} --resume`)).code).toBe(3);
+  await runs.run('detokenize g.csv --fields email,name -o g.back.csv');
+  const good = INPUT.replaceAll(/^\d+000\r\n/gm, '');
+  expect(runs.read('g.back.csv') === good).toBe(true);
+});
+
+const can_mount = tries(['unshare', '-m', 'mount', '-t', 'tmpfs', 'none', '/mnt']);
+
+function tries([program, ...args]: string[]): boolean {
+  try {
+    execFileSync(program!, args, { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+test.skipIf(!can_mount)('a full disk ends it; with more room, --resume goes on', async () => {
+  const run = `${process.execPath} ${CLI} ${COMMAND} -o disk/out.csv --rejects disk/rejects`;
+  const script = [
+    'mkdir disk && mount -t tmpfs -o size=1m none disk',
+    run,
+    'echo ended $?',
+    'mount -o remount,size=64m disk',
+    `${run} --resume`,
+    'echo ended $?',
+    'cp disk/* . && ls disk',
+  ].join('\n');
+  const child = spawn('unshare', ['-m', 'sh', '-c', script], {
+    cwd: runs.folder,
+    env: { PATH: process.env.PATH, ...runs.env },
+  });
+  const { stdout, stderr } = await endOf(child);
+  expect(stderr).toMatch(/disk\/out\.csv\.partial cannot be written \(the disk is full, ENOSPC\)/);
+  expect(stderr).toContain('What was done is kept');
+  expect(stdout).toMatch(/^ended 1\n(.*\n)*ended 3\nout\.csv\nrejects\n$/);
+  expectWhole(runs.read('out.csv'), runs.read('rejects'));
+});

@@ -1,0 +1,159 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newBlankPlace, type Place, runCli } from '../support/service.ts';
+
+let place: Place;
+beforeAll(async () => {
+  place = await newBlankPlace();
+  mkdirSync(join(place.folder, 'some folder'));
+  writeFileSync(join(place.folder, 'some folder', 'tokens.txt'), '');
+});
+afterAll(() => place.remove());
+
+function isThere(program: string): boolean {
+  return spawnSync(program, ['--version']).status === 0;
+}
+
+/** Puts the script for a shell into a file. */
+async function install(shell: string, name = `standin.${shell}`): Promise<string> {
+  const { code, stdout, stderr } = await runCli(['completion', shell], place);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  const file = join(place.folder, name);
+  writeFileSync(file, stdout);
+  return file;
+}
+
+const TIMEOUT_MS = 30_000;
+
+/** Types into a shell in a terminal of its own; gives the words of the command, with >< between them. */
+async function type(shell: string, setUp: string, keys: string): Promise<string> {
+  const child = spawn('script', ['-qfec', shell, '/dev/null'], {
+    cwd: place.folder,
+    env: { PATH: process.env.PATH!, TERM: 'dumb', HOME: place.folder },
+  });
+  let output = '';
+  try {
+    return await new Promise((resolve, reject) => {
+      const fail = () => reject(new Error(`${keys} gave: ${output}`));
+      child.once('close', fail);
+      setTimeout(fail, TIMEOUT_MS).unref();
+      let is_ready = false;
+      child.stdout.on('data', (chunk) => {
+        output += chunk;
+        // As quotes in what is typed keep it from being found there.
+        if (!is_ready && output.includes('is set up')) {
+          is_ready = true;
+          child.stdin.write(`${keys}\r`);
+        }
+        const written = /<<(.*)>>/.exec(output)?.[1];
+        if (written !== undefined) resolve(written);
+      });
+      const echo = `standin() { printf '<'; printf '<%s>' "$@"; printf '>\\n'; }`;
+      child.stdin.write(`${echo}; ${setUp}; echo 'is'' set up'\r`);
+    });
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+/** What is typed, and the words that the program is then given. */
+const TYPED: readonly (readonly [string, readonly string[]])[] = [
+  ['standin cli\tcr\t--na\tx', ['client', 'create', '--name', 'x']],
+  ['standin client create --can det\t', ['client', 'create', '--can', 'detokenize']],
+  ['standin client update x --token-mode=ra\t', ['client', 'update', 'x', '--token-mode=random']],
+  [
+    'standin api-key issue --client list --exp\t1d',
+    ['api-key', 'issue', '--client', 'list', '--expires', '1d'],
+  ],
+  ['standin completion fi\t', ['completion', 'fish']],
+  ['standin help keyr\t', ['help', 'keyring']],
+  ['standin forget --file som\ttok\t', ['forget', '--file', 'some folder/tokens.txt']],
+  ['standin license verify som\ttok\t', ['license', 'verify', 'some folder/tokens.txt']],
+  ['standin client list som\t', ['client', 'list', 'som']],
+  ['standin client create --name som\t', ['client', 'create', '--name', 'som']],
+];
+
+const has_terminal = isThere('script');
+
+describe.runIf(isThere('bash'))('bash', () => {
+  /** What is offered for the last of these words. */
+  async function offered(...words: string[]): Promise<string[]> {
+    const file = await install('bash');
+    const script = `source '${file}'; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _standin
+      printf '%s\\n' "\${COMPREPLY[@]}"`;
+    const args = ['--norc', '-c', script, 'bash', 'standin', ...words];
+    return execFileSync('bash', args, { encoding: 'utf8' }).trim().split('\n');
+  }
+
+  test('offers the commands, options and choices of the place, and nothing where a text is wanted', async () => {
+    const groups = (await runCli(['--help'], place)).stdout.matchAll(/^ {2}([a-z][a-z-]*) /gm);
+    expect(await offered('')).toEqual([...groups].map(([, name]) => name));
+    expect(await offered('client', '')).toEqual(['create', 'list', 'update', 'disable', 'help']);
+    expect(await offered('keyring', 're')).toEqual(['reseal', 'retire', 'rewrap']);
+    expect(await offered('keyring', 'rewrap', '--new')).toEqual([
+      '--new-kek-file',
+      '--new-kek-env',
+    ]);
+    const can = ['tokenize', 'detokenize', 'tokenize,detokenize'];
+    expect(await offered('client', 'create', '--can', '')).toEqual(can);
+    expect(await offered('client', 'create', '--can', '=')).toEqual(can);
+    expect(await offered('client', 'create', '--name', '')).toEqual(['']);
+    expect(await offered('client', 'list', '')).toEqual(['']);
+    expect(await offered('nonsense', '')).toEqual(await offered(''));
+  });
+
+  test.runIf(has_terminal).each(TYPED)('%j becomes %j', async (keys, words) => {
+    const set_up = `source '${await install('bash')}'`;
+    expect(await type('bash --norc --noprofile -i', set_up, keys)).toBe(words.join('><'));
+  });
+});
+
+describe.runIf(isThere('zsh') && has_terminal)('zsh', () => {
+  test.each(TYPED)('%j becomes %j', async (keys, words) => {
+    const set_up = `autoload -U compinit; compinit -D -u; source '${await install('zsh')}'`;
+    const given = await type('zsh -f -i', set_up, keys);
+    // It puts = between an option and its value, which is as good.
+    expect(given.replaceAll('=', '><')).toBe(words.join('><').replaceAll('=', '><'));
+  });
+
+  test('finds it in a folder of fpath', async () => {
+    await install('zsh', '_standin');
+    const set_up = `fpath=('${place.folder}' $fpath); autoload -U compinit; compinit -D -u`;
+    expect(await type('zsh -f -i', set_up, 'standin keyring sta\t')).toBe('keyring><status');
+    // The first use loads the file, the second one calls what is loaded.
+    expect(await type('zsh -f -i', set_up, 'standin doc\t--js\t')).toBe('doctor><--json');
+  });
+});
+
+describe.runIf(isThere('fish'))('fish', () => {
+  /** What is offered for the end of the line. */
+  async function offered(line: string): Promise<string[]> {
+    const script = `source ${await install('fish')}; complete -C ${JSON.stringify(line)}`;
+    const env = { PATH: process.env.PATH!, HOME: place.folder };
+    const args = ['--no-config', '-c', script];
+    const output = execFileSync('fish', args, { encoding: 'utf8', env, cwd: place.folder });
+    return output
+      .split('\n')
+      .map((offer) => offer.split('\t')[0]!)
+      .slice(0, -1);
+  }
+
+  test('offers what fits the place, and files only where they are wanted', async () => {
+    expect(await offered('standin cl')).toEqual(['client']);
+    expect(await offered('standin keyring re')).toEqual(['reseal', 'retire', 'rewrap']);
+    expect(await offered('standin client create --na')).toEqual(['--name']);
+    const can = ['detokenize', 'tokenize', 'tokenize,detokenize'];
+    expect(await offered('standin client create --can ')).toEqual(can);
+    const modes = ['--token-mode=deterministic', '--token-mode=random'];
+    expect(await offered('standin client update x --token-mode=')).toEqual(modes);
+    expect(await offered('standin api-key issue --client list --exp')).toEqual(['--expires']);
+    expect(await offered('standin completion fi')).toEqual(['fish']);
+    expect(await offered('standin help keyr')).toEqual(['keyring']);
+    for (const wanted of ['forget --file', 'license verify'])
+      expect(await offered(`standin ${wanted} som`)).toEqual(['some folder/']);
+    for (const none of ['client list', 'client create --name', 'nonsense'])
+      expect(await offered(`standin ${none} som`)).toEqual([]);
+  });
+});

@@ -1,0 +1,90 @@
+import { execFileSync } from 'node:child_process';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readText } from '../support/docs.ts';
+import { freePort } from '../support/ports.ts';
+import { newPlace, type Place, runCli, type Service, startService } from '../support/service.ts';
+
+let place: Place;
+let service: Service;
+const env = { INTERFACE_VERSION: '1.0.4', VALUES_LIMIT: '7', BODY_LIMIT: '2048' };
+beforeAll(async () => {
+  place = await newPlace('embedded');
+  service = await startService(place, { ...env, OPS_PORT: String(await freePort()) });
+});
+afterAll(async () => {
+  await service.stop();
+  place.remove();
+});
+
+const REMEDY = 'stale: npm run -s standin -- openapi > docs/openapi.json';
+
+test('docs/openapi.json is what standin openapi prints without settings', async () => {
+  const { code, stdout, stderr } = await runCli(['openapi'], place);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(readText('docs/openapi.json') === stdout, REMEDY).toBe(true);
+});
+
+test('a service shows the document of its settings, and the command prints the same', async () => {
+  const response = await fetch(`${service.ops_url}/openapi.json`);
+  expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
+  const shown = await response.text();
+  const PORT = new URL(service.url).port;
+  const { stdout } = await runCli(['openapi'], place, { ...env, PORT });
+  expect(shown).toBe(stdout);
+  const { info, servers, components } = JSON.parse(shown);
+  expect([info.version, servers[0].url]).toEqual(['1.0.4', service.url]);
+  expect(info.description).toContain('more than 7 values');
+  expect(info.description).toContain('larger than 2048 bytes');
+  expect(Object.keys(components.schemas.DetokenizeAnswer.properties)).toEqual([
+    'data',
+    'Status',
+    'Request_id',
+  ]);
+});
+
+test('another version of the interface can be asked for, and no other than there is', async () => {
+  const { stdout } = await runCli(['openapi', '--interface-version', '1.0.5'], place, env);
+  expect(JSON.parse(stdout).info.version).toBe('1.0.5');
+  const { code, stderr } = await runCli(['openapi', '--interface-version', '2'], place);
+  expect(code).toBe(2);
+  expect(stderr).toContain('1.0.5');
+});
+
+test('the address of the document is that of HOST, PORT and TLS', async () => {
+  const urlOf = async (more: Record<string, string>) =>
+    JSON.parse((await runCli(['openapi'], place, more)).stdout).servers[0].url;
+  expect(await urlOf({ HOST: '::1', PORT: '9000' })).toBe('http://[::1]:9000');
+  expect(await urlOf({ TLS_CERT_FILE: 'cert.pem', TLS_KEY_FILE: 'key.pem' })).toBe(
+    'https://127.0.0.1:8080',
+  );
+});
+
+test('the reference is on the ops listener alone, and its browser is told to run nothing; its commands work', async () => {
+  for (const [path, type] of [
+    ['/reference', 'text/html; charset=utf-8'],
+    ['/reference.css', 'text/css; charset=utf-8'],
+    ['/openapi.json', 'application/json; charset=utf-8'],
+  ]) {
+    const { status, headers } = await fetch(service.ops_url + path!, { method: 'HEAD' });
+    expect([status, headers.get('content-type')]).toEqual([200, type]);
+    expect(headers.get('content-security-policy')).toMatch(
+      /^default-src 'none'; style-src 'self';/,
+    );
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+    const posted = await fetch(service.ops_url + path!, { method: 'POST' });
+    expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
+    expect((await fetch(service.url + path)).status).toBe(404);
+  }
+  const page = await (await fetch(`${service.ops_url}/reference`)).text();
+  expect(page).toContain('<!doctype html>');
+  const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>
+    text!.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code)),
+  );
+  const answers = curls.map((curl) => {
+    const env = { ...process.env, API_KEY: service.api_key };
+    return JSON.parse(execFileSync('sh', ['-c', curl], { encoding: 'utf8', env, stdio: 'pipe' }));
+  });
+  // The tokens that the page shows are those of another vault.
+  const unknown = { error: 'invalid_type', message: 'data.name: is not a known token' };
+  expect(answers).toMatchObject([{ data: {} }, unknown, { status: 'ok' }, { status: 'ok' }]);
+});

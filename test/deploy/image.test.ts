@@ -1,0 +1,154 @@
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Authority, has_openssl } from '../support/certificates.ts';
+import { has, runTool } from '../support/deploy.ts';
+import { ROOT, readText } from '../support/docs.ts';
+import { buildImage, type Image, instructions } from '../support/image.ts';
+import { freePort } from '../support/ports.ts';
+import { newPlace, type Place, startService, until } from '../support/service.ts';
+
+const HEALTH_CHECK = join(ROOT, 'deploy/docker/healthcheck.mjs');
+const SLOW_MS = 480_000;
+
+test('the Dockerfile has stages of one base, and ends as a user that is not root', () => {
+  const bases = instructions().flatMap(([name, rest]) => (name === 'FROM' ? [rest] : []));
+  expect(new Set(bases.map((base) => base.replace(/ AS .*/, ''))).size).toBe(1);
+  const version = Number(/^node:(\d+)-/.exec(bases[0]!)![1]);
+  expect(version).toBeGreaterThanOrEqual(20);
+  expect(instructions().find(([name]) => name === 'USER')![1]).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+  const last = instructions().slice(instructions().findLastIndex(([name]) => name === 'FROM'));
+  expect(last.filter(([name]) => name === 'RUN')).toEqual([]);
+});
+
+test.runIf(has('hadolint', '--version'))('hadolint finds nothing in the Dockerfile', () => {
+  expect(runTool('hadolint', 'deploy/docker/Dockerfile')).toBe('');
+});
+
+describe('the tree that the Dockerfile makes', () => {
+  let folder: string;
+  let image: Image;
+  let running: ChildProcess | undefined;
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'standin-image-'));
+    chmodSync(folder, 0o755);
+    image = buildImage(folder);
+  }, SLOW_MS);
+
+  afterAll(() => {
+    running?.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  test('has the program and the packages of production, and nothing else', () => {
+    expect(readdirSync(image.root).sort()).toEqual(['standin', 'var']);
+    const named = [
+      'LICENSE',
+      'dist',
+      'healthcheck.mjs',
+      'migrations',
+      'node_modules',
+      'package.json',
+    ];
+    expect(readdirSync(image.workdir).sort()).toEqual(named);
+    const lock: Record<string, { dev?: boolean; devOptional?: boolean }> = JSON.parse(
+      readText('package-lock.json'),
+    ).packages;
+    const development = Object.keys(lock).filter((path) => lock[path]!.dev === true);
+    expect(development.length).toBeGreaterThan(50);
+    const modules = join(image.workdir, 'node_modules');
+    const installed = readdirSync(modules, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('package.json'))
+      .map((path) => join('node_modules', path, '..'));
+    expect(installed).toContain('node_modules/fastify');
+    expect(installed.filter((path) => development.includes(path))).toEqual([]);
+  });
+
+  test('serves as a user without rights who can write nothing of it, and its health check says so', async () => {
+    const [uid, gid] = image.user.split(':').map(Number);
+    const as = process.getuid?.() === 0 ? { uid: uid!, gid: gid! } : {};
+    const writable = spawnSync(
+      'find',
+      ['.', '-writable', '-not', '-type', 'l', '-print', '-quit'],
+      {
+        ...as,
+        cwd: image.workdir,
+        encoding: 'utf8',
+      },
+    );
+    if (as.uid !== undefined) expect([writable.status, writable.stdout]).toEqual([0, '']);
+    const data_dir = join(folder, 'data');
+    mkdirSync(data_dir, { mode: 0o700 });
+    if (as.uid !== undefined) chownSync(data_dir, uid!, gid!);
+    const { PATH } = process.env;
+    const env = { ...image.env, PATH, PORT: String(await freePort()), OPS_PORT: '0' };
+    const options = { ...as, cwd: image.workdir, env: { ...env, DATA_DIR: data_dir } };
+    const check = () => spawnSync(process.execPath, image.health_check.slice(1), options).status;
+    expect([image.command[0], image.health_check[0]]).toEqual(['node', 'node']);
+    expect(check()).toBe(1);
+    let output = '';
+    running = spawn(process.execPath, image.command.slice(1), options);
+    running.stdout!.on('data', (chunk) => {
+      output += chunk;
+    });
+    running.stderr!.on('data', (chunk) => {
+      output += chunk;
+    });
+    const exit = new Promise((resolve) => running!.once('exit', resolve));
+    await until(() => output.includes('"msg":"listening"'), 'it listens', 60_000);
+    expect(check()).toBe(0);
+    const api_key = /stk_[0-9A-Za-z]{34}/.exec(output)![0];
+    const answer = await fetch(`http://127.0.0.1:${env.PORT}/api/v1/tokenize`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ data: { name: 'ann' } }),
+    });
+    expect(answer.status).toBe(200);
+    running.kill('SIGTERM');
+    expect(await exit).toBe(0);
+    expect(check()).toBe(1);
+  });
+});
+
+describe('the health check', () => {
+  let place: Place;
+  beforeAll(async () => {
+    place = await newPlace('embedded');
+  });
+  afterAll(() => place.remove());
+
+  const check = (env: Record<string, string>, path: string) =>
+    spawnSync(process.execPath, [HEALTH_CHECK, path], { env, encoding: 'utf8' });
+
+  test('asks over HTTP', async () => {
+    const service = await startService(place);
+    const { port } = new URL(service.url);
+    expect(check({ PORT: port }, '/health').status).toBe(0);
+    const wrong = check({ PORT: port }, '/nothing');
+    expect([wrong.status, wrong.stderr]).toEqual([1, 'unhealthy: status 404\n']);
+    await service.stop();
+    expect(check({ PORT: port }, '/health')).toMatchObject({
+      status: 1,
+      stderr: 'unhealthy: ECONNREFUSED\n',
+    });
+  });
+
+  test.runIf(has_openssl)(
+    'asks over TLS, and with client certificates for a connection',
+    async () => {
+      const authority = new Authority(place.folder, 'authority');
+      const { cert, key } = authority.issue('DNS:standin.example');
+      const tls = { TLS_CERT_FILE: cert, TLS_KEY_FILE: key };
+      for (const env of [tls, { ...tls, TLS_CLIENT_CA_FILE: authority.ca }]) {
+        const service = await startService(place, env);
+        const { port } = new URL(service.url);
+        expect(check({ ...env, PORT: port, HOST: '0.0.0.0' }, '/health').status).toBe(0);
+        await service.stop();
+        expect(check({ ...env, PORT: port }, '/health').status).toBe(1);
+      }
+    },
+  );
+});

@@ -1,0 +1,155 @@
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../support/ports.ts';
+import { type Ended, endOf, ROOT } from '../support/program.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { call, runCli, type Service, startService, until } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'standin-examples-'));
+
+interface Language {
+  readonly name: string;
+  /** What has to be installed; the last words make it say its version. */
+  readonly needs: readonly string[];
+  readonly build?: readonly string[];
+  readonly run: readonly string[];
+}
+
+const LANGUAGES: readonly Language[] = [
+  { name: 'curl', needs: ['curl', '--version'], run: ['sh', 'standin.sh'] },
+  { name: 'python', needs: ['python3', '--version'], run: ['python3', 'standin.py'] },
+  {
+    name: 'go',
+    needs: ['go', 'version'],
+    build: ['go', 'build', '-o', join(folder, 'standin'), '.'],
+    run: [join(folder, 'standin')],
+  },
+  {
+    name: 'java',
+    needs: ['javac', '-version'],
+    build: ['javac', '-Xlint:all,-serial', '-Werror', '-d', folder, 'Standin.java'],
+    run: ['java', '-cp', folder, 'Standin'],
+  },
+];
+
+let service: Service;
+beforeAll(async () => {
+  service = await startService(await leastPrivilegePlace());
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+  rmSync(folder, { recursive: true });
+});
+
+async function makeClient(...options: string[]): Promise<{ client_id: string; api_key: string }> {
+  const create = ['client', 'create', '--name', 'example', ...options, '--json'];
+  const { code, stdout, stderr } = await runCli(create, service.place);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+const isThere = ([program, ...words]: readonly string[]) => spawnSync(program!, words).status === 0;
+
+describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s', (name, one) => {
+  const is_there = isThere(one.needs);
+  const cwd = join(ROOT, 'examples', name);
+
+  beforeAll(() => {
+    const [program, ...words] = one.build ?? [];
+    if (is_there && program !== undefined) execFileSync(program, words, { cwd });
+  });
+
+  /** Runs the example to its end. */
+  function run(env: Record<string, string>): Promise<Ended> {
+    const [program, ...words] = one.run;
+    const { PATH = '', HOME = '' } = process.env;
+    return endOf(
+      spawn(program!, words, {
+        cwd,
+        env: { PATH, HOME, STANDIN_URL: service.url, ...env },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    );
+  }
+
+  function expectRoundTrip({ code, stdout, stderr }: Ended): void {
+    expect([code, stderr]).toEqual([0, '']);
+    const lines = stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    // Some print the whole answer.
+    const [tokens, values] = lines.map((line) => line.data ?? line);
+    const customer = { name: 'Ann Lee', emails: ['ann@example.com', 'bo@example.org'] };
+    expect(values).toEqual({ customer });
+    expect(tokens.customer.name).toMatch(tokenPattern(customer.name));
+    expect(tokens.customer.emails).toHaveLength(2);
+    customer.emails.forEach((email, i) => {
+      expect(tokens.customer.emails[i]).toMatch(tokenPattern(email));
+    });
+  }
+
+  /** The lines that the service logged of its requests. */
+  const requestsOf = (client_id: string) =>
+    service
+      .output()
+      .split('\n')
+      .filter((line) => line.includes(client_id) && line.includes('"route"') && line.endsWith('}'))
+      .map((line) => JSON.parse(line));
+
+  test.skipIf(!is_there)('tokenizes a nested object and gets it back', async () => {
+    expectRoundTrip(await run({ STANDIN_API_KEY: service.api_key }));
+  });
+
+  test.skipIf(!is_there)('waits when it is limited, and is served then', async () => {
+    const { client_id, api_key } = await makeClient('--rate-limit', '0.1');
+    // All that there is for ten seconds, so that the next one comes too early.
+    expect((await call(service, 'tokenize', {}, api_key)).status).toBe(200);
+    expectRoundTrip(await run({ STANDIN_API_KEY: api_key }));
+    await until(() => requestsOf(client_id).length >= 4, 'the log of its requests');
+    const statuses = requestsOf(client_id).map(({ status }) => status);
+    expect(statuses.slice(0, 2)).toEqual([200, 429]);
+    expect(statuses.slice(-2)).toEqual([200, 200]);
+    // It does not ask again and again.
+    expect(statuses.length).toBeLessThanOrEqual(5);
+  });
+
+  test.skipIf(!is_there)('does not wait for longer than its deadline', async () => {
+    const { client_id, api_key } = await makeClient('--rate-limit', '0.001');
+    expect((await call(service, 'tokenize', {}, api_key)).status).toBe(200);
+    const { code, stdout, stderr } = await run({ STANDIN_API_KEY: api_key });
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/429.*user_limit/s);
+    await until(() => requestsOf(client_id).length >= 2, 'the log of its requests');
+    const [, refused, ...more] = requestsOf(client_id);
+    expect(stderr).toContain(refused.request_id);
+    expect(more).toEqual([]);
+  });
+
+  test.skipIf(!is_there)(
+    'tells what was wrong, with the request id, and never the API key',
+    async () => {
+      const wrong = `${service.api_key.slice(0, -6)}AAAAAA`;
+      const { code, stdout, stderr } = await run({ STANDIN_API_KEY: wrong });
+      expect([code, stdout]).toEqual([1, '']);
+      expect(stderr).toMatch(/^standin: .*401.*unauthorized/);
+      expect(stderr).toMatch(/request id [0-9a-f-]{36}/);
+      expect(stderr).not.toContain('stk_');
+    },
+  );
+
+  test.skipIf(!is_there)('ends with what is missing: an API key, a service', async () => {
+    const keyless = await run({});
+    expect([keyless.code === 0, keyless.stdout]).toEqual([false, '']);
+    expect(keyless.stderr).toContain('STANDIN_API_KEY');
+    const nowhere = `http://127.0.0.1:${await freePort()}`;
+    const lost = await run({ STANDIN_API_KEY: service.api_key, STANDIN_URL: nowhere });
+    expect([lost.code, lost.stdout]).toEqual([1, '']);
+    expect(lost.stderr).toMatch(/^standin: /);
+  });
+});

@@ -1,0 +1,221 @@
+import type { ValidateFunction } from 'ajv/dist/2020.js';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
+import { UNSTATED_RULES } from '../../src/http/openapi/text.ts';
+import { send } from '../support/http.ts';
+import { array, bodies, type JsonText, object, scalar, walk, write } from '../support/json-text.ts';
+import { DocumentSchemas } from '../support/openapi.ts';
+import { freePort } from '../support/ports.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { type Service, startService } from '../support/service.ts';
+
+/** Few, so that generated requests get there. */
+const VALUES_LIMIT = 40;
+type Rule = keyof typeof UNSTATED_RULES;
+
+let service: Service;
+let document: OpenApiDocument;
+let schema: Record<string, ValidateFunction>;
+beforeAll(async () => {
+  service = await startService(await leastPrivilegePlace(), {
+    OPS_PORT: String(await freePort()),
+    VALUES_LIMIT: String(VALUES_LIMIT),
+  });
+  document = (await (await fetch(`${service.ops_url}/openapi.json`)).json()) as OpenApiDocument;
+  const schemas = new DocumentSchemas(document);
+  schema = Object.fromEntries(
+    Object.keys(document.components.schemas).map((name) => [
+      name,
+      schemas.at('components', 'schemas', name),
+    ]),
+  );
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+});
+
+const namesOf = (json: JsonText) =>
+  json.kind === 'object' ? json.members.map(([name]) => name) : [];
+const bytesOf = (text: string) => Buffer.byteLength(text);
+
+/** The rules that are beside the schemas, once more and from their words, on the JSON as written. */
+const BREAKS: Record<Rule, (data: JsonText, body: JsonText) => boolean> = {
+  value_bytes: (data) =>
+    [...walk(data)].some(
+      ({ json }) =>
+        json.kind === 'scalar' && typeof json.value === 'string' && bytesOf(json.value) > 65_536,
+    ),
+  name_bytes: (data) =>
+    [...walk(data)].some(({ json }) => namesOf(json).some((name) => bytesOf(name) > 256)),
+  depth: (data) => [...walk(data)].some(({ json, depth }) => json.kind !== 'scalar' && depth > 15),
+  values: (data) =>
+    [...walk(data)].filter(({ json }) => json.kind === 'scalar').length > VALUES_LIMIT,
+  duplicates: (_data, body) =>
+    [...walk(body)].some(({ json }) => new Set(namesOf(json)).size < namesOf(json).length),
+  unicode: (data) =>
+    [...walk(data)].some(
+      ({ json }) =>
+        namesOf(json).some((name) => !name.isWellFormed()) ||
+        (json.kind === 'scalar' && typeof json.value === 'string' && !json.value.isWellFormed()),
+    ),
+};
+
+function brokenRules(body: JsonText): Rule[] {
+  const data =
+    body.kind === 'object' ? body.members.findLast(([name]) => name === 'data')?.[1] : undefined;
+  return (Object.keys(BREAKS) as Rule[]).filter(
+    (rule) => data !== undefined && BREAKS[rule](data, body),
+  );
+}
+
+/** What the schema says, what the rules say, and that the service says both together. */
+async function expectAgreement(body: JsonText): Promise<{ is_fit: boolean; broken: Rule[] }> {
+  const text = write(body);
+  const is_fit = schema.TokenizeRequest!(JSON.parse(text));
+  const broken = brokenRules(body);
+  const answer = await send(service, '/api/v1/tokenize', text);
+  expect([answer.status, is_fit, broken]).toEqual([
+    is_fit && broken.length === 0 ? 200 : 400,
+    is_fit,
+    broken,
+  ]);
+  expect(schema.DetokenizeRequest!(JSON.parse(text))).toBe(is_fit);
+  if (answer.status === 400) {
+    expect(schema.Error!(JSON.parse(answer.text))).toBe(true);
+    const other = await send(service, '/api/v1/detokenize', text);
+    // Read with the same eyes: the same words about the same place.
+    expect([other.status, other.text]).toEqual([400, answer.text]);
+    return { is_fit, broken };
+  }
+  expectFit('TokenizeAnswer', answer.text);
+  // Fields beside `data` are ignored, so an answer is a request.
+  const restored = await send(service, '/api/v1/detokenize', answer.text);
+  expectFit('DetokenizeAnswer', restored.text);
+  expect(JSON.parse(restored.text).data).toEqual(JSON.parse(text).data);
+  return { is_fit, broken };
+}
+
+/** Fits, and has no field that the schema does not know. */
+function expectFit(name: string, text: string): void {
+  const body = JSON.parse(text);
+  expect(schema[name]!(body), `${name}: ${JSON.stringify(schema[name]!.errors)}`).toBe(true);
+  const known = Object.keys(document.components.schemas[name]!.properties as object);
+  expect(Object.keys(body)).toEqual(known);
+}
+
+/** Objects and arrays in turn; the outermost is an object. */
+const nested = (levels: number): JsonText => {
+  let data = object(['a', scalar('x')]);
+  for (let level = 2; level <= levels; level++) {
+    data = (levels - level) % 2 === 0 ? object(['a', data]) : array(data);
+  }
+  return data;
+};
+const data = (json: JsonText): JsonText => object(['data', json]);
+const values = (count: number) => array(...Array.from({ length: count }, () => scalar('x')));
+
+/** At the limit, and a step beyond it: the schema takes both, the service the first. */
+const BORDERS: Record<Rule, [JsonText, JsonText][]> = {
+  value_bytes: [
+    [
+      data(object(['a', scalar(`${'€'.repeat(21_845)}x`)])),
+      data(object(['a', scalar('€'.repeat(21_846))])),
+    ],
+  ],
+  name_bytes: [
+    [
+      data(object([`${'€'.repeat(85)}x`, scalar('x')])),
+      data(object(['€'.repeat(86), scalar('x')])),
+    ],
+  ],
+  depth: [[data(nested(16)), data(nested(17))]],
+  values: [
+    [data(object(['a', values(VALUES_LIMIT)])), data(object(['a', values(VALUES_LIMIT + 1)]))],
+  ],
+  duplicates: [
+    [
+      data(object(['a', scalar('x')], ['A', scalar('x')])),
+      data(object(['a', scalar('x')], ['a', scalar('x')])),
+    ],
+    [
+      object(['data', object()], ['b', object(['data', scalar(1)])]),
+      object(['data', object()], ['b', object(['a', scalar(1)], ['a', scalar(1)])]),
+    ],
+  ],
+  unicode: [
+    [data(object(['a', scalar('😀')])), data(object(['a', scalar('\ud83d')]))],
+    [data(object(['😀', scalar('a')])), data(object(['\ude00', scalar('a')]))],
+    [object(['data', object()], ['\ude00', scalar('\ud83d')]), data(object(['\ud83d', array()]))],
+  ],
+};
+
+describe.each(Object.entries(BORDERS))('%s, which JSON Schema cannot say', (rule, borders) => {
+  test('is in the document, and is what tells these apart', async () => {
+    const said = UNSTATED_RULES[rule as Rule]({ VALUES_LIMIT } as never);
+    expect(document.info.description).toContain(`- ${said}\n`);
+    for (const [within, beyond] of borders) {
+      expect(await expectAgreement(within)).toEqual({ is_fit: true, broken: [] });
+      expect(await expectAgreement(beyond)).toEqual({ is_fit: true, broken: [rule] });
+    }
+  });
+});
+
+test('bytes that are not UTF-8 are refused, in and beside data', async () => {
+  for (const text of ['{"data":{"a":"\xff"}}', '{"data":{},"b":"\xff"}']) {
+    const { status } = await send(service, '/api/v1/tokenize', Buffer.from(text, 'latin1'));
+    expect(status).toBe(400);
+  }
+});
+
+/** The schema alone tells these apart. */
+const STATED: [JsonText, boolean][] = [
+  [object(), false],
+  [array(data(object())), false],
+  [scalar('data'), false],
+  [scalar(null), false],
+  [object(['Data', object()]), false],
+  [data(scalar('x')), false],
+  [data(array(scalar('x'))), false],
+  [data(scalar(null)), false],
+  [data(object()), true],
+  [object(['data', object()], ['more', scalar(1)]), true],
+  ...[1, -0.5, 1e300, true, false, null].flatMap((value): [JsonText, boolean][] => [
+    [data(object(['a', scalar(value)])), false],
+    [data(object(['a', array(scalar('x'), array(object(['b', scalar(value)])))])), false],
+  ]),
+  [data(object(['a', array()], ['b', object()], ['c', array(array(object()))])), true],
+  [data(object(['', scalar('')])), true],
+  [data(object(['a', scalar('x'.repeat(65_536))])), true],
+  [data(object(['a', array(scalar('x'.repeat(65_537)))])), false],
+  [data(object(['x'.repeat(256), scalar('')])), true],
+  [data(object(['a', object(['x'.repeat(257), array()])])), false],
+  [data(object(['__proto__', scalar('x')])), false],
+  [data(object(['a', array(object(['__proto__', object()]))])), false],
+  [object(['data', object()], ['__proto__', scalar('x')]), true],
+  [data(object(['constructor', scalar('x')], ['hasOwnProperty', scalar('y')])), true],
+];
+
+test('the schema says of a corpus what the service says', async () => {
+  for (const [body, is_fit] of STATED) {
+    const verdict = await expectAgreement(body);
+    expect([write(body).slice(0, 100), verdict.is_fit]).toEqual([
+      write(body).slice(0, 100),
+      is_fit,
+    ]);
+  }
+});
+
+test('the schema, with the rules beside it, says of any body what the service says', async () => {
+  const verdicts = { fit: 0, unfit: 0, broken: 0 };
+  await fc.assert(
+    fc.asyncProperty(bodies, async (body) => {
+      const { is_fit, broken } = await expectAgreement(body);
+      verdicts[!is_fit ? 'unfit' : broken.length > 0 ? 'broken' : 'fit']++;
+    }),
+    { numRuns: 500 },
+  );
+  // None of the three is rare.
+  expect(Math.min(...Object.values(verdicts)), JSON.stringify(verdicts)).toBeGreaterThan(15);
+});

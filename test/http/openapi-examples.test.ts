@@ -1,0 +1,249 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
+import type { Example } from '../../src/http/openapi/examples.ts';
+import { parseAnswers, type RawAnswer, rawExchange, send } from '../support/http.ts';
+import { Licenser } from '../support/license.ts';
+import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
+import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { newPlace, runCli, type Service, startService, until } from '../support/service.ts';
+
+const GOOD = '{"data":{"a":"Ann Lee"}}';
+const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize'];
+/** Longer than the ten seconds that the headers of a request may take, and the look every second. */
+const SLOW_MS = 30_000;
+
+/** Every status of every operation, with every example of it, is an answer of the real service. */
+describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface %s', (version) => {
+  let cluster: PostgresCluster;
+  let service: Service;
+  let unlicensed: Service;
+  let unaudited: Service;
+  let document: OpenApiDocument;
+  let schemas: DocumentSchemas;
+  const others = new Map<string, string>();
+  /** What was shown of each example, by place and name. */
+  const shown = new Set<string>();
+
+  beforeAll(async () => {
+    cluster = await PostgresCluster.start();
+    const env = { INTERFACE_VERSION: version };
+    service = await startService(await newPlace('server', cluster.url('postgres')), {
+      ...env,
+      OPS_PORT: String(await freePort()),
+    });
+    for (const [name, ...options] of [
+      ['slow', '--rate-limit', '1', '--detokenize-limit', '1'],
+      ['tokenizer', '--can', 'tokenize'],
+      ['detokenizer', '--can', 'detokenize'],
+    ]) {
+      const create = ['client', 'create', '--name', name!, ...options, '--json'];
+      others.set(name!, JSON.parse((await runCli(create, service.place)).stdout).api_key);
+    }
+    const place = await newPlace('embedded');
+    const licenser = new Licenser(place.folder);
+    await licenser.issue(-1);
+    unlicensed = await startService(place, { ...env, ...licenser.env });
+    unaudited = await startService(await newPlace('embedded'), {
+      ...env,
+      AUDIT_LOG: '/dev/full',
+      AUDIT_REQUIRED: 'true',
+    });
+    document = (await (await fetch(`${service.ops_url}/openapi.json`)).json()) as OpenApiDocument;
+    schemas = new DocumentSchemas(document);
+  });
+  afterAll(async () => {
+    for (const one of [service, unlicensed, unaudited]) {
+      // The database of one of them is gone: nothing to wait for.
+      one?.kill();
+      await one?.exit;
+      one?.place.remove();
+    }
+    cluster?.stop();
+  });
+
+  /** The answer is as the document says: status, headers, schema, and the example itself. */
+  function expectShown(path: string, name: string, answer: RawAnswer): void {
+    const [method] = Object.keys(document.paths[path]!);
+    const { response, at } = responseOf(document, path, method!, String(answer.status));
+    const { examples } = response.content['application/json'];
+    const body = JSON.parse(answer.text);
+    expect(withoutTime(body), path).toEqual(withoutTime(examples[name]!.value));
+    expectFit(at, answer);
+    shown.add(`${path} ${answer.status} ${name}`);
+  }
+
+  function expectFit(at: string[], { headers, text }: RawAnswer): void {
+    const isFit = schemas.at(...at, 'content', 'application/json', 'schema');
+    expect(isFit(JSON.parse(text)), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
+    const of_document = document.components.headers;
+    for (const [name, { schema }] of Object.entries(of_document)) {
+      const value = headers.get(name);
+      const is_said = name in headersOf(at);
+      expect([name, value !== null], `${at}`).toEqual([name, is_said]);
+      if (value === null) continue;
+      const isHeader = schemas.at('components', 'headers', name, 'schema');
+      const parsed = schema.type === 'integer' ? Number(value) : value;
+      expect(isHeader(parsed), `${name}: ${value}`).toBe(true);
+    }
+  }
+
+  function headersOf(at: string[]): object {
+    return at.reduce((part: any, name) => part[name], document).headers;
+  }
+
+  const post = (path: string, body: string, api_key = service.api_key, on = service) =>
+    send(on, path, body, { authorization: `Bearer ${api_key}` });
+  const raw = async (request: string, patience_ms?: number) => {
+    const [answer] = parseAnswers(await rawExchange(service, request, patience_ms, patience_ms));
+    return answer!;
+  };
+  const first = (path: string) =>
+    `${Object.keys(document.paths[path]!)[0]!.toUpperCase()} ${path} HTTP/1.1\r\nHost: a\r\n`;
+
+  /** What brings an error about that any request can have, by its code. */
+  const ANY: Record<string, (path: string) => Promise<RawAnswer>> = {
+    bad_request: (path) => raw(`${first(path)}Name : a\r\n\r\n`),
+    not_found: (path) => send(service, `${path}/more`, GOOD),
+    method_not_allowed: (path) => send(service, path, GOOD, {}, 'PUT'),
+    request_timeout: (path) => raw(first(path), SLOW_MS),
+    expectation_failed: (path) => raw(`${first(path)}Expect: more\r\n\r\n`),
+    headers_too_large: (path) => raw(`${first(path)}A: ${'a'.repeat(17_408)}\r\n\r\n`),
+  };
+  test.each(Object.keys(ANY))('%s, on every path', async (code) => {
+    await Promise.all(
+      Object.keys(document.paths).map(async (path) =>
+        expectShown(path, code, await ANY[code]!(path)),
+      ),
+    );
+  });
+
+  const limit = version === '1.0.5' ? 'user_limit' : 'rate_limit';
+  const OF_VAULT: Record<string, (path: string) => Promise<RawAnswer>> = {
+    no_string: (path) => post(path, '{"data":{"age":7}}'),
+    no_data: (path) => post(path, '{}'),
+    no_json: (path) => post(path, '{'),
+    unauthorized: (path) => post(path, GOOD, 'stk_wrong'),
+    forbidden: (path) =>
+      post(path, GOOD, others.get(path === VAULT[0] ? 'detokenizer' : 'tokenizer')),
+    payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
+    unsupported_media_type: (path) => send(service, path, GOOD, { 'content-type': 'text/plain' }),
+    [limit]: async (path) => {
+      let refusal: RawAnswer | undefined;
+      await until(async () => {
+        const asked = Array.from({ length: 4 }, () =>
+          post(path, '{"data":{}}', others.get('slow')),
+        );
+        refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
+        return refusal !== undefined;
+      }, 'a 429');
+      return refusal!;
+    },
+    audit: (path) => post(path, '{"data":{}}', unaudited.api_key, unaudited),
+  };
+  test.each(Object.keys(OF_VAULT))('%s, of both operations', async (name) => {
+    for (const path of VAULT) expectShown(path, name, await OF_VAULT[name]!(path));
+  });
+
+  test('what only one of the operations answers', async () => {
+    const unknown = await post(VAULT[1]!, '{"data":{"name":"qev mwi_tok"}}');
+    expectShown(VAULT[1]!, 'unknown_token', unknown);
+    const { api_key } = unlicensed;
+    expectShown(VAULT[0]!, 'license', await post(VAULT[0]!, GOOD, api_key, unlicensed));
+  });
+
+  test('the examples of requests get answers like those shown, there and back', async () => {
+    const [tokenize, detokenize] = VAULT.map((path) => document.paths[path]!.post!);
+    const examplesOf = ({ requestBody }: typeof tokenize & object) =>
+      Object.entries(requestBody!.content['application/json'].examples) as [string, Example][];
+    const restores = new Map(examplesOf(detokenize!));
+    expect(examplesOf(tokenize!).map(([name]) => name)).toEqual([...restores.keys()]);
+    for (const [name, { value }] of examplesOf(tokenize!)) {
+      const answer = await post(VAULT[0]!, JSON.stringify(value));
+      expectLike(VAULT[0]!, name, answer);
+      // The tokens of the example are those of another vault; sent as they are, they are unknown.
+      const sent = JSON.parse(answer.text).data;
+      const of_example = restores.get(name)!.value as { data: unknown };
+      expect(shapeOf(sent)).toEqual(shapeOf(of_example.data));
+      expect((await post(VAULT[1]!, JSON.stringify(of_example))).status).toBe(400);
+      const restored = await post(VAULT[1]!, JSON.stringify({ data: sent }));
+      expectLike(VAULT[1]!, name, restored);
+      expect(JSON.parse(restored.text).data).toEqual((value as { data: unknown }).data);
+    }
+  });
+
+  /** A success: the same names in the same order as in the example, and data of the same shape. */
+  function expectLike(path: string, name: string, answer: RawAnswer): void {
+    const { response, at } = responseOf(document, path, 'post', '200');
+    expect(answer.status).toBe(200);
+    expectFit(at, answer);
+    const example = response.content['application/json'].examples[name]!.value as any;
+    const body = JSON.parse(answer.text);
+    expect(Object.keys(body)).toEqual(Object.keys(example));
+    expect(shapeOf(body.data)).toEqual(shapeOf(example.data));
+    shown.add(`${path} 200 ${name}`);
+  }
+
+  test('503 of what would wait too long', async () => {
+    const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
+    await locker.connect();
+    await locker.query('begin; lock table standin.records in access exclusive mode');
+    const asked: Promise<unknown>[] = [];
+    const refusals = new Map<string, RawAnswer>();
+    const ask = (path: string, i: number) =>
+      post(path, `{"data":{"a":"Ann ${i}"}}`).then((answer) => {
+        if (answer.status === 503) refusals.set(path, answer);
+      });
+    for (let i = 0; i < 500; i++) asked.push(ask(VAULT[i % 2]!, i));
+    await until(async () => {
+      const more = VAULT.map((path, i) => ask(path, i));
+      asked.push(...more);
+      await Promise.race([...more, new Promise((resolve) => setTimeout(resolve, 50))]);
+      return refusals.size === VAULT.length;
+    }, 'refusals');
+    await locker.query('rollback');
+    await locker.end();
+    await Promise.all(asked);
+    for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
+  });
+
+  test('health, with its database and without', async () => {
+    const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
+    expectShown('/health', 'ok', await get('/health'));
+    await cluster.crash();
+    expectShown('/health', 'error', await get('/health'));
+    expectShown('/health/live', 'ok', await get('/health/live'));
+    for (const path of VAULT) expectShown(path, 'database', await post(path, GOOD));
+  });
+
+  test('nothing that the document shows is left', () => {
+    const said = operationsOf(document).flatMap(({ path, method, operation }) =>
+      Object.keys(operation.responses).flatMap((status) => {
+        const { response } = responseOf(document, path, method, status);
+        return Object.entries(response.content['application/json'].examples)
+          .filter(([, { summary }]) => isOf(summary, operation.operationId))
+          .map(([name]) => `${path} ${status} ${name}`);
+      }),
+    );
+    expect([...shown].toSorted()).toEqual(said.toSorted());
+  });
+});
+
+/** Of an error that only one operation has, the summary of the example says so. */
+function isOf(summary: string, operation: string): boolean {
+  const only = /, of (\w+) only$/.exec(summary)?.[1];
+  return only === undefined || only === operation;
+}
+
+function withoutTime(body: any): unknown {
+  return 'timestamp' in body ? { ...body, timestamp: 'then' } : body;
+}
+
+/** Letters and digits alike: what a token has in common with its example. */
+function shapeOf(data: unknown): unknown {
+  return JSON.parse(
+    JSON.stringify(data, (_name, json) =>
+      typeof json === 'string' ? json.replaceAll(/[A-Za-z]/g, 'a').replaceAll(/\d/g, '0') : json,
+    ),
+  );
+}

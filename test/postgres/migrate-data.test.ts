@@ -1,0 +1,137 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { blocksUnder } from '../support/docs.ts';
+import { createDatabase, postgres_bin, query } from '../support/postgres.ts';
+import { CLI, call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+
+const GUIDE = 'docs/guides/migrate-existing-data.md';
+const ROWS = 25_000;
+
+const exec = promisify(execFile);
+
+/** What the application of the guide knows: the value of each row. */
+const expected = new Map<string, string>();
+
+describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
+  'the guide to migrating existing data',
+  () => {
+    let service: Service;
+    let customers_url: string;
+    beforeAll(async () => {
+      service = await startService(await newPlace('embedded'));
+      customers_url = await createDatabase(inject('server_url'));
+      await query(
+        customers_url,
+        'create table customers (id bigint generated always as identity primary key, email varchar(80))',
+      );
+      await query(
+        customers_url,
+        `insert into customers (email) select case n % 100 when 0 then null when 1 then ''
+          else 'Person "' || n || E'", of\\n' || n || '@example.com' end from generate_series(1, ${ROWS}) n`,
+      );
+      await remember();
+    });
+    afterAll(async () => {
+      await service.stop();
+      service.place.remove();
+    });
+
+    async function remember(): Promise<void> {
+      for (const { id, email } of await query(customers_url, 'select id, email from customers'))
+        if (email) expected.set(id, email);
+    }
+
+    /** The commands under a heading, typed by a person who has psql and standin. */
+    async function run(heading: string, index = 0): Promise<string> {
+      const url = new URL(customers_url);
+      const script = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${blocksUnder(GUIDE, heading)[index]}`;
+      const { stdout } = await exec('sh', ['-c', script], {
+        cwd: service.place.folder,
+        env: {
+          PATH: [postgres_bin, process.env.PATH].join(':'),
+          HOME: service.place.folder,
+          PGHOST: url.hostname,
+          PGPORT: url.port,
+          PGUSER: url.username,
+          PGPASSWORD: url.password,
+          PGDATABASE: url.pathname.slice(1),
+          STANDIN_URL: service.url,
+          STANDIN_API_KEY: service.api_key,
+        },
+      });
+      return stdout;
+    }
+
+    /** Statement by statement, as psql sends them. */
+    async function runSql(heading: string, index = 0): Promise<Record<string, any>[]> {
+      const rows: Record<string, any>[] = [];
+      for (const statement of blocksUnder(GUIDE, heading)[index]!.split(/;\n/).filter(Boolean))
+        rows.push(...(await query(customers_url, statement)));
+      return rows;
+    }
+
+    /** The application, which writes both columns; one change after the other until it is stopped. */
+    function application(): { stop(): Promise<number> } {
+      let is_stopped = false;
+      const work = async () => {
+        let changes = 0;
+        while (!is_stopped) {
+          const email = `changed-${++changes}@example.com`;
+          const { body } = await call(service, 'tokenize', { email });
+          const both = [email, body.data.email];
+          const [row] = await query(
+            customers_url,
+            changes % 4 === 0
+              ? 'insert into customers (email, email_token) values ($1, $2) returning id'
+              : `update customers set email = $1, email_token = $2
+                  where id = 1 + (${changes} * 7919) % ${ROWS} returning id`,
+            both,
+          );
+          expected.set(row!.id, email);
+        }
+        return changes;
+      };
+      const done = work();
+      return {
+        stop: () => {
+          is_stopped = true;
+          return done;
+        },
+      };
+    }
+
+    test('brings every row to its token while the application writes, and none to a wrong one', async () => {
+      const [look] = await runSql('Look');
+      expect(look).toMatchObject({ different: String(ROWS * 0.98 + 1), blank: String(ROWS / 100) });
+      await runSql('Expand');
+
+      const running = application();
+      await run('Backfill');
+      expect(await running.stop()).toBeGreaterThan(10);
+
+      expect(await runSql('Check')).toEqual([{ missing: '0' }, { different: '0' }]);
+      expect((await run('Check', 1)).trim().split('\n').at(-1)).toBe('0');
+      await runSql('Check', 2);
+      await runSql('Contract');
+      const rows = await query(
+        customers_url,
+        "select * from customers where email_token <> '' order by id",
+      );
+      expect(Object.keys(rows[0]!)).toEqual(['id', 'email_token']);
+      expect(rows.length).toBe(expected.size);
+      for (let i = 0; i < rows.length; i += 10_000) {
+        const part = rows.slice(i, i + 10_000);
+        const tokens = part.map((row) => row.email_token);
+        const { body } = await call(service, 'detokenize', { tokens });
+        expect(body.data.tokens).toEqual(part.map((row) => expected.get(row.id)));
+      }
+    });
+
+    test('leaves no file with values behind', async () => {
+      const { stdout } = await exec('ls', ['-a', join(service.place.folder)]);
+      expect(stdout).not.toMatch(/\.csv/);
+    });
+  },
+);

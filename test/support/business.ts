@@ -1,0 +1,79 @@
+import { call, type Service } from './service.ts';
+
+/** How a client works: how much, how much of it tokenizes, and what it sends. */
+interface Habit {
+  readonly name: string;
+  readonly options: readonly string[];
+  readonly callers: number;
+  readonly tokenizes: number;
+  readonly values: number;
+}
+
+/** The clients of a shop, as one would find them. */
+export const HABITS: readonly Habit[] = [
+  { name: 'Checkout', options: ['--rate-limit', '400'], callers: 6, tokenizes: 0.7, values: 4 },
+  { name: 'CRM sync', options: ['--rate-limit', '200'], callers: 3, tokenizes: 0.5, values: 6 },
+  { name: 'Support desk', options: ['--rate-limit', '50'], callers: 1, tokenizes: 0, values: 2 },
+  { name: 'Fraud screening', options: [], callers: 3, tokenizes: 0.1, values: 2 },
+  {
+    name: 'Data warehouse',
+    options: ['--rate-limit', '30'],
+    callers: 4,
+    tokenizes: 1,
+    values: 12,
+  },
+];
+
+const WORDS = ['ann', 'bea', 'cleo', 'dora', 'emil', 'finn', 'gus', 'hana', 'ines', 'jon'];
+const TOKENS_KEPT = 2_000;
+
+/** Callers with these habits, more and fewer in turn, until `stop`. */
+export class Business {
+  readonly #service: Service;
+  readonly #callers: Promise<void>[];
+  readonly #tokens: string[] = [];
+  #is_over = false;
+
+  /** @param api_keys of the habits, in their order */
+  constructor(service: Service, api_keys: readonly string[]) {
+    this.#service = service;
+    this.#callers = HABITS.flatMap((habit, i) =>
+      Array.from({ length: habit.callers }, (_, n) => this.#run(habit, api_keys[i]!, n)),
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.#is_over = true;
+    await Promise.all(this.#callers);
+  }
+
+  async #run(habit: Habit, api_key: string, caller: number): Promise<void> {
+    while (!this.#is_over) {
+      const tide = 0.5 + 0.5 * Math.sin(performance.now() / 19_000 + caller);
+      await new Promise((resolve) => setTimeout(resolve, 12 + 90 * tide * Math.random()));
+      if (Math.random() < habit.tokenizes || this.#tokens.length < 50) {
+        const data = fields(habit.values, () => `${pick(WORDS)}.${random(1e6)}@example.com`);
+        const { status, body } = await call(this.#service, 'tokenize', data, api_key);
+        if (status === 200) this.#tokens.push(...(Object.values(body.data) as string[]));
+        this.#tokens.splice(0, Math.max(0, this.#tokens.length - TOKENS_KEPT));
+      } else {
+        // Now and then a token that nobody made: somebody mistyped it.
+        const is_odd = Math.random() < 0.004;
+        const data = fields(habit.values, () => (is_odd ? 'nobody_tok' : pick(this.#tokens)));
+        await call(this.#service, 'detokenize', data, api_key);
+      }
+    }
+  }
+}
+
+function fields(count: number, make: () => string): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: count }, (_, i) => [`field_${i}`, make()]));
+}
+
+function pick<T>(from: readonly T[]): T {
+  return from[random(from.length)]!;
+}
+
+function random(below: number): number {
+  return Math.floor(Math.random() * below);
+}

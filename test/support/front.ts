@@ -1,0 +1,75 @@
+import { once } from 'node:events';
+import {
+  createServer,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  request,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+
+/** What a request meets instead of the service; `cut`: its answer ends in the middle. */
+export type Trouble =
+  | 'reset'
+  | 'cut'
+  | 'silence'
+  | { readonly status: number; readonly headers?: OutgoingHttpHeaders; readonly body: string };
+
+/** An HTTP proxy before the service, as load balancers are, that fails as they do. */
+export class Front {
+  readonly url: string;
+  /** What the next requests meet, in turn; then they are passed on. */
+  readonly troubles: Trouble[] = [];
+  /** The bodies of all requests. */
+  readonly bodies: string[] = [];
+  /** Requests that are under way, and the most there have been at once. */
+  open = 0;
+  most_open = 0;
+  readonly #server: Server;
+  readonly #target: string;
+
+  static async start(target: string): Promise<Front> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return new Front(server, target);
+  }
+
+  private constructor(server: Server, target: string) {
+    this.#server = server;
+    this.#target = target;
+    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    server.on('request', (incoming, outgoing) => void this.#take(incoming, outgoing));
+  }
+
+  stop(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    this.most_open = Math.max(this.most_open, ++this.open);
+    outgoing.once('close', () => this.open--);
+    const body = Buffer.concat(await incoming.toArray());
+    this.bodies.push(body.toString());
+    const trouble = this.troubles.shift();
+    if (trouble === 'silence') return;
+    if (trouble === 'reset') incoming.socket.resetAndDestroy();
+    else if (typeof trouble === 'object')
+      outgoing.writeHead(trouble.status, trouble.headers).end(trouble.body);
+    else this.#pass(incoming, body, outgoing, trouble === 'cut');
+  }
+
+  #pass(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, is_cut: boolean): void {
+    const { method = '', url, headers } = incoming;
+    const passed = request(this.#target + url, { method, headers }, async (answer) => {
+      const bytes = Buffer.concat(await answer.toArray());
+      outgoing.writeHead(answer.statusCode!, answer.headers);
+      if (is_cut) outgoing.write(bytes.subarray(0, -1), () => outgoing.destroy());
+      else outgoing.end(bytes);
+    });
+    passed.on('error', () => outgoing.destroy());
+    passed.end(body);
+  }
+}

@@ -1,0 +1,121 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
+import { ROOT, readText } from './docs.ts';
+
+const DOCKERFILE = 'deploy/docker/Dockerfile';
+
+/** What an engine would know of the image that a Dockerfile makes. */
+export interface Image {
+  /** The tree of its last stage, without what the base image brings. */
+  readonly root: string;
+  readonly workdir: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly user: string;
+  readonly command: readonly string[];
+  readonly health_check: readonly string[];
+}
+
+/** Instructions with their arguments, lines that go on put together. */
+export function instructions(): [name: string, rest: string][] {
+  const lines = readText(DOCKERFILE)
+    .replaceAll(/^#.*\n/gm, '')
+    .replaceAll(/\\\n\s*/g, '')
+    .split('\n')
+    .filter((line) => line !== '');
+  return lines.map((line) => {
+    const [, name, rest] = /^([A-Z]+) (.*)$/.exec(line)!;
+    return [name!, rest!];
+  });
+}
+
+/**
+ * Does in folders what an engine would do in images: COPY, WORKDIR and RUN, with the program and npm
+ * of this machine instead of those of the base image.
+ */
+export function buildImage(folder: string): Image {
+  const context = join(folder, 'context');
+  copyContext(context);
+  const stages = new Map<string, string>();
+  const facts: Record<string, string> = {};
+  const env: Record<string, string> = {};
+  let root = '';
+  let workdir = '/';
+  for (const [name, rest] of instructions()) {
+    if (name === 'FROM') {
+      const stage = / AS (\w+)$/.exec(rest)?.[1] ?? 'last';
+      root = join(folder, stage);
+      stages.set(stage, root);
+    } else if (name === 'WORKDIR') {
+      workdir = rest;
+      mkdirSync(join(root, workdir), { recursive: true });
+    } else if (name === 'COPY') copy(rest, context, stages, root, workdir);
+    else if (name === 'RUN') run(rest, join(root, workdir));
+    else if (name === 'ENV') {
+      for (const [, key, value] of rest.matchAll(/(\w+)=(\S*)/g)) env[key!] = value!;
+    } else facts[name] = rest;
+  }
+  return {
+    root,
+    workdir: join(root, workdir),
+    env,
+    user: facts.USER!,
+    command: [...JSON.parse(facts.ENTRYPOINT!), ...JSON.parse(facts.CMD!)],
+    health_check: JSON.parse(facts.HEALTHCHECK!.replace(/^.*?CMD /, '')),
+  };
+}
+
+/** The files that the ignore file of the Dockerfile lets through: all are out but those named. */
+function copyContext(context: string): void {
+  const [first, ...rest] = readText(`${DOCKERFILE}.dockerignore`)
+    .split('\n')
+    .filter((line) => line !== '' && !line.startsWith('#'));
+  if (first !== '*') throw new Error(`${DOCKERFILE}.dockerignore must begin with *`);
+  for (const pattern of rest.map((line) => /^!(.+)$/.exec(line)![1]!)) {
+    const found = matches(ROOT, pattern);
+    if (found.length === 0) throw new Error(`${pattern} lets nothing through`);
+    for (const path of found) cpSync(join(ROOT, path), join(context, path), { recursive: true });
+  }
+}
+
+function copy(
+  rest: string,
+  context: string,
+  stages: Map<string, string>,
+  root: string,
+  workdir: string,
+): void {
+  const [, stage, paths] = /^(?:--from=(\w+) )?(?:--chown=\S+ )?(.*)$/.exec(rest)!;
+  const from = stage === undefined ? context : stages.get(stage)!;
+  const words = paths!.split(' ');
+  const to = join(root, resolve(workdir, words.pop()!));
+  for (const pattern of words) {
+    const found = matches(from, pattern);
+    if (found.length === 0) throw new Error(`COPY ${pattern}: not there`);
+    for (const path of found) {
+      const is_into = existsSync(to) || /\/$/.test(paths!);
+      const target = is_into ? join(to, basename(path)) : to;
+      mkdirSync(dirname(target), { recursive: true });
+      cpSync(join(from, path), target, { recursive: true, verbatimSymlinks: true });
+    }
+  }
+}
+
+/** Paths in a folder, such as src or tsconfig*.json. */
+function matches(folder: string, pattern: string): string[] {
+  const name = new RegExp(`^${basename(pattern).replaceAll('.', '\\.').replaceAll('*', '.*')}$`);
+  const parent = dirname(pattern);
+  return existsSync(join(folder, parent))
+    ? readdirSync(join(folder, parent)).flatMap((one) =>
+        name.test(one) ? [join(parent, one)] : [],
+      )
+    : [];
+}
+
+/** Only npm, and only in the folder: it is this machine that it runs on. */
+function run(command: string, cwd: string): void {
+  if (!/^npm /.test(command) || /(^|\s)[/~]|\.\./.test(command))
+    throw new Error(`a RUN that is not npm in the folder: ${command}`);
+  const env = { ...process.env, EXTRA_PACKAGES: '', npm_config_prefer_offline: 'true' };
+  execFileSync('sh', ['-c', command], { cwd, env, stdio: 'pipe' });
+}

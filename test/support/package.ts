@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process';
+import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { type Ended, endOf, ROOT } from './program.ts';
+
+export interface PackedFile {
+  readonly path: string;
+  readonly size: number;
+  readonly mode: number;
+}
+
+export interface Packed {
+  readonly tarball: string;
+  /** In bytes. */
+  readonly size: number;
+  readonly unpackedSize: number;
+  readonly files: readonly PackedFile[];
+}
+
+/** To build, pack and install, on a busy machine. */
+export const PACK_TIMEOUT_MS = 300_000;
+
+/** Not part of the source, or not to be copied. */
+const LEFT_OUT = new Set(['.git', 'node_modules', 'dist', 'build', 'data', 'coverage']);
+
+/** npm pack of a copy of the checkout: it builds, in a folder that no other test has. */
+export async function pack(folder: string): Promise<Packed> {
+  const checkout = join(folder, 'checkout');
+  cpSync(ROOT, checkout, {
+    recursive: true,
+    filter: (path) => !LEFT_OUT.has(relative(ROOT, path)) && !path.endsWith('.tgz'),
+  });
+  symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'));
+  const args = ['pack', '--json', '--pack-destination', folder];
+  const { code, stdout, stderr } = await run('npm', args, { cwd: checkout });
+  if (code !== 0) throw new Error(stdout + stderr);
+  // What the build prints comes before it.
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
+  rmSync(checkout, { recursive: true });
+  return { ...packed, tarball: join(folder, packed.filename) };
+}
+
+const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH/;
+
+/**
+ * npm install of the tarball into a folder that is made for it.
+ * @returns false where no registry can be reached; @throws on any other failure
+ */
+export async function install(tarball: string, folder: string): Promise<boolean> {
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'package.json'), '{}');
+  const offline = ['--prefer-offline', '--fetch-retries=1', '--fetch-retry-mintimeout=200'];
+  const args = ['install', '--no-audit', '--no-fund', ...offline, tarball];
+  const { code, stderr } = await run('npm', args, { cwd: folder });
+  if (code === 0) return true;
+  if (NO_REGISTRY.test(stderr)) return false;
+  throw new Error(stderr);
+}
+
+export interface Surroundings {
+  readonly cwd: string;
+  readonly env?: Record<string, string>;
+  readonly uid?: number;
+  readonly gid?: number;
+}
+
+/** Runs a program to its end, without the settings of who runs the tests. */
+export function run(
+  program: string,
+  args: readonly string[],
+  { env, ...where }: Surroundings,
+): Promise<Ended> {
+  return endOf(spawn(program, args, { ...where, env: { ...plainEnvironment(), ...env } }));
+}
+
+/** npm has its cache and settings by these; services get no setting by accident. */
+export function plainEnvironment(): Record<string, string> {
+  const kept = Object.entries(process.env).filter(([name]) =>
+    /^(PATH|HOME|TMPDIR|https?_proxy|no_proxy|npm_config_.*|NODE_EXTRA_CA_CERTS)$/i.test(name),
+  );
+  return Object.fromEntries(kept) as Record<string, string>;
+}

@@ -1,0 +1,119 @@
+import { createHash } from 'node:crypto';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { grow, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
+import { DRAWS_A_LENGTH, MAX_DRAWS } from '../../src/shape/token.ts';
+import { readText, table } from '../support/docs.ts';
+import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
+
+const REVEALS = 'docs/guides/what-a-token-reveals.md';
+const MODES = 'docs/guides/deterministic-or-random.md';
+
+/** Values under each key. */
+function groups(values: readonly string[], keyOf: (value: string) => unknown): string[][] {
+  const by_key = new Map<unknown, string[]>();
+  for (const value of values) {
+    const key = keyOf(value);
+    by_key.set(key, [...(by_key.get(key) ?? []), value]);
+  }
+  return [...by_key.values()];
+}
+
+function column(file: string, name: string): string[] {
+  return parseCsv(readSample(file)).map((row) => row[name]!);
+}
+
+describe.skipIf(samples_folder === undefined)('what the guides measured on sample data', () => {
+  test('shapes: how many rows hide behind each', () => {
+    const rows = table(REVEALS, [
+      'Column',
+      'Shapes',
+      'Rows of the most frequent shape',
+      'Half of the rows share theirs with at least',
+      'Rows with a shape of their own',
+    ]);
+    expect(rows.length).toBe(5);
+    for (const [name, ...figures] of rows) {
+      const values = column('sakila-customers.csv', name!);
+      const sizes = groups(values, shapeOf).map((group) => group.length);
+      const crowds = sizes.flatMap((size) => Array<number>(size).fill(size)).sort((a, b) => a - b);
+      const measured = [
+        sizes.length,
+        crowds.at(-1),
+        crowds[Math.floor(crowds.length / 2)],
+        sizes.filter((size) => size === 1).length,
+      ];
+      expect([name, ...figures.map(Number)]).toEqual([name, ...measured]);
+    }
+  });
+
+  test('shapes: every company has one of its own', () => {
+    const companies = [...new Set(column('chinook-customers.csv', 'company'))].filter(Boolean);
+    expect(companies.length).toBe(10);
+    expect(groups(companies, shapeOf).length).toBe(10);
+    expect(companies).toContain('Apple Inc.');
+    expect(shapeOf('Apple Inc.')).toBe('aaaaa aaa.');
+    expect(shapeOf('Riotur'.padEnd(60))).toBe('a'.repeat(60));
+  });
+
+  test('equality: which countries a statistic gives away', () => {
+    const countries = column('chinook-customers.csv', 'country');
+    const counts = new Map(groups(countries, (name) => name).map((all) => [all[0]!, all.length]));
+    const told = (keyOf: (name: string) => unknown) => {
+      const alone = groups([...counts.keys()], keyOf).filter((names) => names.length === 1);
+      return [alone.length, alone.reduce((sum, [name]) => sum + counts.get(name!)!, 0)].map(String);
+    };
+    expect(table(MODES, ['From', 'Countries', 'Rows']).map((row) => row.slice(1))).toEqual([
+      told((name) => counts.get(name)),
+      told(shapeOf),
+      told((name) => `${counts.get(name)} ${shapeOf(name)}`),
+    ]);
+    expect([counts.size, counts.get('USA'), counts.get('Canada')]).toEqual([24, 13, 8]);
+  });
+});
+
+test('codes of letters and digits have shapes of their own', () => {
+  const uuids = Array.from({ length: 10_000 }, (_, i) => {
+    const hex = createHash('sha256').update(String(i)).digest('hex');
+    return hex.replace(/^(.{8})(.{4}).(.{3}).(.{3})(.{12}).*/, '$1-$2-4$3-a$4-$5');
+  });
+  expect(groups(uuids, shapeOf).length).toBeGreaterThan(9_995);
+  // Written as a decimal number.
+  expect((2n ** 128n - 1n).toString().length).toBe(39);
+});
+
+test('birth dates of a hundred years fit into four requests', () => {
+  const days = (Date.UTC(2026, 0, 1) - Date.UTC(1926, 0, 1)) / 86_400_000;
+  expect(readText(MODES)).toContain(`There are ${days.toLocaleString('en')}\nbirth dates`);
+  expect(Math.ceil(days / 10_000)).toBe(4);
+});
+
+/** Of the first contestant of that name in a section of the benchmarks: its rate a second. */
+function benchmark(section: string, name: string): string {
+  const text = readText('docs/benchmarks.md')
+    .split('## ')
+    .find((part) => part.startsWith(section))!;
+  return new RegExp(`^\\| ${name} \\| ([\\d,]+) \\(`, 'm').exec(text)![1]!;
+}
+
+test('rates in the comparison and in the README are those of the benchmarks', () => {
+  const text = readText('docs/comparison.md');
+  for (const name of ['Standin on PostgreSQL', 'Databunker on PostgreSQL']) {
+    const rate = benchmark('Tokenize 3 new values a request, 64 connections\n', name);
+    expect(text, name).toMatch(new RegExp(`\\b${rate} (?:requests|records) of`));
+  }
+  const bulk = benchmark('Bulk: ', 'Standin on PostgreSQL');
+  expect(readText('README.md')).toContain(`some ${bulk.replace(/,\d+$/, ',000')} new values`);
+});
+
+test('a token is at most 19 characters longer than its value', () => {
+  const longest = (value: string) => grow(shapeOf(value), MAX_DRAWS / DRAWS_A_LENGTH - 1);
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 300 }), (value) => {
+      const characters = Math.min([...value].length, SHAPED_CHARACTERS);
+      expect(longest(value).length + '_tok'.length).toBeLessThanOrEqual(characters + 19);
+    }),
+  );
+  expect(longest('---').length + '_tok'.length).toBe(3 + 19);
+  expect(readText('docs/guides/migrate-existing-data.md')).toContain('`varchar(n + 19)`');
+});

@@ -1,0 +1,102 @@
+import { Command } from 'commander';
+import { describe, expect, test } from 'vitest';
+import { teach } from '../../src/cli/help.ts';
+import { buildProgram } from '../../src/cli/program.ts';
+
+function below(made: Command): Command[] {
+  return [made, ...made.commands.flatMap(below)];
+}
+
+function pathOf(made: Command): string {
+  return made.parent === null ? made.name() : `${pathOf(made.parent)} ${made.name()}`;
+}
+
+/** What --help prints. */
+function helpOf(made: Command): string {
+  let text = '';
+  const add = (part: string) => {
+    text += part;
+  };
+  made.configureOutput({ writeOut: add }).outputHelp();
+  return text;
+}
+
+/** Lines of a help that call the program. */
+function examplesIn(help: string): string[] {
+  return [...help.matchAll(/^ {2,}((?:[A-Z_]+=\S+ )*standin .*)$/gm)].map((match) => match[1]!);
+}
+
+/** The words after `standin`, up to where the shell goes on with a pipe or a file. */
+function wordsIn(example: string): string[] {
+  const [, line] = /standin ([^|<>&;]*)/.exec(example)!;
+  return [...line!.matchAll(/'([^']*)'|"([^"]*)"|(\S+)/g)].map(
+    ([, single, double, plain]) => single ?? double ?? plain!,
+  );
+}
+
+/** Parses it as the program would; what it would run is named instead. @throws what is wrong with it */
+function commandOf(example: string): string {
+  const program = buildProgram();
+  const called: string[] = [];
+  for (const made of below(program)) {
+    made.configureOutput({ writeErr: () => {} });
+    if (made.commands.length === 0) made.action(() => void called.push(pathOf(made)));
+  }
+  program.parse(wordsIn(example), { from: 'user' });
+  return called[0]!;
+}
+
+const commands = below(buildProgram()).map((made) => [pathOf(made), helpOf(made)] as const);
+
+test.each(commands)('help of %s has examples, and each is right usage of it', (path, help) => {
+  const examples = examplesIn(help);
+  expect(examples).not.toEqual([]);
+  for (const example of examples)
+    expect(`${commandOf(example)} `, example).toMatch(new RegExp(`^${path} `));
+});
+
+test.each(commands)('help of %s says what each command, option and argument is', (_, help) => {
+  const lists = help.split('\n\n').filter((part) => /^[A-Z][\w ]*:\n {2}\S/.test(part));
+  const items = lists
+    .filter((part) => !/^(Examples?|First steps):/.test(part))
+    .flatMap((part) => part.split('\n').slice(1))
+    .filter((line) => /^ {2}\S/.test(line));
+  expect(items.length).toBeGreaterThan(0);
+  for (const item of items) expect(item).toMatch(/^ {2}\S.*? {2,}\S/);
+});
+
+test('an example that is wrong is found', () => {
+  for (const wrong of [
+    'standin clients',
+    'standin client create --nam x',
+    'standin keyring retire',
+  ])
+    expect(() => commandOf(wrong)).toThrow();
+});
+
+describe('standin --help', () => {
+  test('has every command under what it is for', () => {
+    const program = buildProgram();
+    const ungrouped = program.commands.filter((made) => made.helpGroup() === 'More:');
+    const known = ['openapi', 'completion'];
+    expect(ungrouped.map((made) => made.name()).filter((name) => !known.includes(name))).toEqual(
+      [],
+    );
+  });
+
+  test('groups a command wherever it was added, and puts one that it does not know under More', () => {
+    const program = new Command('standin');
+    for (const name of ['later', 'keyring', 'serve']) program.command(name).description(name);
+    teach(program);
+    expect(helpOf(program)).toMatch(
+      /\nRun:\n +serve +serve\n\nKeys of the vault:\n +keyring +keyring\n\nMore:\n +later +later\n +help /,
+    );
+  });
+
+  test('says where settings come from, what exit codes mean and where the documents are', () => {
+    const help = helpOf(buildProgram());
+    expect(help).toMatch(/Settings are environment variables, or lines of a file \.env/);
+    expect(help).toMatch(/Exit codes: 0 done; 1 failed, .*; 2 wrong usage; 130 interrupted\./);
+    expect(help).toMatch(/\nDocuments: \/.*docs\n$/);
+  });
+});

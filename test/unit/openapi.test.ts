@@ -1,0 +1,127 @@
+import { createConfig, lintFromString } from '@redocly/openapi-core';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { describe, expect, test } from 'vitest';
+import { SETTINGS } from '../../src/config/settings.ts';
+import { CALLER_ERRORS } from '../../src/errors.ts';
+import { openApiDocument } from '../../src/http/openapi/document.ts';
+import { documentText } from '../../src/http/openapi/pages.ts';
+import { referencePage } from '../../src/http/openapi/reference.ts';
+import { METHODS } from '../../src/http/routes.ts';
+import { readText } from '../support/docs.ts';
+import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
+
+const URL_OF_DEFAULTS = `http://${SETTINGS.HOST.default}:${SETTINGS.PORT.default}`;
+const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
+  INTERFACE_VERSION,
+  BODY_LIMIT: Number(SETTINGS.BODY_LIMIT.default),
+  VALUES_LIMIT: Number(SETTINGS.VALUES_LIMIT.default),
+});
+
+async function lint(text: string): Promise<string[]> {
+  const config = await createConfig({ extends: ['recommended'] });
+  const problems = await lintFromString({ source: text, config, absoluteRef: 'openapi.json' });
+  return problems.map(({ ruleId, message }) => `${ruleId}: ${message}`);
+}
+
+// Ajv takes this reference for one to the whole; without another dialect, it means that.
+const meta_schema = JSON.parse(
+  readText('test/vectors/openapi-3.1.json').replaceAll(
+    '"$dynamicRef": "#meta"',
+    '"$ref": "#/$defs/schema"',
+  ),
+);
+const isOpenApi = new Ajv2020({ strict: false, validateFormats: false }).compile(meta_schema);
+
+describe.each(['1.0.5', '1.0.4'] as const)('the document of interface %s', (version) => {
+  const document = openApiDocument(settingsOf(version), URL_OF_DEFAULTS);
+  const text = documentText(settingsOf(version), URL_OF_DEFAULTS);
+
+  test('has nothing that a linter of OpenAPI warns of', async () => {
+    expect(await lint(text)).toEqual([]);
+  });
+
+  test('is OpenAPI 3.1 by its own schema, and all of its schemas are JSON Schemas', () => {
+    expect(isOpenApi(JSON.parse(text)), JSON.stringify(isOpenApi.errors)).toBe(true);
+    const schemas = new DocumentSchemas(document);
+    const names = Object.keys(document.components.schemas);
+    for (const name of names) schemas.at('components', 'schemas', name);
+    expect(names.length).toBeGreaterThan(5);
+  });
+
+  test('has the paths and methods of the service, HEAD and OPTIONS aside', () => {
+    const written = operationsOf(document).map(({ path, method }) => [path, method.toUpperCase()]);
+    const served = Object.entries(METHODS).flatMap(([path, methods]) =>
+      methods.split(', ').map((method) => [path, method]),
+    );
+    expect(written).toEqual(served.filter(([, method]) => method !== 'HEAD'));
+  });
+
+  test('has every status of the table of errors, and every code of this version', () => {
+    const statuses = new Set(
+      operationsOf(document).flatMap(({ operation }) => Object.keys(operation.responses)),
+    );
+    const known = Object.values(CALLER_ERRORS).map(({ status }) => String(status));
+    expect([...statuses].toSorted()).toEqual([...new Set(['200', '500', ...known])].toSorted());
+    const error = document.components.schemas.Error as any;
+    const other = version === '1.0.5' ? 'rate_limit' : 'user_limit';
+    const codes = [...Object.keys(CALLER_ERRORS), 'internal_error'];
+    expect(error.properties.error.enum).toEqual(codes.filter((code) => code !== other));
+    expect(text).not.toContain(other);
+  });
+
+  test('has examples in every request and response, and they fit its schemas', () => {
+    const schemas = new DocumentSchemas(document);
+    let examples = 0;
+    const check = (at: string[], media: { examples: object }) => {
+      const isFit = schemas.at(...at, 'content', 'application/json', 'schema');
+      expect(Object.keys(media.examples), at.join()).not.toEqual([]);
+      for (const { value } of Object.values(media.examples)) {
+        expect(isFit(value), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
+        examples++;
+      }
+    };
+    for (const { path, method, operation } of operationsOf(document)) {
+      const body = operation.requestBody;
+      if (body) check(['paths', path, method, 'requestBody'], body.content['application/json']);
+      for (const status of Object.keys(operation.responses)) {
+        const { response, at } = responseOf(document, path, method, status);
+        check(at, response.content['application/json']);
+      }
+    }
+    expect(examples).toBeGreaterThan(50);
+  });
+
+  test('is told of as a page without script, and with nothing from elsewhere', () => {
+    const page = referencePage(document);
+    expect(page).not.toMatch(/<script|\son\w+=|style=|javascript:|<img|<iframe/i);
+    const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address]) => address!);
+    const inner = addresses.filter((address) => address.startsWith('#'));
+    expect(new Set(addresses.filter((address) => !address.startsWith('#')))).toEqual(
+      new Set(['reference.css', 'openapi.json']),
+    );
+    const ids = [...page.matchAll(/ id="([^"]*)"/g)].map(([, id]) => `#${id}`);
+    expect(ids).toHaveLength(new Set(ids).size);
+    expect(ids).toEqual(expect.arrayContaining(inner));
+    for (const { path, operation } of operationsOf(document)) {
+      expect(page).toContain(path);
+      expect(page).toContain(operation.summary);
+    }
+    expect(page).not.toMatch(/undefined|\[object/);
+  });
+});
+
+test('the linter and the schema of OpenAPI see what is wrong', async () => {
+  const document = JSON.parse(documentText(settingsOf('1.0.5'), URL_OF_DEFAULTS));
+  document.paths['/health'].get.operationId = 'tokenize';
+  document.components.schemas.Unused = { type: 'object' };
+  const problems = (await lint(JSON.stringify(document))).join('\n');
+  expect(problems).toContain('operation-operationId-unique');
+  expect(problems).toContain('no-unused-components');
+  delete document.info.title;
+  expect(isOpenApi(document)).toBe(false);
+});
+
+test('what is put into the page is escaped', () => {
+  const document = openApiDocument(settingsOf('1.0.5'), 'http://a/"><script>&');
+  expect(referencePage(document)).not.toContain('<script>');
+});
