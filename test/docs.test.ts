@@ -44,6 +44,7 @@ test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
     'API_KEY',
+    'EXTRA_PACKAGES',
     'STANDIN_API_KEY',
     'STANDIN_URL',
     'TEST_DATABASE_URL',

@@ -61,11 +61,15 @@ test('names of recorded series are used, and only those', () => {
   expect([...new Set(used)].sort()).toEqual([...made].sort());
 });
 
-test.runIf(has('promtool', '--version'))('promtool: rules, and the tests of the alerts', () => {
-  runTool('promtool', 'check', 'rules', '--lint-fatal', 'deploy/prometheus/standin.rules.yml');
-  runTool('promtool', 'check', 'config', '--syntax-only', 'deploy/prometheus/prometheus.yml');
-  runTool('promtool', 'test', 'rules', ...TESTS);
-});
+test.runIf(has('promtool', '--version'))(
+  'promtool: rules, and the tests of the alerts',
+  () => {
+    runTool('promtool', 'check', 'rules', '--lint-fatal', 'deploy/prometheus/standin.rules.yml');
+    runTool('promtool', 'check', 'config', '--syntax-only', 'deploy/prometheus/prometheus.yml');
+    runTool('promtool', 'test', 'rules', ...TESTS);
+  },
+  400_000,
+);
 
 test.runIf(has('promtool', '--version'))('promtool: the queries of the dashboard parse', () => {
   const folder = mkdtempSync(join(tmpdir(), 'standin-queries-'));

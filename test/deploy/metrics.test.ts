@@ -39,7 +39,7 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
   let place: Place;
   let redis: RedisServer;
   let service: Service;
-  let scraped: Map<string, Set<string>>;
+  let scraped: ReadonlySet<string>;
 
   beforeAll(async () => {
     place = await newPlace('embedded');
@@ -76,19 +76,19 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
 
   test('exports what the table of metrics has, and nothing of ours besides', () => {
     const known = documented.map(([name]) => name!);
-    const exported = [...scraped.keys()].filter((name) => /^standin_\w+$/.test(name));
+    const exported = [...scraped].filter((name) => /^standin_\w+$/.test(name));
     // It has no row, as it is there only with workers: the text below the table names it.
     expect(exported.sort()).toEqual([...known, 'standin_worker_restarts_total'].sort());
   });
 
   test('exports every metric and label that alerts and dashboard ask for', () => {
     const queries = [...RULES.map(({ expr }) => expr), ...dashboardQueries('standin')];
-    for (const name of queries.flatMap(metricsIn)) expect([...scraped.keys()]).toContain(name);
+    for (const name of queries.flatMap(metricsIn)) expect([...scraped]).toContain(name);
     // Prometheus adds these two, and le is in the buckets alone.
     const added = ['job', 'instance'];
     const asked = queries.flatMap(labelsIn).filter(([, label]) => !added.includes(label));
     expect(asked.length).toBeGreaterThan(20);
-    for (const [name, label] of asked) expect([...scraped.keys()]).toContain(`${name} ${label}`);
+    for (const [name, label] of asked) expect([...scraped]).toContain(`${name} ${label}`);
   });
 
   test('has each metric of ours on the dashboard', () => {
@@ -118,7 +118,8 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
         [
           `--config.file=${join(folder, 'prometheus.yml')}`,
           `--storage.tsdb.path=${folder}/data`,
-        ].concat(`--web.listen-address=127.0.0.1:${port}`),
+          `--web.listen-address=127.0.0.1:${port}`,
+        ],
         { stdio: 'ignore' },
       );
       await until(async () => (await values(url, 'up{job="standin"} == 1')) > 0, 'it scrapes');
@@ -166,16 +167,16 @@ async function values(url: string, query: string): Promise<number> {
 }
 
 /** Names of metrics, and `name label` for each label that a sample of them has. */
-async function scrape(service: Service): Promise<Map<string, Set<string>>> {
+async function scrape(service: Service): Promise<ReadonlySet<string>> {
   const response = await fetch(`${service.ops_url}/metrics`, {
     headers: { authorization: `Bearer ${OPS_TOKEN}` },
   });
-  const found = new Map<string, Set<string>>();
+  const found = new Set<string>();
   for (const line of (await response.text()).split('\n')) {
     const [, typed] = /^# TYPE (\w+) /.exec(line) ?? [];
-    if (typed !== undefined) found.set(typed, new Set());
+    if (typed !== undefined) found.add(typed);
     const [, name, labels = ''] = /^(\w+)(?:\{(.*)\})? /.exec(line) ?? [];
-    for (const [, label] of labels.matchAll(/(\w+)="/g)) found.set(`${name} ${label}`, new Set());
+    for (const [, label] of labels.matchAll(/(\w+)="/g)) found.add(`${name} ${label}`);
   }
   return found;
 }
