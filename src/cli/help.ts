@@ -23,11 +23,13 @@ First steps:
          -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com"}}'
   3. Make a client that cannot restore values:
        standin client create --name intake --can tokenize
+  4. See what goes on, in the console: http://127.0.0.1:9464/
 
 Settings are environment variables, or lines of a file .env in the working folder:
   PORT=9000 standin serve
 
-Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 130 interrupted.`;
+Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but for rows of a
+file that were rejected; 130 interrupted.`;
 
 /** In a checkout and in the package; an image of a container may do without. */
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));

@@ -37,9 +37,9 @@ export class ClientRow {
     const used_ms = last_used_at === null ? null : Date.parse(last_used_at);
     setText(used!, used_ms === null ? 'never' : ago(now_ms - used_ms));
     used!.title = used_ms === null ? '' : date(used_ms);
-    const limit = rate_limit === null ? 'no limit' : `of ${si(rate_limit)}`;
+    const limit = rate_limit === null ? ', no limit' : ` of ${si(rate_limit)}`;
     const share = rate_limit === null ? null : (requests_per_s ?? 0) / Math.max(rate_limit, 1);
-    this.#rate.update(share, `${si(requests_per_s)} ${limit}`);
+    this.#rate.update(share, si(requests_per_s) + limit);
   }
 }
 

@@ -26,6 +26,7 @@ export class ClientsView implements View {
   readonly #rows = new Map<string, ClientRow>();
   #order: Order = { column: 'last_used', is_descending: true };
   #feed: Feed | undefined;
+  #drawn: unknown;
 
   constructor() {
     this.#filter = el('input', {
@@ -57,7 +58,8 @@ export class ClientsView implements View {
   update(feed: Feed): void {
     this.#feed = feed;
     const { state, now_ms } = feed;
-    if (state === null || document.hidden) return;
+    if (state === null || state === this.#drawn || document.hidden) return;
+    this.#drawn = state;
     if (state.clients === null) {
       setText(this.#count, 'Not known at the moment: the database does not answer.');
       return;
@@ -118,6 +120,7 @@ export class ClientsView implements View {
   }
 
   #again(): void {
+    this.#drawn = undefined;
     if (this.#feed !== undefined) this.update(this.#feed);
   }
 }

@@ -53,12 +53,3 @@ function setProps(element: Element, props: Props): void {
 function present(children: readonly Child[]): (Node | string)[] {
   return children.filter((child) => child !== null && child !== undefined && child !== false);
 }
-
-/** A description list of one word and what it stands for. */
-export function terms(...rows: readonly (readonly [string, Child])[]): HTMLDListElement {
-  return el(
-    'dl',
-    { class: 'terms' },
-    ...rows.map(([term, value]) => el('div', {}, el('dt', {}, term), el('dd', {}, value))),
-  );
-}

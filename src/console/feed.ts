@@ -44,12 +44,11 @@ export class Feed {
     this.#again();
   }
 
-  /** Forgets what was shown: it is for those alone who are signed in. */
+  /** What was shown is for those alone who are signed in: a page that has shown it begins anew. */
   signedOut(): void {
-    this.state = null;
-    this.samples.clear();
     this.#connection.abort();
     this.#setLink('signed_out');
+    if (this.state !== null) location.reload();
   }
 
   /** Since something was last heard. */

@@ -19,13 +19,15 @@ const views: readonly View[] = [
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
 const sign_in = new SignIn(() => feed.reconnect());
-const trouble = el('span');
-const banner = el(
-  'div',
-  { class: 'banner', hidden: true },
-  trouble,
-  el('button', { type: 'button', class: 'quiet', click: () => feed.reconnect() }, 'Try now'),
-);
+const notice = el('span');
+const act = el('button', {
+  type: 'button',
+  class: 'quiet',
+  click: () => (act.value === 'reload' ? location.reload() : feed.reconnect()),
+});
+const banner = el('div', { class: 'banner', hidden: true }, notice, act);
+/** Of the service that this page is of. */
+let version: string | undefined;
 
 /** The view of the address; an address that is none leads to the first. */
 function current(): View {
@@ -41,16 +43,27 @@ function update(): void {
   header.update(feed, view.route);
   sign_in.show(is_signed_out);
   for (const one of views) one.element.hidden = is_signed_out || one !== view;
-  banner.hidden = link !== 'away';
-  if (link === 'away') setText(trouble, awayText());
+  showNotice();
   if (!is_signed_out) view.update(feed);
   const title = is_signed_out ? 'Sign in' : view.title;
   document.title = `${title} · Standin`;
 }
 
-function awayText(): string {
-  const since = feed.state === null ? '' : ` What is shown is ${duration(feed.silence_ms)} old.`;
-  return `Cannot reach the service: trying again.${since}`;
+/** The page is away from its service, or older than it. */
+function showNotice(): void {
+  const { link, state, silence_ms } = feed;
+  version ??= state?.version;
+  const is_away = link === 'away';
+  const is_old = state !== null && state.version !== version;
+  banner.hidden = !is_away && !is_old;
+  act.value = is_away ? 'again' : 'reload';
+  setText(act, is_away ? 'Try now' : 'Reload');
+  if (is_away) {
+    const since = state === null ? '' : ` What is shown is ${duration(silence_ms)} old.`;
+    setText(notice, `Cannot reach the service: trying again.${since}`);
+  } else if (is_old) {
+    setText(notice, `The service is version ${state.version} now, this page is of ${version}.`);
+  }
 }
 
 function redraw(): void {

@@ -24,6 +24,7 @@ export class Overview implements View {
   readonly #service = el('dl', { class: 'checks' });
   #window_ms = 5 * MINUTE_MS;
   #drawn: string | undefined;
+  #service_shown: string | undefined;
 
   constructor() {
     this.element = el(
@@ -71,11 +72,15 @@ export class Overview implements View {
   }
 
   #showService(state: ConsoleState, now_ms: number): void {
-    const checks = checksOf(state, now_ms).map(checkRow);
+    const checks = checksOf(state, now_ms);
     const runs = duration(now_ms - Date.parse(state.started_at));
+    // What did not change stays, for who has selected it or has it read out.
+    const shown = JSON.stringify([checks, runs]);
+    if (shown === this.#service_shown) return;
+    this.#service_shown = shown;
     setChildren(
       this.#service,
-      ...checks,
+      ...checks.map(checkRow),
       row('Runs for', runs),
       row('Workers', whole(state.workers)),
       row('Interface', state.interface_version),

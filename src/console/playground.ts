@@ -191,7 +191,8 @@ export class Playground implements View {
       this.#outcome,
       badge(level, words),
       answer && el('span', { class: 'note' }, ms(answer.took_ms)),
-      answer && el('span', { class: 'note' }, 'request ', el('code', {}, answer.request_id)),
+      answer?.request_id &&
+        el('span', { class: 'note' }, 'request ', el('code', {}, answer.request_id)),
     );
   }
 }

@@ -27,16 +27,8 @@ export class Samples {
     this.#drop();
   }
 
-  clear(): void {
-    this.#kept = [];
-  }
-
   get last(): Sample | undefined {
     return this.#kept.at(-1);
-  }
-
-  get is_empty(): boolean {
-    return this.#kept.length === 0;
   }
 
   /** Of the last `window_ms` before the newest. */

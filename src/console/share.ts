@@ -5,6 +5,7 @@ export class Share {
   readonly element: HTMLElement;
   readonly #text = el('span', { class: 'share-text' });
   readonly #filled = el('i');
+  readonly #track = el('span', { class: 'track', 'aria-hidden': 'true' }, this.#filled);
 
   /** @param label empty where a heading says what it is */
   constructor(label: string) {
@@ -13,15 +14,14 @@ export class Share {
       { class: 'share' },
       label && el('span', {}, label),
       this.#text,
-      el('span', { class: 'track', 'aria-hidden': 'true' }, this.#filled),
+      this.#track,
     );
   }
 
   /** @param share 0 to 1, more is shown as full; null: not known, or there is no whole */
   update(share: number | null, text: string): void {
     setText(this.#text, text);
-    const width = share === null ? 0 : Math.min(1, Math.max(0, share)) * 100;
-    this.#filled.style.width = `${width}%`;
-    this.#filled.classList.toggle('full', share !== null && share >= 0.9);
+    this.#track.hidden = share === null;
+    this.#filled.style.width = `${Math.min(1, Math.max(0, share ?? 0)) * 100}%`;
   }
 }

@@ -1,8 +1,8 @@
 import type { Latency, OperationSample, Sample } from '../ops/console/state.ts';
 import { Chart, type Line } from './chart.ts';
-import { el, setChildren } from './dom.ts';
+import { el, setText } from './dom.ts';
 import { ms, si, whole } from './format.ts';
-import { columnsOf, type Figures, figuresOf, type Pick, requestsOf } from './samples.ts';
+import { columnsOf, figuresOf, type Pick, requestsOf } from './samples.ts';
 
 interface TrafficLine extends Line {
   readonly pick: Pick;
@@ -136,17 +136,22 @@ export class TrafficCharts {
 class TrafficChart {
   readonly #plot: TrafficPlot;
   readonly #chart: Chart;
-  readonly #rows = el('tbody');
+  /** By line: now, mean, highest, and of rates how many in all. */
+  readonly #cells: readonly (readonly HTMLElement[])[];
 
   constructor(plot: TrafficPlot) {
     this.#plot = plot;
-    const heads = ['', 'Now', 'Mean', 'Highest', ...(plot.is_rate ? ['In all'] : [])];
-    const head = heads.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td')));
+    const heads = ['Now', 'Mean', 'Highest', ...(plot.is_rate ? ['In all'] : [])];
+    const head = heads.map((text) => el('th', { scope: 'col' }, text));
+    this.#cells = plot.lines.map(() => heads.map(() => el('td')));
+    const rows = plot.lines.map(({ label }, i) =>
+      el('tr', {}, el('th', { scope: 'row' }, label), ...this.#cells[i]!),
+    );
     const numbers = el(
       'details',
       {},
       el('summary', {}, 'In numbers', el('span', { class: 'unseen' }, `: ${plot.title}`)),
-      el('table', {}, el('thead', {}, el('tr', {}, ...head)), this.#rows),
+      el('table', {}, el('thead', {}, el('tr', {}, el('td'), ...head)), el('tbody', {}, ...rows)),
     );
     this.#chart = new Chart({ ...plot, group: 'traffic' }, numbers);
   }
@@ -171,16 +176,16 @@ class TrafficChart {
         `${label} ${format(figures[i]!.now)} now, ${format(figures[i]!.highest)} at most`,
     );
     this.#chart.describe(`${title}: ${is_empty ? nothing.toLowerCase() : words.join('; ')}`);
-    setChildren(this.#rows, ...lines.map(({ label }, i) => this.#row(label, figures[i]!, is_rate)));
+    figures.forEach(({ now, mean, highest, total }, i) => {
+      const texts = [now, mean, highest].map(format);
+      if (is_rate) texts.push(whole(total));
+      texts.forEach((text, n) => {
+        setText(this.#cells[i]![n]!, text);
+      });
+    });
   }
 
   redraw(): void {
     this.#chart.redraw();
-  }
-
-  #row(label: string, { now, mean, highest, total }: Figures, is_rate: boolean): HTMLElement {
-    const cells = [now, mean, highest].map((value) => el('td', {}, this.#plot.format(value)));
-    if (is_rate) cells.push(el('td', {}, whole(total)));
-    return el('tr', {}, el('th', { scope: 'row' }, label), ...cells);
   }
 }

@@ -84,6 +84,19 @@ describe.skipIf(chromium_bin === undefined)('the console and a service that come
     expect(await tab.accessibilityProblems()).toEqual([]);
   });
 
+  test('a page that is older than its service says so, and is new after a reload', async () => {
+    await tab.page.route('**/console/state', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), version: '0.0.1' } });
+    });
+    await tab.page.reload();
+    await expect.poll(shown('this page is of 0.0.1'), PATIENCE).toBe(true);
+    await tab.page.unroute('**/console/state');
+    await tab.page.getByRole('button', { name: 'Reload' }).click();
+    await expect.poll(shown('Live'), PATIENCE).toBe(true);
+    expect(await tab.page.getByText('this page is of').count()).toBe(0);
+  });
+
   test('a service that stands still is stale, and live when it goes on', async () => {
     service.kill('SIGSTOP');
     await expect.poll(shown('Stale since'), PATIENCE).toBe(true);

@@ -23,7 +23,7 @@ const NAUGHTY = {
   image: '<img src=x onerror="document.title = 1">',
   end: '</textarea></pre>-->]]>',
   quotes: '"\'`&quot;\\',
-  ['<b>name</b>']: 'a name with a tag',
+  '<b>name</b>': 'a name with a tag',
   lines: 'a\u2028b\u2029c\r\nd\te',
   odd: '\u0000\u001f\u202edlrow\ufeff',
   emoji: '👩‍👩‍👧🏳️‍🌈 Ǝ ﷽',
@@ -129,6 +129,10 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
     await expect.poll(() => row.count(), PATIENCE).toBe(1);
     expect(await row.textContent()).toContain('<img src=x onerror=alert(1)>');
     expect(await row.textContent()).toMatch(/tokenizedeterministic1never0 of 50/);
+    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await row.getByRole('button', { name: 'Copy the client_id' }).click();
+    await expect.poll(() => row.getByText('Copied').count()).toBe(1);
+    expect(await tab.page.evaluate('navigator.clipboard.readText()')).toBe(odd.client_id);
     const rate = async () => {
       await call(service, 'tokenize', { a: 'Ann' }, odd.api_key);
       return (await cellsOf(row)).at(-1);

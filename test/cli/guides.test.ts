@@ -2,13 +2,13 @@ import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
-import { CLI, newPlace, type Place, type Service, startService } from '../support/service.ts';
+import { CLI, newBlankPlace, type Place, type Service, startService } from '../support/service.ts';
 import { kinds, Session, steps } from '../support/transcript.ts';
 
 let place: Place;
 let service: Service;
 beforeAll(async () => {
-  place = await newPlace('embedded');
+  place = await newBlankPlace();
   // The folder of a checkout, as far as the guide knows it.
   symlinkSync(dirname(CLI), join(place.folder, 'dist'));
   mkdirSync(join(place.folder, 'home'));

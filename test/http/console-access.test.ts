@@ -10,6 +10,8 @@ const TOKEN = 'correct-horse-battery-staple';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const PROTECTED = [
   ['GET', '/metrics'],
+  ['GET', '/openapi.json'],
+  ['GET', '/reference'],
   ['GET', '/console/state'],
   ['GET', '/console/events'],
   ['POST', '/console/playground/tokenize'],
@@ -49,6 +51,7 @@ describe('every answer', () => {
     ['HEAD', '/metrics', 200],
     ['HEAD', '/console/events', 200],
     ['GET', '/console/state', 200],
+    ['GET', '/reference', 200],
     ['GET', '/other', 404],
     ['GET', '/../package.json', 404],
     ['GET', '/assets/../../package.json', 404],

@@ -12,7 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
 import { owner } from '../support/owner.ts';
 import {
@@ -24,6 +24,7 @@ import {
   type Surroundings,
 } from '../support/package.ts';
 import { freePort } from '../support/ports.ts';
+import { isRunning } from '../support/processes.ts';
 import { until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
@@ -58,6 +59,10 @@ async function serve(
 ): Promise<Serving> {
   const settings = { ...plainEnvironment(), PORT: String(await freePort()), OPS_PORT: '0', ...env };
   const child = spawn(program, args, { ...where, env: settings, detached: true });
+  // Where the test fails before it ends the service; the group is all that npx started.
+  onTestFinished(() => {
+    if (isRunning(-child.pid!)) process.kill(-child.pid!, 'SIGKILL');
+  });
   let output = '';
   const listen = (chunk: Buffer) => {
     output += chunk;

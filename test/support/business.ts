@@ -1,5 +1,3 @@
-import { call, type Service } from './service.ts';
-
 /** How a client works: how much, how much of it tokenizes, and what it sends. */
 interface Habit {
   readonly name: string;
@@ -29,14 +27,14 @@ const TOKENS_KEPT = 2_000;
 
 /** Callers with these habits, more and fewer in turn, until `stop`. */
 export class Business {
-  readonly #service: Service;
+  readonly #url: string;
   readonly #callers: Promise<void>[];
   readonly #tokens: string[] = [];
   #is_over = false;
 
   /** @param api_keys of the habits, in their order */
-  constructor(service: Service, api_keys: readonly string[]) {
-    this.#service = service;
+  constructor(url: string, api_keys: readonly string[]) {
+    this.#url = url;
     this.#callers = HABITS.flatMap((habit, i) =>
       Array.from({ length: habit.callers }, (_, n) => this.#run(habit, api_keys[i]!, n)),
     );
@@ -53,16 +51,29 @@ export class Business {
       await new Promise((resolve) => setTimeout(resolve, 12 + 90 * tide * Math.random()));
       if (Math.random() < habit.tokenizes || this.#tokens.length < 50) {
         const data = fields(habit.values, () => `${pick(WORDS)}.${random(1e6)}@example.com`);
-        const { status, body } = await call(this.#service, 'tokenize', data, api_key);
-        if (status === 200) this.#tokens.push(...(Object.values(body.data) as string[]));
+        const body = await this.#call('tokenize', data, api_key);
+        this.#tokens.push(...Object.values(body.data ?? {}));
         this.#tokens.splice(0, Math.max(0, this.#tokens.length - TOKENS_KEPT));
       } else {
         // Now and then a token that nobody made: somebody mistyped it.
         const is_odd = Math.random() < 0.004;
         const data = fields(habit.values, () => (is_odd ? 'nobody_tok' : pick(this.#tokens)));
-        await call(this.#service, 'detokenize', data, api_key);
+        await this.#call('detokenize', data, api_key);
       }
     }
+  }
+
+  async #call(
+    operation: 'tokenize' | 'detokenize',
+    data: Record<string, string>,
+    api_key: string,
+  ): Promise<{ data?: Record<string, string> }> {
+    const response = await fetch(`${this.#url}/api/v1/${operation}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ data }),
+    });
+    return (await response.json()) as { data?: Record<string, string> };
   }
 }
 

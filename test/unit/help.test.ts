@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
 import { teach } from '../../src/cli/help.ts';
 import { buildProgram } from '../../src/cli/program.ts';
+import { SETTINGS } from '../../src/config/settings.ts';
 
 function below(made: Command): Command[] {
   return [made, ...made.commands.flatMap(below)];
@@ -96,7 +97,12 @@ describe('standin --help', () => {
   test('says where settings come from, what exit codes mean and where the documents are', () => {
     const help = helpOf(buildProgram());
     expect(help).toMatch(/Settings are environment variables, or lines of a file \.env/);
-    expect(help).toMatch(/Exit codes: 0 done; 1 failed, .*; 2 wrong usage; 130 interrupted\./);
+    expect(help).toMatch(
+      /Exit codes: 0 done; 1 failed, .*; 2 wrong usage; 3 done, .*; 130 interrupted\./s,
+    );
+    const { PORT, OPS_PORT } = SETTINGS;
+    expect(help).toContain(`http://127.0.0.1:${PORT.default}/api/v1/tokenize`);
+    expect(help).toContain(`http://127.0.0.1:${OPS_PORT.default}/\n`);
     expect(help).toMatch(/\nDocuments: \/.*docs\n$/);
   });
 });

@@ -100,6 +100,7 @@ export class CurrentState {
     const by_version = await this.#countKeys(deadline_ms);
     const newest = Math.max(...deks.map(({ version }) => version));
     const all = by_version && [...by_version.values()].reduce((sum, count) => sum + count, 0);
+    const age_s = (monotonicMs() - keys.latest.as_of_ms) / 1000;
     return {
       versions: deks.map(({ version, created_at }) => ({
         version,
@@ -107,7 +108,8 @@ export class CurrentState {
         is_newest: version === newest,
         records: by_version && (by_version.get(version) ?? 0),
       })),
-      age_s: (monotonicMs() - keys.latest.as_of_ms) / 1000,
+      // Infinite while the newest key is gone from the database, which JSON cannot say.
+      age_s: Math.min(age_s, process.uptime()),
       resealed: by_version && (all === 0 ? 1 : (by_version.get(newest) ?? 0) / all!),
     };
   }
