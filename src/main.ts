@@ -90,7 +90,8 @@ export async function serve(config: Config): Promise<void> {
           pages: apiPages(config, url),
         });
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
-  if (first !== undefined) process.stdout.write(firstStart(first, front.url, certificate));
+  if (first !== undefined)
+    process.stdout.write(firstStart(first, front.url, ops?.url, certificate));
   log.info(
     {
       url: front.url,

@@ -3,11 +3,12 @@ import type { IssuedApiKey } from '../service/clients.ts';
 
 /**
  * What a first start prints: the API key, and a call to try it with, which checks the certificate
- * also where its name leads elsewhere or its authority is not known here.
+ * also where its name leads elsewhere or its authority is not known here; and where the console is.
  */
 export function firstStart(
   { client_id, api_key }: IssuedApiKey,
   url: string,
+  ops_url: string | undefined,
   certificate: Certificate | undefined,
 ): string {
   const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
@@ -20,7 +21,7 @@ Try it:
 
   curl -s${options} '${base}/api/v1/tokenize' -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
 
-`;
+${ops_url === undefined ? '' : `Look at it: ${ops_url}/\n\n`}`;
 }
 
 function inClear(url: string) {
