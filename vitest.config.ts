@@ -15,7 +15,7 @@ const shared = {
 export default defineConfig({
   test: {
     // Most of the time they wait for processes to start and for time-outs.
-    maxWorkers: 6,
+    maxWorkers: 5,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       { test: { ...shared, name: 'main', include: ['test/**/*.test.ts'], exclude: [FAULT] } },

@@ -324,7 +324,7 @@ test('a file that is larger than its memory', async () => {
   const file = createWriteStream(runs.path('large.csv'));
   file.write('id,email,note\n');
   const note = 'n'.repeat(1_000);
-  for (let block = 0; block < 300; block++) {
+  for (let block = 0; block < 220; block++) {
     const rows = Array.from({ length: 1_000 }, (_, i) => {
       const email = i % 20 === 0 ? `large${block}.${i}@example.org` : '';
       return `${i},${email},${note}\n`;
@@ -339,10 +339,10 @@ test('a file that is larger than its memory', async () => {
   });
   const { code, stdout, stderr } = await runs.end(child);
   expect(code).toBe(0);
-  expect(stdout).toContain('15,000 values');
+  expect(stdout).toContain('11,000 values');
   expect(Number(/(\d+) KiB$/.exec(stderr)![1])).toBeLessThan(200 * 1024);
   const { size } = statSync(runs.path('large.out.csv'));
-  expect(size).toBeGreaterThan(300 * 1_000 * 1_000);
+  expect(size).toBeGreaterThan(220 * 1_000 * 1_000);
 });
 
 test('an empty NDJSON file, and a file with a header alone, are done at once', async () => {

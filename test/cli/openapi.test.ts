@@ -59,7 +59,7 @@ test('the address of the document is that of HOST, PORT and TLS', async () => {
   );
 });
 
-test('the reference is on the ops listener alone, and its browser is told to run nothing; its commands work', async () => {
+test('the reference is on the ops listener alone, runs nothing, and its commands work', async () => {
   for (const [path, type] of [
     ['/reference', 'text/html; charset=utf-8'],
     ['/reference.css', 'text/css; charset=utf-8'],
@@ -68,7 +68,7 @@ test('the reference is on the ops listener alone, and its browser is told to run
     const { status, headers } = await fetch(service.ops_url + path!, { method: 'HEAD' });
     expect([status, headers.get('content-type')]).toEqual([200, type]);
     expect(headers.get('content-security-policy')).toMatch(
-      /^default-src 'none'; style-src 'self';/,
+      /^default-src 'none'; script-src 'self'; style-src 'self';/,
     );
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     const posted = await fetch(service.ops_url + path!, { method: 'POST' });
@@ -77,6 +77,7 @@ test('the reference is on the ops listener alone, and its browser is told to run
   }
   const page = await (await fetch(`${service.ops_url}/reference`)).text();
   expect(page).toContain('<!doctype html>');
+  expect(page).not.toContain('<script');
   const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>
     text!.replaceAll(/&#(\d+);/g, (_, code) => String.fromCharCode(code)),
   );

@@ -50,7 +50,7 @@ class OldProgram {
 }
 
 describe.skipIf(postgres_bin === undefined)('a schema that changes under load', () => {
-  test(`F20: two new nodes start at once on ${ROWS} rows while an old program writes: one of them migrates, nobody fails`, async () => {
+  test(`F20: two new nodes start at once on ${ROWS} rows while an old program writes: each migration is made once, nobody fails`, async () => {
     const cluster = await newCluster();
     const place = await newVault(cluster);
     const url = place.env.DATABASE_URL!;
@@ -79,7 +79,8 @@ describe.skipIf(postgres_bin === undefined)('a schema that changes under load', 
         ).migrations as string[],
     );
     const newer = readMigrations().slice(OLD_SCHEMA);
-    expect(applied).toEqual(newer.map(({ name }) => name));
+    // Each once, whoever was first.
+    expect(applied.toSorted()).toEqual(newer.map(({ name }) => name));
     const migrations = await query(url, 'select version from standin.migrations order by 1');
     expect(migrations.map(({ version }) => version)).toEqual(
       readMigrations().map(({ version }) => version),
