@@ -53,6 +53,7 @@ test('settings that documents name exist', () => {
     'TEST_TIMING',
     'NODE_EXTRA_CA_CERTS',
     'TEST_IMAGE',
+    'TEST_KINDS',
     'TEST_OPENBAO_BIN',
     'LOAD_SECONDS',
     'FAULT_LENGTH',

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations } from '../../src/store/migrate.ts';
 import {
   call,
-  kinds,
   newPlace,
   type Place,
   runCli,
   type Service,
   startService,
+  usualKinds,
 } from '../support/service.ts';
 
 const { version } = JSON.parse(
@@ -129,7 +129,7 @@ describe('help and usage', () => {
   });
 });
 
-describe.each(kinds())('admin commands on the %s database', (kind) => {
+describe.each(usualKinds())('admin commands on the %s database', (kind) => {
   describe.each(['stopped', 'running'] as const)('with the service %s', (state) => {
     let place: Place;
     let service: Service | undefined;

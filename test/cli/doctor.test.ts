@@ -12,6 +12,7 @@ import {
   runCli,
   type Service,
   startService,
+  usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -46,7 +47,7 @@ async function makeVault(): Promise<void> {
   expect((await runCli(['client', 'create', '--name', 'x'], place)).code).toBe(0);
 }
 
-describe.each(kinds())('doctor on a vault of the %s database', (kind) => {
+describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   let kek_file: string;
   let kek: Buffer;
 
@@ -135,7 +136,7 @@ describe.each(kinds())('doctor on a vault of the %s database', (kind) => {
   });
 });
 
-describe.each(kinds())('doctor on a %s database of its own', (kind) => {
+describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
   beforeEach(async () => {
     place = await newPlace(kind);
   });

@@ -7,7 +7,6 @@ import {
   call,
   type Ended,
   endOf,
-  kinds,
   newPlace,
   type Place,
   runCli,
@@ -15,6 +14,7 @@ import {
   spawnCli,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -22,7 +22,7 @@ const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 /** The program of util-linux that gives a command a terminal. */
 const has_script = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
 
-describe.each(kinds())('standin forget on the %s database', (kind) => {
+describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   let place: Place;
   let nodes: Service[];
   let api_key: string;

@@ -4,7 +4,6 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import {
   type Ended,
-  kinds,
   newPlace,
   type Place,
   runCli,
@@ -12,6 +11,7 @@ import {
   spawnCli,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
@@ -79,7 +79,7 @@ async function interruptedAt(words: string, ...args: string[]): Promise<Ended> {
   return { code: await code, stdout, stderr };
 }
 
-describe.each(kinds())('the life of a key on the %s database', (kind) => {
+describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
   test('rotate, reseal, retire and rewrap say what they did and what is next', async () => {
     await newVault(kind);
     const tokens = await tokenizeAll(service, values(2_500));

@@ -4,18 +4,18 @@ import { expectErrorForm, send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import {
   call,
-  kinds,
   newPlace,
   type Place,
   type Service,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 
 const FORBIDDEN = '{"error":"forbidden"}';
 const LIMITED = { error: 'user_limit', retry_after: expect.any(Number) };
 
-describe.each(kinds())('on the %s database', (kind) => {
+describe.each(usualKinds())('on the %s database', (kind) => {
   let place: Place;
   let service: Service;
   beforeAll(async () => {

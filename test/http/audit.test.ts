@@ -15,6 +15,7 @@ import {
   type Service,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 
 const UUID = expect.stringMatching(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f-]{17}$/);
@@ -36,7 +37,7 @@ async function prepare(kind: (typeof place)['kind']): Promise<void> {
   file = join(place.folder, 'audit.log');
 }
 
-describe.each(kinds())('the audit log on the %s database', (kind) => {
+describe.each(usualKinds())('the audit log on the %s database', (kind) => {
   beforeEach(() => prepare(kind));
 
   test.each(['true', 'false'])(

@@ -8,12 +8,12 @@ import { Front, type Trouble } from '../support/front.ts';
 import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import {
-  kinds,
   newPlace,
   type Place,
   type Service,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 
 const values = (count: number) => Array.from({ length: count }, (_, i) => `Value no ${i}`);
@@ -247,7 +247,7 @@ describe('the end of a call', () => {
   });
 });
 
-describe.each(kinds())('a service on the %s database', (kind) => {
+describe.each(usualKinds())('a service on the %s database', (kind) => {
   /** Tokenizes while the service is ended and started again. */
   async function survive(env: Record<string, string>, end: (service: Service) => void) {
     const own_place = await newPlace(kind);

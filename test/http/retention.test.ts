@@ -2,20 +2,20 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
-  kinds,
   newPlace,
   type Place,
   runCli,
   type Service,
   startService,
   until,
+  usualKinds,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 import { openTestPool, soon } from '../support/store.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 
-describe.each(kinds())('a time to live on the %s database', (kind) => {
+describe.each(usualKinds())('a time to live on the %s database', (kind) => {
   const cleanups: (() => void | Promise<void>)[] = [];
   afterEach(async () => {
     for (const cleanup of cleanups.splice(0).reverse()) await cleanup();

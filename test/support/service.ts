@@ -11,6 +11,14 @@ export function kinds(): Kind[] {
   return inject('server_url') === '' ? ['embedded'] : ['embedded', 'server'];
 }
 
+/**
+ * Of those the one for earnest use, for tests whose subject is not the database; all with
+ * TEST_KINDS=all.
+ */
+export function usualKinds(): Kind[] {
+  return process.env.TEST_KINDS === 'all' ? kinds() : kinds().slice(-1);
+}
+
 /** An embedded one has its database made already, but no vault in it; see newBlankPlace. */
 export async function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
   const place = await makePlace(kind, server_url);
