@@ -52,6 +52,7 @@ test('settings that documents name exist', () => {
     'TEST_SOCKETS',
     'TEST_TIMING',
     'NODE_EXTRA_CA_CERTS',
+    'TEST_CITUS',
     'TEST_IMAGE',
     'TEST_KINDS',
     'TEST_OPENBAO_BIN',

@@ -4,6 +4,7 @@ import { PostgresCluster, postgres_bin, query, run } from './postgres.ts';
 
 /** True where the PostgreSQL that tests start has the Citus extension. */
 export const citus_is_installed =
+  process.env.TEST_CITUS !== '0' &&
   postgres_bin !== undefined &&
   existsSync(join(run('pg_config', ['--sharedir']).trim(), 'extension/citus.control'));
 
