@@ -2,6 +2,17 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
+/** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
+const LONG = [
+  'test/browser/console-{database,link}.test.ts',
+  'test/cli/bulk-resume.test.ts',
+  'test/deploy/{alerts,image,metrics}.test.ts',
+  'test/examples/*.test.ts',
+  'test/http/{client-troubles,openapi-examples}.test.ts',
+  'test/load/*.test.ts',
+  'test/package/installed.test.ts',
+  'test/postgres/{citus,migrate-data,move}.test.ts',
+];
 /** Servers that recover ten times, on a machine that others use as well. */
 const FAULT_TIMEOUT_MS = 300_000;
 
@@ -15,10 +26,18 @@ const shared = {
 export default defineConfig({
   test: {
     // Most of the time they wait for processes to start and for time-outs.
-    maxWorkers: 5,
+    maxWorkers: 4,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
-      { test: { ...shared, name: 'main', include: ['test/**/*.test.ts'], exclude: [FAULT] } },
+      {
+        test: {
+          ...shared,
+          name: 'main',
+          include: ['test/**/*.test.ts'],
+          exclude: [FAULT, ...LONG],
+        },
+      },
+      { test: { ...shared, name: 'long', include: LONG } },
       {
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
       },
