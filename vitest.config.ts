@@ -5,13 +5,14 @@ const FAULT = 'test/fault/**/*.test.ts';
 /** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
 const LONG = [
   'test/browser/console-{database,link}.test.ts',
-  'test/cli/bulk-resume.test.ts',
+  'test/cli/{bulk-resume,completion}.test.ts',
   'test/deploy/{alerts,image,metrics}.test.ts',
   'test/examples/*.test.ts',
-  'test/http/{client-troubles,openapi-examples}.test.ts',
+  'test/http/{client-troubles,examples-typescript,openapi-agreement,openapi-examples}.test.ts',
+  'test/kek/*.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{citus,migrate-data,move}.test.ts',
+  'test/postgres/{backup,citus,migrate-data,move,pgbouncer}.test.ts',
 ];
 /** Servers that recover ten times, on a machine that others use as well. */
 const FAULT_TIMEOUT_MS = 300_000;
@@ -19,8 +20,8 @@ const FAULT_TIMEOUT_MS = 300_000;
 /** Real processes and databases: starting them takes seconds on a busy machine. */
 const shared = {
   globalSetup: ['test/support/global-setup.ts'],
-  testTimeout: 120_000,
-  hookTimeout: 120_000,
+  testTimeout: 240_000,
+  hookTimeout: 240_000,
 };
 
 export default defineConfig({
