@@ -1,5 +1,5 @@
 import type { OpsPage } from '../../ops/server.ts';
-import { openApiDocument } from './document.ts';
+import { type OpenApiDocument, openApiDocument } from './document.ts';
 import { referencePage } from './reference.ts';
 import { STYLE } from './style.ts';
 import type { DocumentSettings } from './text.ts';
@@ -10,14 +10,19 @@ export function apiPages(settings: DocumentSettings, url: string): Record<string
     content_type: `${type}; charset=utf-8`,
     body,
   });
+  const document = openApiDocument(settings, url);
   return {
-    '/openapi.json': page('application/json', documentText(settings, url)),
-    '/reference': page('text/html', referencePage(openApiDocument(settings, url))),
+    '/openapi.json': page('application/json', textOf(document)),
+    '/reference': page('text/html', referencePage(document)),
     '/reference.css': page('text/css', STYLE),
   };
 }
 
 /** The document as it is shown, printed and kept in docs/openapi.json. */
 export function documentText(settings: DocumentSettings, url: string): string {
-  return `${JSON.stringify(openApiDocument(settings, url), null, 2)}\n`;
+  return textOf(openApiDocument(settings, url));
+}
+
+function textOf(document: OpenApiDocument): string {
+  return `${JSON.stringify(document, null, 2)}\n`;
 }
