@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
+/** Without processes and databases of their own, so that they may share theirs. */
+const UNIT = 'test/unit/**/*.test.ts';
 /** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
 const LONG = [
   'test/browser/console-{database,link}.test.ts',
@@ -20,6 +22,9 @@ const FAULT_TIMEOUT_MS = 300_000;
 /** Real processes and databases: starting them takes seconds on a busy machine. */
 const shared = {
   globalSetup: ['test/support/global-setup.ts'],
+  setupFiles: ['test/support/setup.ts'],
+  // A process runs file after file: one for each would pay more for its start than for its tests.
+  isolate: false,
   testTimeout: 240_000,
   hookTimeout: 240_000,
 };
@@ -27,7 +32,7 @@ const shared = {
 export default defineConfig({
   test: {
     // Most of the time they wait for processes to start and for time-outs.
-    maxWorkers: 4,
+    maxWorkers: 3,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       {
@@ -35,9 +40,10 @@ export default defineConfig({
           ...shared,
           name: 'main',
           include: ['test/**/*.test.ts'],
-          exclude: [FAULT, ...LONG],
+          exclude: [UNIT, FAULT, ...LONG],
         },
       },
+      { test: { name: 'unit', include: [UNIT], isolate: false, testTimeout: 240_000 } },
       { test: { ...shared, name: 'long', include: LONG } },
       {
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },

@@ -2,7 +2,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { chromium_bin, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
-import { newPlace, type Place, type Service, startService } from '../support/service.ts';
+import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
 
 const OPS_TOKEN = 'a-token-of-this-test-0123456789';
 const PATIENCE = { timeout: 40_000 };
@@ -19,7 +19,7 @@ describe.skipIf(chromium_bin === undefined)('the console and a service that come
   const shown = (text: string) => () => tab.page.getByText(text).first().isVisible();
 
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     env = { PORT: String(await freePort()), OPS_PORT: String(await freePort()), OPS_TOKEN };
     service = await startService(place, env);
     browser = await launch();

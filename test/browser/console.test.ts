@@ -4,11 +4,11 @@ import { chromium_bin, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
 import {
   call,
-  newPlace,
   type Place,
   runCli,
   type Service,
   startService,
+  usualPlace,
 } from '../support/service.ts';
 
 const VIEWS = {
@@ -47,7 +47,7 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
     cellsOf(tab.page.getByLabel(chart, { exact: true }).getByRole('row').filter({ hasText: line }));
 
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     service = await startService(place, { OPS_PORT: String(await freePort()) });
     browser = await launch();
   });

@@ -9,6 +9,7 @@ import {
   type Service,
   startService,
   usualKinds,
+  usualPlace,
 } from '../support/service.ts';
 
 const { version } = JSON.parse(
@@ -46,7 +47,7 @@ const COMMANDS = [
 describe('help and usage', () => {
   let place: Place;
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
   });
   afterAll(() => place.remove());
 
@@ -363,7 +364,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
 });
 
 test('client create begins the client_id with CLIENT_PREFIX', async () => {
-  const place = await newPlace('embedded');
+  const place = await usualPlace();
   const args = ['client', 'create', '--name', 'x', '--json'];
   const { stdout } = await runCli(args, place, { CLIENT_PREFIX: 'acme' });
   expect(JSON.parse(stdout).client_id).toMatch(/^acme_[0-9a-f]{24}$/);

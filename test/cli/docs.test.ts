@@ -9,11 +9,11 @@ import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
   kinds,
-  newPlace,
   type Place,
   runCli,
   type Service,
   startService,
+  usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -21,7 +21,7 @@ let place: Place;
 let service: Service;
 
 beforeAll(async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   const licenser = new Licenser(place.folder);
   await licenser.issue(90);
   service = await startService(place, {
@@ -117,7 +117,7 @@ async function scrape({ ops_url }: Service): Promise<[string, string, Set<string
 
 /** Metrics that only a service with TLS has, after a caller without. */
 async function scrapeTls(): Promise<Awaited<ReturnType<typeof scrape>>> {
-  const tls_place = await newPlace('embedded');
+  const tls_place = await usualPlace();
   const { cert, key } = new Authority(tls_place.folder, 'authority').issue('DNS:localhost');
   const secured = await startService(tls_place, {
     OPS_PORT: String(await freePort()),

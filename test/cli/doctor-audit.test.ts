@@ -2,11 +2,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { newPlace, type Place, runCli } from '../support/service.ts';
+import { type Place, runCli, usualPlace } from '../support/service.ts';
 
 let place: Place;
 beforeAll(async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
 });
 afterAll(() => place.remove());
 

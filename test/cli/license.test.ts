@@ -6,12 +6,12 @@ import { freePort } from '../support/postgres.ts';
 import {
   type Answer,
   call,
-  newPlace,
   type Place,
   runCli,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 
 const DATA = { name: 'Ann Lee' };
@@ -25,7 +25,7 @@ describe('the service with a license', () => {
   let stored: unknown;
 
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     licenser = new Licenser(place.folder);
     const first = await startService(place);
     api_key = first.api_key;
@@ -107,7 +107,7 @@ describe('the service with a license', () => {
 
 describe('license verify', () => {
   beforeEach(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     licenser = new Licenser(place.folder);
   });
   afterEach(() => place.remove());

@@ -2,13 +2,13 @@ import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readText } from '../support/docs.ts';
 import { freePort } from '../support/ports.ts';
-import { newPlace, type Place, runCli, type Service, startService } from '../support/service.ts';
+import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
 
 let place: Place;
 let service: Service;
 const env = { INTERFACE_VERSION: '1.0.4', VALUES_LIMIT: '7', BODY_LIMIT: '2048' };
 beforeAll(async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   service = await startService(place, { ...env, OPS_PORT: String(await freePort()) });
 });
 afterAll(async () => {

@@ -13,6 +13,7 @@ import {
   type Place,
   runCli,
   startService,
+  usualPlace,
 } from '../support/service.ts';
 
 let place: Place;
@@ -175,8 +176,7 @@ describe('configuration', () => {
 });
 
 test('a command that meets an embedded database about to end waits for the next one', async () => {
-  place = await newBlankPlace();
-  mkdirSync(place.env.DATA_DIR!);
+  place = await newPlace('embedded');
   let dropped = 0;
   // As an ending one does: it still takes connections, and drops them when it is gone.
   const ending = createSocketServer((socket) => {
@@ -195,7 +195,7 @@ describe('listeners', () => {
   test.each(['PORT', 'OPS_PORT'])(
     'the %s in use is named, and the exit code is 1',
     async (name) => {
-      place = await newBlankPlace();
+      place = await usualPlace();
       const other = createServer();
       await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
       const { port } = other.address() as AddressInfo;
@@ -214,7 +214,7 @@ describe('listeners', () => {
   );
 
   test.each(['HOST', 'OPS_HOST'])('the %s that is not of this machine is named', async (name) => {
-    place = await newBlankPlace();
+    place = await usualPlace();
     const env = {
       ...{ PORT: '0', OPS_PORT: String(await freePort()), OPS_TOKEN: 'a'.repeat(16) },
       [name]: '192.0.2.1',
@@ -229,7 +229,7 @@ describe('listeners', () => {
   });
 
   test('the ops listener has /metrics and the public one has not; OPS_PORT=0 turns it off', async () => {
-    place = await newBlankPlace();
+    place = await usualPlace();
     const service = await startService(place, { OPS_PORT: String(await freePort()) });
     expect((await fetch(`${service.ops_url}/metrics`)).status).toBe(200);
     expect((await fetch(`${service.ops_url}/other`)).status).toBe(404);

@@ -18,7 +18,7 @@ import { ROOT, readText, table } from '../support/docs.ts';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/ports.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
-import { newPlace, type Place, type Service, startService, until } from '../support/service.ts';
+import { type Place, type Service, startService, until, usualPlace } from '../support/service.ts';
 import { tlsCall, tlsExchange } from '../support/tls.ts';
 
 const OPS_TOKEN = 'a-token-of-the-tests-0123456789';
@@ -42,7 +42,7 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
   let scraped: ReadonlySet<string>;
 
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     redis = await RedisServer.start();
     const authority = new Authority(place.folder, 'authority');
     const issued = authority.issue('IP:127.0.0.1');

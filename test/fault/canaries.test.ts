@@ -75,8 +75,8 @@ test('the proxy tells replies that came late on a connection that is still there
   // Held by now, and not sent yet.
   await until(() => proxy.held === 2, 'both replies');
   impatient.destroy();
-  await once(patient, 'data');
   await until(() => proxy.connections === connections - 1, 'the end of one');
-  expect([proxy.late, proxy.late_received]).toEqual([4, 3]);
+  await until(() => proxy.held === 0, 'the reply to the other');
   patient.destroy();
+  expect([proxy.late, proxy.late_received]).toEqual([4, 3]);
 });

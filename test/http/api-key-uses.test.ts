@@ -5,12 +5,12 @@ import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
   kinds,
-  newPlace,
   type Place,
   runCli,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -56,7 +56,7 @@ describe('the last use of an API key', () => {
   });
 
   test('is written when the service ends, and never goes back', async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     const service = await start();
     const { client_id, api_key } = await createClient(place);
     await call(service, 'tokenize', { a: 'b' }, api_key);
@@ -72,7 +72,7 @@ describe('the last use of an API key', () => {
   });
 
   test('fails no request when it cannot be written', async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     const service = await start();
     const { api_key } = service;
     await sql(place, 'drop table standin.api_key_uses');
@@ -86,7 +86,7 @@ describe('the last use of an API key', () => {
 });
 
 test('requests are counted by client over all workers, also those that are refused', async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   const service = await start({ WORKERS: '2' });
   const { client_id, api_key } = await createClient(place, '--can', 'tokenize');
   for (let i = 0; i < 6; i++) await call(service, 'tokenize', { a: 'b' }, api_key);

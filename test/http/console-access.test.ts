@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions } from '../../src/ops/sessions.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
-import { newPlace, ROOT, type Service, until } from '../support/service.ts';
+import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
 
 type OpsService = Service & { readonly ops_url: string };
 const TOKEN = 'correct-horse-battery-staple';
@@ -22,8 +22,8 @@ let bare: OpsService;
 let guarded: OpsService;
 beforeAll(async () => {
   [bare, guarded] = await Promise.all([
-    startWithOps(await newPlace('embedded')),
-    startWithOps(await newPlace('embedded'), { OPS_HOST: '0.0.0.0', OPS_TOKEN: TOKEN }),
+    startWithOps(await usualPlace()),
+    startWithOps(await usualPlace(), { OPS_HOST: '0.0.0.0', OPS_TOKEN: TOKEN }),
   ]);
   guarded = { ...guarded, ops_url: guarded.ops_url.replace('0.0.0.0', '127.0.0.1') };
 });

@@ -3,7 +3,7 @@ import type { Sample } from '../../src/ops/console/state.ts';
 import { createClient } from '../support/commands.ts';
 import { ask, startWithOps, stateOf, type Watcher, watch } from '../support/ops.ts';
 import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
-import { call, newPlace, type Service, until } from '../support/service.ts';
+import { call, newPlace, type Service, until, usualPlace } from '../support/service.ts';
 
 type OpsService = Service & { readonly ops_url: string };
 
@@ -27,7 +27,7 @@ function total(samples: readonly Sample[], rate: (sample: Sample) => number): nu
 describe.each(['1', '2'])('the events of a service with WORKERS=%s', (WORKERS) => {
   let service: OpsService;
   beforeAll(async () => {
-    service = await startWithOps(await newPlace('embedded'), { WORKERS });
+    service = await startWithOps(await usualPlace(), { WORKERS });
   });
   afterAll(async () => {
     await service.stop();
@@ -91,7 +91,7 @@ describe.each(['1', '2'])('the events of a service with WORKERS=%s', (WORKERS) =
 });
 
 test('open streams do not keep the service from ending, and are ended by it', async () => {
-  const service = await startWithOps(await newPlace('embedded'), { DRAIN_DELAY_MS: '0' });
+  const service = await startWithOps(await usualPlace(), { DRAIN_DELAY_MS: '0' });
   const watcher = await open(service);
   await watcher.next('sample');
   service.kill('SIGTERM');

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { Authority, has_openssl } from '../support/certificates.ts';
 import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
 import { noteSecrets } from '../support/secrecy.ts';
-import { newPlace, type Place, type Service } from '../support/service.ts';
+import { type Place, type Service, usualPlace } from '../support/service.ts';
 
 type OpsService = Service & { readonly ops_url: string };
 
@@ -16,7 +16,7 @@ afterEach(async () => {
 async function start(
   env: (place: Place) => Record<string, string> = () => ({}),
 ): Promise<OpsService> {
-  const place = await newPlace('embedded');
+  const place = await usualPlace();
   service = await startWithOps(place, { ...env(place) });
   return service;
 }

@@ -3,7 +3,7 @@ import { Authority, has_openssl } from '../support/certificates.ts';
 import { createClient, runJson } from '../support/commands.ts';
 import { Licenser } from '../support/license.ts';
 import { startWithOps, stateOf } from '../support/ops.ts';
-import { call, newPlace, type Place, type Service, until } from '../support/service.ts';
+import { call, newPlace, type Place, type Service, until, usualPlace } from '../support/service.ts';
 
 let service: Service & { readonly ops_url: string };
 let place: Place;
@@ -40,7 +40,7 @@ test('the state says what runs: version, workers, license, certificate, database
 });
 
 test('the state has the vault as it grows, and its keys as they are rotated and resealed', async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   service = await startWithOps(place);
   const state = () => stateOf(service.ops_url);
   const { license, certificate, vault } = await state();
@@ -61,7 +61,7 @@ test('the state has the vault as it grows, and its keys as they are rotated and 
 });
 
 test('the state has all clients, with their limits or those of the deployment', async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   service = await startWithOps(place, { RATE_LIMIT: '50' });
   const own = await createClient(place, '--rate-limit', '7', '--can', 'tokenize');
   const free = await createClient(place, '--rate-limit', '0', '--token-mode', 'random');

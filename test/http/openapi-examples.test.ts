@@ -6,7 +6,14 @@ import { parseAnswers, type RawAnswer, rawExchange, send } from '../support/http
 import { Licenser } from '../support/license.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
 import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
-import { newPlace, runCli, type Service, startService, until } from '../support/service.ts';
+import {
+  newPlace,
+  runCli,
+  type Service,
+  startService,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 
 const GOOD = '{"data":{"a":"Ann Lee"}}';
 const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize'];
@@ -40,11 +47,11 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
       const create = ['client', 'create', '--name', name!, ...options, '--json'];
       others.set(name!, JSON.parse((await runCli(create, service.place)).stdout).api_key);
     }
-    const place = await newPlace('embedded');
+    const place = await usualPlace();
     const licenser = new Licenser(place.folder);
     await licenser.issue(-1);
     unlicensed = await startService(place, { ...env, ...licenser.env });
-    unaudited = await startService(await newPlace('embedded'), {
+    unaudited = await startService(await usualPlace(), {
       ...env,
       AUDIT_LOG: '/dev/full',
       AUDIT_REQUIRED: 'true',

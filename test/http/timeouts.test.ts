@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
-import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
 
 /** Ten thousand where there is time and there are file descriptors for it. */
 const SOCKETS = Number(process.env.TEST_SOCKETS ?? 1_000);
@@ -11,7 +11,7 @@ const MIB = 1_048_576;
 
 let service: Service;
 beforeAll(async () => {
-  service = await startService(await newPlace('embedded'), { OPS_PORT: String(await freePort()) });
+  service = await startService(await usualPlace(), { OPS_PORT: String(await freePort()) });
 });
 afterAll(async () => {
   expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
@@ -121,14 +121,10 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     }
     const cut = async () => (await metric('standin_unread_answers_total')) - before;
     let most_bytes = 0;
-    await until(
-      async () => {
-        most_bytes = Math.max(most_bytes, rssBytes());
-        return (await cut()) === readers.length;
-      },
-      'all readers cut',
-      60_000,
-    );
+    await until(async () => {
+      most_bytes = Math.max(most_bytes, rssBytes());
+      return (await cut()) === readers.length;
+    }, 'all readers cut');
     expect(most_bytes - before_bytes).toBeLessThan(400 * MIB);
     for (const reader of readers) reader.destroy();
   });
@@ -145,7 +141,7 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     });
     const timer = setInterval(() => reader.resume(), 100);
     reader.write(head('/api/v1/detokenize', request.length) + request);
-    await until(() => bytes > 160 * 65_536, 'the answer', 60_000);
+    await until(() => bytes > 160 * 65_536, 'the answer');
     clearInterval(timer);
     reader.destroy();
   });

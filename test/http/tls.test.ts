@@ -8,12 +8,12 @@ import { Authority, has_openssl, type Issued, openssl } from '../support/certifi
 import { expectErrorForm } from '../support/http.ts';
 import { workersOf } from '../support/processes.ts';
 import {
-  newPlace,
   type Place,
   runCli,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 import { tlsCall, tlsConnect, tlsExchange } from '../support/tls.ts';
 
@@ -38,7 +38,7 @@ async function startTls(
   names = NAMES,
   env: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
 ): Promise<Listening> {
-  const place = await newPlace('embedded');
+  const place = await usualPlace();
   const authority = new Authority(place.folder, 'authority');
   const files = { cert: join(place.folder, 'tls.crt'), key: join(place.folder, 'tls.key') };
   put(authority.issue(names), files);
@@ -252,7 +252,7 @@ describe.skipIf(!has_openssl)('the files are looked at before anything is opened
   let place: Place;
   let authority: Authority;
   beforeAll(async () => {
-    place = await newPlace('embedded');
+    place = await usualPlace();
     authority = new Authority(place.folder, 'authority');
   });
   afterAll(() => place.remove());

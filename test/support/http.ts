@@ -61,7 +61,7 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
 export function rawExchange(
   service: Service,
   bytes: string | Buffer,
-  patience_ms = 5_000,
+  patience_ms = 60_000,
   quiet_ms = 700,
 ): Promise<string> {
   const { hostname, port } = new URL(service.url);

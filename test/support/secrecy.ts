@@ -1,4 +1,4 @@
-import { afterAll, expect } from 'vitest';
+import { expect } from 'vitest';
 
 /**
  * C02 and C03 for every test file: what goes through `call` is looked for in all that the services of
@@ -52,6 +52,8 @@ export function toldBy(output: string, looked_for: Iterable<string>): string[] {
   return [TOKEN, API_KEY].flatMap((form) => form.exec(log)?.[0] ?? []).concat(found);
 }
 
-afterAll(() => {
+/** C02, for the file whose tests have ended. */
+export function expectNothingTold(): void {
   for (const output of outputs.splice(0)) expect(toldBy(output(), secrets)).toEqual([]);
-});
+  secrets.clear();
+}

@@ -30,6 +30,11 @@ export async function newPlace(kind: Kind, server_url = inject('server_url')): P
   return place;
 }
 
+/** For tests whose subject is not the database. */
+export function usualPlace(): Promise<Place> {
+  return newPlace(usualKinds().at(-1)!);
+}
+
 /** Without so much as a data folder. */
 export function newBlankPlace(): Promise<Place> {
   return makePlace('embedded', '');
@@ -74,12 +79,16 @@ export async function startService(
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
   const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
+    let listens = false;
     const read = (chunk: Buffer) => {
       output += chunk;
+      if (listens) return;
       const line = output
         .split('\n')
         .find((one) => one.includes('"msg":"listening"') && one.endsWith('}'));
-      if (line !== undefined) resolve(JSON.parse(line));
+      if (line === undefined) return;
+      listens = true;
+      resolve(JSON.parse(line));
     };
     child.stdout!.on('data', read);
     child.stderr!.on('data', read);
@@ -134,7 +143,7 @@ export async function call(
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  patience_ms = 30_000,
+  patience_ms = 120_000,
 ): Promise<void> {
   const give_up_ms = performance.now() + patience_ms;
   while (!(await condition())) {
