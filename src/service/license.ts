@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { errors, importSPKI, jwtVerify } from 'jose';
 import { InternalError } from '../errors.ts';
 
 export interface LicenseFiles {
@@ -23,6 +22,8 @@ export async function verifyLicense(
   files: LicenseFiles,
   now: Date = new Date(),
 ): Promise<LicenseState> {
+  // Not before there is a license: a start without one need not load it.
+  const { errors, importSPKI, jwtVerify } = await import('jose');
   try {
     const key = await importSPKI(readFileSync(files.public_key_file, 'utf8'), 'EdDSA');
     const jwt = readFileSync(files.license_file, 'utf8').trim();
@@ -39,12 +40,13 @@ export async function verifyLicense(
     const expires_at = new Date(payload.exp! * 1000);
     return { status: expires_at > now ? 'valid' : 'expired', subject: payload.sub!, expires_at };
   } catch (error) {
-    return { status: 'invalid', problem: problemOf(error) };
+    const problem = error instanceof errors.JOSEError ? error.code : problemOf(error);
+    return { status: 'invalid', problem };
   }
 }
 
+/** Of reading the files. */
 function problemOf(error: unknown): string {
-  if (error instanceof errors.JOSEError) return error.code;
   const { code, path } = error as NodeJS.ErrnoException;
   return path === undefined
     ? 'the public key is not an EdDSA key in PEM (SPKI)'

@@ -8,7 +8,7 @@ import type { Patience } from '../../src/service/kek/patience.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
 import { freePort } from '../support/ports.ts';
-import { type Place, runCli, startService, usualPlace } from '../support/service.ts';
+import { newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 const KEK = testKey('kek');
 const SECRETS = /a-secret|another-secret|FwoGZXIvYXdzEXAMPLE/;
@@ -198,7 +198,7 @@ describe('the program', () => {
   let place: Place;
   let env: Record<string, string>;
   beforeEach(async () => {
-    place = await usualPlace();
+    place = await newPlace('embedded');
     env = { KEK_FILE: file, KEK_AWS_KMS_KEY_ID: kms.arnOf(key_id), KEK_AWS_KMS_ENDPOINT: kms.url };
   });
   afterEach(() => place.remove());
