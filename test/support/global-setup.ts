@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import type { TestProject } from 'vitest/node';
 import { PostgresCluster, postgres_bin } from './postgres.ts';
+import { ROOT } from './program.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -19,19 +19,24 @@ declare module 'vitest' {
  * installed; and one embedded database to copy.
  */
 export default async function setup(project: TestProject): Promise<() => void> {
-  const template = await makeTemplate();
-  project.provide('embedded_template', template);
+  project.provide('embedded_template', await makeTemplate());
   const cluster = await startCluster(project);
-  return () => {
-    cluster?.stop();
-    rmSync(template, { recursive: true });
-  };
+  return () => cluster?.stop();
 }
 
+/** Kept for the next run, by the version that made it. */
 async function makeTemplate(): Promise<string> {
-  const folder = mkdtempSync(join(tmpdir(), 'standin-template-'));
-  const database = await PGlite.create({ dataDir: folder });
+  const maker = join(ROOT, 'node_modules/@electric-sql/pglite/package.json');
+  const { version } = JSON.parse(readFileSync(maker, 'utf8'));
+  const folder = join(ROOT, 'build', `embedded-template-${version}`);
+  if (existsSync(folder)) return folder;
+  mkdirSync(join(ROOT, 'build'), { recursive: true });
+  const unfinished = mkdtempSync(`${folder}-`);
+  const database = await PGlite.create({ dataDir: unfinished });
   await database.close();
+  // Of two runs at once, one comes second, and its own is as good.
+  if (existsSync(folder)) return unfinished;
+  renameSync(unfinished, folder);
   return folder;
 }
 
