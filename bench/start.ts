@@ -34,9 +34,9 @@ const SERVE: Command = [process.execPath, CLI, 'serve'];
 /** What npm runs before the service: nothing to do when the build is there. */
 export const BUILD_CHECK: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
   .scripts.prestart;
-const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const PARTS: Readonly<Partial<Record<Timed, Command>>> = {
-  build: [process.execPath, TSC, ...BUILD_CHECK.split(' ').slice(1)],
+  // `npm run` has put the programs of node_modules on the PATH.
+  build: ['sh', '-c', BUILD_CHECK],
   modules: [process.execPath, '--input-type=module', '-e', "import './dist/main.js'"],
   node: [process.execPath, '-e', '0'],
 };
