@@ -2,8 +2,6 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
-/** Without processes and databases of their own, so that they may share theirs. */
-const UNIT = 'test/unit/**/*.test.ts';
 /** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
 const LONG = [
   'test/browser/console-link.test.ts',
@@ -29,7 +27,7 @@ const shared = {
 
 export default defineConfig({
   test: {
-    // Most of the time they wait for processes to start and for time-outs.
+    // Each has processes of its own beside it: on two processors, more would wait for each other.
     maxWorkers: 3,
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
@@ -38,10 +36,9 @@ export default defineConfig({
           ...shared,
           name: 'main',
           include: ['test/**/*.test.ts'],
-          exclude: [UNIT, FAULT, ...LONG],
+          exclude: [FAULT, ...LONG],
         },
       },
-      { test: { name: 'unit', include: [UNIT], isolate: false, testTimeout: 240_000 } },
       { test: { ...shared, name: 'long', include: LONG } },
       {
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { launch, Tab } from '../support/browser.ts';
 import { Business, HABITS } from '../support/business.ts';
 import { freePort } from '../support/ports.ts';
-import { kinds, newPlace, ROOT, runCli, startService, until } from '../support/service.ts';
+import { ROOT, runCli, startService, until, usualPlace } from '../support/service.ts';
 
 const FOLDER = join(ROOT, 'docs/images');
 const MAX_BYTES = 250_000;
@@ -14,7 +14,7 @@ const WINDOW_MS = 5 * 60_000;
 const ROTATE_AFTER_MS = 60_000;
 
 test('the pictures of docs/images', { timeout: 600_000 }, async () => {
-  const place = await newPlace(kinds().at(-1)!);
+  const place = await usualPlace();
   const service = await startService(place, {
     OPS_PORT: String(await freePort()),
     LOG_LEVEL: 'info',

@@ -10,12 +10,11 @@ import { Random } from '../support/random.ts';
 import {
   CLI,
   endOf,
-  kinds,
-  newPlace,
   type Place,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 
 let place: Place;
@@ -23,7 +22,7 @@ let service: Service;
 let runs: BulkRuns;
 let port: string;
 beforeAll(async () => {
-  place = await newPlace(kinds().at(-1)!);
+  place = await usualPlace();
   port = String(await freePort());
   service = await startService(place, { PORT: port });
   runs = new BulkRuns(place, service);
@@ -35,8 +34,7 @@ afterAll(async () => {
   place.remove();
 });
 
-const KILLS = 6;
-const ROWS = 24_000;
+const ROWS = 60_000;
 /** Every 1,000th row is a bad one. */
 const INPUT = csvOf(ROWS, 'resumed').replaceAll(/^(\d+000),.*\r\n/gm, '$1\r\n');
 const COMMAND = 'tokenize in.csv --fields email,name';
@@ -56,10 +54,10 @@ describe('killed at any point, again and again, --resume ends with the same file
       ? gzipSync(runs.read('whole.csv')).length
       : Buffer.byteLength(runs.read('whole.csv'));
     let kills = 0;
-    for (let i = 1; i <= KILLS; i++) {
+    for (let i = 1; i <= 8; i++) {
       const child = runs.start(`${command}${i === 1 ? '' : ' --resume'}`);
       const ended = runs.end(child);
-      await runs.untilLength(child, partial, random.below(whole_bytes * (i / KILLS)));
+      await runs.untilLength(child, partial, random.below(whole_bytes * (i / 8)));
       child.kill('SIGKILL');
       if ((await ended).code === 'SIGKILL') kills++;
     }

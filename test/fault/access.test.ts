@@ -2,18 +2,17 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createClient } from '../support/commands.ts';
 import {
   call,
-  kinds,
-  newPlace,
   type Place,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 
 let place: Place;
 let service: Service;
 beforeEach(async () => {
-  place = await newPlace(kinds().at(-1)!);
+  place = await usualPlace();
 });
 afterEach(async () => {
   await service.stop();

@@ -20,12 +20,11 @@ import { scrape } from '../support/commands.ts';
 import { freePort } from '../support/ports.ts';
 import {
   call,
-  kinds,
-  newPlace,
   type Place,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 
 const UNAVAILABLE = { error: 'internal_error', message: 'audit log unavailable' };
@@ -33,7 +32,7 @@ let place: Place;
 let service: Service;
 let file: string;
 beforeEach(async () => {
-  place = await newPlace(kinds().at(-1)!);
+  place = await usualPlace();
   file = join(place.folder, 'audit.log');
 });
 afterEach(async () => {

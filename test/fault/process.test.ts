@@ -15,7 +15,7 @@ import {
   times,
 } from '../support/fault.ts';
 import { workersOf } from '../support/processes.ts';
-import { call, kinds, newPlace, type Place, runCli, until } from '../support/service.ts';
+import { call, type Place, runCli, until, usualPlace } from '../support/service.ts';
 
 const CONNECTS = times(1_000, 1_000);
 const NOFILE = 256;
@@ -31,7 +31,7 @@ const libfaketime = [
 
 async function newPlaceHere(): Promise<Place> {
   // The server where there is one: it starts at once.
-  const place = await newPlace(kinds().at(-1)!);
+  const place = await usualPlace();
   onTestFinished(place.remove);
   return place;
 }

@@ -6,13 +6,13 @@ import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts'
 import { childrenOf, isRunning, workersOf } from '../support/processes.ts';
 import {
   call,
-  kinds,
   newPlace,
   type Place,
   runCli,
   type Service,
   startService,
   until,
+  usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
@@ -21,7 +21,7 @@ let place: Place;
 let service: Service;
 beforeEach(async () => {
   // The server where there is one: it starts at once.
-  place = await newPlace(kinds().at(-1)!);
+  place = await usualPlace();
 });
 afterEach(async () => {
   service.kill('SIGKILL');

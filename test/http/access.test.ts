@@ -70,12 +70,14 @@ describe.each(usualKinds())('on the %s database', (kind) => {
       await until(
         async () => (await statusOf('detokenize', api_key)) === 403,
         'detokenize is forbidden',
+        5_000,
       );
       expect(await statusOf('tokenize', api_key)).toBe(200);
       await runJson(place, 'client', 'update', client_id, '--can', 'tokenize,detokenize');
       await until(
         async () => (await statusOf('detokenize', api_key)) === 200,
         'detokenize is allowed',
+        5_000,
       );
     });
   });

@@ -20,7 +20,8 @@ async function command(...args: string[]): Promise<any> {
 
 const status = async (api_key: string) =>
   (await call(service, 'tokenize', { a: 'b' }, api_key)).status;
-const refused = (api_key: string) => until(async () => (await status(api_key)) === 401, 'a 401');
+const refused = (api_key: string) =>
+  until(async () => (await status(api_key)) === 401, 'a 401', 10_000);
 
 test('a client has several live API keys; each works at once, and ends alone', async () => {
   const { client_id, api_key: first } = await command('client', 'create', '--name', 'shop');

@@ -75,7 +75,7 @@ test('A29: a revoked API key and that of a disabled client are told nothing else
   for (const api_key of [revoked, disabled.api_key]) {
     const authorization = `Bearer ${api_key}`;
     const ask = () => send(service, T, GOOD, { authorization });
-    await until(async () => (await ask()).status === 401, 'a 401');
+    await until(async () => (await ask()).status === 401, 'a 401', 10_000);
     const answer = await ask();
     expect(answer.text).toBe('{"error":"unauthorized"}');
     expect(answer.headers.get('www-authenticate')).toBe(

@@ -1,7 +1,14 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
 import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
-import { call, kinds, newPlace, type Service, startService, until } from '../support/service.ts';
+import {
+  call,
+  newPlace,
+  type Service,
+  startService,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 let service: Service;
@@ -11,7 +18,7 @@ afterEach(async () => {
 });
 
 async function start(env: Record<string, string>): Promise<void> {
-  service = await startService(await newPlace(kinds().at(-1)!), env);
+  service = await startService(await usualPlace(), env);
 }
 
 async function fieldsOf(operation: 'tokenize' | 'detokenize', data: unknown) {

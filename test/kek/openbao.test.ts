@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { kekTransit, type TransitSettings } from '../../src/service/kek/transit.ts';
 import { OpenBao, openbao } from '../support/openbao.ts';
-import { runCli, startService, usualPlace } from '../support/service.ts';
+import { newPlace, runCli, startService } from '../support/service.ts';
 import { TransitStandIn } from '../support/transit.ts';
 
 describe.skipIf(openbao === undefined)('a real OpenBao', () => {
@@ -27,7 +27,7 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   });
 
   test('gives the KEK to a token that may only decrypt, also after its key was rotated', async () => {
-    const place = await usualPlace();
+    const place = await newPlace('embedded');
     const env = {
       KEK_FILE: file,
       KEK_TRANSIT_URL: bao.url,

@@ -67,10 +67,10 @@ describe.skipIf(postgres_bin === undefined).each(kinds)(
       await until(async () => (await waiting()) > 0, 'a statement that waits');
       let answered = 0;
       for (const one of calls) void one.then(() => answered++);
-      await until(() => answered === calls.length, 'all answers', 40_000);
+      await until(() => answered === calls.length, 'all answers', 12_000);
       for (const { status, body } of await Promise.all(calls))
         expect([status, body.message]).toEqual([500, 'database unavailable']);
-      await until(async () => (await waiting()) === 0, 'no statement that waits');
+      await until(async () => (await waiting()) === 0, 'no statement that waits', 10_000);
       expect(
         await query(
           direct(),

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { bytesOfUuid } from '../support/bytes.ts';
 import { readText } from '../support/docs.ts';
@@ -88,6 +88,7 @@ test('C05: every single bit of a row changed: an error or an unknown token, neve
   // One connection for 1,500 changes: one for each would take minutes.
   const database = new pg.Client(vaultAddress(service.place));
   await database.connect();
+  onTestFinished(() => database.end());
   // Out and in again: a distributed table takes no update of what it is distributed by.
   const exchange = async (old: Row, { token_fingerprint, ...others }: Row) => {
     const where = 'where token_fingerprint = $1';
@@ -118,7 +119,6 @@ test('C05: every single bit of a row changed: an error or an unknown token, neve
     await check('sealed', flipped(row.sealed, bit));
   }
   for (let bit = 0; bit < 15; bit++) await check('key_version', row.key_version ^ (1 << bit));
-  await database.end();
   expect(changes).toBe((16 + 16 + 12 + 7 + 16) * 8 + 15);
   expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'Ann Lee' });
 });

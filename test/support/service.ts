@@ -32,7 +32,7 @@ export async function newPlace(kind: Kind, server_url = inject('server_url')): P
 
 /** For tests whose subject is not the database. */
 export function usualPlace(): Promise<Place> {
-  return newPlace(usualKinds().at(-1)!);
+  return newPlace(kinds().at(-1)!);
 }
 
 /** Without so much as a data folder. */
