@@ -31,12 +31,12 @@ export interface LockedKeys {
 }
 
 /**
- * Transactions that may write records at this moment. An insert takes this lock before it reads
- * which key versions are open, and keeps it to the end of its transaction, so a writer that is not
- * here reads what was committed before. No `lock table`: that would hold up all writers behind it.
+ * Transactions that may write records at this moment, or wait to. An insert takes this lock before
+ * it reads which key versions are open, and keeps it to the end of its transaction, so a writer
+ * that is not here reads what was committed before. No `lock table`: that would hold up all writers behind it.
  */
 const WRITERS = `select virtualtransaction as id, pid from pg_locks
-  where locktype = 'relation' and relation = 'standin.records'::regclass and granted
+  where locktype = 'relation' and relation = 'standin.records'::regclass
     and database = (select oid from pg_database where datname = current_database())
     and mode = 'RowExclusiveLock'`;
 const WRITERS_PAUSE_MS = 20;
@@ -96,7 +96,8 @@ export class KeyringStore {
       const { rows } = await this.#pool.query(WRITERS, [], give_up_ms + LOCKS_PATIENCE_MS);
       first ??= new Set(rows.map((row) => row.id!));
       const left = rows.filter((row) => first!.has(row.id!));
-      if (left.length === 0 || performance.now() > give_up_ms) return left.map((row) => row.pid ?? 'prepared');
+      if (left.length === 0 || performance.now() > give_up_ms)
+        return left.map((row) => row.pid ?? 'prepared');
       await new Promise((resolve) => setTimeout(resolve, WRITERS_PAUSE_MS));
     }
   }

@@ -76,8 +76,7 @@ export class RecordStore {
       onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, async () => {
-          const query: Query = (text, values) =>
-            this.#pool.query(text, values ?? [], deadline_ms);
+          const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
           const holders = await findHolders(query, fingerprints);
           return fingerprints.map((fingerprint) => holders.get(fingerprint));
         }),
@@ -178,7 +177,9 @@ async function keepMissing(
   const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
   const kept = records.map((record, i) => {
     const is_open = open_versions.has(record.key_version);
-    return outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired');
+    return (
+      outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired')
+    );
   });
   if (isComplete(kept)) return kept;
   throw new Unavailable(new Error('a record went away'));

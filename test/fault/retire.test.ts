@@ -99,44 +99,47 @@ function stopped(pids: number[]): () => void {
   return resume;
 }
 
-describe.skipIf(postgres_bin === undefined)('a node that stands still while a key is retired', () => {
-  test('F30, F32: with its inserts waiting in it: what it acknowledges afterwards opens, and no record has the old version', async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const nodes = [await start(place), await start(place)];
-    const { api_key } = nodes[0]!;
-    const values = Array.from({ length: 120 }, (_, i) => `value ${i}`);
-    const unlock = await lockRecords(place);
-    const calls = values.map((value) => call(nodes[0]!, 'tokenize', { value }, api_key));
-    await until(async () => (await waiting(cluster)).length > 0, 'inserts that wait');
-    const resume = stopped([nodes[0]!.pid]);
-    await unlock();
-    await exchangeKey(place, seconds(0, RETIRE_AFTER_S));
-    resume();
-    const answers = await Promise.all(calls);
-    await expectAllWell(place);
-    const kept = await expectKept(values, answers, nodes, api_key);
-    // After a minute that is past their deadline, requests may fail.
-    if (seconds(0, RETIRE_AFTER_S) === 0) expect(kept).toBeGreaterThan(0);
-    await expectAllWell(place);
-  });
+describe.skipIf(postgres_bin === undefined)(
+  'a node that stands still while a key is retired',
+  () => {
+    test('F30, F32: with its inserts waiting in it: what it acknowledges afterwards opens, and no record has the old version', async () => {
+      const cluster = await newCluster();
+      const place = await newVault(cluster);
+      const nodes = [await start(place), await start(place)];
+      const { api_key } = nodes[0]!;
+      const values = Array.from({ length: 120 }, (_, i) => `value ${i}`);
+      const unlock = await lockRecords(place);
+      const calls = values.map((value) => call(nodes[0]!, 'tokenize', { value }, api_key));
+      await until(async () => (await waiting(cluster)).length > 0, 'inserts that wait');
+      const resume = stopped([nodes[0]!.pid]);
+      await unlock();
+      await exchangeKey(place, seconds(0, RETIRE_AFTER_S));
+      resume();
+      const answers = await Promise.all(calls);
+      await expectAllWell(place);
+      const kept = await expectKept(values, answers, nodes, api_key);
+      // After a minute that is past their deadline, requests may fail.
+      if (seconds(0, RETIRE_AFTER_S) === 0) expect(kept).toBeGreaterThan(0);
+      await expectAllWell(place);
+    });
 
-  test('F30, F32: under load: no acknowledged token is lost', async () => {
-    const cluster = await newCluster();
-    const place = await newVault(cluster);
-    const nodes = [await start(place), await start(place)];
-    const { api_key } = nodes[0]!;
-    const writers = newWriters(nodes[0]!, api_key, place, {});
-    await writers.progress(300);
-    const resume = stopped([nodes[0]!.pid]);
-    await exchangeKey(place, seconds(0, RETIRE_AFTER_S));
-    resume();
-    await writers.progress(300);
-    await writers.stop();
-    await writers.verify(nodes[1]!, api_key);
-    await expectAllWell(place);
-  });
-});
+    test('F30, F32: under load: no acknowledged token is lost', async () => {
+      const cluster = await newCluster();
+      const place = await newVault(cluster);
+      const nodes = [await start(place), await start(place)];
+      const { api_key } = nodes[0]!;
+      const writers = newWriters(nodes[0]!, api_key, place, {});
+      await writers.progress(300);
+      const resume = stopped([nodes[0]!.pid]);
+      await exchangeKey(place, seconds(0, RETIRE_AFTER_S));
+      resume();
+      await writers.progress(300);
+      await writers.stop();
+      await writers.verify(nodes[1]!, api_key);
+      await expectAllWell(place);
+    });
+  },
+);
 
 describe.skipIf(postgres_bin === undefined || !is_linux)(
   'a backend that stands still while a key is retired',
