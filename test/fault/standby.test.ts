@@ -99,7 +99,7 @@ describe.skipIf(postgres_bin === undefined)(
       expect((await runCli(['forget', '--yes', ...tokens], place)).code).toBe(0);
 
       proxy.silence();
-      const acknowledged = [];
+      const acknowledged: unknown[] = [];
       const everywhere = async (values: string[], key: string) => {
         for (const node of [one, other, one])
           acknowledged.push(...(await tokenizeEach(node, values, key)));

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import { KeyringStore } from '../../src/store/keyring.ts';
 import { migrate } from '../../src/store/migrate.ts';
@@ -22,12 +22,6 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   let keys: KeyringStore;
   beforeAll(async () => {
     place = await newPlace('server');
-    // Where an administrator has chosen otherwise, a transaction sees the same all the time.
-    const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
-    await sql(
-      place,
-      `alter database ${name} set default_transaction_isolation = 'repeatable read'`,
-    );
     pool = openTestPool(place, 8);
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
@@ -127,9 +121,18 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await records.insert([old]);
     await addKeyVersions(pool, 20);
     const fresh = { ...old, key_version: 20, sealed: randomRecord().sealed };
+    // Where an administrator has chosen so, a transaction sees the same all the time.
+    const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
+    const isolation = 'default_transaction_isolation';
+    await sql(place, `alter database ${name} set ${isolation} = 'repeatable read'`);
+    const own_pool = openTestPool(place);
+    onTestFinished(async () => {
+      await own_pool.end();
+      await sql(place, `alter database ${name} reset ${isolation}`);
+    });
     let replacing: Promise<number | undefined> | undefined;
     await keys.locked(soon(), async (locked) => {
-      replacing = walk.replace([{ old, fresh }], 20, soon());
+      replacing = new RecordWalk(own_pool).replace([{ old, fresh }], 20, soon());
       await waitingFor('advisory');
       const key = { purpose: 'dek', version: 21, kek_id: '', wrapped: Buffer.alloc(0) } as const;
       await locked.insert(key);
