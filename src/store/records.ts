@@ -18,7 +18,7 @@ export interface RecordsOptions {
 /**
  * "There already" must be as durable as "written now". The commit of a statement that only reads
  * waits for no standby, so with one configured this statement writes a message to the WAL: its
- * commit then waits until the standby has everything from before. Evaluated once, if a row is found.
+ * commit then waits until the standby has everything from before. Evaluated once, if at all.
  */
 const AWAIT_STANDBY = `(select case when ${HAS_STANDBY}
     then pg_logical_emit_message(true, 'standin', '') end) as waited_for`;
@@ -84,8 +84,8 @@ export class RecordStore {
   }
 
   /**
-   * What is written or found is durable when it resolves, on a synchronous standby, too. Idempotent:
-   * a record that is there already is given back.
+   * What is written or found is durable when it resolves, on a synchronous standby, too.
+   * Idempotent: a record that is there already is given back.
    * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
    * of the database; null: for ever. The longest that was ever asked for counts.
    */
