@@ -34,10 +34,11 @@ export interface SealedRecord {
 }
 
 /**
- * What became of a record that was to be inserted: it is there now, or its token stands for another
- * value.
+ * What became of a record that was to be inserted: it was written; its token stands for another
+ * value; its key version takes no records any more; or a record of its value is there already, and
+ * whether that one opens is for those to see who have the keys.
  */
-export type InsertOutcome = 'stored' | 'collision';
+export type InsertOutcome = 'stored' | 'collision' | 'key_retired' | SealedRecord;
 
 export type TokenMode = 'deterministic' | 'random';
 

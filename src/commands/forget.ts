@@ -53,8 +53,10 @@ export async function forget(
     if (!is_sure) {
       const found = await each(source, look, stop);
       if (found.is_stopped) return report(found, { ...options, dryRun: true });
-      if (found.known === 0) return report(found, options);
-      if (!(await isConfirmed(found, stop))) throw new OperatorError('Nothing was forgotten.');
+      // For tokens that are forgotten already too: that they stay so is what is told.
+      if (found.known + found.forgotten === 0) return report(found, options);
+      if (found.known > 0 && !(await isConfirmed(found, stop)))
+        throw new OperatorError('Nothing was forgotten.');
     }
     const work = options.dryRun ? look : (batch: readonly Token[]) => forgetting.forget(batch);
     report(await each(source, work, stop), options);

@@ -9,7 +9,7 @@ export async function keyringStatus(vault: Vault, options: OutputOptions): Promi
   const rows = keys.map((key) => [
     key.purpose,
     String(key.version),
-    key.is_primary ? 'primary' : '',
+    key.is_primary ? 'primary' : key.closed_at === null ? '' : 'closed',
     key.kek_id,
     time(key.created_at),
     key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${key.records}`,

@@ -43,7 +43,7 @@ export class Detokenizer {
   }
 }
 
-function versionsOf(records: readonly (SealedRecord | undefined)[]): number[] {
+export function versionsOf(records: readonly (SealedRecord | undefined)[]): number[] {
   const versions = new Set<number>();
   for (const record of records) {
     if (record !== undefined) versions.add(record.key_version);

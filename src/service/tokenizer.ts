@@ -3,9 +3,19 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
-import type { InsertOutcome, Token, TokenFingerprint, TokenTerms, Value } from '../types.ts';
+import type {
+  InsertOutcome,
+  SealedRecord,
+  Token,
+  TokenFingerprint,
+  TokenTerms,
+  Value,
+} from '../types.ts';
+import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
+import { monotonicMs } from './keys/key-feed.ts';
 import { RecentlyStored } from './recently-stored.ts';
+import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** A value on its way to a token that is its own. */
 interface Draft {
@@ -16,40 +26,51 @@ interface Draft {
   readonly token_fingerprint: TokenFingerprint;
 }
 
+/** What has to be done with a draft: nothing more, draw another token, or store it again. */
+type Step = 'done' | 'draw' | 'store';
+
 /** Replaces values by tokens. */
 export class Tokenizer {
   readonly #records: RecordStore;
   readonly #keys: EngineKeys;
   readonly #keyring: Keyring;
   readonly #suffix: string;
+  readonly #onDamaged: (records: number) => void;
   readonly #recent = new RecentlyStored();
 
-  constructor(records: RecordStore, keys: EngineKeys, suffix: string) {
+  /** @param onDamaged told of records that were there and did not open */
+  constructor(
+    records: RecordStore,
+    keys: EngineKeys,
+    suffix: string,
+    onDamaged: (records: number) => void,
+  ) {
     this.#records = records;
+    this.#onDamaged = onDamaged;
     this.#keys = keys;
     this.#keyring = keys.keyring;
     this.#suffix = suffix;
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves, and known for their
-   * time to live from this call on.
+   * One token a value, in order; all records are durable when it resolves, open with the keyring,
+   * and are known for their time to live from this call on.
    * @param values distinct ones
-   * @throws InternalError database_unavailable or token_space_exhausted, CallerError overloaded
+   * @throws InternalError database_unavailable, key_missing, record_damaged or
+   * token_space_exhausted, CallerError overloaded
    */
   async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
+    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
     const drafts = values.map((value) => this.#draft(value, this.#source(value, terms), 0));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
-      const outcomes = await this.#store(
-        pending.map((i) => drafts[i]!),
-        terms,
-      );
-      pending = pending.filter((_, i) => outcomes[i] === 'collision');
-      for (const i of pending) {
+      const asked = pending.map((i) => drafts[i]!);
+      const steps = await this.#checked(asked, await this.#store(asked, terms), deadline_ms);
+      for (const [at, i] of pending.entries()) {
         const { value, source, draw } = drafts[i]!;
-        drafts[i] = this.#draft(value, source, draw + 1);
+        if (steps[at] === 'draw') drafts[i] = this.#draft(value, source, draw + 1);
       }
+      pending = pending.filter((_, at) => steps[at] !== 'done');
     }
     return drafts.map((draft) => draft.token);
   }
@@ -63,9 +84,8 @@ export class Tokenizer {
     const outcomes = drafts.map(({ source }, i) =>
       outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
     );
-    const is_stored = (outcome: InsertOutcome | undefined) => outcome !== undefined;
     // Else rare: one was removed, ends too early, or another fingerprint looked the same.
-    return outcomes.every(is_stored) ? outcomes : this.#insert(drafts, terms);
+    return outcomes.every((one) => one !== undefined) ? outcomes : this.#insert(drafts, terms);
   }
 
   async #insert(drafts: readonly Draft[], terms: TokenTerms): Promise<readonly InsertOutcome[]> {
@@ -74,8 +94,54 @@ export class Tokenizer {
       this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
     );
     const outcomes = await this.#records.insert(records, terms.time_to_live_s);
+    if (outcomes.includes('key_retired'))
+      await this.#keys.readyToSealAfter(records[0]!.key_version);
     for (const { token_fingerprint } of drafts) this.#recent.add(token_fingerprint);
     return outcomes;
+  }
+
+  /** A record that was there is believed only when it opens; one that does not is mended. */
+  async #checked(
+    drafts: readonly Draft[],
+    outcomes: readonly InsertOutcome[],
+    deadline_ms: number,
+  ): Promise<readonly Step[]> {
+    const found = outcomes.filter((outcome) => typeof outcome === 'object');
+    if (found.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
+    const is_keyring_known = await this.#keys.readyToOpen(versionsOf(found), deadline_ms);
+    const opened = outcomes.map(
+      (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!.value),
+    );
+    const dead = outcomes.flatMap((old, i) =>
+      typeof old !== 'object' || opened[i] ? [] : [{ old, ...drafts[i]! }],
+    );
+    if (dead.length > 0) await this.#mend(dead, is_keyring_known, deadline_ms);
+    return outcomes.map((outcome, i) => stepOf(outcome, opened[i]!));
+  }
+
+  #has(record: SealedRecord, value: Value): boolean {
+    const opened = this.#keyring.open(record);
+    return 'value' in opened && opened.value === value;
+  }
+
+  /** Seals the values again, into the rows that are there. */
+  async #mend(
+    dead: readonly (Draft & { readonly old: SealedRecord })[],
+    is_keyring_known: boolean,
+    deadline_ms: number,
+  ): Promise<void> {
+    // Another process may be able to open what this one has no key for.
+    if (!is_keyring_known) throw new InternalError('key_missing');
+    if (monotonicMs() >= deadline_ms) throw new InternalError('record_damaged');
+    await this.#keys.readyToSeal();
+    const replacements = dead.map(({ old, value, token_fingerprint, source }) => ({
+      old,
+      fresh: this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
+    }));
+    const mended = await this.#records.mend(replacements);
+    this.#onDamaged(mended);
+    // Another was faster, or the key version was retired: then there is a newer one.
+    if (mended < dead.length) await this.#keys.lookAgain();
   }
 
   #source(value: Value, { token_mode }: TokenTerms): Draft['source'] {
@@ -91,4 +157,10 @@ export class Tokenizer {
     const token_fingerprint = this.#keyring.tokenFingerprint(drawn.token);
     return { value, source, ...drawn, token_fingerprint };
   }
+}
+
+/** @param opens whether a record that was there opens; one that does not was mended: look again */
+function stepOf(outcome: InsertOutcome, opens: boolean): Step {
+  if (outcome === 'collision') return 'draw';
+  return outcome === 'key_retired' || !opens ? 'store' : 'done';
 }

@@ -21,12 +21,27 @@ export interface LockedKeys {
   insert(key: NewKey): Promise<void>;
   /** Another wrapping of a key that is there. */
   update(key: NewKey): Promise<void>;
+  /** From the commit on, no statement that begins writes a record with this DEK version. */
+  close(version: number): Promise<void>;
   remove(key: Pick<NewKey, 'purpose' | 'version'>): Promise<void>;
   /** Age by the clock of the database. */
   ageOf(key: Pick<NewKey, 'purpose' | 'version'>): Promise<number>;
   /** How many records with a value are sealed with this DEK version: reads the whole table. */
   countRecords(key_version: number): Promise<number>;
 }
+
+/**
+ * Transactions that may write records at this moment, or wait to. An insert takes this lock before
+ * it reads which key versions are open, and keeps it to the end of its transaction, so a writer
+ * that is not here reads what was committed before. No `lock table`: that would hold up all writers behind it.
+ */
+const WRITERS = `select virtualtransaction as id, pid from pg_locks
+  where locktype = 'relation' and relation = 'standin.records'::regclass
+    and database = (select oid from pg_database where datname = current_database())
+    and mode = 'RowExclusiveLock'`;
+const WRITERS_PAUSE_MS = 20;
+/** For the last look, which may begin as the patience ends. */
+const LOCKS_PATIENCE_MS = 5_000;
 
 /** The wrapped keys of the vault and the settings that were fixed when it was made. */
 export class KeyringStore {
@@ -63,6 +78,30 @@ export class KeyringStore {
     return countRecords(query, key_version);
   }
 
+  /** DEK versions that no record is written with any more, and since when. */
+  async closed(deadline_ms: number): Promise<Map<number, Date>> {
+    const text = 'select version, closed_at from standin.keyring where closed_at is not null';
+    const { rows } = await this.#pool.query(text, [], deadline_ms);
+    return new Map(rows.map((row) => [Number(row.version), new Date(row.closed_at!)]));
+  }
+
+  /**
+   * Resolves when all transactions have ended that may write records as this is called.
+   * @returns those that have not after `patience_ms`: the process id of a backend, or `prepared`
+   */
+  async writersGone(patience_ms: number): Promise<readonly string[]> {
+    const give_up_ms = performance.now() + patience_ms;
+    let first: ReadonlySet<string> | undefined;
+    for (;;) {
+      const { rows } = await this.#pool.query(WRITERS, [], give_up_ms + LOCKS_PATIENCE_MS);
+      first ??= new Set(rows.map((row) => row.id!));
+      const left = rows.filter((row) => first!.has(row.id!));
+      if (left.length === 0 || performance.now() > give_up_ms)
+        return left.map((row) => row.pid ?? 'prepared');
+      await new Promise((resolve) => setTimeout(resolve, WRITERS_PAUSE_MS));
+    }
+  }
+
   /** Makes the vault, unless another node was first; returns the keys that are there then. */
   async create(
     keys: readonly NewKey[],
@@ -92,6 +131,10 @@ function lockedKeys(query: Query, keys: readonly WrappedKey[]): LockedKeys {
     update: async ({ purpose, version, kek_id, wrapped }) => {
       const set = 'update standin.keyring set kek_id = $3, wrapped = $4';
       await query(`${set} ${WHICH}`, [purpose, version, kek_id, wrapped]);
+    },
+    close: async (version) => {
+      const set = 'update standin.keyring set closed_at = now()';
+      await query(`${set} ${WHICH} and closed_at is null`, ['dek', version]);
     },
     remove: async ({ purpose, version }) => {
       await query(`delete from standin.keyring ${WHICH}`, [purpose, version]);

@@ -59,7 +59,7 @@ export class Pool {
   /** All statements of `work` in one transaction; rolled back when it throws. */
   async transaction<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
     return this.#use(deadline_ms, async (query) => {
-      await query('begin');
+      await query('begin isolation level read committed');
       try {
         const result = await work(query);
         await query('commit');

@@ -3,10 +3,12 @@ import type { Sealed, SealedRecord, TokenFingerprint, ValueFingerprint } from '.
 /** The columns of a row as one bytea: one text to parse instead of four. */
 export const FINGERPRINTS = 'uuid_send(token_fingerprint) || uuid_send(value_fingerprint)';
 export const UNSEALED = `${FINGERPRINTS} || int2send(key_version)`;
+/** `sealed` of a row of `there`. Without `not null` it may be null: then bytes that do not open. */
+export const SEALED = "coalesce(there.sealed, decode('00', 'hex'))";
 /** Where they begin in it. */
 const VALUE_FINGERPRINT = 16;
 const KEY_VERSION = 32;
-const SEALED = 34;
+const SEALED_START = 34;
 
 /** @param row begins with FINGERPRINTS, as all below */
 export function tokenFingerprintOf(row: Buffer): TokenFingerprint {
@@ -24,7 +26,7 @@ export function keyVersionOf(row: Buffer): number {
 
 /** Whether `sealed` is there and not empty: whether the record has its value. */
 export function hasValue(row: Buffer): boolean {
-  return row.length > SEALED;
+  return row.length > SEALED_START;
 }
 
 /** @param row UNSEALED and `sealed` */
@@ -33,6 +35,6 @@ export function recordOf(row: Buffer): SealedRecord {
     token_fingerprint: tokenFingerprintOf(row),
     value_fingerprint: valueFingerprintOf(row),
     key_version: keyVersionOf(row),
-    sealed: row.subarray(SEALED) as Sealed,
+    sealed: row.subarray(SEALED_START) as Sealed,
   };
 }

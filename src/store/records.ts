@@ -1,18 +1,13 @@
-import type { InsertOutcome, SealedRecord, TokenFingerprint } from '../types.ts';
+import type { InsertOutcome, Sealed, SealedRecord, TokenFingerprint } from '../types.ts';
 import { Batcher } from './batcher.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { ReadOnlyServer, Unavailable } from './failure.ts';
 import { type Holder, outcomeOf } from './holder.ts';
-import { columns, leasedColumns, type NewRecord, sortedDistinct } from './new-records.ts';
-import type { Pool } from './pool.ts';
-import {
-  FINGERPRINTS,
-  hasValue,
-  recordOf,
-  tokenFingerprintOf,
-  UNSEALED,
-  valueFingerprintOf,
-} from './record-row.ts';
+import { type NewRecord, sortedDistinct } from './new-records.ts';
+import type { Pool, Query } from './pool.ts';
+import { hasValue, recordOf, SEALED, UNSEALED } from './record-row.ts';
+import type { Replacement } from './record-walk.ts';
+import { HAS_STANDBY, insertNew, keep, mend } from './record-writes.ts';
 import { ping } from './server.ts';
 
 export interface RecordsOptions {
@@ -21,40 +16,16 @@ export interface RecordsOptions {
 }
 
 /**
- * Counts the rows that were inserted. The count that goes with an insert does on PostgreSQL, but
- * Citus counts those in conflict, too, and a collision would pass as stored.
+ * "There already" must be as durable as "written now". The commit of a statement that only reads
+ * waits for no standby, so with one configured this statement writes a message to the WAL: its
+ * commit then waits until the standby has everything from before. Evaluated once, if at all.
  */
-const INSERT = `with inserted as (
-  insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
-  select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
-  on conflict (token_fingerprint) do nothing returning 1
-) select count(*) as count from inserted`;
-/** With a time to live, a 16th longer, so that not every repeated value has to be written again. */
-const LEASED = `insert into standin.records as there
-    (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
-  select token, value, version, sealed, now() + time_to_live_s * interval '1.0625 s'
-  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::integer[])
-    as new (token, value, version, sealed, time_to_live_s)
-  on conflict (token_fingerprint)`;
-const INSERT_LEASED = `with inserted as (
-  ${LEASED} do nothing returning 1
-) select count(*) as count from inserted`;
-/**
- * Puts back what was removed, and extends what would end too early; never shortens. No plain
- * update: this one locks rows in the order in which they are given, so that two of them, or one
- * and a removal, never wait for each other. On Citus an update by a list would not even run.
- */
-const KEEP = `with kept as (
-  ${LEASED} do update
-  set key_version = excluded.key_version, sealed = excluded.sealed, expires_at = excluded.expires_at
-  where there.value_fingerprint = excluded.value_fingerprint
-    and (there.sealed = '' or there.expires_at < excluded.expires_at
-      or (there.expires_at is not null and excluded.expires_at is null))
-  returning 1
-) select count(*) as count from kept`;
-const FIND_HOLDERS = `select ${FINGERPRINTS} as row,
-    case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s
-  from standin.records where token_fingerprint = any($1::uuid[])`;
+const AWAIT_STANDBY = `(select case when ${HAS_STANDBY}
+    then pg_logical_emit_message(true, 'standin', '') end) as waited_for`;
+const FIND_HOLDERS = `select ${UNSEALED} || ${SEALED} as row,
+    case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s,
+    ${AWAIT_STANDBY}
+  from standin.records as there where token_fingerprint = any($1::uuid[])`;
 const FIND = `select ${UNSEALED} || sealed as row from standin.records
   where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
 
@@ -72,12 +43,16 @@ const READ_ONLY_PATIENCE_MS = 500;
  */
 export class RecordStore {
   readonly #pool: Pool;
+  readonly #patience_ms: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
+  /** As the last insert has seen it. */
+  #has_standby = false;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
+    this.#patience_ms = options.patience_ms;
     const bounds = {
       lanes: LANES,
       max_batch_items: MAX_BATCH_RECORDS,
@@ -101,14 +76,16 @@ export class RecordStore {
       onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, async () => {
-          const holders = await this.#findHolders(fingerprints, deadline_ms);
+          const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
+          const holders = await findHolders(query, fingerprints);
           return fingerprints.map((fingerprint) => holders.get(fingerprint));
         }),
     });
   }
 
   /**
-   * Durable when it resolves. Idempotent: a record that is there already is `stored`.
+   * What is written or found is durable when it resolves, on a synchronous standby, too.
+   * Idempotent: a record that is there already is given back.
    * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
    * of the database; null: for ever. The longest that was ever asked for counts.
    */
@@ -126,71 +103,42 @@ export class RecordStore {
     return this.#finds.submit(fingerprints);
   }
 
-  /** What is there of each token, removed or not: cheaper than the records themselves. */
+  /** What is there of each token, removed or not; as durable as what `insert` finds. */
   holders(fingerprints: readonly TokenFingerprint[]): Promise<readonly (Holder | undefined)[]> {
     return this.#holders.submit(fingerprints);
   }
 
-  async #insert(records: readonly NewRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
-    const rows = sortedDistinct(records);
-    const has_leased = rows.some((row) => row.time_to_live_s !== undefined);
-    const { rows: counts } = await this.#pool.query(
-      has_leased ? INSERT_LEASED : INSERT,
-      has_leased ? leasedColumns(rows) : columns(rows),
-      deadline_ms,
-    );
-    const inserted = Number(counts[0]!.count);
-    if (inserted === records.length) return records.map(() => 'stored');
-    const holders =
-      inserted === rows.length
-        ? new Map(rows.map((row) => [row.token_fingerprint, { ...row, left_s: null }]))
-        : await this.#findHolders(
-            rows.map((row) => row.token_fingerprint),
-            deadline_ms,
-          );
-    const outcomes = records.map((record) => outcome(record, holders));
-    return isComplete(outcomes) ? outcomes : this.#keep(records, outcomes, deadline_ms);
+  /** Where commits wait for a standby, all statements share one. */
+  #insert(records: readonly NewRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
+    const work = (query: Query) => this.#store(query, records);
+    if (this.#has_standby) return this.#pool.transaction(deadline_ms, work);
+    return work((text, values) => this.#pool.query(text, values ?? [], deadline_ms));
   }
 
-  /** For the records that have no outcome yet. */
-  async #keep(
-    records: readonly NewRecord[],
-    outcomes: readonly (InsertOutcome | undefined)[],
-    deadline_ms: number,
-  ): Promise<InsertOutcome[]> {
-    const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
-    const { rows: counts } = await this.#pool.query(KEEP, leasedColumns(missing), deadline_ms);
-    if (Number(counts[0]!.count) === missing.length) {
-      return outcomes.map((outcome) => outcome ?? 'stored');
-    }
-    // Another was faster, or a removal was.
-    const holders = await this.#findHolders(
-      missing.map((row) => row.token_fingerprint),
-      deadline_ms,
-    );
-    const kept = records.map((record, i) => outcomes[i] ?? outcome(record, holders));
-    if (isComplete(kept)) return kept;
-    throw new Unavailable(new Error('a record went away'));
+  async #store(query: Query, records: readonly NewRecord[]): Promise<InsertOutcome[]> {
+    const rows = sortedDistinct(records);
+    const { count, has_standby } = await insertNew(query, rows);
+    this.#has_standby = has_standby;
+    if (count === records.length) return records.map(() => 'stored');
+    const fingerprints = rows.map((row) => row.token_fingerprint);
+    const holders =
+      count === rows.length
+        ? new Map(rows.map((record) => [record.token_fingerprint, { record, left_s: null }]))
+        : await findHolders(query, fingerprints);
+    const written = new Map(rows.map((row) => [row.token_fingerprint, row.sealed]));
+    const outcomes = records.map((record) => outcome(record, holders, written));
+    return isComplete(outcomes) ? outcomes : keepMissing(query, records, outcomes);
   }
 
   /**
-   * Which value each token stands for. A row of a concurrent insert is visible only to a new
-   * statement: read again.
+   * Puts fresh records in the place of those that were found and do not open. One that was changed
+   * meanwhile, or whose key version takes no records any more, stays: insert again to see.
    */
-  async #findHolders(
-    fingerprints: readonly TokenFingerprint[],
-    deadline_ms: number,
-  ): Promise<Map<TokenFingerprint, Holder>> {
-    const { rows } = await this.#pool.query(FIND_HOLDERS, [uuidArray(fingerprints)], deadline_ms);
-    const holders = new Map<TokenFingerprint, Holder>();
-    for (const { row, left_s } of rows) {
-      const bytes = bytesOfBytea(row!);
-      holders.set(tokenFingerprintOf(bytes), {
-        value_fingerprint: valueFingerprintOf(bytes),
-        left_s: left_s == null ? null : Number(left_s),
-      });
-    }
-    return holders;
+  mend(replacements: readonly Replacement[]): Promise<number> {
+    const deadline_ms = performance.now() + this.#patience_ms;
+    return retried(deadline_ms, () =>
+      mend((text, values) => this.#pool.query(text, values ?? [], deadline_ms), replacements),
+    );
   }
 
   async #find(
@@ -212,12 +160,59 @@ export class RecordStore {
   }
 }
 
+/** For the records that have no outcome yet. */
+async function keepMissing(
+  query: Query,
+  records: readonly NewRecord[],
+  outcomes: readonly (InsertOutcome | undefined)[],
+): Promise<InsertOutcome[]> {
+  const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
+  const { count, open_versions } = await keep(query, missing);
+  if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
+  // Another was faster, a removal was, or the key version takes no records any more.
+  const holders = await findHolders(
+    query,
+    missing.map((row) => row.token_fingerprint),
+  );
+  const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
+  const kept = records.map((record, i) => {
+    const is_open = open_versions.has(record.key_version);
+    return (
+      outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired')
+    );
+  });
+  if (isComplete(kept)) return kept;
+  throw new Unavailable(new Error('a record went away'));
+}
+
+/**
+ * What each token stands for. A row of a concurrent insert is visible only to a new statement: read
+ * again.
+ */
+async function findHolders(
+  query: Query,
+  fingerprints: readonly TokenFingerprint[],
+): Promise<Map<TokenFingerprint, Holder>> {
+  const { rows } = await query(FIND_HOLDERS, [uuidArray(fingerprints)]);
+  const holders = new Map<TokenFingerprint, Holder>();
+  for (const { row, left_s } of rows) {
+    const record = recordOf(bytesOfBytea(row!));
+    const left = left_s == null ? null : Number(left_s);
+    holders.set(record.token_fingerprint, { record, left_s: left });
+  }
+  return holders;
+}
+
+/** @param written what this call has written, or tried to */
 function outcome(
   record: NewRecord,
   holders: ReadonlyMap<TokenFingerprint, Holder>,
+  written: ReadonlyMap<TokenFingerprint, Sealed>,
 ): InsertOutcome | undefined {
-  const holder = holders.get(record.token_fingerprint);
-  return outcomeOf(holder, record.value_fingerprint, record.time_to_live_s ?? null);
+  const { token_fingerprint, value_fingerprint, time_to_live_s = null } = record;
+  const found = outcomeOf(holders.get(token_fingerprint), value_fingerprint, time_to_live_s);
+  if (typeof found !== 'object') return found;
+  return found.sealed.equals(written.get(token_fingerprint)!) ? 'stored' : found;
 }
 
 function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is InsertOutcome[] {

@@ -51,8 +51,9 @@ export class RemovalStore {
   ): Promise<TokenState[]> {
     return retried(deadline_ms, async () => {
       const rows = await this.#look(fingerprints, deadline_ms);
-      const known = rows.filter((row) => !row.is_removed);
-      if (known.length > 0) await this.#pool.query(FORGET, columns(known), deadline_ms);
+      // Also those that are forgotten: locking their rows makes this commit wait for a synchronous
+      // standby, which may not have heard of it.
+      if (rows.length > 0) await this.#pool.query(FORGET, columns(rows), deadline_ms);
       return statesOf(fingerprints, rows);
     });
   }

@@ -330,6 +330,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
           created_at: expect.stringMatching(/Z$/),
           records: key.purpose === 'dek' ? expect.any(Number) : null,
           is_estimate: false,
+          closed_at: null,
         });
       }
       expect(keys[0].kek_id).toMatch(/^[0-9a-f]{16}$/);

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
 import { distribute } from '../../src/store/distribute.ts';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
@@ -15,7 +16,7 @@ import {
   startService,
 } from '../support/service.ts';
 import { openTestPool, soon } from '../support/store.ts';
-import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
+import { detokenizeAll, openedVault, sealedWith, tokenizeAll } from '../support/vault.ts';
 
 const TABLES = [
   'api_key_uses',
@@ -235,6 +236,27 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
     await query(url, "update standin.keyring set created_at = '2020-01-01'");
     await json('keyring', 'retire', '1');
     expect(await json('verify')).toMatchObject({ records: 3_000, bad: 0, next: null });
+    expect(await detokenizeAll(service, tokens)).toEqual(values);
+  });
+
+  test('records of a closed key version are refused, one that does not open is sealed again, and retire counts on all nodes', async () => {
+    const place = await newVault();
+    const service = await start(place);
+    const values = Array.from({ length: 200 }, (_, i) => `closed ${i}`);
+    const tokens = await tokenizeAll(service, values);
+    const url = place.env.DATABASE_URL!;
+    await query(url, "update standin.records set sealed = '\\xdeadbeef'");
+    expect(await tokenizeAll(service, values)).toEqual(tokens);
+    expect(await detokenizeAll(service, tokens)).toEqual(values);
+    const { keys, source, records, keyring } = openedVault(place);
+    const late = sealedWith(await keyring(), 'late', 'abc_tok');
+    await rotateKey(keys, source);
+    await keys.locked(soon(), (locked) => locked.close(1));
+    expect(await records.insert([late])).toEqual(['key_retired']);
+    expect(await records.insert([late], 100)).toEqual(['key_retired']);
+    await expect(retireKey(keys, 1, 0)).rejects.toThrow('200 records need key version 1');
+    expect((await runCli(['keyring', 'reseal'], place)).code).toBe(0);
+    await retireKey(keys, 1, 0);
     expect(await detokenizeAll(service, tokens)).toEqual(values);
   });
 

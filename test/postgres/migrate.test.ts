@@ -5,7 +5,7 @@ import { migrate, readMigrations, schemaVersion } from '../../src/store/migrate.
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { openTestPool, randomRecord, soon } from '../support/store.ts';
+import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
 
 describe.each(kinds())('migrations on the %s database', (kind) => {
   let place: Place;
@@ -72,6 +72,7 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     );
     await pool.query('grant insert on standin.records to public', [], soon());
     await migrate(pool, soon());
+    await addKeyVersions(pool, 1);
     const records = new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
     expect(await records.find(made.map((record) => record.token_fingerprint))).toEqual(made);
     expect(await records.insert([...made, randomRecord()])).toEqual(Array(1_001).fill('stored'));

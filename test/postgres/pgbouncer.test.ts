@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { RemovalStore } from '../../src/store/removal.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { PgBouncer, pgbouncer_program } from '../support/pgbouncer.ts';
 import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
@@ -13,6 +14,7 @@ import {
   until,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
+import { openTestPool, randomRecord, soon } from '../support/store.ts';
 
 /** What PgBouncer itself sets, so that a session is as its client asked for. */
 const SET_BY_PGBOUNCER = [
@@ -187,10 +189,18 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       const { place } = await bounced({}, own);
       const service = await start(place);
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(400);
+      const pool = openTestPool(place, 1);
+      cleanups.push(() => pool.end());
+      const removals = new RemovalStore(pool);
+      const nobody = randomRecord().token_fingerprint;
+      expect(await removals.forget([nobody], soon())).toEqual(['unknown']);
       // The connections of the service, to PgBouncer, stay.
       own.demote();
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(500);
       expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(500);
+      // The same for a forget whose connections were seen to lead to a primary.
+      await expect(removals.forget([nobody], soon())).rejects.toThrow('database unavailable');
+      await expect(removals.look([nobody], soon())).rejects.toThrow('database unavailable');
       own.promote();
       await until(
         async () => (await call(service, 'detokenize', { a: 'unknown_tok' })).status === 400,

@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { bytesOfUuid } from '../support/bytes.ts';
 import { readText } from '../support/docs.ts';
@@ -132,6 +132,39 @@ test.each([1, 4, 8, 12, 15, 27])('C06: sealed cut by %i bytes is an error', asyn
     [bytes],
   );
   await expectDamaged(token!);
+});
+
+describe('a record that does not open', () => {
+  const broken: [string, string][] = [
+    ['damaged', "sealed = '\\xdeadbeef'"],
+    ['of a key version that is gone', 'key_version = 999'],
+    ['with sealed null', 'sealed = null'],
+  ];
+  beforeAll(() => sql(service.place, 'alter table standin.records alter sealed drop not null'));
+  afterAll(() => sql(service.place, 'alter table standin.records alter sealed set not null'));
+
+  // Together with a new value it is inserted, alone it is looked up: it was stored a moment ago.
+  test.each(
+    broken.flatMap(([name, set]) => [
+      { name, set, more: [] },
+      { name, set, more: ['a new value'] },
+    ]),
+  )('$name is sealed again when its value comes with $more', async ({ set, more }) => {
+    await sql(service.place, 'truncate standin.records');
+    const values = ['Ann Lee', 'Bob Ray', 'Cy Vance'];
+    const tokens = await tokensOf(values);
+    await sql(service.place, `update standin.records set ${set}`);
+    expect((await call(service, 'detokenize', { tokens })).status).toBe(500);
+    const before = await damaged();
+    const again = await tokensOf([...values, ...more]);
+    expect(again.slice(0, 3)).toEqual(tokens);
+    expect((await call(service, 'detokenize', { again })).body.data.again).toEqual([
+      ...values,
+      ...more,
+    ]);
+    expect(await damaged()).toBe(before + 3);
+    expect((await runCli(['verify'], service.place)).code).toBe(0);
+  });
 });
 
 test('C07: the row of one token put in the place of another is an error', async () => {

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import {
   appendFileSync,
@@ -12,6 +12,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { handOver, owner } from './owner.ts';
 import { PgBouncer } from './pgbouncer.ts';
@@ -94,11 +95,18 @@ export class PostgresCluster {
     return cluster;
   }
 
-  /** A streaming standby of this server, which from then on waits for it at every commit. */
-  async startStandby(): Promise<PostgresCluster> {
+  /**
+   * A streaming standby of this server, which from then on waits for it at every commit.
+   * @param url where the standby reaches this server
+   */
+  async startStandby(url = this.directUrl('postgres')): Promise<PostgresCluster> {
     const standby = await PostgresCluster.#prepare();
-    const source = ['-d', this.directUrl('postgres')];
-    run('pg_basebackup', ['-D', standby.data_dir, ...source, '-R', '-c', 'fast', '--no-sync']);
+    // Not blocking: a proxy in this process may be in between.
+    await promisify(execFile)(
+      join(postgres_bin!, 'pg_basebackup'),
+      ['-D', standby.data_dir, '-d', url, '-R', '-c', 'fast', '--no-sync'],
+      { cwd: '/', env: { ...process.env, HOME: tmpdir() }, ...owner },
+    );
     standby.#configure({});
     standby.startAgain();
     // After the copy was made: the standby, once promoted, has nobody to wait for.

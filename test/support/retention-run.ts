@@ -52,8 +52,8 @@ export class RetentionRun {
     this.#random = random;
     const keys = testEngineKeys();
     this.#keyring = keys.keyring;
-    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok'));
     const onDamaged = () => this.problems.push('a damaged record');
+    this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok', onDamaged));
     this.#detokenizer = new Detokenizer(newStore(), keys, onDamaged);
     this.#removals = removals;
   }

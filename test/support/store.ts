@@ -12,6 +12,17 @@ export function openTestPool(place: Place, connections = 4): Pool {
   return new Pool({ connections, locate: () => embedded.locate() });
 }
 
+/** Keys that records may be written with; nothing opens with them. */
+export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise<void> {
+  for (const version of versions) {
+    await pool.query(
+      "insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', $1, '', '')",
+      [version],
+      soon(),
+    );
+  }
+}
+
 export function soon(): number {
   return performance.now() + 30_000;
 }

@@ -3,10 +3,11 @@ import { InternalError, type InternalReason } from '../../errors.ts';
 import { type KeyNews, monotonicMs } from './key-feed.ts';
 
 /**
- * Who has not heard for so long that its primary is the newest DEK asks before it seals. `keyring
- * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S): then no
- * process seals with it any more, not even one that cannot unwrap the new one, and no record can
- * come whose key is gone.
+ * A process that has not read the keyring for so long reads it again before it seals. `keyring
+ * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S), so that
+ * running processes seal with the new one by then. That only spares refused writes, and this clock
+ * may stand still with its machine: the fence is in the statements that write records
+ * (src/store/record-writes.ts).
  */
 export const SEAL_LEASE_MS = 30_000;
 
@@ -44,13 +45,29 @@ export class EngineKeys {
   }
 
   /**
+   * Resolves when there is a newer primary than this one, with which records are no longer taken.
+   * @throws InternalError when there is none that this process can use
+   */
+  async readyToSealAfter(key_version: number): Promise<void> {
+    if (this.keyring.primary_version > key_version) return;
+    await this.lookAgain();
+    if (this.keyring.primary_version <= key_version)
+      throw new InternalError(this.#failure ?? 'key_missing');
+  }
+
+  /** Resolves when the keyring was read, or after a second. */
+  async lookAgain(): Promise<void> {
+    await this.#renewed(monotonicMs() + SEAL_PATIENCE_MS);
+  }
+
+  /**
    * Resolves when all of these versions are known, when the keyring turns out not to have them
-   * either, or at the deadline.
+   * either, or at the deadline: then false, as the keyring may have what is not known.
    * @param deadline_ms a time of monotonicMs
    */
-  async readyToOpen(key_versions: readonly number[], deadline_ms: number): Promise<void> {
-    if (key_versions.every((version) => this.keyring.hasVersion(version))) return;
-    await this.#renewed(deadline_ms);
+  async readyToOpen(key_versions: readonly number[], deadline_ms: number): Promise<boolean> {
+    if (key_versions.every((version) => this.keyring.hasVersion(version))) return true;
+    return this.#renewed(deadline_ms);
   }
 
   /** Whether the keyring was read, all of it, after this call. */

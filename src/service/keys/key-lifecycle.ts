@@ -14,6 +14,8 @@ import { unwrap } from './keyring.ts';
 const MAX_VERSION = 32_767;
 /** Twice as long as any process seals without having seen the newest version. */
 export const MIN_PRIMARY_AGE_S = (2 * SEAL_LEASE_MS) / 1000;
+/** A write of the service ends within 5 s, one of `keyring reseal` soon after. */
+const WRITERS_PATIENCE_MS = 30_000;
 /** Reading all records of a vault of a billion takes minutes. */
 const SCAN_PATIENCE_MS = 3_600_000;
 
@@ -37,25 +39,35 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
 }
 
 /**
- * Destroys a DEK version that no record needs.
+ * Destroys a DEK version that no record needs. First no write may begin with it any more, then
+ * those that had begun end, and only then the records count: none can come later.
  * @param min_primary_age_s younger than this, other nodes may still seal with the version before
- * @throws OperatorError when it is needed, or may be, and nothing was changed
+ * @throws OperatorError when it is needed, or may be: nothing was destroyed
  */
 export async function retireKey(
   store: KeyringStore,
   version: number,
   min_primary_age_s = MIN_PRIMARY_AGE_S,
+  writers_patience_ms = WRITERS_PATIENCE_MS,
 ): Promise<void> {
   refusePrimary(await store.list(commandDeadline()), version);
-  // Before the lock too: reading all records takes its time, and a reseal waits for the lock.
-  refuseNeeded(version, await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS));
-  await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+  // Before it is closed, and before the lock, which a reseal would wait for.
+  const needed = await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS);
+  refuseNeeded(version, needed, 'nothing was changed');
+  await store.locked(commandDeadline(), async (locked) => {
     refusePrimary(locked.keys, version);
     await refuseEarly(locked, version, min_primary_age_s);
+    await locked.close(version);
+  });
+  refuseWriters(version, await store.writersGone(writers_patience_ms));
+  await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+    refusePrimary(locked.keys, version);
+    refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
     await locked.remove({ purpose: 'dek', version });
-    refuseNeeded(version, await locked.countRecords(version));
   });
 }
+
+const STAYS_CLOSED = 'it stays closed (no record is sealed with it any more), and opens records';
 
 function refusePrimary(keys: readonly WrappedKey[], version: number): void {
   if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
@@ -84,10 +96,17 @@ async function refuseEarly(
   }
 }
 
-function refuseNeeded(version: number, records: number): void {
+function refuseWriters(version: number, writers: readonly string[]): void {
+  if (writers.length === 0) return;
+  throw new OperatorError(
+    `Transactions that began before key version ${version} was closed may still write records with it (backends: ${writers.join(', ')}); ${STAYS_CLOSED}. Run it again when they have ended, or end them: select pg_terminate_backend(PID)`,
+  );
+}
+
+function refuseNeeded(version: number, records: number, what_holds: string): void {
   if (records === 0) return;
   throw new OperatorError(
-    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; nothing was changed. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
+    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${what_holds}. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
   );
 }
 
@@ -158,12 +177,15 @@ export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
   /** Records with a value that are sealed with it; null: it seals none. */
   readonly records: number | null;
   readonly is_estimate: boolean;
+  /** Since when no record is sealed with it any more; null: it may be. */
+  readonly closed_at: Date | null;
 }
 
 /** The keys, and of each DEK how many records need it: an estimate above 200,000. */
 export async function keyStatus({ keys: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
   const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
+  const closed = await store.closed(commandDeadline());
   const primary = primaryOf(keys);
   return keys.map(({ wrapped: _, ...key }) => {
     const is_dek = key.purpose === 'dek';
@@ -172,6 +194,7 @@ export async function keyStatus({ keys: store, pool }: Vault): Promise<KeyStatus
       is_primary: !is_dek || key.version === primary,
       records: is_dek ? (by_version.get(key.version) ?? 0) : null,
       is_estimate: is_dek && !is_exact,
+      closed_at: (is_dek && closed.get(key.version)) || null,
     };
   });
 }

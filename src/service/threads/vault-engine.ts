@@ -38,7 +38,7 @@ export class VaultEngine {
       patience_ms: REQUEST_PATIENCE_MS,
       onBatch: observer.batch,
     });
-    this.#tokenizer = new Tokenizer(records, this.#keys, vault.token_suffix);
+    this.#tokenizer = new Tokenizer(records, this.#keys, vault.token_suffix, observer.damaged);
     this.#detokenizer = new Detokenizer(records, this.#keys, observer.damaged);
   }
 

@@ -1,0 +1,96 @@
+import { byteaArray, smallintArray, uuidArray } from './bytea-array.ts';
+import { columns, leasedColumns, type NewRecord } from './new-records.ts';
+import type { Query } from './pool.ts';
+import { SEALED } from './record-row.ts';
+import type { Replacement } from './record-walk.ts';
+
+/**
+ * Key versions that records may be written with. Every statement that writes `sealed` asks for
+ * them itself, so that a process, a backend or a machine that stood still writes nothing with a key
+ * that was retired meanwhile (docs/decisions/0015). As an array: a join could change the order in
+ * which rows are locked.
+ */
+const OPEN_VERSIONS = `array(select version from standin.keyring
+    where purpose = 'dek' and closed_at is null)`;
+/** Whether commits wait for a standby. */
+export const HAS_STANDBY = "current_setting('synchronous_standby_names') <> ''";
+
+/**
+ * Counts the rows that were inserted. The count that goes with an insert does on PostgreSQL, but
+ * Citus counts those in conflict, too, and a collision would pass as stored.
+ */
+const INSERT = `with inserted as (
+  insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
+  select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
+    as new (token, value, version, sealed) where version = any(${OPEN_VERSIONS})
+  on conflict (token_fingerprint) do nothing returning 1
+) select count(*) as count, ${HAS_STANDBY} as has_standby from inserted`;
+/** With a time to live, a 16th longer, so that not every repeated value has to be written again. */
+const LEASED = `insert into standin.records as there
+    (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
+  select token, value, version, sealed, now() + time_to_live_s * interval '1.0625 s'
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::integer[])
+    as new (token, value, version, sealed, time_to_live_s)
+  where version = any(${OPEN_VERSIONS})
+  on conflict (token_fingerprint)`;
+const INSERT_LEASED = `with inserted as (
+  ${LEASED} do nothing returning 1
+) select count(*) as count, ${HAS_STANDBY} as has_standby from inserted`;
+/**
+ * Puts back what was removed, and extends what would end too early; never shortens. No plain
+ * update: this one locks rows in the order in which they are given, so that two of them, or one
+ * and a removal, never wait for each other. On Citus an update by a list would not even run.
+ */
+const KEEP = `with kept as (
+  ${LEASED} do update
+  set key_version = excluded.key_version, sealed = excluded.sealed, expires_at = excluded.expires_at
+  where there.value_fingerprint = excluded.value_fingerprint
+    and (there.sealed = '' or there.expires_at < excluded.expires_at
+      or (there.expires_at is not null and excluded.expires_at is null))
+  returning 1
+) select count(*) as count, ${OPEN_VERSIONS} as open_versions from kept`;
+/** Only where the record is still the one that did not open. */
+const MEND = `with mended as (
+  update standin.records as there set key_version = fresh.version, sealed = fresh.sealed
+  from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bytea[])
+    as fresh (token, value, version, sealed, old_sealed)
+  where there.token_fingerprint = fresh.token and there.value_fingerprint = fresh.value
+    and ${SEALED} = fresh.old_sealed and fresh.version = any(${OPEN_VERSIONS})
+  returning 1
+) select count(*) as count from mended`;
+
+/** Inserts what is not there; with whether commits wait for a standby. */
+export async function insertNew(
+  query: Query,
+  rows: readonly NewRecord[],
+): Promise<{ readonly count: number; readonly has_standby: boolean }> {
+  const has_leased = rows.some((row) => row.time_to_live_s !== undefined);
+  const result = await query(
+    has_leased ? INSERT_LEASED : INSERT,
+    has_leased ? leasedColumns(rows) : columns(rows),
+  );
+  const { count, has_standby } = result.rows[0]!;
+  return { count: Number(count), has_standby: has_standby === 't' };
+}
+
+/** Writes rows that were removed or end too early; with the versions that may be written. */
+export async function keep(
+  query: Query,
+  rows: readonly NewRecord[],
+): Promise<{ readonly count: number; readonly open_versions: ReadonlySet<number> }> {
+  const { count, open_versions } = (await query(KEEP, leasedColumns(rows))).rows[0]!;
+  const versions = open_versions!.slice(1, -1).split(',').map(Number);
+  return { count: Number(count), open_versions: new Set(versions) };
+}
+
+/** Puts fresh records in the place of those that did not open; returns how many. */
+export async function mend(query: Query, replacements: readonly Replacement[]): Promise<number> {
+  const { rows } = await query(MEND, [
+    uuidArray(replacements.map(({ fresh }) => fresh.token_fingerprint)),
+    uuidArray(replacements.map(({ fresh }) => fresh.value_fingerprint)),
+    smallintArray(replacements.map(({ fresh }) => fresh.key_version)),
+    byteaArray(replacements.map(({ fresh }) => fresh.sealed)),
+    byteaArray(replacements.map(({ old }) => old.sealed)),
+  ]);
+  return Number(rows[0]!.count);
+}

@@ -1,0 +1,216 @@
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
+import { KeyringStore } from '../../src/store/keyring.ts';
+import { migrate } from '../../src/store/migrate.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { hexOf, RecordWalk } from '../../src/store/record-walk.ts';
+import { RecordStore } from '../../src/store/records.ts';
+import { RemovalStore } from '../../src/store/removal.ts';
+import type { SealedRecord } from '../../src/types.ts';
+import { kinds, newPlace, type Place, until } from '../support/service.ts';
+import { sql, vaultAddress } from '../support/sql.ts';
+import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
+
+/** What keeps a statement that comes late, or meets another, from doing harm. */
+describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
+  let place: Place;
+  let pool: Pool;
+  let records: RecordStore;
+  let removals: RemovalStore;
+  let walk: RecordWalk;
+  let keys: KeyringStore;
+  beforeAll(async () => {
+    place = await newPlace('server');
+    pool = openTestPool(place, 8);
+    await migrate(pool, soon());
+    await addKeyVersions(pool, 1, 2, 3);
+    records = new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
+    removals = new RemovalStore(pool);
+    walk = new RecordWalk(pool);
+    keys = new KeyringStore(pool);
+  });
+  afterAll(async () => {
+    await pool.end();
+    place.remove();
+  });
+
+  /** A transaction of the test's own, on a connection of its own. */
+  async function inTransaction(work: (client: pg.Client) => Promise<void>): Promise<void> {
+    const client = new pg.Client(vaultAddress(place));
+    await client.connect();
+    try {
+      await client.query('begin isolation level read committed');
+      await work(client);
+      await client.query('commit');
+    } finally {
+      await client.end();
+    }
+  }
+
+  /** Resolves when a statement of the pool waits for a lock of this type. */
+  async function waitingFor(type: string): Promise<void> {
+    const text = `select 1 from pg_stat_activity where wait_event_type = 'Lock' and wait_event = $1
+      and datname = current_database()`;
+    await until(async () => (await sql(place, text, [type])).length > 0, `a wait for ${type}`);
+  }
+
+  const uuid = ({ token_fingerprint }: SealedRecord) => hexOf(token_fingerprint);
+
+  async function sealedOf(record: SealedRecord): Promise<Buffer> {
+    const text = 'select sealed from standin.records where token_fingerprint = $1';
+    return (await sql(place, text, [uuid(record)]))[0]!.sealed;
+  }
+
+  test('a record with a closed key version, or none in the keyring, is refused; it may be forgotten all the same', async () => {
+    const old = randomRecord();
+    expect(await records.insert([old])).toEqual(['stored']);
+    await addKeyVersions(pool, 4);
+    const [closed, unknown, good] = [4, 999, 1].map((key_version) => randomRecord({ key_version }));
+    expect(await records.insert([closed!])).toEqual(['stored']);
+    await keys.locked(soon(), (locked) => locked.close(4));
+    expect((await keys.closed(soon())).has(4)).toBe(true);
+    const more = randomRecord({ key_version: 4 });
+    expect(await records.insert([more, unknown!, good!])).toEqual([
+      'key_retired',
+      'key_retired',
+      'stored',
+    ]);
+    expect(await records.insert([more], 100)).toEqual(['key_retired']);
+    const fingerprints = [closed!, more, unknown!].map((one) => one.token_fingerprint);
+    expect(await records.find(fingerprints)).toEqual([closed, undefined, undefined]);
+    // Nor is a stub put back with it, nor a record mended.
+    expect(await removals.forget([closed!.token_fingerprint], soon())).toEqual(['known']);
+    expect(await sealedOf(closed!)).toHaveLength(0);
+    expect(await records.insert([closed!])).toEqual(['key_retired']);
+    const fresh = { ...old, key_version: 4, sealed: more.sealed };
+    expect(await records.mend([{ old, fresh }])).toBe(0);
+    expect(await records.find([old.token_fingerprint])).toEqual([old]);
+  });
+
+  test('a record is mended only while it is the one that did not open', async () => {
+    const [old, other] = [randomRecord(), randomRecord()];
+    await records.insert([old, other]);
+    const fresh = (record: SealedRecord) => ({ ...record, sealed: randomRecord().sealed });
+    await removals.forget([other.token_fingerprint], soon());
+    const [mended, revived] = [fresh(old), fresh(other)];
+    const replacements = [
+      { old, fresh: mended },
+      { old: other, fresh: revived },
+    ];
+    expect(await records.mend(replacements)).toBe(1);
+    const fingerprints = [old.token_fingerprint, other.token_fingerprint];
+    expect(await records.find(fingerprints)).toEqual([mended, undefined]);
+  });
+
+  test('a reseal does not bring back what was forgotten after it was read', async () => {
+    const [kept, forgotten] = [randomRecord(), randomRecord()];
+    await records.insert([kept, forgotten]);
+    await removals.forget([forgotten.token_fingerprint], soon());
+    await addKeyVersions(pool, 10);
+    const replacements = [kept, forgotten].map((old) => ({
+      old,
+      fresh: { ...old, key_version: 10, sealed: randomRecord().sealed },
+    }));
+    expect(await walk.replace(replacements, 10, soon())).toBe(1);
+    expect(await sealedOf(forgotten)).toHaveLength(0);
+  });
+
+  test('a batch of reseal waits for a rotation under way, and sees it', async () => {
+    const old = randomRecord();
+    await records.insert([old]);
+    await addKeyVersions(pool, 20);
+    const fresh = { ...old, key_version: 20, sealed: randomRecord().sealed };
+    // Where an administrator has chosen so, a transaction sees the same all the time.
+    const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
+    const isolation = 'default_transaction_isolation';
+    await sql(place, `alter database ${name} set ${isolation} = 'repeatable read'`);
+    const own_pool = openTestPool(place);
+    onTestFinished(async () => {
+      await own_pool.end();
+      await sql(place, `alter database ${name} reset ${isolation}`);
+    });
+    let replacing: Promise<number | undefined> | undefined;
+    await keys.locked(soon(), async (locked) => {
+      replacing = new RecordWalk(own_pool).replace([{ old, fresh }], 20, soon());
+      await waitingFor('advisory');
+      const key = { purpose: 'dek', version: 21, kek_id: '', wrapped: Buffer.alloc(0) } as const;
+      await locked.insert(key);
+    });
+    expect(await replacing).toBeUndefined();
+    expect(await sealedOf(old)).toEqual(old.sealed);
+  });
+
+  test('retire waits for a transaction that wrote before the version was closed, and counts its record', async () => {
+    await addKeyVersions(pool, 30, 31);
+    const late = randomRecord({ key_version: 30 });
+    let retiring: Promise<void> | undefined;
+    await inTransaction(async (client) => {
+      await client.query(
+        'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $1, 30, $2)',
+        [uuid(late), late.sealed],
+      );
+      retiring = retireKey(keys, 30, 0);
+      retiring.catch(() => {});
+      await until(async () => (await keys.closed(soon())).has(30), 'the version is closed');
+    });
+    await expect(retiring).rejects.toThrow('1 record needs key version 30; it stays closed');
+    expect((await keys.list(soon())).some(({ version }) => version === 30)).toBe(true);
+    await removals.forget([late.token_fingerprint], soon());
+    await retireKey(keys, 30, 0);
+    expect((await keys.list(soon())).some(({ version }) => version === 30)).toBe(false);
+  });
+
+  test('retire gives up in words on a transaction that does not end, and destroys nothing', async () => {
+    await addKeyVersions(pool, 40, 41);
+    await inTransaction(async (client) => {
+      await client.query('update standin.records set key_version = 40 where false');
+      const { rows } = await client.query('select pg_backend_pid() as pid');
+      await expect(retireKey(keys, 40, 0, 100)).rejects.toThrow(
+        `may still write records with it (backends: ${rows[0].pid})`,
+      );
+      expect((await keys.list(soon())).some(({ version }) => version === 40)).toBe(true);
+    });
+    await retireKey(keys, 40, 0);
+  });
+
+  test('a token that came to stand for another value meanwhile is not written over', async () => {
+    const record = randomRecord();
+    const rival = randomRecord();
+    await records.insert([record], 100);
+    const where = 'where token_fingerprint = $1';
+    let inserting: Promise<readonly unknown[]> | undefined;
+    await inTransaction(async (client) => {
+      await client.query(`select 1 from standin.records ${where} for update`, [uuid(record)]);
+      // It is to be there for longer than it is, so it is written again, and waits.
+      inserting = records.insert([record]);
+      await waitingFor('transactionid');
+      const set = 'set value_fingerprint = $2, sealed = $3';
+      await client.query(`update standin.records ${set} ${where}`, [
+        uuid(record),
+        Buffer.from(rival.value_fingerprint, 'latin1').toString('hex'),
+        rival.sealed,
+      ]);
+    });
+    expect(await inserting).toEqual(['collision']);
+    expect(await sealedOf(record)).toEqual(rival.sealed);
+  });
+
+  test('a removal locks its rows in the order of their fingerprints', async () => {
+    const made = [randomRecord(), randomRecord(), randomRecord()].toSorted((a, b) =>
+      uuid(a) < uuid(b) ? -1 : 1,
+    );
+    await records.insert(made);
+    const [first, , last] = made;
+    const lock = 'select 1 from standin.records where token_fingerprint = $1 for update';
+    let removing: Promise<unknown> | undefined;
+    await inTransaction(async (client) => {
+      await client.query(lock, [uuid(first!)]);
+      removing = removals.forget(made.map((one) => one.token_fingerprint).toReversed(), soon());
+      await waitingFor('transactionid');
+      // It would fail, were the last one locked before the first.
+      await client.query(`${lock} nowait`, [uuid(last!)]);
+    });
+    expect(await removing).toEqual(['known', 'known', 'known']);
+  });
+});

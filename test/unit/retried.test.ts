@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { ReadOnlyServer, Unavailable } from '../../src/store/failure.ts';
+import { retried } from '../../src/store/records.ts';
+
+const soon = () => performance.now() + 60_000;
+
+/** Fails so often, then answers. */
+function failing(times: number, error: Error): () => Promise<string> {
+  let left = times;
+  return async () => {
+    if (left-- > 0) throw error;
+    return 'answered';
+  };
+}
+
+test.each([
+  ['a server that is read-only for a moment, as during a promotion', new ReadOnlyServer()],
+  ['a server that is away', new Unavailable(new Error('gone'))],
+])('%s fails no request that has time left', async (_, error) => {
+  expect(await retried(soon(), failing(2, error))).toBe('answered');
+});
+
+test('a server that stays read-only is told long before the deadline, one that is away at it', async () => {
+  const read_only = retried(soon(), failing(Infinity, new ReadOnlyServer()));
+  await expect(read_only).rejects.toThrow(ReadOnlyServer);
+  const away = retried(performance.now() + 50, failing(Infinity, new Unavailable(undefined)));
+  await expect(away).rejects.toThrow(Unavailable);
+});
+
+test('what is no outage is not tried again', async () => {
+  const error = new TypeError('a mistake');
+  await expect(retried(soon(), failing(1, error))).rejects.toBe(error);
+});
