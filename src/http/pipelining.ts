@@ -33,6 +33,7 @@ class Lane {
   #waiting: (readonly [IncomingMessage, ServerResponse])[] = [];
   /** More came than may wait: the connection ends after them. */
   #is_full = false;
+  #is_paused = false;
   #is_turn_due = false;
 
   constructor(socket: Socket, handler: RequestListener) {
@@ -41,9 +42,13 @@ class Lane {
   }
 
   take(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#in_hand < MAX_IN_HAND && this.#waiting.length === 0 && !isEnding(this.#socket)) {
+      this.#begin(request, response);
+      return;
+    }
+    this.#stopReading();
     if (this.#is_full || isEnding(this.#socket)) return;
-    if (this.#in_hand < MAX_IN_HAND && this.#waiting.length === 0) this.#begin(request, response);
-    else if (this.#waiting.length < MAX_WAITING) this.#wait(request, response);
+    if (this.#waiting.length < MAX_WAITING) this.#waiting.push([request, response]);
     else {
       this.#is_full = true;
       // RFC 9112 section 9.3.2: the caller sends again what was not answered.
@@ -57,12 +62,17 @@ class Lane {
     this.#handler(request, response);
   }
 
-  #wait(request: IncomingMessage, response: ServerResponse): void {
-    if (this.#waiting.length === 0) {
-      this.#socket.on('resume', this.#stayPaused);
-      this.#socket.pause();
-    }
-    this.#waiting.push([request, response]);
+  #stopReading(): void {
+    if (this.#is_paused) return;
+    this.#is_paused = true;
+    this.#socket.on('resume', this.#stayPaused);
+    this.#socket.pause();
+  }
+
+  #readOn(): void {
+    this.#is_paused = false;
+    this.#socket.off('resume', this.#stayPaused);
+    this.#socket.resume();
   }
 
   readonly #onAnswered = (): void => {
@@ -75,12 +85,12 @@ class Lane {
 
   readonly #turn = (): void => {
     this.#is_turn_due = false;
-    if (!this.#socket.writable || isEnding(this.#socket)) this.#waiting = [];
-    const next = this.#waiting.splice(0, MAX_IN_HAND - this.#in_hand);
-    if (this.#waiting.length === 0) {
-      this.#socket.off('resume', this.#stayPaused);
-      this.#socket.resume();
+    if (!this.#socket.writable || isEnding(this.#socket)) {
+      this.#waiting = [];
+      return;
     }
+    const next = this.#waiting.splice(0, MAX_IN_HAND - this.#in_hand);
+    if (this.#waiting.length === 0 && !this.#is_full) this.#readOn();
     for (const [request, response] of next) this.#begin(request, response);
   };
 

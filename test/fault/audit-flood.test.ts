@@ -62,7 +62,7 @@ test.each([
   'L20: requests without an API key that pipeline cost callers nothing, and no line: AUDIT_REQUIRED=$AUDIT_REQUIRED, $connections connections',
   async ({ AUDIT_REQUIRED, connections }) => {
     const file = join(place.folder, 'audit.log');
-    const ops = { OPS_PORT: String(await freePort()), LOG_LEVEL: 'warn' };
+    const ops = { OPS_PORT: String(await freePort()) };
     service = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED, ...ops });
     const { body } = await call(service, 'tokenize', { a: 'Ann Canary' });
     const flooding = new Flood(service, connections);
