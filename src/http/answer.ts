@@ -3,7 +3,8 @@ import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import { audit } from './audit.ts';
 import type { ServerContext } from './context.ts';
-import { METHODS, pathOf } from './routes.ts';
+import { endsConnection } from './ending.ts';
+import { routeOf } from './routes.ts';
 import { ERROR_FIELDS } from './schema.ts';
 
 const HEADERS = {
@@ -21,8 +22,7 @@ export function answer(
   body: string,
   values = 0,
 ): FastifyReply {
-  const path = pathOf(request.url);
-  const route = path in METHODS ? path : 'none';
+  const route = routeOf(request.url) ?? 'none';
   const duration_ms = performance.now() - request.started_at_ms;
   context.metrics.request(route, status, duration_ms);
   context.log.request({
@@ -58,8 +58,7 @@ export function answerError(
     body.retry_after = retry_after_s;
     reply.header('Retry-After', retry_after_s);
   }
-  // The parser and we may not agree on where this request ends.
-  if (code === 'bad_request' || code === 'headers_too_large') reply.header('Connection', 'close');
+  if (endsConnection(request.raw.socket, code)) reply.header('Connection', 'close');
   if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
   const { status } = CALLER_ERRORS[code];
   void audit(context, request, code, status);

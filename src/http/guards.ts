@@ -8,27 +8,20 @@ import { MAX_HEADERS } from './listener.ts';
 import { LIMIT_CODES } from './schema.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
-const CHARSET = /; *charset="?([\w.-]+)/i;
+const CHARSET = /; *charset="?([\w.-]+)/gi;
+/** RFC 3986 section 3.2.2, with a port: which characters, not where. */
+const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 
 /** Before any route: what Node lets through and HTTP does not. */
 export function protocolGuard(request: FastifyRequest): void {
   const { rawHeaders, headers } = request.raw;
-  if (!isWellFormed(request.raw)) {
-    refused.add(request.raw.socket);
-    throw new CallerError('bad_request');
-  }
+  if (!isWellFormed(request.raw)) throw new CallerError('bad_request');
   if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');
   const { expect } = headers;
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
     throw new CallerError('expectation_failed');
   }
 }
-
-/**
- * Connections that were told off here: the parser's own error, which may follow, is not answered
- * again.
- */
-export const refused = new WeakSet<object>();
 
 /**
  * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
@@ -39,6 +32,7 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
   const coding = headers['transfer-encoding'];
   return (
     (httpVersion === '1.1' ? hosts === 1 : httpVersion === '1.0' && hosts <= 1) &&
+    HOST.test(headers.host ?? '') &&
     (coding === undefined || coding.toLowerCase() === 'chunked')
   );
 }
@@ -94,6 +88,9 @@ function checkMedia(request: FastifyRequest, body_limit: number): void {
     'content-length': length,
   } = request.headers;
   if (type !== 'application/json' && !isJson(type)) throw new CallerError('unsupported_media_type');
+  // Node keeps the first of two: the other could be what a proxy went by.
+  if (countOf(request.raw.rawHeaders, 'content-type') > 1)
+    throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
   if (Number(length ?? 0) > body_limit) throw new CallerError('payload_too_large');
@@ -101,8 +98,7 @@ function checkMedia(request: FastifyRequest, body_limit: number): void {
 
 function isJson(type: string | undefined): boolean {
   if (type === undefined || !MEDIA_TYPE.test(type)) return false;
-  const charset = CHARSET.exec(type)?.[1];
-  return charset === undefined || charset.toLowerCase() === 'utf-8';
+  return [...type.matchAll(CHARSET)].every(([, charset]) => charset!.toLowerCase() === 'utf-8');
 }
 
 function countOf(raw_headers: readonly string[], name: string): number {

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../ops/metrics.ts';
-import { refused } from './guards.ts';
+import { isEnding } from './ending.ts';
 
 const CODES: Record<string, CallerErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -18,7 +18,7 @@ const CODES: Record<string, CallerErrorCode> = {
  */
 export function parserErrorHandler(log: Log, metrics: Metrics) {
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
-    if (refused.has(socket)) return;
+    if (isEnding(socket)) return;
     // Anything else is of the connection: a reset, or no TLS to answer in.
     if (!/^(HPE|ERR_HTTP)_/.test(error.code ?? '') || !socket.writable) {
       socket.destroy();

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { RequestListener, Server } from 'node:http';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { CallerError } from '../errors.ts';
 import { answer, answerError } from './answer.ts';
@@ -8,7 +9,8 @@ import { admission, protocolGuard } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
-import { METHODS, pathOf } from './routes.ts';
+import { inTurn } from './pipelining.ts';
+import { METHODS, originForm, routeOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
@@ -22,8 +24,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     exposeHeadRoutes: true,
     requestIdHeader: false,
     genReqId: () => randomUUID(),
-    serverFactory: (handler) =>
-      createListener(shedding(context, handler), context.tls, context.metrics),
+    serverFactory: (handler) => serverOf(context, handler),
     schemaController: {
       compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },
     },
@@ -40,8 +41,9 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.addHook('onRequest', (request, reply, done) => {
     request.started_at_ms = performance.now();
     protocolGuard(request);
-    // Now: Fastify would look at the content type first, and has errors of its own for it.
-    if (request.is404) notFound(context, request, reply);
+    // Now: Fastify would look at the content type first, and has errors of its own for it. And it
+    // finds routes by other spellings of their paths.
+    if (request.is404 || routeOf(request.url) === undefined) notFound(context, request, reply);
     else done();
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
@@ -53,8 +55,21 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     done(null, body),
   );
   addRoutes(app, context);
-  addExpectations(app);
   return app;
+}
+
+/** What every request goes through before it is routed. */
+function serverOf(context: ServerContext, handler: RequestListener): Server {
+  const route = inTurn(shedding(context, handler));
+  const listener: RequestListener = (request, response) => {
+    request.url = originForm(request.url!);
+    route(request, response);
+  };
+  const server = createListener(listener, context.tls, context.metrics);
+  // Node would say 100 Continue before the API key is looked at; admission asks for the body.
+  server.on('checkContinue', listener);
+  server.on('checkExpectation', listener);
+  return server;
 }
 
 /** In the place of Fastify's own, which load Ajv at every start: routes here have no schemas of its kind. */
@@ -71,23 +86,14 @@ function addRoutes(app: FastifyInstance, context: ServerContext): void {
   app.get('/health/live', livenessHandler(context));
 }
 
-/**
- * Node would say 100 Continue before the API key is looked at; here the body is asked for after
- * admission.
- */
-function addExpectations(app: FastifyInstance): void {
-  app.server.on('checkContinue', (request, response) => app.routing(request, response));
-  app.server.on('checkExpectation', (request, response) => app.routing(request, response));
-}
-
 function notFound(
   context: ServerContext,
   request: FastifyRequest,
   reply: FastifyReply,
 ): FastifyReply {
-  const allowed = METHODS[pathOf(request.url)];
-  if (allowed === undefined) throw new CallerError('not_found');
-  reply.header('Allow', allowed);
+  const route = routeOf(request.url);
+  if (route === undefined) throw new CallerError('not_found');
+  reply.header('Allow', METHODS[route]);
   if (request.method !== 'OPTIONS') throw new CallerError('method_not_allowed');
   return answer(context, request, reply, 204, '');
 }

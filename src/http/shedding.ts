@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { CALLER_ERRORS } from '../errors.ts';
 import type { ServerContext } from './context.ts';
 import { isWellFormed } from './guards.ts';
-import { METHODS, pathOf } from './routes.ts';
+import { METHODS, routeOf } from './routes.ts';
 
 const RETRY_AFTER_S = 1;
 const BODY = JSON.stringify({ error: 'overloaded', retry_after: RETRY_AFTER_S });
@@ -36,20 +36,22 @@ export function shedding(context: ServerContext, handler: RequestListener): Requ
       setImmediate(endTurn);
     }
     const is_late = now_ms - turn_began_ms > MAX_TURN_MS || context.vault.isOverloaded(now_ms);
-    if (!is_late || !isSheddable(request)) return handler(request, response);
-    refused.count(request.url!);
+    const route = is_late ? sheddableRoute(request) : undefined;
+    if (route === undefined) return handler(request, response);
+    refused.count(route);
     refuse(request, response);
   };
 }
 
-function isSheddable(request: IncomingMessage): boolean {
-  return (
-    request.method === 'POST' && METHODS[pathOf(request.url!)] === 'POST' && isWellFormed(request)
-  );
+function sheddableRoute(request: IncomingMessage): string | undefined {
+  const route = request.method === 'POST' ? routeOf(request.url!) : undefined;
+  return route && METHODS[route] === 'POST' && isWellFormed(request) ? route : undefined;
 }
 
 function refuse(request: IncomingMessage, response: ServerResponse): void {
-  const length = Number(request.headers['content-length'] ?? Infinity);
+  const { 'content-length': length = Infinity, expect } = request.headers;
+  // Who asked whether to send the body may, after this answer, send another request in its place.
+  const is_last = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
   response.sendDate = false;
   response.writeHead(CALLER_ERRORS.overloaded.status, [
     'Content-Type',
@@ -64,7 +66,7 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
     String(RETRY_AFTER_S),
     'Content-Length',
     String(BODY.length),
-    ...(length > MAX_DROPPED_BYTES ? ['Connection', 'close'] : []),
+    ...(is_last ? ['Connection', 'close'] : []),
   ]);
   response.end(BODY);
 }
@@ -72,25 +74,24 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
 /** Counted at once, told in the log and by status once a second. */
 class Refused {
   readonly #context: ServerContext;
-  readonly #by_path = new Map<string, number>();
+  readonly #by_route = new Map<string, number>();
 
   constructor(context: ServerContext) {
     this.#context = context;
   }
 
-  count(url: string): void {
-    if (this.#by_path.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
-    const path = pathOf(url);
-    this.#by_path.set(path, (this.#by_path.get(path) ?? 0) + 1);
+  count(route: string): void {
+    if (this.#by_route.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
+    this.#by_route.set(route, (this.#by_route.get(route) ?? 0) + 1);
   }
 
   #tell(): void {
     let requests = 0;
-    for (const [path, count] of this.#by_path) {
+    for (const [route, count] of this.#by_route) {
       requests += count;
-      this.#context.metrics.shed(path, count);
+      this.#context.metrics.shed(route, count);
     }
-    this.#by_path.clear();
+    this.#by_route.clear();
     this.#context.log.warn({ requests }, 'overloaded: requests refused');
   }
 }

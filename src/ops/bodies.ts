@@ -3,7 +3,8 @@ import { Refusal } from './answers.ts';
 
 /** The body of a request that says it is JSON. @throws Refusal */
 export async function readJson(request: IncomingMessage, max_bytes: number): Promise<Buffer> {
-  if (!/^application\/json *(;|$)/i.test(request.headers['content-type'] ?? '')) {
+  const types = request.headersDistinct['content-type'] ?? [];
+  if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
     throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
   }
   const chunks: Buffer[] = [];

@@ -3,9 +3,11 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 const SESSION_MS = 12 * 3_600_000;
 /** The oldest one ends when there is one more. */
 const MAX_SESSIONS = 100;
-/** Tries to sign in, right or wrong: so many at once, then so many a second. */
+/** Tries to sign in from an address, right or wrong: so many at once, then so many a second. */
 const MAX_TRIES = 5;
 const TRIES_A_SECOND = 2;
+/** Beyond it, the address that has not tried for longest has all its tries again. */
+const MAX_ADDRESSES = 1_000;
 const COOKIE = 'standin_console';
 
 /** Who has shown OPS_TOKEN in a browser; only in memory, so that a restart signs everybody out. */
@@ -14,14 +16,13 @@ export class Sessions {
   readonly #now: () => number;
   /** When they end, by id; in the order in which they began. */
   readonly #ends_at_ms = new Map<string, number>();
-  #tries_left = MAX_TRIES;
-  #counted_at_ms: number;
+  /** By address, the one that tried last at the end. */
+  readonly #tries = new Map<string | undefined, { left: number; counted_at_ms: number }>();
 
   /** @param now milliseconds of any clock that only rises */
   constructor(token: string, now: () => number = () => performance.now()) {
     this.#digest = digestOf(token);
     this.#now = now;
-    this.#counted_at_ms = now();
   }
 
   /** In a time that tells nothing of the token. */
@@ -29,15 +30,17 @@ export class Sessions {
     return timingSafeEqual(digestOf(text), this.#digest);
   }
 
-  /** Whether one more try may be made now; it is counted. */
-  takeTry(): boolean {
+  /** Whether one more try may be made from the address now; it is counted. */
+  takeTry(address: string | undefined): boolean {
     const now_ms = this.#now();
-    const gained = ((now_ms - this.#counted_at_ms) / 1000) * TRIES_A_SECOND;
-    this.#tries_left = Math.min(MAX_TRIES, this.#tries_left + gained);
-    this.#counted_at_ms = now_ms;
-    if (this.#tries_left < 1) return false;
-    this.#tries_left--;
-    return true;
+    const before = this.#tries.get(address) ?? { left: MAX_TRIES, counted_at_ms: now_ms };
+    const gained = ((now_ms - before.counted_at_ms) / 1000) * TRIES_A_SECOND;
+    const left = Math.min(MAX_TRIES, before.left + gained);
+    const is_allowed = left >= 1;
+    this.#tries.delete(address);
+    this.#tries.set(address, { left: is_allowed ? left - 1 : left, counted_at_ms: now_ms });
+    if (this.#tries.size > MAX_ADDRESSES) this.#tries.delete(this.#tries.keys().next().value);
+    return is_allowed;
   }
 
   /** Begins a session. @returns the value of Set-Cookie */

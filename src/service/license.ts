@@ -38,7 +38,11 @@ export async function verifyLicense(
       return { status: 'invalid', problem: 'it is not valid yet (nbf)' };
     }
     const expires_at = new Date(payload.exp! * 1000);
-    return { status: expires_at > now ? 'valid' : 'expired', subject: payload.sub!, expires_at };
+    if (Number.isNaN(expires_at.getTime()))
+      return { status: 'invalid', problem: 'its expiry (exp) is no date' };
+    if (typeof payload.sub !== 'string')
+      return { status: 'invalid', problem: 'its licensee (sub) is no text' };
+    return { status: expires_at > now ? 'valid' : 'expired', subject: payload.sub, expires_at };
   } catch (error) {
     const problem = error instanceof errors.JOSEError ? error.code : problemOf(error);
     return { status: 'invalid', problem };

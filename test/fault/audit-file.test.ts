@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
 
 const MINUTE_MS = 60_000;
+const AUDIT_FILE = new URL('../../dist/service/audit/audit-file.js', import.meta.url).href;
 let folder: string;
 let path: string;
 let file: AuditFile;
@@ -47,6 +48,30 @@ test('half a line at the end, of a process that was killed, stays alone', async 
   await append(linesOf(2));
   expect(readFileSync(path, 'utf8')).toBe('{"ha\n{"line":0}\n{"line":1}\n');
 });
+
+/** A size no file may go beyond, as a disk that is full; it holds for the process. */
+const canLimit = spawnSync('prlimit', ['--version']).status === 0;
+
+test.skipIf(!canLimit)(
+  'a write behind half a line that is cut short counts whole lines of its own alone',
+  async () => {
+    const program = `
+      import { AuditFile } from ${JSON.stringify(AUDIT_FILE)};
+      process.on('SIGXFSZ', () => {});
+      const lines = ['{"line":0}\\n', '{"line":1}\\n'];
+      const file = new AuditFile(${JSON.stringify(path)});
+      console.log(JSON.stringify(await file.append(lines, performance.now() + ${MINUTE_MS})));
+    `;
+    const half = '{"ha';
+    // A line feed, the first line, and half of the second.
+    const room = half.length + 1 + '{"line":0}\n'.length + 5;
+    appendFileSync(path, half);
+    const command = [`--fsize=${room}`, process.execPath, '--input-type=module', '-e', program];
+    const { stdout } = spawnSync('prlimit', command, { encoding: 'utf8' });
+    expect(JSON.parse(stdout)).toEqual({ lines: 1, failure: 'EFBIG' });
+    expect(readFileSync(path, 'utf8')).toBe('{"ha\n{"line":0}\n{"lin');
+  },
+);
 
 const has_pipes = spawnSync('mkfifo', ['--version']).status === 0;
 

@@ -1,7 +1,9 @@
 import { existsSync } from 'node:fs';
+import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Sessions } from '../../src/ops/sessions.ts';
+import { rawExchange } from '../support/http.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
 
@@ -220,6 +222,72 @@ describe('with OPS_TOKEN', () => {
   });
 });
 
+test.runIf(process.platform === 'linux')(
+  'a flood of tries from one address does not keep the right token from another out',
+  async () => {
+    const flood = Promise.all(Array.from({ length: 200 }, () => signInFrom('127.0.0.9', 'wrong')));
+    const tries = Array.from({ length: 5 }, () => signInFrom('127.0.0.8', TOKEN));
+    expect(await Promise.all(tries)).toEqual(Array(5).fill(204));
+    expect(new Set(await flood)).toEqual(new Set([401, 429]));
+  },
+);
+
+function signInFrom(localAddress: string, token: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const options = { method: 'POST', headers: JSON_TYPE, localAddress, agent: false } as const;
+    const sent = request(`${guarded.ops_url}/console/session`, options, (response) =>
+      response.resume().once('end', () => resolve(response.statusCode!)),
+    );
+    sent.on('error', reject);
+    sent.end(JSON.stringify({ token }));
+  });
+}
+
+test.each([
+  ['two Host headers', ['Host: localhost', 'Host: localhost'], 400],
+  ['a Host with a blank', ['Host: local host'], 400],
+  ['two content types', ['Host: localhost', 'Content-Type: application/json'], 415],
+])('%s are not taken', async (_, headers, status) => {
+  const head = ['POST /console/session HTTP/1.1', 'Connection: close', ...headers];
+  head.push('Content-Type: application/json', 'Content-Length: 13');
+  const bytes = `${head.join('\r\n')}\r\n\r\n{"token":"x"}`;
+  const received = await rawExchange({ ...guarded, url: guarded.ops_url }, bytes);
+  expect(Number(received.split(' ')[1])).toBe(status);
+});
+
+describe('what a page of another site has a browser read', () => {
+  const READ = ['/console/state', '/console/events'];
+  const statusOf = async (path: string, headers: Record<string, string>) => {
+    const sent = { host: 'localhost:9464', ...headers };
+    return (await ask(bare.ops_url + path, path === READ[1] ? 'HEAD' : 'GET', sent)).status;
+  };
+
+  test.each([
+    { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' },
+    { 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'cors' },
+    { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'iframe' },
+    { origin: 'http://localhost:3000' },
+  ])('is refused: %j', async (headers) => {
+    for (const path of READ) {
+      expect(await statusOf(path, headers as Record<string, string>)).toBe(403);
+    }
+  });
+
+  test.each([
+    {},
+    { 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' },
+    { 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' },
+    { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' },
+  ])(
+    'but a program, the page itself, the address bar and a link are answered: %j',
+    async (headers) => {
+      for (const path of READ) {
+        expect(await statusOf(path, headers as Record<string, string>)).toBe(200);
+      }
+    },
+  );
+});
+
 describe('what a page of another site has a browser send', () => {
   const POSTS = ['/console/session', '/console/playground/tokenize'];
   const host = 'localhost:9464';
@@ -286,11 +354,18 @@ describe('sessions', () => {
   test('are tried to be begun five times at once, then twice a second', () => {
     let now_ms = 0;
     const sessions = new Sessions(TOKEN, () => now_ms);
-    const tries = () => Array.from({ length: 10 }, () => sessions.takeTry()).filter(Boolean).length;
+    const tries = (address = '10.0.0.1') =>
+      Array.from({ length: 10 }, () => sessions.takeTry(address)).filter(Boolean).length;
     expect(tries()).toBe(5);
+    expect(tries('10.0.0.2')).toBe(5);
     now_ms += 1_000;
     expect(tries()).toBe(2);
     now_ms += HOUR_MS;
+    expect(tries()).toBe(5);
+    // Of the addresses beyond a thousand, the one that tried last is remembered longest.
+    for (let i = 0; i < 999; i++) expect(sessions.takeTry(`10.1.${i}`)).toBe(true);
+    expect(tries()).toBe(0);
+    for (let i = 0; i < 1_000; i++) expect(sessions.takeTry(`10.2.${i}`)).toBe(true);
     expect(tries()).toBe(5);
   });
 });

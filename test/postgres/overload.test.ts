@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
-import { send } from '../support/http.ts';
+import { parseAnswers, rawExchange, send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 
@@ -17,6 +17,22 @@ afterAll(async () => {
 });
 
 const GOOD = '{"data":{"a":"Ann Lee"}}';
+
+/** A request whose body is not sent, as nobody who sheds waits for a body. */
+function headOf(length: number, path: string, ...more: string[]) {
+  return (api_key: string) =>
+    [
+      ...[`POST ${path} HTTP/1.1`, 'Host: a', 'Content-Type: application/json'],
+      ...[`Authorization: Bearer ${api_key}`, `Content-Length: ${length}`, ...more, '', ''],
+    ].join('\r\n');
+}
+
+/** The first has the largest body that is thrown away, not cut off. */
+const OTHERS = {
+  absolute: headOf(65_536, 'http://a/api/v1/detokenize'),
+  large: headOf(65_537, '/api/v1/tokenize'),
+  expect: headOf(5, '/api/v1/tokenize', 'Expect: 100-continue'),
+};
 
 test.skipIf(!is_server)(
   'L06: what would wait too long is refused at once, what was taken is answered, and /health too',
@@ -56,5 +72,43 @@ test.skipIf(!is_server)(
     const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
     expect(Number(/^standin_requests_shed_total (\d+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
     expect(metrics).toMatch(/standin_requests_total\{route="\/api\/v1\/tokenize",status="503"\}/);
+  },
+);
+
+test.skipIf(!is_server)(
+  'L06: requests with Expect, a large body or an absolute form are refused as all others',
+  async () => {
+    const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
+    await locker.connect();
+    await locker.query('begin; lock table standin.records in access exclusive mode');
+    let is_over = false;
+    // Each waits until it is refused or given up, so that there are always too many.
+    const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
+      while (!is_over) {
+        const { status } = await call(service, 'tokenize', { a: `Ann ${i}` });
+        // As Retry-After says.
+        if (status === 503) await new Promise((resolve) => setTimeout(resolve, 1_000));
+      }
+    });
+    const connections: Record<string, string | null> = {};
+    for (const [name, bytes] of Object.entries(OTHERS)) {
+      await until(async () => {
+        const received = await rawExchange(service, bytes(service.api_key), 60_000, 200);
+        const [answer] = parseAnswers(received);
+        if (answer?.status !== 503) return false;
+        connections[name] = answer.headers.get('connection');
+        return true;
+      }, `a refusal of ${name}`);
+    }
+    is_over = true;
+    await locker.query('rollback');
+    await locker.end();
+    await Promise.all(callers);
+    expect(connections).toEqual({ absolute: 'keep-alive', large: 'close', expect: 'close' });
+    const shed = async () =>
+      (await (await fetch(`${service.ops_url}/metrics`)).text()).includes(
+        'standin_requests_total{route="/api/v1/detokenize",status="503"}',
+      );
+    await until(shed, 'the absolute form is counted as its path');
   },
 );

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type Access, checkSameOrigin } from '../access.ts';
+import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, Refusal } from '../answers.ts';
 import { readJson } from '../bodies.ts';
 import type { Route } from '../server.ts';
@@ -28,12 +28,20 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
   return new Map<string, Route>([
     [
       '/console/state',
-      { GET: async (_, response) => answerJson(response, 200, await state.read()) },
+      {
+        GET: async (request, response) => {
+          checkNotEmbedded(request);
+          answerJson(response, 200, await state.read());
+        },
+      },
     ],
     [
       '/console/events',
       {
-        GET: (request, response) => events.open(request, response, () => access.isAllowed(request)),
+        GET: async (request, response) => {
+          checkNotEmbedded(request);
+          await events.open(request, response, () => access.isAllowed(request));
+        },
       },
     ],
     [
@@ -63,7 +71,7 @@ async function signIn(
   const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
   // Without OPS_TOKEN nobody is asked to sign in.
   if (sessions !== undefined) {
-    if (!sessions.takeTry()) {
+    if (!sessions.takeTry(request.socket.remoteAddress)) {
       response.setHeader('Retry-After', 1);
       throw new Refusal(429, 'too_many', 'Too many tries to sign in. Wait a second.');
     }

@@ -2,12 +2,16 @@ import { InternalError } from '../../errors.ts';
 import { Batcher } from '../../store/batcher.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
+import { UnknownCallers } from './unknown-callers.ts';
 
 /** About 8 MB; beyond it a line is as one that cannot be written. */
 const MAX_WAITING_LINES = 20_000;
+/** Of them, about requests that were refused: the rest is for lines about values. */
+const MAX_WAITING_REFUSALS = 5_000;
 const MAX_BATCH_LINES = 1_000;
 /** A request that waits for its line longer than this is answered 500. */
 const PATIENCE_MS = 4_000;
+const SUM_INTERVAL_MS = 1_000;
 
 /** What a line says besides when and where. No value, no token, no field name. */
 export interface AuditEntry {
@@ -42,8 +46,9 @@ export interface AuditLogOptions {
 }
 
 /**
- * The audit log: a JSON line for each request to tokenize or detokenize. Lines that come while a
- * write is under way share the next one.
+ * The audit log: a JSON line for each request to tokenize or detokenize of a caller who is known,
+ * and every second one for all others from an address. Lines that come while a write is under way
+ * share the next one.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;
@@ -53,6 +58,10 @@ export class AuditLog {
   /** The last write that was begun: one at a time, also when one takes longer than is waited. */
   #append: Promise<unknown> = Promise.resolve();
   #last: Promise<void> = Promise.resolve();
+  #waiting_refusals = 0;
+  readonly #unknown_callers = new UnknownCallers();
+  #sum_timer: NodeJS.Timeout | undefined;
+  #sums: Promise<void> = Promise.resolve();
   #is_available = true;
 
   constructor(options: AuditLogOptions) {
@@ -76,11 +85,49 @@ export class AuditLog {
    * audit_unavailable when the line cannot be written
    */
   record(entry: AuditEntry): Promise<void> | undefined {
-    const time = new Date().toISOString();
-    const rest = JSON.stringify(entry).slice(1, -1);
-    const line = this.#submit(`{"time":"${time}",${rest},${this.#origin}\n`);
+    if (entry.client_id === undefined) {
+      this.#unknown_callers.add(entry);
+      this.#sum_timer ??= this.#sumUpLater();
+      return undefined;
+    }
+    if (entry.outcome !== 'success') {
+      this.#recordRefusal(entry);
+      return undefined;
+    }
+    const line = this.#submit(this.#lineOf(entry));
     this.#last = line.catch(() => {});
-    return this.#options.is_required && entry.outcome === 'success' ? line : undefined;
+    return this.#options.is_required ? line : undefined;
+  }
+
+  #recordRefusal(entry: AuditEntry): void {
+    if (this.#waiting_refusals >= MAX_WAITING_REFUSALS) {
+      this.#options.onLost(1);
+      return;
+    }
+    this.#waiting_refusals++;
+    this.#last = this.#submit(this.#lineOf(entry))
+      .catch(() => {})
+      .finally(() => this.#waiting_refusals--);
+  }
+
+  #lineOf(about: object): string {
+    const rest = JSON.stringify(about).slice(1, -1);
+    return `{"time":"${new Date().toISOString()}",${rest},${this.#origin}\n`;
+  }
+
+  #sumUpLater(): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#sums = this.#writeSums();
+    }, SUM_INTERVAL_MS);
+  }
+
+  /** A write at a time: when it takes long, the next sums are of a longer time. */
+  async #writeSums(): Promise<void> {
+    const lines = this.#unknown_callers.take().map((sum) => this.#lineOf(sum));
+    const written = await this.#write(lines, performance.now() + PATIENCE_MS);
+    const lost = written.filter((is_written) => !is_written).length;
+    if (lost > 0) this.#options.onLost(lost);
+    this.#sum_timer = this.#unknown_callers.isEmpty ? undefined : this.#sumUpLater();
   }
 
   /** Has the next line look at once whether the file was renamed; every second it does so. */
@@ -90,6 +137,9 @@ export class AuditLog {
 
   /** Resolves when all lines are written, or have failed. */
   async close(): Promise<void> {
+    await this.#sums;
+    clearTimeout(this.#sum_timer);
+    if (!this.#unknown_callers.isEmpty) await this.#writeSums();
     await this.#last;
     await this.#file.close();
   }

@@ -1,0 +1,101 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { isEnding } from './ending.ts';
+
+/** Requests of one connection that are worked on at once. */
+const MAX_IN_HAND = 8;
+/** More than callers with an API key get into one read of 64 KiB. */
+const MAX_WAITING = 512;
+
+/**
+ * Bounds what one connection can ask for ahead of its answers. Node parses all requests of a read
+ * and hands them over in one turn of the event loop: thousands of them would keep every other
+ * connection, and every file, waiting until the last is answered.
+ */
+export function inTurn(handler: RequestListener): RequestListener {
+  const lanes = new WeakMap<Socket, Lane>();
+  return (request, response) => {
+    const { socket } = request;
+    let lane = lanes.get(socket);
+    if (lane === undefined) {
+      lane = new Lane(socket, handler);
+      lanes.set(socket, lane);
+    }
+    lane.take(request, response);
+  };
+}
+
+/** The requests of a connection. */
+class Lane {
+  readonly #socket: Socket;
+  readonly #handler: RequestListener;
+  #in_hand = 0;
+  #waiting: (readonly [IncomingMessage, ServerResponse])[] = [];
+  /** More came than may wait: the connection ends after them. */
+  #is_full = false;
+  #is_paused = false;
+  #is_turn_due = false;
+
+  constructor(socket: Socket, handler: RequestListener) {
+    this.#socket = socket;
+    this.#handler = handler;
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#in_hand < MAX_IN_HAND && this.#waiting.length === 0 && !isEnding(this.#socket)) {
+      this.#begin(request, response);
+      return;
+    }
+    this.#stopReading();
+    if (this.#is_full || isEnding(this.#socket)) return;
+    if (this.#waiting.length < MAX_WAITING) this.#waiting.push([request, response]);
+    else {
+      this.#is_full = true;
+      // RFC 9112 section 9.3.2: the caller sends again what was not answered.
+      this.#waiting.at(-1)![1].setHeader('Connection', 'close');
+    }
+  }
+
+  #begin(request: IncomingMessage, response: ServerResponse): void {
+    this.#in_hand++;
+    response.once('close', this.#onAnswered);
+    this.#handler(request, response);
+  }
+
+  #stopReading(): void {
+    if (this.#is_paused) return;
+    this.#is_paused = true;
+    this.#socket.on('resume', this.#stayPaused);
+    this.#socket.pause();
+  }
+
+  #readOn(): void {
+    this.#is_paused = false;
+    this.#socket.off('resume', this.#stayPaused);
+    this.#socket.resume();
+  }
+
+  readonly #onAnswered = (): void => {
+    this.#in_hand--;
+    if (this.#waiting.length === 0 || this.#is_turn_due) return;
+    this.#is_turn_due = true;
+    // Not now: what else there is to do has its turn first.
+    setImmediate(this.#turn);
+  };
+
+  readonly #turn = (): void => {
+    this.#is_turn_due = false;
+    if (!this.#socket.writable || isEnding(this.#socket)) {
+      this.#waiting = [];
+      return;
+    }
+    const next = this.#waiting.splice(0, MAX_IN_HAND - this.#in_hand);
+    if (this.#waiting.length === 0 && !this.#is_full) this.#readOn();
+    for (const [request, response] of next) this.#begin(request, response);
+  };
+
+  /** A body that is read has Node resume its connection. */
+  readonly #stayPaused = (): void => {
+    this.#socket.pause();
+  };
+}
