@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -15,7 +14,7 @@ export function databaseFolder(data_dir: string): string {
 /** Watches that a folder, and the socket that leads to it, stay those of this process. */
 export class EmbeddedOwner {
   readonly #data_dir: string;
-  readonly #id = randomUUID();
+  readonly #id = crypto.randomUUID();
   /** Paths, and their inodes when this process took them. */
   readonly #own: readonly (readonly [string, number])[];
 
