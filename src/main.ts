@@ -56,7 +56,7 @@ export async function serve(config: Config): Promise<void> {
     await start(config, signals);
   } catch (error) {
     // What is closed under a start that is not over fails it.
-    await signals.ended();
+    await signals.unlessEnding();
     throw error;
   }
 }

@@ -29,8 +29,8 @@ export class Signals {
     this.#ended ??= this.#end(delay_ms, exit_code);
   }
 
-  /** Resolves at once while nobody has asked for the end. */
-  async ended(): Promise<void> {
-    await this.#ended;
+  /** Resolves where nobody has asked for the end: otherwise this process ends on its own. */
+  async unlessEnding(): Promise<void> {
+    if (this.#ended !== undefined) await new Promise(() => {});
   }
 }

@@ -23,8 +23,8 @@ const SETTINGS = [
 export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
 const COLUMNS = CLIENT_COLUMNS.join(', ');
 
-/** Any number but that of migrations: nodes that start at once look one after the other. */
-const FIRST_CLIENT_LOCK = 7_382_160;
+/** Any number but those of migrations and of the keyring: nodes that start at once look one after the other. */
+const FIRST_CLIENT_LOCK = 7_382_161;
 
 export class ClientStore {
   readonly #pool: Pool;

@@ -80,10 +80,13 @@ describe.skipIf(postgres_bin === undefined).each([
 
   test('when it listens, and makes the first client: a request on its way is answered', async () => {
     const place = await newVault(await newCluster());
-    await held(place, 'select pg_advisory_xact_lock(7382160)');
+    await held(place, 'select pg_advisory_xact_lock(7382161)');
     const PORT = String(await freePort());
     const service = startService(place, { PORT, WORKERS });
-    await until(async () => (await statusOf(PORT)) === 200, 'an answer');
+    const ended = service.exit.then((code) =>
+      Promise.reject(new Error(`${code}: ${service.output()}`)),
+    );
+    await Promise.race([until(async () => (await statusOf(PORT)) === 200, 'an answer'), ended]);
     for (let i = 0; i < 5; i++) service.kill('SIGHUP');
     const socket = connect(Number(PORT), '127.0.0.1');
     let answer = '';
