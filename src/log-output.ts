@@ -3,9 +3,8 @@ import { Socket } from 'node:net';
 
 /** How long a line may wait for others, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
-const CHUNK_BYTES = 8_192;
-/** PIPE_BUF of Linux: writes of several processes to one pipe are whole up to this size only. */
-const WHOLE_WRITE_BYTES = 4_096;
+/** PIPE_BUF of Linux: up to this size writes to a pipe are whole, also beside those of others. */
+const CHUNK_BYTES = 4_096;
 /** Lines that wait for standard output to take them; more are dropped and counted. */
 const MAX_WAITING_BYTES = 4_194_304;
 /** A disk that is full is tried again. */
@@ -20,7 +19,6 @@ const FLUSH_TIMEOUT_MS = 1_000;
 export class LogOutput {
   /** Lines that nobody will see. */
   dropped = 0;
-  readonly #chunk_bytes: number;
   readonly #onBack: (dropped: number) => void;
   #chunk = '';
   #bytes = 0;
@@ -33,12 +31,8 @@ export class LogOutput {
   #told = 0;
   #onEmpty: (() => void) | undefined;
 
-  /**
-   * @param is_shared several processes write to it
-   * @param onBack standard output takes lines again; this many were dropped since the last time
-   */
-  constructor(is_shared: boolean, onBack: (dropped: number) => void) {
-    this.#chunk_bytes = is_shared ? WHOLE_WRITE_BYTES : CHUNK_BYTES;
+  /** @param onBack standard output takes lines again; so many were dropped since the last time */
+  constructor(onBack: (dropped: number) => void) {
     this.#onBack = onBack;
     // What became of a write is told to its callback, too.
     process.stdout.on('error', () => {});
@@ -46,7 +40,7 @@ export class LogOutput {
 
   write(line: string): void {
     const line_bytes = Buffer.byteLength(line);
-    if (this.#bytes + line_bytes > this.#chunk_bytes) this.#pass();
+    if (this.#bytes + line_bytes > CHUNK_BYTES) this.#pass();
     this.#chunk += line;
     this.#bytes += line_bytes;
     if (this.#is_pass_due) return;

@@ -39,7 +39,7 @@ export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
  * header or an error object, so nothing has to be taken out again.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
-  const output = new LogOutput(options.worker !== undefined, (lines) =>
+  const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
   const textOf = options.is_pretty ? await prettyText() : undefined;

@@ -1,9 +1,8 @@
 import { closeSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createClient } from '../support/commands.ts';
+import { createClient, scrape } from '../support/commands.ts';
 import { is_linux, SLACK_MS } from '../support/fault.ts';
-import { scrape } from '../support/http.ts';
 import { freePort } from '../support/postgres.ts';
 import { type Place, spawnCli, until, usualPlace } from '../support/service.ts';
 
