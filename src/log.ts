@@ -7,7 +7,7 @@ export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   request(line: RequestLine): void;
   /** Lines that standard output did not take. */
   dropped(): number;
-  /** Ends the process, with the lines that were written until now where standard output takes them. */
+  /** Ends the process, after the lines so far where standard output takes them. */
   end(exit_code: number): void;
 }
 

@@ -23,7 +23,10 @@ const SETTINGS = [
 export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
 const COLUMNS = CLIENT_COLUMNS.join(', ');
 
-/** Any number but those of migrations and of the keyring: nodes that start at once look one after the other. */
+/**
+ * Any number but those of migrations and of the keyring: nodes that start at once look one after
+ * the other.
+ */
 const FIRST_CLIENT_LOCK = 7_382_161;
 
 export class ClientStore {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { constants, fstatSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Of open(2) on macOS and the BSDs, where opening takes the lock of flock(2); Node has no name for it. */
+/** Of open(2) on macOS and the BSDs: with the lock of flock(2). Node has no name for it. */
 const O_EXLOCK = 0x20;
 /** flock(1) ends with this when another process has the lock. */
 const IS_LOCKED = 1;
