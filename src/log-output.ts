@@ -26,6 +26,8 @@ export class LogOutput {
   #waiting: Buffer[] = [];
   #waiting_bytes = 0;
   #is_writing = false;
+  /** A write to a file or a terminal is under way. */
+  #is_in_thread = false;
   /** Whoever read it has gone, and nobody else can come. */
   #is_closed = false;
   #told = 0;
@@ -54,7 +56,7 @@ export class LogOutput {
   /** Ends the process when all lines are written, or cannot be. */
   end(exit_code: number): void {
     this.#pass();
-    setTimeout(() => leave(exit_code), FLUSH_TIMEOUT_MS);
+    setTimeout(() => this.#leave(exit_code), FLUSH_TIMEOUT_MS);
     this.#onEmpty = () => process.exit(exit_code);
     if (!this.#is_writing) this.#onEmpty();
   }
@@ -93,7 +95,9 @@ export class LogOutput {
       process.stdout.write(chunk, (error) => (error ? this.#close() : this.#taken(chunk.length)));
       return;
     }
+    this.#is_in_thread = true;
     write(1, chunk, (error, written) => {
+      this.#is_in_thread = false;
       if (error === null) this.#taken(written);
       else setTimeout(() => this.#next(), RETRY_PAUSE_MS);
     });
@@ -114,20 +118,20 @@ export class LogOutput {
     this.#waiting = [];
     this.#next();
   }
+
+  /**
+   * A write that does not return, as to a terminal that is held, keeps its thread, and Node waits for
+   * its threads before it ends: then only the kernel can end the process.
+   */
+  #leave(exit_code: number): void {
+    if (this.#is_in_thread) process.kill(process.pid, 'SIGKILL');
+    process.exit(exit_code);
+  }
 }
 
 /** Node writes to a pipe or a socket without a thread that would wait in the kernel. */
 function isPipe(): boolean {
   return process.stdout instanceof Socket && !process.stdout.isTTY;
-}
-
-/**
- * A write to a file or a terminal that does not return has a thread, and Node waits for its threads
- * before it ends: then only the kernel can end the process.
- */
-function leave(exit_code: number): void {
-  if (isPipe()) process.exit(exit_code);
-  process.kill(process.pid, 'SIGKILL');
 }
 
 function linesIn(chunk: Buffer): number {
