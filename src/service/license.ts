@@ -36,8 +36,17 @@ interface LicenseTexts {
 
 /** @throws the error of the file system */
 function readTexts({ license_file, public_key_file }: LicenseFiles): LicenseTexts {
-  const public_key = readFileSync(public_key_file, 'utf8');
-  return { public_key, license: readFileSync(license_file, 'utf8').trim() };
+  const public_key = readText(public_key_file);
+  return { public_key, license: readText(license_file).trim() };
+}
+
+/** Where opening succeeds and reading fails, the error of Node names no file. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw Object.assign(error as Error, { path });
+  }
 }
 
 function unreadProblem(error: unknown): string {
