@@ -1,9 +1,14 @@
-import { type DestinationStream, type Logger, pino } from 'pino';
+import { type Logger, pino } from 'pino';
+import { LogOutput } from './log-output.ts';
 import { errorCode } from './store/failure.ts';
 
-export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'> {
+export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** The line of an answered request: as `info` writes it, at half the cost. */
   request(line: RequestLine): void;
+  /** Lines that standard output did not take. */
+  dropped(): number;
+  /** Ends the process, after the lines so far where standard output takes them. */
+  end(exit_code: number): void;
 }
 
 /** What is logged of a request. */
@@ -34,9 +39,10 @@ export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
  * header or an error object, so nothing has to be taken out again.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
-  const output = options.is_pretty
-    ? await prettyOutput()
-    : jsonOutput(options.worker !== undefined);
+  const output = new LogOutput((lines) =>
+    logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
+  );
+  const textOf = options.is_pretty ? await prettyText() : undefined;
   const logger = pino(
     {
       level: options.level,
@@ -44,7 +50,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    output,
+    textOf === undefined ? output : { write: (line) => output.write(textOf(line)) },
   );
   const has_requests = logger.isLevelEnabled('info');
   const worker = options.worker === undefined ? '' : `"worker":${options.worker},`;
@@ -52,61 +58,24 @@ export async function openLog(options: LogOptions): Promise<Log> {
     request(line: RequestLine): void {
       if (!has_requests) return;
       const rest = JSON.stringify(line).slice(1);
-      output.write(`{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`);
+      const text = `{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`;
+      output.write(textOf === undefined ? text : textOf(text));
     },
+    dropped: () => output.dropped,
+    end: (exit_code: number) => output.end(exit_code),
   });
 }
 
-/** How long a line may wait for others, so that they share a write. */
-const FLUSH_INTERVAL_MS = 20;
-const CHUNK_BYTES = 8_192;
-/** PIPE_BUF of Linux: writes of several processes to one pipe are whole up to this size only. */
-const WHOLE_WRITE_BYTES = 4_096;
-
-/** Lines are gathered here: pino's destination measures all that it holds again for every line. */
-function jsonOutput(is_shared: boolean): DestinationStream {
-  const chunk_bytes = is_shared ? WHOLE_WRITE_BYTES : CHUNK_BYTES;
-  const output = pino.destination({ fd: 1, sync: false, maxWrite: chunk_bytes });
-  let chunk = '';
-  let bytes = 0;
-  let is_flush_due = false;
-  const pass = () => {
-    if (bytes > 0) output.write(chunk);
-    chunk = '';
-    bytes = 0;
-  };
-  const flush = () => {
-    is_flush_due = false;
-    pass();
-  };
-  return {
-    write(line: string) {
-      const line_bytes = Buffer.byteLength(line);
-      if (bytes + line_bytes > chunk_bytes) pass();
-      chunk += line;
-      bytes += line_bytes;
-      if (is_flush_due) return;
-      is_flush_due = true;
-      setTimeout(flush, FLUSH_INTERVAL_MS);
-    },
-    flush(callback: () => void) {
-      pass();
-      output.flush(callback);
-    },
-  } as DestinationStream;
-}
-
-async function prettyOutput(): Promise<DestinationStream> {
-  const { default: pretty } = await import('pino-pretty');
-  return pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+async function prettyText(): Promise<(line: string) => string> {
+  const { prettyFactory } = await import('pino-pretty');
+  return prettyFactory({ colorize: true, translateTime: 'SYS:HH:MM:ss' });
 }
 
 /** Half alive is worse than dead: the supervisor starts a whole one. */
 export function endOnUncaught(log: Log): void {
   process.on('uncaughtException', (error) => {
     log.error(failureFields(error), 'unexpected failure, ending');
-    log.flush(() => process.exit(1));
-    setTimeout(() => process.exit(1), 500);
+    log.end(1);
   });
 }
 

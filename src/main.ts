@@ -6,10 +6,11 @@ import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
 import type { Scrape } from './ops/server.ts';
 import { firstStart } from './process/first-start.ts';
-import { openOpsListener } from './process/ops-listener.ts';
+import { type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { remind } from './process/reminders.ts';
+import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
@@ -21,6 +22,9 @@ import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/
 import { VaultSizes } from './service/vault-size.ts';
 import { errorCode, operatorError } from './store/failure.ts';
 import type { TlsPem } from './types.ts';
+
+/** For a start that has got as far as its listener, when the process is told to end. */
+const OPEN_TIMEOUT_MS = 3_000;
 
 /** What answers on PORT: this process, or workers of it. */
 interface Front {
@@ -47,9 +51,21 @@ interface Parts {
 
 /** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
+  const signals = new Signals(config.DRAIN_DELAY_MS);
+  try {
+    await start(config, signals);
+  } catch (error) {
+    // What is closed under a start that is not over fails it.
+    await signals.unlessEnding();
+    throw error;
+  }
+}
+
+async function start(config: Config, signals: Signals): Promise<void> {
   const is_pretty = isPretty(config.LOG_FORMAT);
   const log = await openLog({ level: config.LOG_LEVEL, is_pretty });
   endOnUncaught(log);
+  log.debug({}, 'starting');
   const license = new License(config.license);
   await license.start();
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
@@ -76,19 +92,36 @@ export async function serve(config: Config): Promise<void> {
   };
   const onFatal = (problems: readonly string[]) => {
     log.error({ problems }, 'workers cannot start, ending');
-    void stop(0, 1);
+    signals.end(0, 1);
   };
   const open = config.WORKERS === 1 ? openAlone : openWorkers;
-  const front = await open({ config, vault, keys, license, certificate, gauges, log, onFatal });
+  log.debug({}, 'vault opened');
+  const opening = open({ config, vault, keys, license, certificate, gauges, log, onFatal });
+  let ops: OpsListener | undefined;
+  signals.handle(
+    async (delay_ms, exit_code) => {
+      log.info({ delay_ms }, 'draining');
+      // One that is on its way may have answered already; one that does not come about has not.
+      const front = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
+      await front?.stop(delay_ms);
+      ops?.close();
+      keys.stop();
+      const closed = expiry.stop().then(() => vault.close());
+      await Promise.race([closed, sleep(CLOSE_TIMEOUT_MS)]);
+      log.info({}, 'stopped');
+      log.end(exit_code);
+    },
+    () => void opening.then((front) => front.restart()),
+  );
+  const front = await opening;
   if (certificate !== undefined) keepFresh(certificate, front, log);
   const { url, metrics } = front;
-  const ops =
-    config.OPS_PORT === 0
-      ? undefined
-      : await openOpsListener({
-          ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
-          pages: apiPages(config, url),
-        });
+  if (config.OPS_PORT !== 0) {
+    ops = await openOpsListener({
+      ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
+      pages: apiPages(config, url),
+    });
+  }
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined)
     process.stdout.write(firstStart(first, front.url, ops?.url, certificate));
@@ -108,19 +141,6 @@ export async function serve(config: Config): Promise<void> {
     () => license.warning(),
     () => ({ days_left: license.daysLeft() }),
   );
-  const stop = once(async (delay_ms: number, exit_code: number) => {
-    log.info({ delay_ms }, 'draining');
-    await front.stop(delay_ms);
-    ops?.close();
-    keys.stop();
-    const closed = expiry.stop().then(() => vault.close());
-    await Promise.race([closed, sleep(CLOSE_TIMEOUT_MS)]);
-    log.info({}, 'stopped');
-    log.flush(() => process.exit(exit_code));
-  });
-  process.on('SIGTERM', () => void stop(config.DRAIN_DELAY_MS, 0));
-  process.on('SIGINT', () => void stop(0, 0));
-  process.on('SIGHUP', () => front.restart());
 }
 
 /** One process: it answers itself, and hands nothing to others. */
@@ -175,14 +195,4 @@ function keepFresh(certificate: Certificate, front: Front, log: Log): void {
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
   });
-}
-
-function once<T extends unknown[]>(
-  work: (...args: T) => Promise<void>,
-): (...args: T) => Promise<void> {
-  let started: Promise<void> | undefined;
-  return (...args) => {
-    started ??= work(...args);
-    return started;
-  };
 }

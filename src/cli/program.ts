@@ -29,6 +29,10 @@ export function buildProgram(): Command {
     false,
   ).action(async () => {
     const settings = config();
+    // Loading takes a while, and serve has its handlers after it: until then there is nothing to
+    // finish, and nothing that a SIGHUP could restart.
+    for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
+    process.on('SIGHUP', () => {});
     // Only who serves waits for the modules of the service.
     const { serve } = await import('../main.ts');
     await serve(settings);

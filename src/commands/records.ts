@@ -4,7 +4,7 @@ import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import type { BadRecord } from '../service/records/record-reader.ts';
 import { reseal } from '../service/records/reseal.ts';
 import { verify } from '../service/records/verify.ts';
-import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import { kekSourceOf, lossOf, type Vault, type VaultOptions } from '../service/vault.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import { type OutputOptions, print } from './output.ts';
 import { Progress } from './progress.ts';
@@ -57,6 +57,8 @@ export async function verifyRecords(
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);
+  const loss = lossOf(vault_options);
+  if (loss !== undefined) throw new OperatorError(loss);
 }
 
 type Work<T> = (vault: Vault, settings: Parameters<typeof verify>[1]) => Promise<T>;

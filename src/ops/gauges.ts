@@ -7,6 +7,8 @@ export interface Gauges {
   readonly clientRequests?: () => ReadonlyMap<string, number>;
   /** Counted since the start. */
   readonly expiredRecords?: () => number;
+  /** Counted since the start. */
+  readonly droppedLogLines?: () => number;
   /** undefined: no license is asked for. */
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
@@ -23,17 +25,18 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { licenseDaysLeft, keyringAge, certificateExpires } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (clientRequests !== undefined) addClientRequests(registers, clientRequests);
-  if (expiredRecords !== undefined) {
-    new Counter({
-      name: 'standin_expired_records_total',
-      help: 'Records whose values this node removed after their time to live.',
-      registers,
-      collect() {
-        this.reset();
-        this.inc(expiredRecords());
-      },
-    });
-  }
+  addCounter(
+    registers,
+    'standin_expired_records_total',
+    'Records whose values this node removed after their time to live.',
+    expiredRecords,
+  );
+  addCounter(
+    registers,
+    'standin_log_lines_dropped_total',
+    'Lines of the log that standard output did not take.',
+    gauges.droppedLogLines,
+  );
   const add = (name: string, help: string, read: (() => number) | undefined) => {
     if (read !== undefined) addGauge(registers, name, help, read);
   };
@@ -62,6 +65,24 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
     'When the certificate of the public listener expires, as a Unix time.',
     certificateExpires && (() => certificateExpires().getTime() / 1000),
   );
+}
+
+function addCounter(
+  registers: Registry[],
+  name: string,
+  help: string,
+  read: (() => number) | undefined,
+): void {
+  if (read === undefined) return;
+  new Counter({
+    name,
+    help,
+    registers,
+    collect() {
+      this.reset();
+      this.inc(read());
+    },
+  });
 }
 
 /** Of several workers that have it, the least is shown. */

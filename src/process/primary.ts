@@ -125,7 +125,9 @@ export class Workers {
   /** For connections that are made from now on, also to workers that start later. */
   renew(tls: TlsPem): void {
     this.#tls = tls;
-    for (const member of this.#members) send(member, { kind: 'renew', tls });
+    // One that starts gets it when it listens: its first message must be its start.
+    for (const member of this.#members)
+      if (member.listening_at_ms !== undefined) send(member, { kind: 'renew', tls });
   }
 
   /** Resolves when no worker is left; within the time-outs, however they fare. */

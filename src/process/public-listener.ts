@@ -68,6 +68,7 @@ export class PublicListener {
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     metrics.observe({
       clientRequests: () => uses.requests(),
+      droppedLogLines: () => log.dropped(),
       rateLimitShared: limits.isShared,
       keyVersion: () => primaryVersion(options.keys.latest),
     });
@@ -159,7 +160,7 @@ async function createContext(
   uses: ApiKeyUses,
 ): Promise<ServerContext> {
   const { config, vault, keys, license, tls, metrics, log } = options;
-  const authenticator = new Authenticator(vault.clients, vault.api_keys, vault.keyring, uses);
+  const authenticator = new Authenticator(vault.api_keys, vault.keyring, uses);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;

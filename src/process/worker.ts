@@ -17,7 +17,6 @@ interface Worker {
   readonly vault: Vault;
   readonly listener: PublicListener;
   readonly metrics: Metrics;
-  readonly buckets: RemoteBuckets;
   readonly keys: RelayedKeys;
   readonly log: Log;
 }
@@ -43,6 +42,10 @@ async function start({ number, config, keys: news, tls }: StartMessage): Promise
   const license = new License(config.license);
   await license.start();
   const buckets = new RemoteBuckets((calls) => void send({ kind: 'take', calls }));
+  // They are asked before this process listens, which can take long.
+  process.on('message', (message: ToWorker) => {
+    if (message.kind === 'granted') buckets.put(message.answers);
+  });
   const keys = new RelayedKeys(news, () => void send({ kind: 'keys_wanted' }));
   const vault = joinVault(config.vault, news.keys);
   const options = {
@@ -56,13 +59,12 @@ async function start({ number, config, keys: news, tls }: StartMessage): Promise
     metrics,
     log,
   };
-  return { vault, listener: await PublicListener.open(options), metrics, buckets, keys, log };
+  return { vault, listener: await PublicListener.open(options), metrics, keys, log };
 }
 
 function serve(worker: Worker): void {
   process.on('message', (message: ToWorker) => {
-    if (message.kind === 'granted') worker.buckets.put(message.answers);
-    else if (message.kind === 'keys') worker.keys.put(message.news);
+    if (message.kind === 'keys') worker.keys.put(message.news);
     else if (message.kind === 'renew') worker.listener.renew(message.tls);
     else if (message.kind === 'scrape') void sendMetrics(worker, message.id, message.is_sample);
     else if (message.kind === 'retire') void worker.listener.retire().then(() => end(worker));
@@ -80,7 +82,7 @@ async function sendMetrics({ metrics }: Worker, id?: number, is_sample = false):
 async function end(worker: Worker): Promise<void> {
   await sendMetrics(worker);
   await Promise.race([worker.vault.close(), sleep(CLOSE_TIMEOUT_MS)]);
-  worker.log.flush(() => process.exit(0));
+  worker.log.end(0);
 }
 
 async function fail(error: unknown): Promise<void> {

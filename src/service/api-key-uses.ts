@@ -30,6 +30,8 @@ export interface ApiKeyUse {
 export class ApiKeyUses {
   readonly #store: ApiKeyUseStore;
   readonly #uses = new Map<string, ApiKeyUse>();
+  /** Of API keys that have ended, by what they are counted as. */
+  readonly #former = new Map<string, number>();
   #written_at_ms = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
@@ -52,7 +54,7 @@ export class ApiKeyUses {
   }
 
   /**
-   * The count of an API key, kept from its first time on.
+   * The count of an API key, kept from its first time on until it ends.
    * @param rank of its client, the oldest is 0
    */
   of(api_key_id: string, client_id: string, rank: number): ApiKeyUse {
@@ -64,9 +66,19 @@ export class ApiKeyUses {
     return use;
   }
 
+  /** Forgets all others, but not how often they were used, once the vault knows of it. */
+  keepOnly(api_key_ids: ReadonlySet<string>): void {
+    for (const [api_key_id, { counted_as, requests, written }] of this.#uses) {
+      if (api_key_ids.has(api_key_id) || requests > written) continue;
+      this.#uses.delete(api_key_id);
+      if (requests > 0)
+        this.#former.set(counted_as, (this.#former.get(counted_as) ?? 0) + requests);
+    }
+  }
+
   /** Since the start, by client. */
   requests(): Map<string, number> {
-    const sums = new Map<string, number>();
+    const sums = new Map(this.#former);
     for (const { counted_as, requests } of this.#uses.values()) {
       if (requests > 0) sums.set(counted_as, (sums.get(counted_as) ?? 0) + requests);
     }

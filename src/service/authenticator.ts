@@ -1,8 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError } from '../errors.ts';
-import type { ApiKeyRow, ApiKeyStore } from '../store/api-keys.ts';
-import type { ClientStore } from '../store/clients.ts';
+import type { ApiKeyStore, LiveApiKey } from '../store/api-keys.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { REQUEST_PATIENCE_MS } from './vault.ts';
@@ -17,7 +17,7 @@ export interface Caller {
 const REFRESH_INTERVAL_MS = 2_000;
 /** Older than this, what is in memory is not believed: the request waits for the database. */
 const MAX_AGE_MS = 4_000;
-/** Unknown API keys ask the database, together, no more often than this. */
+/** API keys that are not in memory ask the database, together, no more often than this. */
 const MISS_INTERVAL_MS = 250;
 const MAX_WAITING = 1_000;
 const BEARER = /^bearer +([^\s]+)$/i;
@@ -29,24 +29,24 @@ interface Entry extends Caller {
 
 /** Tells callers by their API keys, from a copy in memory of all live ones: no query a request. */
 export class Authenticator {
-  readonly #clients: ClientStore;
   readonly #api_keys: ApiKeyStore;
   readonly #keyring: Keyring;
   readonly #uses: ApiKeyUses;
-  #by_digest: ReadonlyMap<string, Entry> = new Map();
+  #by_digest = new Map<string, Entry>();
   /**
    * By Authorization header, of those seen since the last refresh: spares a digest a request. Only
    * of live API keys, in one spelling each, so it is bounded.
    */
   #by_header = new Map<string, Entry>();
   #loaded_at_ms = -Infinity;
-  #started_at_ms = -Infinity;
-  #next: Promise<void> | undefined;
+  #asked_at_ms = -Infinity;
+  /** Digests that the next question has, and its answer. */
+  #wanted = new Set<string>();
+  #next: Promise<ReadonlyMap<string, Entry>> | undefined;
   #waiting = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(clients: ClientStore, api_keys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
-    this.#clients = clients;
+  constructor(api_keys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
     this.#api_keys = api_keys;
     this.#keyring = keyring;
     this.#uses = uses;
@@ -77,79 +77,79 @@ export class Authenticator {
     const api_key = BEARER.exec(authorization ?? '')?.[1];
     if (api_key === undefined) throw new CallerError('unauthorized');
     if (!isApiKey(api_key)) throw new CallerError('unauthorized');
-    const found = this.#isFresh() ? this.#find(api_key) : undefined;
-    return found === undefined ? this.#findInDatabase(api_key) : live(found);
+    const digest = this.#keyring.apiKeyDigest(api_key);
+    const found = this.#isFresh() ? this.#by_digest.get(digest) : undefined;
+    if (found === undefined) return this.#findInDatabase(digest);
+    this.#by_header.set(`Bearer ${api_key}`, found);
+    return live(found);
   }
 
   #isFresh(): boolean {
     return performance.now() - this.#loaded_at_ms < MAX_AGE_MS;
   }
 
-  #find(api_key: string): Entry | undefined {
-    const found = this.#by_digest.get(this.#keyring.apiKeyDigest(api_key));
-    if (found !== undefined) this.#by_header.set(`Bearer ${api_key}`, found);
-    return found;
-  }
-
   /** A key that was issued a moment ago, elsewhere, works at once. */
-  async #findInDatabase(api_key: string): Promise<Caller> {
+  async #findInDatabase(digest: string): Promise<Caller> {
     if (this.#waiting >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
     this.#waiting++;
     try {
-      await this.#nextLoad();
+      this.#wanted.add(digest);
+      this.#next ??= this.#ask();
+      const found = (await this.#next).get(digest);
+      if (found === undefined) throw new CallerError('unauthorized');
+      return live(found);
     } finally {
       this.#waiting--;
     }
-    const found = this.#find(api_key);
-    if (found === undefined) throw new CallerError('unauthorized');
-    return live(found);
   }
 
-  /** A load that starts after this call: one under way may have read too early. */
-  #nextLoad(): Promise<void> {
-    this.#next ??= new Promise((resolve, reject) => {
-      const pause_ms = this.#started_at_ms + MISS_INTERVAL_MS - performance.now();
-      setTimeout(
-        () => {
-          this.#next = undefined;
-          this.#load().then(resolve, reject);
-        },
-        Math.max(0, pause_ms),
-      );
-    });
-    return this.#next;
+  /**
+   * Asks for what is wanted by then: anybody can make API keys that are well-formed, so one that is
+   * not known must not cost a look at all that are.
+   */
+  async #ask(): Promise<ReadonlyMap<string, Entry>> {
+    await sleep(Math.max(0, this.#asked_at_ms + MISS_INTERVAL_MS - performance.now()));
+    const asked_at_ms = performance.now();
+    const digests = [...this.#wanted];
+    this.#asked_at_ms = asked_at_ms;
+    this.#wanted = new Set();
+    this.#next = undefined;
+    if (!this.#isFresh()) {
+      await this.#load();
+      return this.#by_digest;
+    }
+    const deadline_ms = asked_at_ms + REQUEST_PATIENCE_MS;
+    const found = this.#entriesOf(await this.#api_keys.findLive(digests, deadline_ms));
+    // What is in memory may be newer, and without a key that was revoked meanwhile.
+    if (asked_at_ms >= this.#loaded_at_ms)
+      for (const [digest, entry] of found) this.#by_digest.set(digest, entry);
+    return found;
   }
 
   async #load(): Promise<void> {
     const started_at_ms = performance.now();
-    this.#started_at_ms = started_at_ms;
-    const deadline_ms = started_at_ms + REQUEST_PATIENCE_MS;
-    const [clients, api_keys] = await Promise.all([
-      this.#clients.list(deadline_ms),
-      this.#api_keys.listLive(deadline_ms),
-    ]);
+    const loaded = await this.#api_keys.listLive(started_at_ms + REQUEST_PATIENCE_MS);
     // A slow load that ends after a later one has older facts.
     if (started_at_ms < this.#loaded_at_ms) return;
-    const by_id = new Map(clients.map((client, rank) => [client.client_id, { client, rank }]));
-    this.#by_digest = new Map(
-      api_keys.map((row) => {
-        const { client, rank } = by_id.get(row.client_id)!;
-        const use = this.#uses.of(row.api_key_id, client.client_id, rank);
-        return [row.digest, entryOf(row, client, use)];
-      }),
-    );
+    this.#by_digest = this.#entriesOf(loaded);
     this.#by_header = new Map();
     this.#loaded_at_ms = started_at_ms;
+    this.#uses.keepOnly(new Set(loaded.map(({ api_key_id }) => api_key_id)));
   }
-}
 
-function entryOf(row: ApiKeyRow, client: Client, use: ApiKeyUse): Entry {
-  return {
-    client,
-    api_key_id: row.api_key_id,
-    expires_at_ms: row.expires_at?.getTime() ?? Infinity,
-    use,
-  };
+  #entriesOf(rows: readonly LiveApiKey[]): Map<string, Entry> {
+    return new Map(
+      rows.map(({ digest, api_key_id, client, rank, expires_at }) => [
+        digest,
+        {
+          client,
+          api_key_id,
+          expires_at_ms: expires_at?.getTime() ?? Infinity,
+          use: this.#uses.of(api_key_id, client.client_id, rank),
+        },
+      ]),
+    );
+  }
 }
 
 function live(entry: Entry): Caller {

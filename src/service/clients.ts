@@ -1,5 +1,6 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
+import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
 import { allowedOr } from '../store/failure.ts';
 import type { ApiKey, Client, UsedApiKey } from '../types.ts';
@@ -29,8 +30,7 @@ export async function createClient(
   client_prefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
-  const client_id = `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
-  return vault.clients.insert(client_id, settings, commandDeadline());
+  return vault.clients.insert(newClientId(client_prefix), settings, commandDeadline());
 }
 
 /** On a vault without clients: one, with an API key. undefined when there are clients already. */
@@ -39,12 +39,18 @@ export async function createFirstClient(
   client_prefix: string,
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
-  const settings = { name: 'first', ...DEFAULT_SETTINGS };
-  const { client_id } = await allowedOr(
+  const client_id = newClientId(client_prefix);
+  const { api_key, api_key_id, digest } = newIssue(vault);
+  const made = await allowedOr(
     "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
-    createClient(vault, client_prefix, settings),
+    vault.clients.insertFirst(
+      client_id,
+      { name: 'first', ...DEFAULT_SETTINGS },
+      (query) => insertApiKey(query, api_key_id, client_id, digest, null),
+      commandDeadline(),
+    ),
   );
-  return issueApiKey(vault, client_id, null);
+  return made && { ...made, api_key };
 }
 
 export interface UsedClient extends Client {
@@ -85,12 +91,23 @@ export async function issueApiKey(
       `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
     );
   }
-  const api_key = newApiKey();
-  const digest = vault.keyring.apiKeyDigest(api_key);
-  const id = `key_${randomHex(API_KEY_ID_BYTES)}`;
+  const { api_key, api_key_id, digest } = newIssue(vault);
   return {
-    ...(await vault.api_keys.insert(id, client_id, digest, expires_at, commandDeadline())),
+    ...(await vault.api_keys.insert(api_key_id, client_id, digest, expires_at, commandDeadline())),
     api_key,
+  };
+}
+
+function newClientId(client_prefix: string): string {
+  return `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
+}
+
+function newIssue({ keyring }: Vault) {
+  const api_key = newApiKey();
+  return {
+    api_key,
+    api_key_id: `key_${randomHex(API_KEY_ID_BYTES)}`,
+    digest: keyring.apiKeyDigest(api_key),
   };
 }
 

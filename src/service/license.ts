@@ -22,13 +22,45 @@ export async function verifyLicense(
   files: LicenseFiles,
   now: Date = new Date(),
 ): Promise<LicenseState> {
+  try {
+    return await verifyTexts(readTexts(files), now);
+  } catch (error) {
+    return { status: 'invalid', problem: unreadProblem(error) };
+  }
+}
+
+interface LicenseTexts {
+  readonly license: string;
+  readonly public_key: string;
+}
+
+/** @throws the error of the file system */
+function readTexts({ license_file, public_key_file }: LicenseFiles): LicenseTexts {
+  const public_key = readText(public_key_file);
+  return { public_key, license: readText(license_file).trim() };
+}
+
+/** Where opening succeeds and reading fails, the error of Node names no file. */
+function readText(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw Object.assign(error as Error, { path });
+  }
+}
+
+function unreadProblem(error: unknown): string {
+  const { code, path } = error as NodeJS.ErrnoException;
+  return `${path}: ${code}`;
+}
+
+async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState> {
   // Not before there is a license: a start without one need not load it.
   const { errors, importSPKI, jwtVerify } = await import('jose');
   try {
-    const key = await importSPKI(readFileSync(files.public_key_file, 'utf8'), 'EdDSA');
-    const jwt = readFileSync(files.license_file, 'utf8').trim();
+    const key = await importSPKI(texts.public_key, 'EdDSA');
     // The expiry is looked at on every use, so it is not part of the signature check.
-    const { payload } = await jwtVerify(jwt, key, {
+    const { payload } = await jwtVerify(texts.license, key, {
       algorithms: ['EdDSA'],
       requiredClaims: ['exp', 'sub'],
       currentDate: now,
@@ -44,23 +76,20 @@ export async function verifyLicense(
       return { status: 'invalid', problem: 'its licensee (sub) is no text' };
     return { status: expires_at > now ? 'valid' : 'expired', subject: payload.sub, expires_at };
   } catch (error) {
-    const problem = error instanceof errors.JOSEError ? error.code : problemOf(error);
+    const problem =
+      error instanceof errors.JOSEError
+        ? error.code
+        : 'the public key is not an EdDSA key in PEM (SPKI)';
     return { status: 'invalid', problem };
   }
-}
-
-/** Of reading the files. */
-function problemOf(error: unknown): string {
-  const { code, path } = error as NodeJS.ErrnoException;
-  return path === undefined
-    ? 'the public key is not an EdDSA key in PEM (SPKI)'
-    : `${path}: ${code}`;
 }
 
 /** Decides whether the license lets tokenize go on. Without files there is nothing to decide. */
 export class License {
   readonly #files: LicenseFiles | undefined;
   #state: LicenseState | undefined;
+  /** Why the files cannot be read, while the license that was read before stays. */
+  #unread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(files: LicenseFiles | undefined) {
@@ -93,6 +122,8 @@ export class License {
   warning(): string | undefined {
     if (this.#state?.status === 'invalid')
       return `license invalid: ${this.#state.problem}; tokenize answers 500`;
+    if (this.#unread !== undefined)
+      return `license cannot be read (${this.#unread}): the one read before stays until it expires`;
     const days = this.daysLeft();
     if (days === undefined || days > WARN_DAYS) return undefined;
     return days > 0
@@ -108,6 +139,15 @@ export class License {
   }
 
   async #load(files: LicenseFiles): Promise<void> {
-    this.#state = await verifyLicense(files);
+    this.#unread = undefined;
+    try {
+      this.#state = await verifyTexts(readTexts(files), new Date());
+    } catch (error) {
+      // A file that is gone was taken away. One that cannot be opened now says nothing.
+      const was_read = this.#state !== undefined && this.#state.status !== 'invalid';
+      const is_gone = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      if (was_read && !is_gone) this.#unread = unreadProblem(error);
+      else this.#state = { status: 'invalid', problem: unreadProblem(error) };
+    }
   }
 }

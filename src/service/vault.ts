@@ -5,6 +5,7 @@ import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { distribute } from '../store/distribute.ts';
 import { EmbeddedDatabase } from '../store/embedded.ts';
+import { openedTwice } from '../store/embedded-owner.ts';
 import { allowedOr } from '../store/failure.ts';
 import { databaseHosts } from '../store/hosts.ts';
 import { KeyringStore } from '../store/keyring.ts';
@@ -157,6 +158,11 @@ async function bringUp(pool: Pool): Promise<SchemaChanges> {
     migrate(pool, migrationDeadline()),
   );
   return { applied, distributed: await distribute(pool, commandDeadline()) };
+}
+
+/** What may have been lost where no record can tell. */
+export function lossOf({ database_url, data_dir }: VaultOptions): string | undefined {
+  return database_url === undefined ? openedTwice(data_dir) : undefined;
 }
 
 /**

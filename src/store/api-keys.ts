@@ -1,12 +1,37 @@
-import type { ApiKey, UsedApiKey } from '../types.ts';
-import { latin1OfBytea } from './bytea-array.ts';
-import { dateOf } from './clients.ts';
-import type { Pool } from './pool.ts';
+import type { ApiKey, Client, UsedApiKey } from '../types.ts';
+import { byteaArray, latin1OfBytea } from './bytea-array.ts';
+import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
+import type { Pool, Query, QueryResult } from './pool.ts';
 
 const COLUMNS = 'api_key_id, client_id, created_at, expires_at, revoked_at';
 
-/** An API key row with its digest: 32 bytes as a latin1 string. */
-export type ApiKeyRow = ApiKey & { readonly digest: string };
+/**
+ * API keys with their clients, in one statement: of two, one could know an API key whose client the
+ * other does not know yet. The rank is counted for what is found only.
+ */
+const LIVE = `select api_key_id, expires_at, digest, ${CLIENT_COLUMNS.map((name) => `c.${name}`)}`;
+const IS_LIVE =
+  'revoked_at is null and disabled_at is null and (expires_at is null or expires_at > now())';
+const LIST_LIVE = `${LIVE}, rank
+  from standin.api_keys k join standin.clients c using (client_id) join (
+    select client_id, row_number() over (order by created_at, client_id) - 1 as rank
+    from standin.clients) ranked using (client_id)
+  where ${IS_LIVE}`;
+const FIND_LIVE = `${LIVE}, (select count(*) from standin.clients o
+    where (o.created_at, o.client_id) < (c.created_at, c.client_id)) as rank
+  from standin.api_keys k join standin.clients c using (client_id)
+  where ${IS_LIVE} and digest = any($1)`;
+
+/** An API key that opens a door now, and whose it is. */
+export interface LiveApiKey {
+  readonly api_key_id: string;
+  /** 32 bytes as a latin1 string. */
+  readonly digest: string;
+  readonly expires_at: Date | null;
+  readonly client: Client;
+  /** Of the client among all of them; the oldest is 0. */
+  readonly rank: number;
+}
 
 export class ApiKeyStore {
   readonly #pool: Pool;
@@ -22,12 +47,8 @@ export class ApiKeyStore {
     expires_at: Date | null,
     deadline_ms: number,
   ): Promise<ApiKey> {
-    const { rows } = await this.#pool.query(
-      `insert into standin.api_keys (api_key_id, client_id, digest, expires_at) values ($1, $2, $3, $4) returning ${COLUMNS}`,
-      [api_key_id, client_id, Buffer.from(digest, 'latin1'), expires_at?.toISOString() ?? null],
-      deadline_ms,
-    );
-    return apiKeyOf(rows[0]!);
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
+    return insertApiKey(query, api_key_id, client_id, digest, expires_at);
   }
 
   async list(client_id: string | undefined, deadline_ms: number): Promise<UsedApiKey[]> {
@@ -41,15 +62,13 @@ export class ApiKeyStore {
   }
 
   /** All that may open a door now: not revoked, not expired, of clients that are not disabled. */
-  async listLive(deadline_ms: number): Promise<ApiKeyRow[]> {
-    const { rows } = await this.#pool.query(
-      `select api_key_id, client_id, k.created_at, expires_at, revoked_at, digest
-       from standin.api_keys k join standin.clients c using (client_id)
-       where revoked_at is null and disabled_at is null and (expires_at is null or expires_at > now())`,
-      [],
-      deadline_ms,
-    );
-    return rows.map((row) => ({ ...apiKeyOf(row), digest: latin1OfBytea(row.digest!) }));
+  async listLive(deadline_ms: number): Promise<LiveApiKey[]> {
+    return liveOf((await this.#pool.query(LIST_LIVE, [], deadline_ms)).rows);
+  }
+
+  /** Those of them with these digests. */
+  async findLive(digests: readonly string[], deadline_ms: number): Promise<LiveApiKey[]> {
+    return liveOf((await this.#pool.query(FIND_LIVE, [byteaArray(digests)], deadline_ms)).rows);
   }
 
   /**
@@ -64,6 +83,36 @@ export class ApiKeyStore {
     );
     return rows[0] === undefined ? undefined : apiKeyOf(rows[0]);
   }
+}
+
+export async function insertApiKey(
+  query: Query,
+  api_key_id: string,
+  client_id: string,
+  digest: string,
+  expires_at: Date | null,
+): Promise<ApiKey> {
+  const { rows } = await query(
+    `insert into standin.api_keys (api_key_id, client_id, digest, expires_at) values ($1, $2, $3, $4) returning ${COLUMNS}`,
+    [api_key_id, client_id, Buffer.from(digest, 'latin1'), expires_at?.toISOString() ?? null],
+  );
+  return apiKeyOf(rows[0]!);
+}
+
+/** API keys of one client share it. */
+function liveOf(rows: QueryResult['rows']): LiveApiKey[] {
+  const clients = new Map<string, Client>();
+  return rows.map((row) => {
+    const client = clients.get(row.client_id!) ?? clientOf(row);
+    clients.set(client.client_id, client);
+    return {
+      api_key_id: row.api_key_id!,
+      digest: latin1OfBytea(row.digest!),
+      expires_at: dateOf(row.expires_at),
+      client,
+      rank: Number(row.rank),
+    };
+  });
 }
 
 function apiKeyOf(row: Record<string, string | null>): ApiKey {

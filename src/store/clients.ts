@@ -1,5 +1,5 @@
 import type { Client, TokenMode } from '../types.ts';
-import type { Pool } from './pool.ts';
+import type { Pool, Query } from './pool.ts';
 
 /** What can be set of a client: a column each. */
 export type ClientSettings = Omit<Client, 'client_id' | 'created_at' | 'disabled_at'>;
@@ -20,7 +20,14 @@ const SETTINGS = [
   'time_to_live_s',
 ] as const satisfies readonly (keyof ClientSettings)[];
 
-const COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'].join(', ');
+export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
+const COLUMNS = CLIENT_COLUMNS.join(', ');
+
+/**
+ * Any number but those of migrations and of the keyring: nodes that start at once look one after
+ * the other.
+ */
+const FIRST_CLIENT_LOCK = 7_382_161;
 
 export class ClientStore {
   readonly #pool: Pool;
@@ -30,13 +37,27 @@ export class ClientStore {
   }
 
   async insert(client_id: string, settings: ClientSettings, deadline_ms: number): Promise<Client> {
-    const parameters = SETTINGS.map((_, i) => `$${i + 2}`).join(', ');
-    const { rows } = await this.#pool.query(
-      `insert into standin.clients (client_id, ${SETTINGS.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
-      [client_id, ...SETTINGS.map((name) => settings[name])],
-      deadline_ms,
-    );
-    return clientOf(rows[0]!);
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
+    return insertClient(query, client_id, settings);
+  }
+
+  /**
+   * Where there is no client yet: one, and what `work` adds, in one transaction. undefined where
+   * there is one, also when another node was faster.
+   */
+  async insertFirst<T>(
+    client_id: string,
+    settings: ClientSettings,
+    work: (query: Query) => Promise<T>,
+    deadline_ms: number,
+  ): Promise<T | undefined> {
+    return this.#pool.transaction(deadline_ms, async (query) => {
+      await query('select pg_advisory_xact_lock($1::bigint)', [FIRST_CLIENT_LOCK]);
+      const { rows } = await query('select 1 from standin.clients limit 1');
+      if (rows.length > 0) return undefined;
+      await insertClient(query, client_id, settings);
+      return work(query);
+    });
   }
 
   async list(deadline_ms: number): Promise<Client[]> {
@@ -72,7 +93,20 @@ function disabledAt(disabled: boolean | undefined): string {
   return disabled ? 'least(disabled_at, now())' : 'null';
 }
 
-function clientOf(row: Record<string, string | null>): Client {
+async function insertClient(
+  query: Query,
+  client_id: string,
+  settings: ClientSettings,
+): Promise<Client> {
+  const parameters = SETTINGS.map((_, i) => `$${i + 2}`).join(', ');
+  const { rows } = await query(
+    `insert into standin.clients (client_id, ${SETTINGS.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
+    [client_id, ...SETTINGS.map((name) => settings[name])],
+  );
+  return clientOf(rows[0]!);
+}
+
+export function clientOf(row: Record<string, string | null>): Client {
   return {
     client_id: row.client_id!,
     name: row.name!,

@@ -1,19 +1,22 @@
-import { rmSync } from 'node:fs';
+import { mkdirSync, rmSync, writeSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
-import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
+import { lockFolder } from './embedded-lock.ts';
+import { databaseFolder, EmbeddedOwner } from './embedded-owner.ts';
 import { isHeld, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
  * The embedded Postgres: a process of its own around PGlite, which has one session and one thread.
  *
- * Its listening Unix socket is also the lock on the data directory: the kernel drops it the moment
- * the process is gone, however that came. Sockets are numbered; nobody removes another's path
- * before owning the directory, so no two processes can take over the same stale path. Two PGlite
- * processes on one directory would lose data silently.
+ * Two PGlite processes on one folder would lose data silently, so this process has two locks that
+ * the kernel drops with it: one on the folder of the database, and its listening socket. Sockets
+ * are numbered; nobody removes another's path before owning the folder, so no two processes can
+ * take over the same stale path. The process ends when its socket or its folder is replaced.
  */
 const IDLE_OWNER_TIMEOUT_MS = 30_000;
+/** How soon a process without work notices that its socket is gone. */
+const LOOK_INTERVAL_MS = 1_000;
 
 interface Turn {
   readonly connection: Connection;
@@ -48,8 +51,13 @@ process.on('SIGUSR1', () => {});
 process.on('disconnect', () => void endWhenUnused());
 
 const server = createServer((socket) => accept(socket));
+const folder = databaseFolder(data_dir);
+mkdirSync(folder, { recursive: true });
+if (!(await lockFolder(folder))) process.exit(LOST_RACE);
 const number = await claim();
-database = await PGlite.create({ dataDir: join(data_dir, 'postgres') });
+const place = new EmbeddedOwner(data_dir, socketPath(data_dir, number));
+setInterval(endWhenLost, LOOK_INTERVAL_MS);
+database = await PGlite.create({ dataDir: folder });
 becomeReady();
 // A parent that is gone by now is told nothing; the end of its channel ends this process.
 process.send?.({ port: number }, undefined, undefined, () => {});
@@ -97,6 +105,7 @@ async function work(): Promise<void> {
   for (let turn = nextTurn(); turn !== undefined; turn = nextTurn()) {
     const { connection } = turn;
     clearTimeout(owner_timer);
+    endWhenLost();
     const answer = await database.execProtocolRaw(turn.bytes);
     owner = leavesIdle(answer) ? undefined : connection;
     // A copy: the answer is a view of memory that the next one overwrites.
@@ -132,6 +141,17 @@ async function rollback(): Promise<void> {
   clearTimeout(owner_timer);
   await database!.execProtocolRaw(simpleQuery('rollback'));
   owner = undefined;
+}
+
+/** Without another write: the next process may have the folder by now. */
+function endWhenLost(): void {
+  if (place.isOwner()) return;
+  place.noteLoss();
+  writeSync(
+    2,
+    `standin: The socket of the embedded database in ${data_dir} was removed or replaced. Its process ends, and the next one takes over.\n`,
+  );
+  process.exit(1);
 }
 
 /** The socket stays bound until the exit: it says that the directory is in use. */

@@ -40,12 +40,13 @@ export function isHeld(data_dir: string, number: number): Promise<boolean> {
 
 /**
  * Whether the database behind the socket takes connections: waits for its start, false when it is
- * gone.
+ * gone, or stands still.
  */
-export function isReady(data_dir: string, number: number): Promise<boolean> {
+export function isReady(data_dir: string, number: number, patience_ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath(data_dir, number));
     socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
+    socket.setTimeout(patience_ms, () => socket.destroy());
     // Its answer, a plain no, comes only when the database is there.
     socket.once('data', () => {
       socket.destroy();

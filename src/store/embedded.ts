@@ -15,6 +15,8 @@ import type { Address } from './pool.ts';
 /** The compiled one, also when this file runs as TypeScript in a test. */
 const SERVER = fileURLToPath(new URL('../../dist/store/embedded-server.js', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
+/** For a process that has the lock to open its socket, or to end. */
+const HOLDER_TIMEOUT_MS = 10_000;
 const RETRY_PAUSE_MS = 50;
 
 /**
@@ -39,9 +41,12 @@ export class EmbeddedDatabase {
   async locate(): Promise<Address> {
     makeUsable(this.#data_dir);
     const give_up_ms = performance.now() + START_TIMEOUT_MS;
+    let held_since_ms = Infinity;
     while (performance.now() < give_up_ms) {
       const port = (await this.#running()) ?? (await this.#start());
       if (port !== undefined) return { socket_dir: this.#data_dir, port };
+      held_since_ms = Math.min(held_since_ms, performance.now());
+      if (performance.now() - held_since_ms > HOLDER_TIMEOUT_MS) throw isHeld(this.#data_dir);
       await new Promise((done) => setTimeout(done, RETRY_PAUSE_MS * (1 + Math.random())));
     }
     throw new OperatorError(
@@ -51,7 +56,7 @@ export class EmbeddedDatabase {
 
   async #running(): Promise<number | undefined> {
     for (const number of socketNumbers(this.#data_dir)) {
-      if (await isReady(this.#data_dir, number)) return number;
+      if (await isReady(this.#data_dir, number, START_TIMEOUT_MS)) return number;
     }
     return undefined;
   }
@@ -105,6 +110,12 @@ function makeFolder(path: string): void {
     makeFolder(dirname(path));
     mkdirSync(path, { mode: 0o700 });
   }
+}
+
+function isHeld(data_dir: string): OperatorError {
+  return new OperatorError(
+    `Another process has the embedded database in ${data_dir} open, and does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${data_dir}'`,
+  );
 }
 
 function startFailure(data_dir: string, end: number | string | null): string {

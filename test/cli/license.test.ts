@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/postgres.ts';
@@ -96,6 +96,22 @@ describe('the service with a license', () => {
     await until(async () => (await tokenize()).status === 500, 'the loss is seen');
     await expectRefused('license invalid');
     await until(() => service.output().includes('license.jwt: ENOENT'), 'the log line');
+  });
+
+  test('one that was read stays when its file cannot be read, and not when the file says another thing', async () => {
+    await licenser.issue(90);
+    await start();
+    rmSync(licenser.env.LICENSE_FILE);
+    // Nobody can read a folder, root neither.
+    mkdirSync(licenser.env.LICENSE_FILE);
+    await until(() => service.output().includes('license cannot be read'), 'the log line');
+    expect(service.output()).toMatch(/license\.jwt: EISDIR\): the one read before stays until it/);
+    expect((await tokenize()).status).toBe(200);
+    expect(await daysLeft()).toBeCloseTo(90, 1);
+    rmdirSync(licenser.env.LICENSE_FILE);
+    licenser.write('not a license');
+    await until(async () => (await tokenize()).status === 500, 'the other thing');
+    await expectRefused('license invalid');
   });
 
   test('without LICENSE_FILE none is asked for, and there is no metric', async () => {

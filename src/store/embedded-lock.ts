@@ -1,0 +1,46 @@
+import { spawnSync } from 'node:child_process';
+import { constants, fstatSync, openSync } from 'node:fs';
+import { createServer } from 'node:net';
+
+/** Of open(2) on macOS and the BSDs: with the lock of flock(2). Node has no name for it. */
+const O_EXLOCK = 0x20;
+/** flock(1) ends with this when another process has the lock. */
+const IS_LOCKED = 1;
+
+/**
+ * Takes the lock of flock(2) on a folder until this process ends, however it ends. The kernel keeps
+ * the lock with the inode: containers that share the folder meet there, and removing a file does
+ * not take it away. Node cannot take such a lock, so flock(1) takes it on our descriptor, and ends.
+ * @returns false: another process has it
+ */
+export async function lockFolder(folder: string): Promise<boolean> {
+  if (process.platform !== 'linux') return lockByOpening(folder);
+  // Never closed: the end of the process gives the lock back.
+  const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+  const { status } = spawnSync('flock', ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', fd] });
+  if (status === 0 || status === IS_LOCKED) return status === 0;
+  return lockByName(fd);
+}
+
+function lockByOpening(folder: string): boolean {
+  try {
+    openSync(folder, constants.O_RDONLY | constants.O_NONBLOCK | O_EXLOCK);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+    throw error;
+  }
+}
+
+/**
+ * Where flock(1) is missing, or the file system has no such locks: an abstract socket, named after
+ * the inode. It also ends with its process and has no file, but each network namespace has its own.
+ */
+function lockByName(fd: number): Promise<boolean> {
+  const { dev, ino } = fstatSync(fd);
+  const server = createServer((socket) => socket.destroy());
+  return new Promise((resolve) => {
+    server.once('error', () => resolve(false));
+    server.listen(`\0standin-${dev}-${ino}`, () => resolve(true));
+  });
+}

@@ -1,0 +1,196 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { is_linux, newWriters, start } from '../support/fault.ts';
+import { childrenOf, isRunning } from '../support/processes.ts';
+import {
+  CLI,
+  call,
+  type Ended,
+  endOf,
+  newPlace,
+  type Place,
+  runCli,
+  type Service,
+  until,
+} from '../support/service.ts';
+
+/** Whoever opens the folder of an embedded database a second time loses what was acknowledged. */
+async function newFolder(): Promise<Place> {
+  const place = await newPlace('embedded');
+  onTestFinished(place.remove);
+  return place;
+}
+
+function sockets({ env }: Place): string[] {
+  return readdirSync(env.DATA_DIR!).filter((name) => name.startsWith('.s.PGSQL.'));
+}
+
+function removeSockets(place: Place): void {
+  for (const name of sockets(place)) rmSync(join(place.env.DATA_DIR!, name), { force: true });
+}
+
+function databaseOf(service: Service): number {
+  const [pid] = childrenOf(service.pid);
+  return pid!;
+}
+
+/** SIGSTOP, until the returned function is called or the test ends. */
+function stopped(pid: number): () => void {
+  process.kill(pid, 'SIGSTOP');
+  let is_stopped = true;
+  const goOn = () => {
+    if (is_stopped && isRunning(pid)) process.kill(pid, 'SIGCONT');
+    is_stopped = false;
+  };
+  onTestFinished(goOn);
+  return goOn;
+}
+
+/** Once the service has found the next process: a statement on its way to the last one is a 500. */
+async function expectValue(service: Service, token: string, value: string): Promise<void> {
+  const restored = () => call(service, 'detokenize', { token }, service.api_key);
+  await until(async () => (await restored()).status === 200, 'a token to be given back');
+  expect((await restored()).body.data).toEqual({ token: value });
+}
+
+const list = (place: Place, env: Record<string, string> = {}) =>
+  runCli(['client', 'list', '--json'], place, env);
+const HELD = /^standin: Another process has the embedded database in .* open, .*\n$/;
+
+describe('F35: the socket file of the embedded database is removed', () => {
+  test('under load, with a second service and commands on the folder: one database, nothing lost', async () => {
+    const place = await newFolder();
+    const first = await start(place);
+    const { api_key } = first;
+    const on_first = newWriters(first, api_key, place);
+    await on_first.progress(300);
+    removeSockets(place);
+    const [second, ...commands] = await Promise.all([start(place), list(place), list(place)]);
+    expect(
+      commands.map(({ code, stderr }) => ({ code, stderr: stderr.match(/Unexpected/) })),
+    ).toEqual(commands.map(() => ({ code: 0, stderr: null })));
+    const on_second = newWriters(second, api_key, place);
+    for (const writers of [on_first, on_second, on_first]) {
+      await writers.progress(300);
+      removeSockets(place);
+    }
+    await on_first.progress(300);
+    await on_second.progress(300);
+    await on_first.stop();
+    await on_second.stop();
+    // Each knows the tokens of the other, now and from the disk.
+    expect(await on_first.verify(second, api_key)).toBeGreaterThan(600);
+    expect(await on_second.verify(first, api_key)).toBeGreaterThan(600);
+    for (const service of [first, second]) await service.stop();
+    const last = await start(place);
+    await on_first.verify(last, api_key);
+    await on_second.verify(last, api_key);
+    await on_first.verifyRows(place);
+    expect(sockets(place)).toHaveLength(1);
+    expect((await runCli(['verify'], place)).code).toBe(0);
+  });
+
+  test('and its process is stopped: commands and a second service are refused in words', async () => {
+    const place = await newFolder();
+    const service = await start(place);
+    const database = databaseOf(service);
+    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const goOn = stopped(database);
+    removeSockets(place);
+    for (const ended of [
+      await list(place),
+      await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' }),
+    ]) {
+      expect(ended.stderr).toMatch(HELD);
+      expect({ code: ended.code, stdout: ended.stdout }).toEqual({ code: 1, stdout: '' });
+    }
+    goOn();
+    await until(() => !isRunning(database), 'the end of the process whose socket is gone');
+    await expectValue(service, token, 'Ann Lee');
+    expect((await list(place)).code).toBe(0);
+  });
+
+  test.each(['SIGSTOP', 'SIGKILL'] as const)(
+    'and the service that started it gets %s: the next service takes over, nothing lost',
+    async (signal) => {
+      const place = await newFolder();
+      const first = await start(place);
+      const writers = newWriters(first, first.api_key, place);
+      await writers.progress(300);
+      if (signal === 'SIGSTOP') await writers.stop();
+      const goOn = signal === 'SIGSTOP' ? stopped(first.pid) : () => first.kill('SIGKILL');
+      if (signal === 'SIGKILL') goOn();
+      removeSockets(place);
+      const second = await start(place);
+      await writers.stop();
+      await writers.verify(second, first.api_key);
+      const { token } = (await call(second, 'tokenize', { token: 'Bob' }, first.api_key)).body.data;
+      if (signal === 'SIGSTOP') {
+        goOn();
+        await expectValue(first, token, 'Bob');
+        await writers.verify(first, first.api_key);
+      }
+    },
+  );
+});
+
+const can_unshare =
+  is_linux && spawnSync('unshare', ['--mount', '--pid', '--net', '--fork', 'true']).status === 0;
+
+/** A command as in a container of its own that has the volume. */
+function runApart(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string>,
+): Promise<Ended> {
+  const namespaces = ['--mount', '--pid', '--net', '--fork'];
+  const settings = Object.entries({ ...place.env, ...env }).map((entry) => entry.join('='));
+  const command = ['env', ...settings, process.execPath, CLI, ...args];
+  const child = spawn('unshare', [...namespaces, ...command], {
+    cwd: place.folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  return endOf(child);
+}
+
+describe.skipIf(!can_unshare)('F35: containers that share the folder', () => {
+  test('have one database, also when its socket is gone', async () => {
+    const place = await newFolder();
+    const service = await start(place);
+    const { code, stdout } = await runApart(['client', 'list', '--json'], place, {});
+    expect({ code, clients: JSON.parse(stdout).length }).toEqual({ code: 0, clients: 1 });
+    const goOn = stopped(databaseOf(service));
+    removeSockets(place);
+    const refused = await runApart(['client', 'list'], place, {});
+    expect(refused.stderr).toMatch(HELD);
+    expect(refused.code).toBe(1);
+    goOn();
+    await until(async () => (await call(service, 'tokenize', { a: 'b' })).status === 200, 'a 200');
+  });
+
+  test('without flock(1), a process that others took the folder from writes nothing more, and verify says so', async () => {
+    const place = await newFolder();
+    const without_flock = { PATH: place.folder };
+    const service = await start(place, without_flock);
+    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    const database = databaseOf(service);
+    const goOn = stopped(database);
+    removeSockets(place);
+    // In one network namespace a socket without a file is the lock.
+    expect((await list(place, without_flock)).stderr).toMatch(HELD);
+    const created = await runApart(['client', 'create', '--name', 'apart'], place, without_flock);
+    expect(created.code).toBe(0);
+    goOn();
+    await until(() => !isRunning(database), 'the end of the process that lost the folder');
+    await expectValue(service, token, 'Ann Lee');
+    const names = JSON.parse((await list(place)).stdout).map((one: { name: string }) => one.name);
+    expect(names).toEqual(['first', 'apart']);
+    const verified = await runCli(['verify'], place);
+    expect(verified.stderr).toMatch(
+      /^standin: Two processes had the embedded database in .* open/m,
+    );
+    expect(verified.code).toBe(1);
+  });
+});

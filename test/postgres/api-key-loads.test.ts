@@ -1,0 +1,254 @@
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { newApiKey, randomHex } from '../../src/crypto/api-key.ts';
+import { Keyring } from '../../src/crypto/keyring.ts';
+import { CallerError } from '../../src/errors.ts';
+import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
+import { Authenticator } from '../../src/service/authenticator.ts';
+import { createFirstClient } from '../../src/service/clients.ts';
+import { primaryVersion } from '../../src/service/keys/key-feed.ts';
+import { KeyRenewal } from '../../src/service/keys/key-renewal.ts';
+import { openKeys } from '../../src/service/keys/keyring.ts';
+import { openVault, type Vault } from '../../src/service/vault.ts';
+import { ApiKeyUseStore } from '../../src/store/api-key-uses.ts';
+import { ApiKeyStore } from '../../src/store/api-keys.ts';
+import { runJson } from '../support/commands.ts';
+import { query } from '../support/postgres.ts';
+import { kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
+import { soon } from '../support/store.ts';
+import { openedVault } from '../support/vault.ts';
+
+/** Reads of clients, API keys and keys that meet writes of others, or each other. */
+let place: Place;
+let url: string;
+beforeEach(async () => {
+  place = await newPlace('server');
+  url = place.env.DATABASE_URL!;
+});
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.useRealTimers();
+  place.remove();
+});
+
+/** A store whose next answers of `method` come when the test lets them. */
+function heldBack<Store extends object, Name extends keyof Store>(
+  store: Store,
+  method: Name,
+): { readonly read: () => Promise<void>; readonly release: () => void } {
+  const original = store[method] as (...args: unknown[]) => Promise<unknown>;
+  let release = () => {};
+  let read: Promise<unknown> = Promise.resolve();
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  vi.spyOn(store, method as never).mockImplementationOnce((async (...args: unknown[]) => {
+    const answer = original.apply(store, args);
+    read = answer;
+    await held;
+    return answer;
+  }) as never);
+  return { read: async () => void (await read), release };
+}
+
+interface Opened {
+  readonly authenticator: Authenticator;
+  readonly api_keys: ApiKeyStore;
+  readonly uses: ApiKeyUses;
+  /** Makes one, with or without a client of its own, as another process does. */
+  issue(): Promise<{ readonly header: string; readonly api_key_id: string }>;
+}
+
+async function open(): Promise<Opened> {
+  expect((await runCli(['client', 'create', '--name', 'x'], place)).code).toBe(0);
+  const { pool, keys, source } = openedVault(place);
+  const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
+  const api_keys = new ApiKeyStore(pool);
+  const uses = new ApiKeyUses(new ApiKeyUseStore(pool));
+  const authenticator = new Authenticator(api_keys, keyring, uses);
+  onTestFinished(() => authenticator.stop());
+  const issue = async () => {
+    const api_key = newApiKey();
+    const client_id = `c_${randomHex(6)}`;
+    const api_key_id = `k_${randomHex(6)}`;
+    const digest = Buffer.from(keyring.apiKeyDigest(api_key), 'latin1');
+    await query(
+      url,
+      `with made as (insert into standin.clients (client_id, name, token_mode)
+         values ($1, 'x', 'random') returning client_id)
+       insert into standin.api_keys (api_key_id, client_id, digest)
+         select $2, client_id, $3 from made`,
+      [client_id, api_key_id, digest],
+    );
+    return { header: `Bearer ${api_key}`, api_key_id };
+  };
+  return { authenticator, api_keys, uses, issue };
+}
+
+/** As if so much time had gone by for the copy in memory. */
+function passTime(length_ms: number): void {
+  const now = performance.now.bind(performance);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + length_ms);
+}
+
+const revoke = (api_key_id: string) =>
+  query(url, 'update standin.api_keys set revoked_at = now() where api_key_id = $1', [api_key_id]);
+
+/** Also where it throws at once. */
+const admitted = async ({ authenticator }: Opened, header: string) =>
+  authenticator.authenticate(header);
+
+describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
+  test('clients that are made meanwhile fail no load and no start', async () => {
+    const opened = await open();
+    let is_over = false;
+    const made = Promise.all(
+      [1, 2, 3].map(async () => {
+        while (!is_over) await opened.issue();
+      }),
+    );
+    for (let load = 0; load < 150; load++) await opened.authenticator.start();
+    for (let start = 0; start < 2; start++) await (await startService(place)).stop();
+    is_over = true;
+    await made;
+  });
+
+  test('one that is unknown costs a look for it, not one at all of them; one made just now is found', async () => {
+    const opened = await open();
+    await opened.authenticator.start();
+    const { header } = await opened.issue();
+    const all = vi.spyOn(opened.api_keys, 'listLive');
+    const some = vi.spyOn(opened.api_keys, 'findLive');
+    const strangers = Array.from({ length: 500 }, () => admitted(opened, `Bearer ${newApiKey()}`));
+    const caller = await admitted(opened, header);
+    expect(caller.client.token_mode).toBe('random');
+    const ends = await Promise.allSettled(strangers);
+    expect(ends.every(({ status }) => status === 'rejected')).toBe(true);
+    expect(some.mock.calls.length).toBeLessThanOrEqual(2);
+    // Those that the timer brings.
+    expect(all.mock.calls.length).toBeLessThanOrEqual(2);
+    expect(opened.authenticator.authenticate(header)).not.toBeInstanceOf(Promise);
+  });
+
+  test('a copy that is older than 4 s is not believed, also for a header that was seen', async () => {
+    const opened = await open();
+    const { header, api_key_id } = await opened.issue();
+    await opened.authenticator.start();
+    for (let i = 0; i < 2; i++)
+      expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id });
+    opened.authenticator.stop();
+    await revoke(api_key_id);
+    passTime(5_000);
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  });
+
+  test('a slow load that ends after a later one does not take a revocation back', async () => {
+    const opened = await open();
+    const { header, api_key_id } = await opened.issue();
+    await opened.authenticator.start();
+    opened.authenticator.stop();
+    const slow = heldBack(opened.api_keys, 'listLive');
+    passTime(5_000);
+    const first = admitted(opened, `Bearer ${newApiKey()}`).catch(() => {});
+    await vi.waitFor(() => expect(opened.api_keys.listLive).toHaveBeenCalled());
+    await slow.read();
+    await revoke(api_key_id);
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+    slow.release();
+    await first;
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  });
+
+  test('one in memory ends at its time', async () => {
+    const opened = await open();
+    const { header, api_key_id } = await opened.issue();
+    const expires_at = new Date(Date.now() + 3_600_000);
+    await query(url, 'update standin.api_keys set expires_at = $2 where api_key_id = $1', [
+      api_key_id,
+      expires_at,
+    ]);
+    await opened.authenticator.start();
+    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id });
+    opened.authenticator.stop();
+    vi.useFakeTimers({ toFake: ['Date'], now: expires_at });
+    expect(() => opened.authenticator.authenticate(header)).toThrow(CallerError);
+  });
+
+  test('one that was revoked is forgotten, and its requests stay counted', async () => {
+    const opened = await open();
+    const { header, api_key_id } = await opened.issue();
+    await opened.authenticator.start();
+    const caller = await admitted(opened, header);
+    await opened.uses.stop();
+    await revoke(api_key_id);
+    await opened.authenticator.start();
+    expect(opened.uses.requests().get(caller.client.client_id)).toBe(1);
+    // Its count begins again, so the old one is gone.
+    expect(opened.uses.of(api_key_id, 'x', 0).requests).toBe(0);
+  });
+});
+
+describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
+  test('a slow look that ends after a later one brings back neither older keys nor doubt', async () => {
+    await open();
+    const { keys, source } = openedVault(place);
+    const renewal = new KeyRenewal(keys, source, await openKeys(keys, source, 'tok', soon()));
+    const slow = heldBack(keys, 'list');
+    const first = renewal.look();
+    await slow.read();
+    await runJson(place, 'keyring', 'rotate');
+    await renewal.look();
+    const newest = renewal.latest;
+    expect(primaryVersion(newest)).toBe(2);
+    slow.release();
+    await first;
+    // Neither its keys nor a failure: to it, the newest version looks gone.
+    expect(renewal.latest).toBe(newest);
+  });
+});
+
+describe.skipIf(!kinds().includes('server'))('the first client', () => {
+  async function openVaults(count: number): Promise<Vault[]> {
+    const options = {
+      database_url: url,
+      database_connections: 5,
+      data_dir: place.folder,
+      kek: { file: place.env.KEK_FILE },
+      token_suffix: 'tok',
+      allow_unsafe_postgres: true,
+    };
+    const vaults: Vault[] = [];
+    for (let i = 0; i < count; i++) vaults.push(await openVault(options));
+    onTestFinished(async () => {
+      await Promise.all(vaults.map((vault) => vault.close()));
+    });
+    return vaults;
+  }
+
+  test('is one, with one API key, when nodes meet an empty vault at once', async () => {
+    const vaults = await openVaults(5);
+    const made = await Promise.all(vaults.map((vault) => createFirstClient(vault, 'standin')));
+    expect(made.filter((one) => one !== undefined)).toHaveLength(1);
+    expect(await query(url, 'select 1 from standin.clients')).toHaveLength(1);
+    expect(await query(url, 'select 1 from standin.api_keys')).toHaveLength(1);
+  });
+
+  test('is not made without its API key: the next start makes both', async () => {
+    expect((await runCli(['migrate'], place)).code).toBe(0);
+    await query(
+      url,
+      `create function public.refuse() returns trigger language plpgsql as
+         $$ begin raise exception 'refused'; end $$`,
+    );
+    await query(
+      url,
+      'create trigger refuse before insert on standin.api_keys execute function public.refuse()',
+    );
+    const ended = await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' });
+    expect(ended.code).toBe(1);
+    expect(await query(url, 'select 1 from standin.clients')).toEqual([]);
+    await query(url, 'drop trigger refuse on standin.api_keys');
+    const service = await startService(place);
+    expect(service.api_key).not.toBe('');
+    await service.stop();
+  });
+});
