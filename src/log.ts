@@ -1,5 +1,6 @@
 import { type DestinationStream, type Logger, pino } from 'pino';
 import { errorCode } from './store/failure.ts';
+import { shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug' | 'flush'> {
   /** The line of an answered request: as `info` writes it, at half the cost. */
@@ -80,7 +81,8 @@ function jsonOutput(is_shared: boolean): DestinationStream {
     pass();
   };
   return {
-    write(line: string) {
+    write(text: string) {
+      const line = shownLines(text);
       const line_bytes = Buffer.byteLength(line);
       if (bytes + line_bytes > chunk_bytes) pass();
       chunk += line;
@@ -98,7 +100,8 @@ function jsonOutput(is_shared: boolean): DestinationStream {
 
 async function prettyOutput(): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty');
-  return pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+  const output = pretty({ colorize: true, sync: true, translateTime: 'SYS:HH:MM:ss' });
+  return { write: (line) => output.write(shownWhenParsed(line)) };
 }
 
 /** Half alive is worse than dead: the supervisor starts a whole one. */

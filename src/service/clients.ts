@@ -2,11 +2,14 @@ import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
 import { allowedOr } from '../store/failure.ts';
+import { unsafeCharacter } from '../terminal.ts';
 import type { ApiKey, Client, UsedApiKey } from '../types.ts';
 import { commandDeadline, type Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
 const API_KEY_ID_BYTES = 6;
+
+export { newApiKey };
 
 /** An API key in clear: it is shown once and stored nowhere. */
 export interface IssuedApiKey extends ApiKey {
@@ -29,22 +32,38 @@ export async function createClient(
   client_prefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
+  demandName(settings.name);
   const client_id = `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
   return vault.clients.insert(client_id, settings, commandDeadline());
 }
 
-/** On a vault without clients: one, with an API key. undefined when there are clients already. */
+/**
+ * On a vault without clients: one, with an API key. undefined when there are clients already.
+ * @param takeApiKey called when there are none, and before one is made: a client whose API key was
+ * lost would be in the way of every later start
+ */
 export async function createFirstClient(
   vault: Vault,
   client_prefix: string,
+  takeApiKey: () => string,
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
+  const api_key = takeApiKey();
   const settings = { name: 'first', ...DEFAULT_SETTINGS };
   const { client_id } = await allowedOr(
     "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
     createClient(vault, client_prefix, settings),
   );
-  return issueApiKey(vault, client_id, null);
+  return issueApiKey(vault, client_id, null, api_key);
+}
+
+/** A terminal that shows the name obeys such characters, or shows another name. */
+function demandName(name: string): void {
+  const found = unsafeCharacter(name);
+  if (found === undefined) return;
+  throw new OperatorError(
+    `The name of a client cannot have ${found} in it: leave out control characters, line ends, and characters that change the direction of text.`,
+  );
 }
 
 export interface UsedClient extends Client {
@@ -68,6 +87,7 @@ export async function updateClient(
   client_id: string,
   change: ClientChange,
 ): Promise<Client> {
+  if (change.name !== undefined) demandName(change.name);
   const client = await vault.clients.update(client_id, change, commandDeadline());
   if (client === undefined) throw noClient(client_id);
   return client;
@@ -78,6 +98,7 @@ export async function issueApiKey(
   vault: Vault,
   client_id: string,
   expires_at: Date | null,
+  api_key = newApiKey(),
 ): Promise<IssuedApiKey> {
   const client = await findClient(vault, client_id);
   if (client.disabled_at !== null) {
@@ -85,7 +106,6 @@ export async function issueApiKey(
       `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
     );
   }
-  const api_key = newApiKey();
   const digest = vault.keyring.apiKeyDigest(api_key);
   const id = `key_${randomHex(API_KEY_ID_BYTES)}`;
   return {

@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { OperatorError } from '../../errors.ts';
 import { errorCode } from '../../store/failure.ts';
 
-const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
 const [open, close, stat, fstat, write] = [
   promisify(fs.open),
   promisify(fs.close),
@@ -170,7 +170,10 @@ async function openFile(path: string): Promise<OpenFile> {
     () => true,
   );
   // Workers share it: appends are not mixed. Opened for reading, a pipe would be its own reader.
-  const flags = is_regular ? O_RDWR | O_APPEND | O_CREAT : O_WRONLY | O_APPEND | O_NONBLOCK;
+  // A link to a file could have been made by somebody else; /dev/stdout is a link to a device.
+  const flags = is_regular
+    ? O_RDWR | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0)
+    : O_WRONLY | O_APPEND | O_NONBLOCK;
   const fd = await open(path, flags, FILE_MODE);
   const { dev: device, ino: inode } = await fstat(fd, { bigint: true });
   return { fd, device, inode, is_regular };
