@@ -32,7 +32,8 @@ export async function serveOnTerminal(
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let output = '';
-  watchOutput(() => output);
+  // What is for the person there is no log.
+  watchOutput(() => output.replaceAll(/^ {2}(stk_|curl ).*$/gm, ''));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const listening = await new Promise<Pick<OnTerminal, 'url' | 'ops_url'>>((resolve, reject) => {
     child.stdout.on('data', (chunk) => {
