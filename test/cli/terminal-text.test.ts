@@ -23,35 +23,27 @@ const RAW = /(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
 let place: Place;
 beforeAll(async () => {
   place = await usualPlace();
+  await createClient(place);
 });
 afterAll(() => place.remove());
 
 describe('C32: control and bidi characters in the name of a client', () => {
-  test.each([
-    '\u001b[2J',
-    'a\nb',
-    'a\rb',
-    '\u0000x',
-    '\u007f',
-    '\u009b',
-    '\u061c',
-    '\u200e',
-    '\u202e',
-    '\u2066',
-    '\u2028',
-  ])('%j is refused in words by create and update', async (text) => {
-    const { client_id } = await createClient(place);
-    // An argument has no NUL in it.
-    const name = `x${text.replace('\u0000', '\u0001')}y`;
-    for (const args of [['create'], ['update', client_id]]) {
-      const { code, stderr } = await runCli(['client', ...args, '--name', name], place);
-      expect(code).toBe(1);
-      expect(stderr).toMatch(/^standin: The name of a client cannot have U\+[0-9A-F]{4} in it/);
-      expect(stderr).not.toMatch(RAW);
-    }
-    const listed = await runJson(place, 'client', 'list');
-    expect(listed.map((client: { name: string }) => client.name)).not.toContain(name);
-  });
+  test.each(['0009', '000a', '001b', '007f', '009b', '061c', '200f', '202e', '2029', '2066'])(
+    'U+%s is refused in words by create and update',
+    async (code_point) => {
+      const [{ client_id }] = await runJson(place, 'client', 'list');
+      const name = `x${String.fromCharCode(Number.parseInt(code_point, 16))}y`;
+      const problem = `standin: The name of a client cannot have U+${code_point.toUpperCase()} in it`;
+      for (const args of [['create'], ['update', client_id]]) {
+        const { code, stderr } = await runCli(['client', ...args, '--name', name], place);
+        expect(code).toBe(1);
+        expect(stderr).toContain(problem);
+        expect(stderr).not.toMatch(RAW);
+      }
+      const listed = await runJson(place, 'client', 'list');
+      expect(listed.map((client: { name: string }) => client.name)).not.toContain(name);
+    },
+  );
 
   test('names of every script, with the joiners that they need, are taken', async () => {
     for (const name of ['Müller & Söhne', '李小龍', 'می‌خواهم', 'עברית', '👩‍👩‍👧'])

@@ -73,8 +73,8 @@ describe('C31: a .env', () => {
     await expectRefused(/^standin: The file \.env belongs to user 65534, .*chown 0 \.env\n$/);
   });
 
-  test.each([0o666, 0o602, 0o620])('that others may write (%o) is refused', async (mode) => {
-    write('.env', text(), mode);
+  test.each(['666', '602', '620'])('that others may write (%s) is refused', async (mode) => {
+    write('.env', text(), Number.parseInt(mode, 8));
     await expectRefused(/^standin: The file \.env is open to others: .*Run: chmod go-w \.env\.\n$/);
   });
 
@@ -145,8 +145,8 @@ describe('C31: DATA_DIR', () => {
     expect(readdirSync(data_dir)).toEqual(before);
   }
 
-  test.each([0o777, 0o755, 0o770, 0o701])('with mode %o is refused', async (mode) => {
-    chmodSync(data_dir, mode);
+  test.each(['777', '755', '770', '701'])('with mode %s is refused', async (mode) => {
+    chmodSync(data_dir, Number.parseInt(mode, 8));
     await expectRefused(`Run: chmod 700 ${data_dir}`);
     chmodSync(data_dir, 0o750);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
@@ -205,10 +205,10 @@ describe('C31: the key-encryption key', () => {
   });
   afterAll(() => place.remove());
 
-  test.each([0o644, 0o604, 0o602, 0o620, 0o660])(
-    'with mode %o is refused, with the remedy',
+  test.each(['644', '604', '602', '620', '660'])(
+    'with mode %s is refused, with the remedy',
     async (mode) => {
-      chmodSync(kek_file, mode);
+      chmodSync(kek_file, Number.parseInt(mode, 8));
       for (const args of [['serve'], ['client', 'list']]) {
         const stderr = await refused(args, { PORT: '0', OPS_PORT: '0' });
         expect(stderr).toContain(`Run: chmod 600 ${kek_file}`);
