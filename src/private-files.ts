@@ -87,20 +87,21 @@ function syncFolder(path: string): void {
 }
 
 /**
- * A folder with secrets in it, and everything right in it. A folder that is still empty is closed to
- * others instead, as initdb does: a new volume of a container is often open.
+ * A folder with secrets in it, and everything right in it. A folder that is still empty, and that
+ * others may only read, is closed instead, as initdb does: new volumes of containers are so.
  * @throws OperatorError when others may read or write it
  */
 export function demandPrivateFolder(path: string, name: string): void {
   demandOwner(lstatSync(path), path, name);
   const status = statSync(path);
   demandOwner(status, path, name);
-  const remedy = `Run: chmod 700 ${path}; or name a folder in it, which this program makes for itself`;
+  const remedy = `Run: chmod 700 ${path}; or name a folder in it, which this program makes`;
   demandMode(status, WRITE_BITS, name, remedy);
   const inside = readdirSync(path);
   if (inside.length === 0 && isOpen(status, SECRET_BITS) && status.uid === process.geteuid?.())
     chmodSync(path, 0o700);
-  else demandMode(status, SECRET_BITS, name, remedy);
+  // Another process may have closed it meanwhile.
+  else demandMode(statSync(path), SECRET_BITS, name, remedy);
   for (const entry of inside) {
     const at = join(path, entry);
     const found = lstatSync(at, { throwIfNoEntry: false });

@@ -99,7 +99,7 @@ export function addApiKey(program: Command): void {
     api_key,
     'new',
     'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.',
-    ['(umask 077; standin api-key new >first-api-key)'],
+    ['standin api-key new'],
   ).action(async (options) => (await apiKeys()).apiKeyNew(options));
   command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
     'standin api-key list --client standin_0123456789abcdef01234567',

@@ -9,7 +9,7 @@ interface Shown {
   readonly certificate: Certificate | undefined;
 }
 
-/** Tells of the first client: its API key to a terminal alone, and to the log the name of a file. */
+/** Tells of the first client: the API key to a terminal alone, to the log the name of its file. */
 export function announce(shown: Shown, file: string | undefined, log: Pick<Log, 'warn'>): void {
   if (file === undefined) {
     process.stdout.write(firstStart(shown));
@@ -22,7 +22,7 @@ export function announce(shown: Shown, file: string | undefined, log: Pick<Log, 
 }
 
 /**
- * What a first start prints on a terminal: the API key, and a call to try it with, which checks the certificate
+ * What a first start prints: the API key, and a call to try it with, which checks the certificate
  * also where its name leads elsewhere or its authority is not known here; and where the console is.
  */
 function firstStart({ first: { client_id, api_key }, url, ops_url, certificate }: Shown): string {
