@@ -126,18 +126,16 @@ describe('C32: control and bidi characters in an id that somebody wrote into the
     return api_key;
   }
 
-  test('are escaped in the log as JSON, and stay the same id', async () => {
+  test('are escaped in the log as JSON and in the audit log, and stay the same id', async () => {
     const api_key = await forgedClient();
-    service = await startService(place);
+    service = await startService(place, { AUDIT_LOG: 'stdout', AUDIT_REQUIRED: 'true' });
     await callAs(service.url, api_key);
     await until(() => service.output().includes('"route":"/api/v1/tokenize"'), 'its line');
     await service.stop();
     expect(service.output()).not.toMatch(RAW);
-    const line = service
-      .output()
-      .split('\n')
-      .find((one) => one.includes('/api/v1/tokenize'))!;
-    expect(JSON.parse(line).client_id).toBe(ID);
+    const lines = service.output().split('\n');
+    for (const part of ['/api/v1/tokenize', '"event":"tokenize"'])
+      expect(JSON.parse(lines.find((one) => one.includes(part))!).client_id).toBe(ID);
   });
 
   test.runIf(has_terminal)(
@@ -160,4 +158,13 @@ describe('C32: control and bidi characters in an id that somebody wrote into the
     expect(stdout).not.toMatch(RAW);
     expect(stdout).toContain('standin_\\u001b[2J\\u202e\\u009b');
   });
+});
+
+test('C32: what a command refuses in its arguments is told escaped', async () => {
+  for (const args of [[`--x${EVIL}`], ['client', 'disable', EVIL], ['client', EVIL]]) {
+    const { code, stderr } = await runCli(args, place);
+    expect(code).not.toBe(0);
+    expect(stderr).toContain('\\u001b[2J');
+    expect(stderr).not.toMatch(RAW);
+  }
 });

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../errors.ts';
 import { errorCode } from '../../store/failure.ts';
+import { shownLines } from '../../terminal.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
 const [open, close, stat, fstat, write] = [
@@ -63,7 +64,9 @@ export class AuditFile {
    * is at work. Line by line it is all or nothing: a line that was cut short is written again.
    * @param deadline_ms a performance.now() time, after which no write is begun
    */
-  async append(lines: readonly string[], deadline_ms: number): Promise<Appended> {
+  async append(given: readonly string[], deadline_ms: number): Promise<Appended> {
+    // Ids come from the database, where not only this program writes.
+    const lines = given.map(shownLines);
     let appended = 0;
     try {
       const file = await this.#current();
