@@ -15,7 +15,6 @@ import { runJson } from '../support/commands.ts';
 import {
   call,
   kinds,
-  newBlankPlace,
   newPlace,
   type Place,
   runCli,
@@ -65,7 +64,7 @@ async function refusedStart(env: Record<string, string>): Promise<string> {
 
 describe.each(kinds())('C30: the first start on the %s database, without a terminal', (kind) => {
   beforeEach(async () => {
-    place = await (kind === 'embedded' ? newBlankPlace() : newPlace(kind));
+    place = await newPlace(kind);
   });
 
   test('writes no API key, but puts it in a file of mode 0600 that the log names', async () => {
