@@ -4,6 +4,7 @@ import { buildProgram } from './cli/program.ts';
 import { InternalError } from './errors.ts';
 import { harden } from './hardening.ts';
 import { errorCode, operatorError } from './store/failure.ts';
+import { shownLines } from './terminal.ts';
 
 /**
  * The command line. Exit codes: 0 done, 1 a problem that is named on standard error, 2 wrong usage.
@@ -27,7 +28,7 @@ async function main(): Promise<void> {
     await buildProgram().parseAsync();
   } catch (error) {
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
-    process.stderr.write(`standin: ${explain(error)}\n`);
+    process.stderr.write(`standin: ${shownLines(explain(error))}\n`);
     process.exit(FAILED);
   }
 }

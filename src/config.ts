@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import {
   type KekValues,
@@ -10,6 +9,7 @@ import {
 import { parseSettings, type Setting } from './config/setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './config/settings.ts';
 import { OperatorError } from './errors.ts';
+import { readSecret, readTrusted } from './private-files.ts';
 import type { TlsFiles } from './service/certificate.ts';
 import type { KekSettings } from './service/kek/source.ts';
 import type { LicenseFiles } from './service/license.ts';
@@ -24,6 +24,7 @@ type OptionalName =
   | 'REDIS_URL'
   | 'OPS_TOKEN'
   | 'AUDIT_LOG'
+  | 'BOOTSTRAP_API_KEY_FILE'
   | 'TLS_CERT_FILE'
   | 'TLS_KEY_FILE'
   | 'TLS_CLIENT_CA_FILE'
@@ -42,13 +43,16 @@ export interface Config extends Values {
 }
 
 /**
- * The environment over the `.env` file of the working directory. Nothing else reads it.
+ * The environment over the `.env` file of the working directory. Nothing else reads it. The folder
+ * may be somebody else's, and settings run commands and say where values are sent.
+ * @throws OperatorError when another user could have written the file
  */
 export function readEnvironment(): NodeJS.Dict<string> {
   let file: NodeJS.Dict<string> = {};
   try {
-    file = parseEnv(readFileSync('.env', 'utf8'));
+    file = parseEnv(readTrusted('.env', 'The file .env').toString());
   } catch (error) {
+    if (error instanceof OperatorError) throw error;
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
       throw new OperatorError(
         `The file .env cannot be read (${(error as NodeJS.ErrnoException).code}).`,
@@ -89,7 +93,7 @@ export function serviceSettings(api_key_file: string | undefined): ServiceSettin
   const given =
     api_key_file === undefined
       ? environment
-      : { ...environment, STANDIN_API_KEY: readText(api_key_file).trim() };
+      : { ...environment, STANDIN_API_KEY: readText(api_key_file, readSecret).trim() };
   const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
   if (problems.size > 0) throw new OperatorError(...problems.values());
   const { STANDIN_URL: url, STANDIN_API_KEY: api_key } = values as Record<string, string>;
@@ -102,16 +106,16 @@ export function serviceSettings(api_key_file: string | undefined): ServiceSettin
 }
 
 function readFile(path: string): NodeJS.Dict<string> {
-  return parseEnv(readText(path));
+  return parseEnv(readText(path, readTrusted));
 }
 
-function readText(path: string): string {
+function readText(path: string, readOne: typeof readSecret): string {
+  const name = `The file ${path}`;
   try {
-    return readFileSync(path, 'utf8');
+    return readOne(path, name).toString();
   } catch (error) {
-    throw new OperatorError(
-      `The file ${path} cannot be read (${(error as NodeJS.ErrnoException).code}).`,
-    );
+    if (error instanceof OperatorError) throw error;
+    throw new OperatorError(`${name} cannot be read (${(error as NodeJS.ErrnoException).code}).`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Logger, pino } from 'pino';
 import { LogOutput } from './log-output.ts';
 import { errorCode } from './store/failure.ts';
+import { shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** The line of an answered request: as `info` writes it, at half the cost. */
@@ -42,7 +43,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-  const textOf = options.is_pretty ? await prettyText() : undefined;
+  const textOf = options.is_pretty ? await prettyText() : shownLines;
   const logger = pino(
     {
       level: options.level,
@@ -50,7 +51,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
-    textOf === undefined ? output : { write: (line) => output.write(textOf(line)) },
+    { write: (line) => output.write(textOf(line)) },
   );
   const has_requests = logger.isLevelEnabled('info');
   const worker = options.worker === undefined ? '' : `"worker":${options.worker},`;
@@ -59,7 +60,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
       if (!has_requests) return;
       const rest = JSON.stringify(line).slice(1);
       const text = `{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`;
-      output.write(textOf === undefined ? text : textOf(text));
+      output.write(textOf(text));
     },
     dropped: () => output.dropped,
     end: (exit_code: number) => output.end(exit_code),
@@ -68,7 +69,8 @@ export async function openLog(options: LogOptions): Promise<Log> {
 
 async function prettyText(): Promise<(line: string) => string> {
   const { prettyFactory } = await import('pino-pretty');
-  return prettyFactory({ colorize: true, translateTime: 'SYS:HH:MM:ss' });
+  const pretty = prettyFactory({ colorize: true, translateTime: 'SYS:HH:MM:ss' });
+  return (line) => pretty(shownWhenParsed(line));
 }
 
 /** Half alive is worse than dead: the supervisor starts a whole one. */

@@ -5,7 +5,8 @@ import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log
 import type { Gauges } from './ops/gauges.ts';
 import { createMetrics } from './ops/metrics.ts';
 import type { Scrape } from './ops/server.ts';
-import { firstStart } from './process/first-start.ts';
+import { firstKey } from './process/first-key.ts';
+import { announce } from './process/first-start.ts';
 import { type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
@@ -122,9 +123,9 @@ async function start(config: Config, signals: Signals): Promise<void> {
       pages: apiPages(config, url),
     });
   }
-  const first = await createFirstClient(vault, config.CLIENT_PREFIX);
-  if (first !== undefined)
-    process.stdout.write(firstStart(first, front.url, ops?.url, certificate));
+  const key = firstKey(config, process.stdout.isTTY === true);
+  const first = await createFirstClient(vault, config.CLIENT_PREFIX, key.take);
+  if (first !== undefined) announce({ first, url, ops_url: ops?.url, certificate }, key.file, log);
   log.info(
     {
       url: front.url,

@@ -41,7 +41,9 @@ function nextOf(path: string): string {
 export async function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
   const next = nextOf(path);
   await writing(path, async () => {
-    const file = await open(next, 'w', 0o600);
+    // A new file: a link that somebody put there is not followed.
+    await rm(next, { force: true });
+    const file = await open(next, 'wx', 0o600);
     try {
       await file.writeFile(`${JSON.stringify({ version: VERSION, ...checkpoint })}\n`);
       await file.datasync();

@@ -1,3 +1,4 @@
+import { constants } from 'node:fs';
 import { access, type FileHandle, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
@@ -13,6 +14,8 @@ export interface Output {
 }
 
 const GZIP_MEMBER_BYTES = 1 << 20;
+/** Windows has no such flag. */
+const GO_ON = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 const gzipped = promisify(gzip);
 
 /** What an unfinished file is called. */
@@ -45,7 +48,7 @@ export class OutputFile implements Output {
     return writing(partial, async () => {
       // A new file, so that it has its mode from its first byte on.
       if (length === 0) await rm(partial, { force: true });
-      const file = await open(partial, length === 0 ? 'wx' : 'r+', mode);
+      const file = await open(partial, length === 0 ? 'wx' : GO_ON, mode);
       const { size } = await file.stat();
       if (size < length) {
         await file.close();
@@ -144,6 +147,7 @@ const REMEDIES: Record<string, string> = {
   EPIPE: 'its reader is gone',
   EACCES: 'not allowed',
   ENOENT: 'no such folder',
+  ELOOP: 'it is a symbolic link',
 };
 
 /** @throws WriteError with the name of what cannot be written */

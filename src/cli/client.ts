@@ -95,6 +95,12 @@ export function addApiKey(program: Command): void {
       expiry,
     )
     .action((options) => withVault(async (vault) => (await apiKeys()).apiKeyIssue(vault, options)));
+  command(
+    api_key,
+    'new',
+    'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.',
+    ['standin api-key new'],
+  ).action(async (options) => (await apiKeys()).apiKeyNew(options));
   command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
     'standin api-key list --client standin_0123456789abcdef01234567',
   ])

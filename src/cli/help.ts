@@ -16,7 +16,8 @@ const MORE = 'More:';
 
 const TEACHING = `
 First steps:
-  1. Run it, with a database of its own in ./data. It prints an API key, only this once:
+  1. Run it, with a database of its own in ./data. On a terminal it prints an API key, only this
+     once; elsewhere the key is in ./data/first-api-key:
        standin serve
   2. Tokenize, with that API key in the variable API_KEY:
        curl -s http://127.0.0.1:8080/api/v1/tokenize -H "Authorization: Bearer $API_KEY" \\

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
+import { shownLines } from '../terminal.ts';
 import { VERSION } from '../version.ts';
 import { addBulk } from './bulk.ts';
 import { addApiKey, addClient } from './client.ts';
@@ -18,6 +19,7 @@ export function buildProgram(): Command {
     )
     .version(VERSION)
     .exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(shownLines(text)) })
     .usage('<command> [options]')
     .configureHelp({ subcommandTerm: (made) => made.name() })
     .showHelpAfterError('(--help tells more)');

@@ -1,4 +1,4 @@
-import { issueApiKey, listApiKeys, revokeApiKey } from '../service/clients.ts';
+import { issueApiKey, listApiKeys, newApiKey, revokeApiKey } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
@@ -6,6 +6,12 @@ import { type OutputOptions, print, table, time } from './output.ts';
 export interface IssueOptions extends OutputOptions {
   readonly client: string;
   readonly expires?: Date;
+}
+
+/** For a file that BOOTSTRAP_API_KEY_FILE names: no vault knows the key yet. */
+export function apiKeyNew(options: OutputOptions): void {
+  const api_key = newApiKey();
+  print(options, { api_key }, api_key);
 }
 
 export async function apiKeyIssue(vault: Vault, options: IssueOptions): Promise<void> {

@@ -6,6 +6,7 @@ import {
   updateClient,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
+import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
@@ -126,7 +127,7 @@ function describe(client: Client): string {
     `detokenize limit ${rateText(client.detokenize_limit)}`,
     `unknown tokens ${rateText(client.unknown_token_limit)}`,
   ];
-  return `${client.client_id}  ${client.name}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
+  return `${client.client_id}  ${shown(client.name)}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
 }
 
 function canText({ can_tokenize, can_detokenize }: Permissions): string {

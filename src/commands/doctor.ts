@@ -4,6 +4,7 @@ import { certificateFinding, type TlsFiles } from '../service/certificate.ts';
 import { examine } from '../service/doctor.ts';
 import type { LicenseFiles } from '../service/license.ts';
 import type { VaultOptions } from '../service/vault.ts';
+import { shown } from '../terminal.ts';
 import { type OutputOptions, print } from './output.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
@@ -29,7 +30,9 @@ export async function doctor(examined: Examined, options: OutputOptions): Promis
   print(
     options,
     findings,
-    findings.map(({ check, status, detail }) => `${MARKS[status]} ${check}: ${detail}`).join('\n'),
+    findings
+      .map(({ check, status, detail }) => `${MARKS[status]} ${check}: ${shown(detail)}`)
+      .join('\n'),
   );
   const problems = findings.filter((finding) => finding.status === 'problem').length;
   if (problems > 0) throw new OperatorError(`${problems} problem${problems > 1 ? 's' : ''} found.`);

@@ -1,5 +1,6 @@
 import { OperatorError } from '../errors.ts';
 import { type LicenseFiles, verifyLicense } from '../service/license.ts';
+import { shown } from '../terminal.ts';
 import { type OutputOptions, print, time } from './output.ts';
 
 /** Prints the state of the license; fails when tokenize would. */
@@ -9,7 +10,7 @@ export async function licenseVerify(files: LicenseFiles, options: OutputOptions)
     state.status === 'invalid'
       ? state.problem
       : `${state.subject}, until ${time(state.expires_at)}`;
-  print(options, state, `${state.status}: ${detail}`);
+  print(options, state, `${state.status}: ${shown(detail)}`);
   if (state.status === 'invalid')
     throw new OperatorError(
       'The license is invalid: tokenize answers 500. Put a valid one in LICENSE_FILE.',

@@ -98,6 +98,12 @@ export const SETTINGS = {
     'Connections of one process to the database.',
   ),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),
+  BOOTSTRAP_API_KEY_FILE: setting(
+    undefined,
+    'a file',
+    text,
+    'File of an API key, made with `standin api-key new`, for the first client; read only while the vault has no client. Not set: a new one, printed on a terminal, elsewhere in `first-api-key` in DATA_DIR.',
+  ),
   ...KEK_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',

@@ -1,16 +1,31 @@
+import type { Log } from '../log.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { IssuedApiKey } from '../service/clients.ts';
+
+interface Shown {
+  readonly first: IssuedApiKey;
+  readonly url: string;
+  readonly ops_url: string | undefined;
+  readonly certificate: Certificate | undefined;
+}
+
+/** Tells of the first client: the API key to a terminal alone, to the log the name of its file. */
+export function announce(shown: Shown, file: string | undefined, log: Pick<Log, 'warn'>): void {
+  if (file === undefined) {
+    process.stdout.write(firstStart(shown));
+    return;
+  }
+  log.warn(
+    { client_id: shown.first.client_id, api_key_file: file },
+    'first start: a client was made; give its API key to the caller, and remove the file',
+  );
+}
 
 /**
  * What a first start prints: the API key, and a call to try it with, which checks the certificate
  * also where its name leads elsewhere or its authority is not known here; and where the console is.
  */
-export function firstStart(
-  { client_id, api_key }: IssuedApiKey,
-  url: string,
-  ops_url: string | undefined,
-  certificate: Certificate | undefined,
-): string {
+function firstStart({ first: { client_id, api_key }, url, ops_url, certificate }: Shown): string {
   const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
   return `
 First start: client ${client_id} was made. Its API key, shown only this once:

@@ -3,11 +3,14 @@ import { OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
 import { allowedOr } from '../store/failure.ts';
+import { unsafeCharacter } from '../terminal.ts';
 import type { ApiKey, Client, UsedApiKey } from '../types.ts';
 import { commandDeadline, type Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
 const API_KEY_ID_BYTES = 6;
+
+export { newApiKey };
 
 /** An API key in clear: it is shown once and stored nowhere. */
 export interface IssuedApiKey extends ApiKey {
@@ -30,27 +33,47 @@ export async function createClient(
   client_prefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
+  demandName(settings.name);
   return vault.clients.insert(newClientId(client_prefix), settings, commandDeadline());
 }
 
-/** On a vault without clients: one, with an API key. undefined when there are clients already. */
+/**
+ * On a vault without clients: one, with an API key. undefined when there are clients already.
+ * @param takeApiKey called when there are none, and before one is made: a client whose API key was
+ * lost would be in the way of every later start
+ */
 export async function createFirstClient(
   vault: Vault,
   client_prefix: string,
+  takeApiKey: () => string,
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
   const client_id = newClientId(client_prefix);
-  const { api_key, api_key_id, digest } = newIssue(vault);
+  let api_key = '';
   const made = await allowedOr(
     "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
     vault.clients.insertFirst(
       client_id,
       { name: 'first', ...DEFAULT_SETTINGS },
-      (query) => insertApiKey(query, api_key_id, client_id, digest, null),
+      (query) => {
+        // Not sooner: of nodes that start at once, one alone writes the file of the key.
+        const issue = newIssue(vault, takeApiKey());
+        api_key = issue.api_key;
+        return insertApiKey(query, issue.api_key_id, client_id, issue.digest, null);
+      },
       commandDeadline(),
     ),
   );
   return made && { ...made, api_key };
+}
+
+/** A terminal that shows the name obeys such characters, or shows another name. */
+function demandName(name: string): void {
+  const found = unsafeCharacter(name);
+  if (found === undefined) return;
+  throw new OperatorError(
+    `The name of a client cannot have ${found} in it: leave out control characters, line ends, and characters that change the direction of text.`,
+  );
 }
 
 export interface UsedClient extends Client {
@@ -74,6 +97,7 @@ export async function updateClient(
   client_id: string,
   change: ClientChange,
 ): Promise<Client> {
+  if (change.name !== undefined) demandName(change.name);
   const client = await vault.clients.update(client_id, change, commandDeadline());
   if (client === undefined) throw noClient(client_id);
   return client;
@@ -91,7 +115,7 @@ export async function issueApiKey(
       `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
     );
   }
-  const { api_key, api_key_id, digest } = newIssue(vault);
+  const { api_key, api_key_id, digest } = newIssue(vault, newApiKey());
   return {
     ...(await vault.api_keys.insert(api_key_id, client_id, digest, expires_at, commandDeadline())),
     api_key,
@@ -102,8 +126,7 @@ function newClientId(client_prefix: string): string {
   return `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
 }
 
-function newIssue({ keyring }: Vault) {
-  const api_key = newApiKey();
+function newIssue({ keyring }: Vault, api_key: string) {
   return {
     api_key,
     api_key_id: `key_${randomHex(API_KEY_ID_BYTES)}`,

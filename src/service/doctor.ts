@@ -89,8 +89,6 @@ async function kek(
 ): Promise<Omit<Finding, 'check'>> {
   const kek = kekOf(await source.read());
   unwrap(wrapped, kek, source);
-  const problem = source.warning();
-  if (problem !== undefined) return warning(problem);
   const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
   return ok(`${source.place} (${kek.id}) ${opens}`);
 }

@@ -3,6 +3,7 @@ import { accessSync, constants, mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { OperatorError } from '../errors.ts';
+import { demandPrivateFolder } from '../private-files.ts';
 import {
   isReady,
   LOST_RACE,
@@ -83,8 +84,8 @@ export class EmbeddedDatabase {
   }
 }
 
-/** @throws OperatorError when the folder cannot be made or written to */
-function makeUsable(data_dir: string): void {
+/** @throws OperatorError when the folder cannot be made or written to, or is open to others */
+export function makeUsable(data_dir: string): void {
   try {
     makeFolder(data_dir);
     accessSync(data_dir, constants.R_OK | constants.W_OK | constants.X_OK);
@@ -94,6 +95,7 @@ function makeUsable(data_dir: string): void {
       `DATA_DIR is ${data_dir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
     );
   }
+  demandPrivateFolder(data_dir, `DATA_DIR (${data_dir})`);
 }
 
 /**

@@ -143,10 +143,13 @@ test('an input that has changed is not gone on with; --force begins anew', async
   await runs.untilLength(child, 'd.out.csv.partial', 1);
   child.kill('SIGKILL');
   await ended;
-  runs.write('d.csv', csvOf(10, 'other'));
-  const resumed = await runs.run('tokenize d.csv --fields email -o d.out.csv --resume');
-  expect(resumed.code).toBe(1);
-  expect(resumed.stderr).toContain('The input has changed since');
+  // As long as before, and another.
+  for (const changed of [csvOf(20_000, 'chanGED'), csvOf(10, 'other')]) {
+    runs.write('d.csv', changed);
+    const resumed = await runs.run('tokenize d.csv --fields email -o d.out.csv --resume');
+    expect(resumed.code).toBe(1);
+    expect(resumed.stderr).toContain('The input has changed since');
+  }
   const anew = await runs.run('tokenize d.csv --fields email -o d.out.csv --force');
   expect(anew.code).toBe(0);
   expect(runs.read('d.out.csv').split('\r\n')).toHaveLength(12);

@@ -263,7 +263,7 @@ describe('it refuses', () => {
   });
 
   test('an API key is taken from a file', async () => {
-    writeFileSync(runs.path('key'), `${service.api_key}\n`);
+    writeFileSync(runs.path('key'), `${service.api_key}\n`, { mode: 0o600 });
     const child = runs.start('tokenize f.csv --fields a -o k.csv --api-key-file key', {
       STANDIN_API_KEY: '',
     });

@@ -16,6 +16,7 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
+import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
 
 let place: Place;
 let service: Service;
@@ -77,10 +78,19 @@ describe('the README', () => {
     expect(back).toMatchObject({ data: restored.data, status: restored.status });
   });
 
-  test('shows the words of the first start', () => {
+  test.runIf(has_terminal)('shows the words of the first start on a terminal', async () => {
     const [shown] = blocks('README.md', 'text');
     const blank = (text: string) => text.replaceAll(/stk_\w+|_[0-9a-f]{24}/g, '?').trim();
-    expect(blank(service.output())).toContain(blank(shown!));
+    const fresh = await usualPlace();
+    const first = await serveOnTerminal(fresh);
+    expect(blank(first.output())).toContain(blank(shown!));
+    await first.stop();
+    fresh.remove();
+  });
+
+  test('names the file of the first API key where there is no terminal', () => {
+    const [file] = /data\/first-api-key/.exec(readText('README.md'))!;
+    expect(service.output()).toContain(`${file}"`);
   });
 });
 

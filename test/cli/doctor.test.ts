@@ -94,12 +94,13 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     await expectNoStart('must be 32 bytes, or 64 hex digits');
   });
 
-  test('a KEK that others may read is a warning, and the command it names mends it', async () => {
+  test('a KEK that others may read is a problem, and the command it names mends it', async () => {
     chmodSync(kek_file, 0o644);
     const { code, findings } = await doctor();
-    expect(code).toBe(0);
-    expect(troubles(findings)).toEqual(['key-encryption key: warning']);
+    expect(code).toBe(1);
+    expect(troubles(findings)).toEqual(['key-encryption key: problem']);
     expect(detail(findings, 'key-encryption key')).toContain(`Run: chmod 600 ${kek_file}`);
+    await expectNoStart(`Run: chmod 600 ${kek_file}`);
     chmodSync(kek_file, 0o600);
     expect(troubles((await doctor()).findings)).toEqual([]);
   });

@@ -4,7 +4,15 @@ import { chownSync, mkdirSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { toldBy } from '../support/secrecy.ts';
-import { CLI, call, kinds, newBlankPlace, type Place, type Service } from '../support/service.ts';
+import {
+  CLI,
+  call,
+  firstClient,
+  kinds,
+  newBlankPlace,
+  type Place,
+  type Service,
+} from '../support/service.ts';
 
 const NOBODY = 65_534;
 const AS_NOBODY = [
@@ -68,7 +76,7 @@ async function startConfined(place: Place, writable: string): Promise<Service> {
     child.stderr.on('data', read);
     void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
   });
-  const api_key = place.service?.api_key ?? /stk_[0-9A-Za-z]{34}/.exec(output)![0];
+  const { api_key } = place.service ?? firstClient(output);
   return { place, url, api_key, exit, pid: child.pid! } as Service;
 }
 

@@ -8,7 +8,7 @@ import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
 import { buildImage, type Image, instructions } from '../support/image.ts';
 import { freePort } from '../support/ports.ts';
-import { newPlace, type Place, startService, until } from '../support/service.ts';
+import { firstClient, newPlace, type Place, startService, until } from '../support/service.ts';
 
 const HEALTH_CHECK = join(ROOT, 'deploy/docker/healthcheck.mjs');
 const SLOW_MS = 480_000;
@@ -103,7 +103,7 @@ describe.runIf(is_wanted)('the tree that the Dockerfile makes', () => {
     const exit = new Promise((resolve) => running!.once('exit', resolve));
     await until(() => output.includes('"msg":"listening"'), 'it listens', 60_000);
     expect(check()).toBe(0);
-    const api_key = /stk_[0-9A-Za-z]{34}/.exec(output)![0];
+    const { api_key } = firstClient(output);
     const answer = await fetch(`http://127.0.0.1:${env.PORT}/api/v1/tokenize`, {
       method: 'POST',
       headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },

@@ -15,6 +15,7 @@ import {
   until,
   usualPlace,
 } from '../support/service.ts';
+import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
 import { tlsCall, tlsConnect, tlsExchange } from '../support/tls.ts';
 
 const NAMES = 'DNS:localhost,IP:127.0.0.1';
@@ -83,16 +84,25 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
     expect((await tlsCall(service, '/health/live', trusting)).status).toBe(200);
   });
 
-  test('the call that a first start prints works as it is', () => {
-    const command = tls.service
+  test.runIf(has_terminal)('the call that a first start prints works as it is', async () => {
+    const place = await usualPlace();
+    const { cert, key } = tls.files;
+    const first = await serveOnTerminal(place, {
+      TLS_CERT_FILE: cert,
+      TLS_KEY_FILE: key,
+    });
+    const command = first
       .output()
       .split('\n')
       .find((line) => line.startsWith('  curl '))!;
     expect(command).toContain('--cacert');
     const is_installed = spawnSync('curl', ['--version']).status === 0;
-    if (!is_installed) return;
-    const { data } = JSON.parse(execFileSync('sh', ['-c', command], { encoding: 'utf8' }));
-    expect(data.email).toMatch(/@/);
+    if (is_installed) {
+      const { data } = JSON.parse(execFileSync('sh', ['-c', command], { encoding: 'utf8' }));
+      expect(data.email).toMatch(/@/);
+    }
+    await first.stop();
+    place.remove();
   });
 
   test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is spoken', async (version) => {

@@ -225,10 +225,9 @@ describe('files that are not as they must be', () => {
     expect(await problemOf()).toMatch(/ENOENT.*Set KEK_FILE/);
   });
 
-  test('a token that others can read is a warning', () => {
-    expect(source().warning()).toBeUndefined();
+  test('a token that others can read is refused', async () => {
     chmodSync(token_file, 0o644);
-    expect(source().warning()).toMatch(/token can be read by other users.* chmod 600 /);
+    expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE .* is open to others: .* chmod 600 /);
   });
 });
 

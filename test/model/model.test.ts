@@ -37,11 +37,7 @@ const FENCES: readonly (readonly [string, string, Part])[] = [
   ['NO_LOCK_FIRST', 'its snapshot follows its lock', 'rotate, reseal, retire and forget'],
   ['NO_RETIRE_WAIT', 'retire waits for writes under way', 'rotate, reseal, retire and forget'],
   ['NO_COUNT', 'retire counts the records', 'rotate, reseal, retire and forget'],
-  [
-    'NO_OLD_SEALED',
-    'reseal replaces only what it has read',
-    'rotate, reseal, retire and forget',
-  ],
+  ['NO_OLD_SEALED', 'reseal replaces only what it has read', 'rotate, reseal, retire and forget'],
   [
     'NO_RESEAL_LOCK',
     'reseal shares the lock of the vault',
@@ -64,19 +60,27 @@ const FENCES: readonly (readonly [string, string, Part])[] = [
 ];
 
 describe.skipIf(!can_run)('the model of the vault', () => {
-  test.each(Object.keys(PARTS) as Part[])('loses nothing: %s', { timeout: TIMEOUT_MS }, async (part) => {
-    const report = await explore([...PARTS[part]], {
-      compile: ['-DCOLLAPSE'],
-      depth: DEPTH,
-      hash_bits: HASH_BITS,
-    });
-    expect(report).toMatch(/errors: 0$/m);
-    expect(report).not.toMatch(/max search depth too small|out of memory/i);
-  });
+  test.each(Object.keys(PARTS) as Part[])(
+    'loses nothing: %s',
+    { timeout: TIMEOUT_MS },
+    async (part) => {
+      const report = await explore([...PARTS[part]], {
+        compile: ['-DCOLLAPSE'],
+        depth: DEPTH,
+        hash_bits: HASH_BITS,
+      });
+      expect(report).toMatch(/errors: 0$/m);
+      expect(report).not.toMatch(/max search depth too small|out of memory/i);
+    },
+  );
 
-  test.each(FENCES)('loses something without %s: %s', { timeout: TIMEOUT_MS }, async (fence, _, part) => {
-    expect(await explore([...PARTS[part], `-D${fence}`], HUNT)).toMatch(/assertion violated/);
-  });
+  test.each(FENCES)(
+    'loses something without %s: %s',
+    { timeout: TIMEOUT_MS },
+    async (fence, _, part) => {
+      expect(await explore([...PARTS[part], `-D${fence}`], HUNT)).toMatch(/assertion violated/);
+    },
+  );
 });
 
 interface Search {

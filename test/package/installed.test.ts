@@ -25,7 +25,7 @@ import {
 } from '../support/package.ts';
 import { freePort } from '../support/ports.ts';
 import { isRunning } from '../support/processes.ts';
-import { until } from '../support/service.ts';
+import { firstClient, until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
 
@@ -77,7 +77,7 @@ async function serve(
   expect(output).toContain('"msg":"listening"');
   return {
     url: /"url":"([^"]+)"/.exec(output)![1]!,
-    api_key: /stk_\w{34}/.exec(output)![0],
+    api_key: firstClient(output).api_key,
     interrupt: async () => {
       process.kill(-child.pid!, 'SIGINT');
       await closed;

@@ -226,7 +226,9 @@ describe.skipIf(!kinds().includes('server'))('the first client', () => {
 
   test('is one, with one API key, when nodes meet an empty vault at once', async () => {
     const vaults = await openVaults(5);
-    const made = await Promise.all(vaults.map((vault) => createFirstClient(vault, 'standin')));
+    const made = await Promise.all(
+      vaults.map((vault) => createFirstClient(vault, 'standin', newApiKey)),
+    );
     expect(made.filter((one) => one !== undefined)).toHaveLength(1);
     expect(await query(url, 'select 1 from standin.clients')).toHaveLength(1);
     expect(await query(url, 'select 1 from standin.api_keys')).toHaveLength(1);

@@ -60,7 +60,7 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
       await before.stop();
 
       const after = await startService(moved);
-      expect(after.output()).not.toContain('First start');
+      expect(after.output()).not.toContain('api_key_file');
       const restored = await call(after, 'detokenize', { values: tokens }, reader.api_key);
       expect(restored.body.data.values).toEqual(values);
       const again = await call(after, 'tokenize', { values }, before.api_key);

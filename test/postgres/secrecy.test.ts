@@ -102,11 +102,10 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     }
   });
 
-  test('nor in what the service writes, but for the API key of the first start', () => {
-    const output = service.output().replace(service.api_key, '').replace(service.api_key, '');
+  test('nor in what the service writes', () => {
     expectSecret(
       [PREFIX, service.api_key, ...tokens.slice(0, 20)],
-      new Map([['output', Buffer.from(output)]]),
+      new Map([['output', Buffer.from(service.output())]]),
     );
   });
 

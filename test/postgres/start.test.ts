@@ -38,7 +38,7 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
     const url = place.env.DATABASE_URL!;
     const other = join(place.folder, 'other');
     await expectNoStart(place, /cannot be read from .*other \(ENOENT\)/, { KEK_FILE: other });
-    writeFileSync(other, Buffer.alloc(31));
+    writeFileSync(other, Buffer.alloc(31), { mode: 0o600 });
     await expectNoStart(place, /must be 32 bytes, or 64 hex digits; the file has 31 bytes/, {
       KEK_FILE: other,
     });

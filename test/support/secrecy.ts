@@ -34,7 +34,7 @@ export function expectNoSecretIn(answer: string, sent: unknown): void {
   }
 }
 
-/** Each line that is not for a person at the first start. */
+/** Each line of the log as JSON. */
 export function linesOfLog(output: string): string[] {
   return output.split('\n').filter((line) => line.startsWith('{'));
 }

@@ -1,4 +1,4 @@
-import { chmodSync, cpSync } from 'node:fs';
+import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inject } from 'vitest';
 import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
@@ -99,9 +99,7 @@ export async function startService(
     url: listening.url,
     ops_url: listening.ops_url,
     pid: child.pid!,
-    api_key: place.service?.api_key ?? /stk_[0-9A-Za-z]{34}/.exec(output)?.[0] ?? '',
-    client_id:
-      place.service?.client_id ?? /client (\w+_[0-9a-f]{24}) was made/.exec(output)?.[1] ?? '',
+    ...(place.service ?? firstClient(output)),
     output: () => output,
     exit,
     kill: (signal = 'SIGKILL') => child.kill(signal),
@@ -111,6 +109,14 @@ export async function startService(
       await exit;
     },
   };
+}
+
+/** The client that a first start made, by its log; empty texts when it made none. */
+export function firstClient(output: string): { client_id: string; api_key: string } {
+  const line = output.split('\n').find((one) => one.includes('"api_key_file":'));
+  if (line === undefined) return { client_id: '', api_key: '' };
+  const { client_id, api_key_file } = JSON.parse(line);
+  return { client_id, api_key: readFileSync(api_key_file, 'utf8').trim() };
 }
 
 export interface Answer {

@@ -176,6 +176,7 @@ test('every setting that can be refused has its bounds above', () => {
     'HOST',
     'OPS_HOST',
     'DATA_DIR',
+    'BOOTSTRAP_API_KEY_FILE',
     'AUDIT_LOG',
     'LICENSE_FILE',
     'LICENSE_PUBLIC_KEY_FILE',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { NONCE_BYTES } from '../../src/crypto/primitives.ts';
+import { NONCE_BYTES, randomLatin1 } from '../../src/crypto/primitives.ts';
 import type { TokenFingerprint, Value, ValueFingerprint } from '../../src/types.ts';
 import { testKeyring } from '../support/keys.ts';
 
@@ -18,4 +18,21 @@ test('C16: a million records of one key version have a million nonces', () => {
     nonces.add(sealed.toString('latin1', 0, NONCE_BYTES));
   }
   expect(nonces.size).toBe(RECORDS);
+});
+
+/** More bytes than are the same by chance: once in 2^32 pairs. */
+const MOST_SHARED_BYTES = 3;
+
+test('random bytes are drawn once: successive draws of every size share none', () => {
+  const sizes = [NONCE_BYTES, 16, 64, 33, NONCE_BYTES];
+  let before = randomLatin1(NONCE_BYTES);
+  for (let i = 0; i < 20_000; i++) {
+    const drawn = randomLatin1(sizes[i % sizes.length]!);
+    const longest = Math.min(before.length, drawn.length);
+    for (let shared = MOST_SHARED_BYTES + 1; shared <= longest; shared++) {
+      if (drawn.startsWith(before.slice(-shared))) expect.fail(`${shared} bytes are drawn twice`);
+      if (before.startsWith(drawn.slice(-shared))) expect.fail(`${shared} bytes are drawn twice`);
+    }
+    before = drawn;
+  }
 });

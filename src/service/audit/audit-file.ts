@@ -3,8 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../errors.ts';
 import { errorCode } from '../../store/failure.ts';
+import { shownLines } from '../../terminal.ts';
 
-const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
+const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
 const [open, close, stat, fstat, write] = [
   promisify(fs.open),
   promisify(fs.close),
@@ -63,7 +64,9 @@ export class AuditFile {
    * is at work. Line by line it is all or nothing: a line that was cut short is written again.
    * @param deadline_ms a performance.now() time, after which no write is begun
    */
-  async append(lines: readonly string[], deadline_ms: number): Promise<Appended> {
+  async append(given: readonly string[], deadline_ms: number): Promise<Appended> {
+    // Ids come from the database, where not only this program writes.
+    const lines = given.map(shownLines);
     let appended = 0;
     try {
       const file = await this.#current();
@@ -170,7 +173,10 @@ async function openFile(path: string): Promise<OpenFile> {
     () => true,
   );
   // Workers share it: appends are not mixed. Opened for reading, a pipe would be its own reader.
-  const flags = is_regular ? O_RDWR | O_APPEND | O_CREAT : O_WRONLY | O_APPEND | O_NONBLOCK;
+  // A link to a file could have been made by somebody else; /dev/stdout is a link to a device.
+  const flags = is_regular
+    ? O_RDWR | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0)
+    : O_WRONLY | O_APPEND | O_NONBLOCK;
   const fd = await open(path, flags, FILE_MODE);
   const { dev: device, ino: inode } = await fstat(fd, { bigint: true });
   return { fd, device, inode, is_regular };

@@ -36,7 +36,6 @@ export function kekAwsKms(path: string, settings: AwsKmsSettings, patience = PAT
     setting: 'KEK_FILE',
     read,
     readOrCreate: read,
-    warning: () => undefined,
   };
 }
 

@@ -25,7 +25,6 @@ export function kekCommand(command_line: string, timeout_ms = PATIENCE.total_ms)
     setting: 'KEK_COMMAND',
     read,
     readOrCreate: read,
-    warning: () => undefined,
   };
 }
 

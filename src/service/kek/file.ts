@@ -1,7 +1,7 @@
-import { linkSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { parseKek } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import { createSecret, readSecret, readTrusted } from '../../private-files.ts';
 import type { KekSource } from './source.ts';
 
 /** @param may_create true for the file in DATA_DIR, false for a KEK_FILE that the operator named */
@@ -14,19 +14,11 @@ export function kekFile(path: string, may_create: boolean): KekSource {
       if (may_create) create(path);
       return read(path);
     },
-    warning: () =>
-      isOpenToOthers(path)
-        ? `${path} can be read by other users of the system. Run: chmod 600 ${path}`
-        : undefined,
   };
 }
 
-export function isOpenToOthers(path: string): boolean {
-  return (statSync(path).mode & 0o077) !== 0;
-}
-
 function read(path: string): Buffer {
-  const content = readContent(path);
+  const content = readContent(path, readSecret);
   const kek = parseKek(content);
   if (kek === undefined) {
     throw new OperatorError(
@@ -36,10 +28,11 @@ function read(path: string): Buffer {
   return kek;
 }
 
-function readContent(path: string): Buffer {
+function readContent(path: string, readFile: typeof readSecret): Buffer {
   try {
-    return readFileSync(path);
+    return readFile(path, `The key-encryption key in ${path}`);
   } catch (error) {
+    if (error instanceof OperatorError) throw error;
     throw new OperatorError(
       `The key-encryption key cannot be read from ${path} (${(error as NodeJS.ErrnoException).code}). Set KEK_FILE to the file it is in, or put it back from your backup: without it the vault cannot be opened.`,
     );
@@ -51,7 +44,7 @@ function readContent(path: string): Buffer {
  * would be sent to a service that is not to have it
  */
 export function readCiphertext(path: string, setting: string): Buffer {
-  const content = readContent(path);
+  const content = readContent(path, readTrusted);
   if (parseKek(content) !== undefined) {
     throw new OperatorError(
       `KEK_FILE (${path}) has a key-encryption key in clear, and ${setting} is set to decrypt it: put the ciphertext of the key there, or unset ${setting}. Nothing was sent.`,
@@ -71,21 +64,12 @@ export function decryptedKek(decrypted: Buffer, path: string, by: string): Buffe
   return kek;
 }
 
-/**
- * Appears whole or not at all, and never over an existing file: several processes may try at once.
- */
 function create(path: string): void {
-  const draft = `${path}.${process.pid}`;
   try {
-    writeFileSync(draft, `${newKeyBytes().toString('hex')}\n`, { mode: 0o600 });
-    linkSync(draft, path);
+    createSecret(path, `${newKeyBytes().toString('hex')}\n`);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') {
-      throw new OperatorError(
-        `The key-encryption key cannot be written to ${path} (${(error as NodeJS.ErrnoException).code}).`,
-      );
-    }
-  } finally {
-    rmSync(draft, { force: true });
+    throw new OperatorError(
+      `The key-encryption key cannot be written to ${path} (${(error as NodeJS.ErrnoException).code}).`,
+    );
   }
 }

@@ -25,8 +25,6 @@ export interface KekSource {
   read(): Promise<Buffer>;
   /** Called for a new vault only: an existing one is lost without its KEK. */
   readOrCreate(): Promise<Buffer>;
-  /** What an operator should mend although the KEK can be read; undefined: nothing. */
-  warning(): string | undefined;
 }
 
 /** @param is_embedded whether the vault is, which may have its KEK beside it */

@@ -1,9 +1,9 @@
-import { readFileSync } from 'node:fs';
 import { type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
-import { decryptedKek, isOpenToOthers, readCiphertext } from './file.ts';
+import { readSecret, readTrusted } from '../../private-files.ts';
+import { decryptedKek, readCiphertext } from './file.ts';
 import { ATTEMPTS, PATIENCE, type Patience } from './patience.ts';
 import type { KekSource } from './source.ts';
 
@@ -45,14 +45,7 @@ export function kekTransit(
     setting: 'KEK_FILE',
     read,
     readOrCreate: read,
-    warning: () => warningOf(settings.token_file),
   };
-}
-
-function warningOf(token_file: string | undefined): string | undefined {
-  return token_file !== undefined && isOpenToOthers(token_file)
-    ? `${token_file} can be read by other users of the system. Run: chmod 600 ${token_file}`
-    : undefined;
 }
 
 function ciphertextOf(path: string): string {
@@ -92,7 +85,7 @@ async function decrypt(
 
 function tokenOf({ token_file, token }: TransitSettings): string {
   if (token_file === undefined) return token!;
-  const text = readSetting('VAULT_TOKEN_FILE', token_file).trim();
+  const text = readSetting('VAULT_TOKEN_FILE', token_file, readSecret).trim();
   // A header could not have it; and an empty file is one that an agent is about to write.
   if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
     throw new OperatorError(
@@ -103,7 +96,7 @@ function tokenOf({ token_file, token }: TransitSettings): string {
 }
 
 function authorities(ca_file: string): string {
-  const ca = readSetting('KEK_TRANSIT_CA_FILE', ca_file);
+  const ca = readSetting('KEK_TRANSIT_CA_FILE', ca_file, readTrusted);
   if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
     throw new OperatorError(
       `KEK_TRANSIT_CA_FILE (${ca_file}) has no certificate in PEM. Put the one of the authority there.`,
@@ -112,12 +105,14 @@ function authorities(ca_file: string): string {
   return ca;
 }
 
-function readSetting(name: string, path: string): string {
+function readSetting(setting: string, path: string, readFile: typeof readSecret): string {
+  const name = `${setting} (${path})`;
   try {
-    return readFileSync(path, 'utf8');
+    return readFile(path, name).toString();
   } catch (error) {
+    if (error instanceof OperatorError) throw error;
     throw new OperatorError(
-      `${name} (${path}) cannot be read (${(error as NodeJS.ErrnoException).code}). Name a file that this user can read.`,
+      `${name} cannot be read (${(error as NodeJS.ErrnoException).code}). Name a file that this user can read.`,
     );
   }
 }

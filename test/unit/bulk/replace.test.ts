@@ -6,9 +6,14 @@ import { RefusedValue, replaceCells } from '../../../src/bulk/replace.ts';
 import { inputOf } from '../../support/bulk.ts';
 
 /** A service that refuses a request for its first bad token, and counts as it does. */
-async function detokenized(cells: readonly string[], stops_at_bad_row = false, most = Infinity) {
-  const input = inputOf(Buffer.from(`a\n${cells.join('\n')}\n`));
-  const options = { format: 'csv', fields: 'a', delimiter: undefined, has_header: true } as const;
+async function detokenized(
+  rows: readonly string[],
+  stops_at_bad_row = false,
+  most = Infinity,
+  fields = 'a',
+) {
+  const input = inputOf(Buffer.from(`${fields}\n${rows.join('\n')}\n`));
+  const options = { format: 'csv', fields, delimiter: undefined, has_header: true } as const;
   const { format } = await readBeginning(input, options);
   const requests: (readonly string[])[] = [];
   let unknown = 0;
@@ -66,6 +71,21 @@ describe('replacing the cells of a block', () => {
     expect(bad_rows[0]!.line).toBe(3);
     expect(requests).toEqual([cells, ['a_tok']]);
     expect(unknown).toBe(2);
+  });
+
+  test('nor where a part of a request that was too large has the bad row', async () => {
+    const cells = ['a_tok', 'bad1_tok', 'c_tok', 'd_tok', 'e_tok', 'f_tok'];
+    const { bad_rows, requests } = await detokenized(cells, true, 3);
+    expect(bad_rows[0]!.line).toBe(3);
+    expect(requests).toEqual([cells, cells.slice(0, 3), ['a_tok']]);
+  });
+
+  test('a bad cell after a good one of its row costs no other row', async () => {
+    const rows = ['a_tok,b_tok', 'c_tok,bad1_tok', 'd_tok,e_tok', 'f_tok,bad2_tok', 'g_tok,h_tok'];
+    const { text, bad_rows, values } = await detokenized(rows, false, Infinity, 'a,b');
+    expect(text).toBe('a,b\nd,e\ng,h\n');
+    expect(bad_rows.map(({ line }) => line)).toEqual([3, 5]);
+    expect(values).toBe(6);
   });
 
   test('a request that is too large goes in halves; one value alone is what is wrong', async () => {
