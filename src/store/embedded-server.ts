@@ -3,6 +3,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import { isHeld, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
+import { PIN_SESSION } from './settings.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
@@ -50,6 +51,7 @@ process.on('disconnect', () => void endWhenUnused());
 const server = createServer((socket) => accept(socket));
 const number = await claim();
 database = await PGlite.create({ dataDir: join(data_dir, 'postgres') });
+await database.exec(PIN_SESSION);
 becomeReady();
 // A parent that is gone by now is told nothing; the end of its channel ends this process.
 process.send?.({ port: number }, undefined, undefined, () => {});
