@@ -88,7 +88,10 @@ export class PublicListener {
       options.tls === undefined ? 'http' : 'https',
     );
     uses.start();
-    guards.start(() => context.vault.reconnect());
+    guards.start(() => {
+      options.vault.pool.reconnect();
+      context.vault.reconnect();
+    });
     return new PublicListener(url, app, context, limits, uses, guards);
   }
 
