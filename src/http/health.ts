@@ -3,7 +3,7 @@ import { answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
 import type { HEALTH } from './schema.ts';
 
-/** GET /health: 200 when the node can do its work, 503 when it cannot or the process is draining. */
+/** GET /health: 200 when the node can do its work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { is_database_well, is_able } = await context.health.look();

@@ -70,7 +70,7 @@ const HEALTH_CONNECTIONS = 1;
 const KEYS_CONNECTIONS = 1;
 /** For expiry, counts, the console, metrics and last uses; commands have as many. */
 const HOUSEKEEPING_CONNECTIONS = 2;
-/** Of the connections of a process, those that are not for requests: the vault threads have the others. */
+/** Of the connections of a process; the vault threads have the others, for requests. */
 export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSEKEEPING_CONNECTIONS;
 const OLDEST_POSTGRES = 140_000;
 

@@ -1,9 +1,15 @@
 import { isDeepStrictEqual } from 'node:util';
-import pg from 'pg';
+import type pg from 'pg';
 import { cancelStatement } from './cancel.ts';
-import { afterReading, CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
+import { afterReading, destroy, ignore } from './connection.ts';
 import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
-import { demandPrimary, mayRefusePins, PinnedClient, type Pins, type Session } from './session.ts';
+import {
+  demandPrimary,
+  mayRefusePins,
+  openConnections,
+  type Pins,
+  type Session,
+} from './session.ts';
 import { BEGIN, BEGIN_PINNED } from './settings.ts';
 import { Timeline } from './timeline.ts';
 
@@ -235,33 +241,6 @@ export class Pool {
     if (failure instanceof ReadOnlyServer) this.#sessions = new WeakMap();
     if (!this.#isEmbedded()) this.#located = undefined;
   }
-}
-
-function openConnections(address: Address, connections: number, pins: Pins): pg.Pool {
-  const config: pg.PoolConfig & { readonly pins: Pins } = {
-    Client: PinnedClient as unknown as new () => pg.ClientBase,
-    pins,
-    max: connections,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idleTimeoutMillis: 0,
-    keepAlive: true,
-    application_name: 'standin',
-    ...('url' in address
-      ? { connectionString: address.url }
-      : {
-          host: address.socket_dir,
-          port: address.port,
-          user: 'postgres',
-          database: 'postgres',
-          ssl: false,
-        }),
-  };
-  const pool = new pg.Pool(config);
-  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
-  // would end the process.
-  pool.on('error', ignore);
-  pool.on('connect', (client) => client.on('error', ignore));
-  return pool;
 }
 
 /** The connection, or Unavailable at the deadline; one that comes later goes back to the pool. */

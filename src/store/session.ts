@@ -1,6 +1,7 @@
 import pg from 'pg';
+import { CONNECT_TIMEOUT_MS, ignore } from './connection.ts';
 import { errorCode } from './failure.ts';
-import type { Query } from './pool.ts';
+import type { Address, Query } from './pool.ts';
 import { IS_MARKED, MARK, STARTUP_OPTIONS } from './settings.ts';
 
 /** Whether connections ask for the settings at their start: after a refusal they do not. */
@@ -9,7 +10,7 @@ export interface Pins {
 }
 
 /** A connection whose startup packet has the settings: those outrank role, database and server. */
-export class PinnedClient extends pg.Client {
+class PinnedClient extends pg.Client {
   constructor(config: pg.ClientConfig & { readonly pins: Pins }) {
     super(config);
     const { connectionParameters: parameters } = this as unknown as {
@@ -18,6 +19,33 @@ export class PinnedClient extends pg.Client {
     if (config.pins.are_sent)
       parameters.options = `${parameters.options ?? ''} ${STARTUP_OPTIONS}`.trim();
   }
+}
+
+export function openConnections(address: Address, connections: number, pins: Pins): pg.Pool {
+  const config: pg.PoolConfig & { readonly pins: Pins } = {
+    Client: PinnedClient as unknown as new () => pg.ClientBase,
+    pins,
+    max: connections,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    application_name: 'standin',
+    ...('url' in address
+      ? { connectionString: address.url }
+      : {
+          host: address.socket_dir,
+          port: address.port,
+          user: 'postgres',
+          database: 'postgres',
+          ssl: false,
+        }),
+  };
+  const pool = new pg.Pool(config);
+  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
+  // would end the process.
+  pool.on('error', ignore);
+  pool.on('connect', (client) => client.on('error', ignore));
+  return pool;
 }
 
 /** PgBouncer and RDS Proxy answer so to `options`, and to other things. */

@@ -76,7 +76,7 @@ test('what is set reaches the vault and the license', () => {
   });
   expect(config.vault).toEqual({
     database_url: 'postgres://db/standin',
-    database_connections: 5,
+    database_connections: 6,
     data_dir: './data',
     kek: { file: '/run/kek' },
     token_suffix: 'sfx',
