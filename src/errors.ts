@@ -43,6 +43,7 @@ export type CallerErrorCode = keyof typeof CALLER_ERRORS;
 /** Fixed texts of a 500: nothing of a request, a row or a library reaches the caller. */
 export const INTERNAL_REASONS = {
   database_unavailable: 'database unavailable',
+  database_unsafe: 'database unsafe',
   license_expired: 'license expired',
   license_invalid: 'license invalid',
   record_damaged: 'record failed authentication',

@@ -22,6 +22,7 @@ import { Expiry } from './service/records/expiry.ts';
 import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
 import { errorCode, operatorError } from './store/failure.ts';
+import { KeyringStore } from './store/keyring.ts';
 import type { TlsPem } from './types.ts';
 
 /** For a start that has got as far as its listener, when the process is told to end. */
@@ -174,7 +175,8 @@ async function openWorkers({ certificate, ...parts }: Parts): Promise<Front> {
 
 /** What goes wrong with them is logged once, and again when it is well. */
 function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
-  return new KeyRenewal(vault.keys, kekSourceOf(config.vault), vault.plain_keys, (problem) => {
+  const store = new KeyringStore(vault.vital.keys);
+  return new KeyRenewal(store, kekSourceOf(config.vault), vault.plain_keys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
     const problems = operatorError(problem)?.problems;
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);

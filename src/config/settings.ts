@@ -92,9 +92,9 @@ export const SETTINGS = {
     'The PostgreSQL (14 or newer) that holds the vault; of several hosts (`host1,host2:5433`), the primary. Not set: the embedded one in DATA_DIR.',
   ),
   DATABASE_CONNECTIONS: setting(
-    '11',
-    '5 to 200',
-    whole(5, 200),
+    '12',
+    '6 to 200',
+    whole(6, 200),
     'Connections of one process to the database.',
   ),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),

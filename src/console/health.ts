@@ -36,10 +36,12 @@ export function worstOf(checks: readonly Check[]): { level: Level; text: string 
 }
 
 function databaseCheck({ database }: ConsoleState): Check {
+  const name = 'Database';
   const kind = database.kind === 'embedded' ? 'embedded' : 'PostgreSQL';
-  return database.is_up
-    ? { name: 'Database', level: 'good', text: `${kind}, answers` }
-    : { name: 'Database', level: 'bad', text: 'does not answer' };
+  if (!database.is_up) return { name, level: 'bad', text: 'does not answer' };
+  if (database.is_safe === false)
+    return { name, level: 'bad', text: 'can lose acknowledged tokens: see standin doctor' };
+  return { name, level: 'good', text: `${kind}, answers` };
 }
 
 function licenseCheck({ license }: ConsoleState): Check {

@@ -3,16 +3,16 @@ import { answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
 import type { HEALTH } from './schema.ts';
 
-/** GET /health: 200 when the database answers, 503 when it does not or the process is draining. */
+/** GET /health: 200 when the node can do its work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const is_database_up = await context.health.isDatabaseUp();
+    const { is_database_well, is_able } = await context.health.look();
     const { phase } = context.state;
-    const is_ready = is_database_up && (phase === 'serving' || phase === 'retiring');
+    const is_ready = is_able && (phase === 'serving' || phase === 'retiring');
     const body: Record<keyof (typeof HEALTH)['properties'], string> = {
       status: is_ready ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
-      postgres: is_database_up ? 'ok' : 'error',
+      postgres: is_database_well ? 'ok' : 'error',
       version: context.interface_version,
     };
     return answer(context, request, reply, is_ready ? 200 : 503, JSON.stringify(body));

@@ -13,6 +13,8 @@ export interface Gauges {
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
   readonly rateLimitShared?: (() => boolean) | undefined;
+  /** undefined: the embedded database promises nothing. */
+  readonly postgresSafe?: (() => boolean) | undefined;
   readonly keyVersion?: () => number;
   /** Seconds since the keyring was last read whole. */
   readonly keyringAge?: () => number;
@@ -22,7 +24,7 @@ export interface Gauges {
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { vaultRows, clientRequests, expiredRecords, rateLimitShared, keyVersion } = gauges;
-  const { licenseDaysLeft, keyringAge, certificateExpires } = gauges;
+  const { licenseDaysLeft, keyringAge, certificateExpires, postgresSafe } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (clientRequests !== undefined) addClientRequests(registers, clientRequests);
   addCounter(
@@ -49,6 +51,11 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
     'standin_rate_limit_shared',
     '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
     rateLimitShared && (() => Number(rateLimitShared())),
+  );
+  add(
+    'standin_postgres_safe',
+    '1: PostgreSQL keeps what it acknowledges; 0: a setting was changed so that a crash can lose tokens.',
+    postgresSafe && (() => Number(postgresSafe())),
   );
   add(
     'standin_keyring_age_seconds',

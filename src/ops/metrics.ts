@@ -26,6 +26,7 @@ const SAMPLED = [
   'standin_requests_shed_total',
   'standin_client_requests_total',
   'standin_rate_limit_shared',
+  'standin_postgres_safe',
 ];
 
 /**

@@ -20,8 +20,10 @@ import { type Limits, openLimits } from '../service/limits/limits.ts';
 import type { SharedBuckets } from '../service/limits/shared-rate-limit.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
 import { Unavailable } from '../store/failure.ts';
 import type { TlsPem } from '../types.ts';
+import { WriteGuards } from './write-guards.ts';
 
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.
@@ -55,6 +57,7 @@ export class PublicListener {
   readonly #context: ServerContext;
   readonly #limits: Limits;
   readonly #uses: ApiKeyUses;
+  readonly #guards: WriteGuards;
   #finished: Promise<void> | undefined;
 
   static async open(options: PublicListenerOptions): Promise<PublicListener> {
@@ -66,13 +69,15 @@ export class PublicListener {
         log.warn({ code }, changeOfLimits(is_shared, config.REDIS_URL !== undefined)),
     });
     const uses = new ApiKeyUses(options.vault.api_key_uses);
+    const guards = new WriteGuards({ ...options, options: config.vault });
     metrics.observe({
+      postgresSafe: guards.isServerSafe,
       clientRequests: () => uses.requests(),
       droppedLogLines: () => log.dropped(),
       rateLimitShared: limits.isShared,
       keyVersion: () => primaryVersion(options.keys.latest),
     });
-    const context = await createContext(options, limits, uses);
+    const context = await createContext(options, limits, uses, guards);
     const app = createHttpServer(context);
     const url = await listen(
       app.server,
@@ -83,7 +88,11 @@ export class PublicListener {
       options.tls === undefined ? 'http' : 'https',
     );
     uses.start();
-    return new PublicListener(url, app, context, limits, uses);
+    guards.start(() => {
+      options.vault.pool.reconnect();
+      context.vault.reconnect();
+    });
+    return new PublicListener(url, app, context, limits, uses, guards);
   }
 
   private constructor(
@@ -92,9 +101,11 @@ export class PublicListener {
     context: ServerContext,
     limits: Limits,
     uses: ApiKeyUses,
+    guards: WriteGuards,
   ) {
     this.#limits = limits;
     this.#uses = uses;
+    this.#guards = guards;
     this.url = url;
     this.#app = app;
     this.#context = context;
@@ -140,6 +151,7 @@ export class PublicListener {
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
+    this.#guards.stop();
     this.#limits.close();
     await this.#context.audit?.close();
     await uses_written;
@@ -158,15 +170,16 @@ async function createContext(
   options: PublicListenerOptions,
   limits: Limits,
   uses: ApiKeyUses,
+  guards: WriteGuards,
 ): Promise<ServerContext> {
-  const { config, vault, keys, license, tls, metrics, log } = options;
-  const authenticator = new Authenticator(vault.api_keys, vault.keyring, uses);
+  const { config, vault, keys, tls, metrics, log } = options;
+  const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
   // A database that is away does not keep a worker from taking the place of another.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
-  const engine = { vault: config.vault, keys: keys.latest };
-  const vault_client = new VaultClient(engine, license, {
+  const engine = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
+  const vault_client = new VaultClient(engine, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
@@ -183,7 +196,7 @@ async function createContext(
       detokenize: config.DETOKENIZE_LIMIT,
       unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
     }),
-    health: new Health(vault.pool),
+    health: new Health(vault.vital.health, guards),
     metrics,
     log,
     audit: openAudit(options),

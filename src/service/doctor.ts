@@ -153,7 +153,7 @@ async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding
   }
   return facts.unsafe_settings.length > 0
     ? warning(
-        `PostgreSQL ${facts.version} with ${facts.unsafe_settings.join(', ')} off: a crash can lose acknowledged tokens`,
+        `PostgreSQL ${facts.version} with ${facts.unsafe_settings.join(', ')}: a crash can lose acknowledged tokens`,
       )
     : ok(`PostgreSQL ${facts.version}`);
 }

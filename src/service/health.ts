@@ -9,13 +9,34 @@ const PROBE_PATIENCE_MS = 1_000;
  */
 const SHARED_FOR_MS = 100;
 
-/** Whether the database answers. */
+/** What a node needs for its work besides an answer of the database. */
+export interface Work {
+  /** Whether it has a live key version to seal with. */
+  canSeal(): boolean;
+  /** Whether the database has space for more records. */
+  hasSpace(): boolean;
+}
+
+/** Whether the database answers, and the node can do its work. */
 export class Health {
   readonly #pool: Pool;
+  readonly #work: Work | undefined;
   #probe: Promise<boolean> | undefined;
 
-  constructor(pool: Pool) {
+  /**
+   * @param pool with a connection that nothing else holds
+   * @param work undefined: the process seals nothing
+   */
+  constructor(pool: Pool, work?: Work) {
     this.#pool = pool;
+    this.#work = work;
+  }
+
+  /** `is_database_well`: it answers, and takes records. */
+  async look(): Promise<{ readonly is_database_well: boolean; readonly is_able: boolean }> {
+    const is_up = await this.isDatabaseUp();
+    const is_database_well = is_up && this.#work?.hasSpace() !== false;
+    return { is_database_well, is_able: is_database_well && this.#work?.canSeal() !== false };
   }
 
   isDatabaseUp(): Promise<boolean> {

@@ -14,6 +14,7 @@ import { Pool } from '../store/pool.ts';
 import { Primary } from '../store/primary.ts';
 import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
+import { Timeline } from '../store/timeline.ts';
 import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek/source.ts';
 import { openKeys } from './keys/keyring.ts';
 
@@ -35,7 +36,11 @@ export interface SchemaChanges {
 }
 
 export interface Vault {
+  /** For commands, and for the housekeeping of a service. */
   readonly pool: Pool;
+  /** Connections that no housekeeping holds. */
+  readonly vital: VitalPools;
+  readonly timeline: Timeline;
   readonly keyring: Keyring;
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
@@ -47,6 +52,13 @@ export interface Vault {
   close(): Promise<void>;
 }
 
+export interface VitalPools {
+  /** For /health alone, which touches no table. */
+  readonly health: Pool;
+  /** For API keys, keys and the settings of the server. */
+  readonly keys: Pool;
+}
+
 /** Statements of requests: with the connect time-out, every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
 /** A database that does not take leave must not keep a process. */
@@ -55,11 +67,12 @@ export const CLOSE_TIMEOUT_MS = 2_000;
 export const COMMAND_PATIENCE_MS = 30_000;
 /** One that rewrites a large table, or waits for the node that does. */
 const MIGRATION_PATIENCE_MS = 3_600_000;
-/**
- * Of the connections of a process, those for health, API keys and metrics; the vault threads have
- * the others.
- */
-export const CONTROL_CONNECTIONS = 3;
+const HEALTH_CONNECTIONS = 1;
+const KEYS_CONNECTIONS = 1;
+/** For expiry, counts, the console, metrics and last uses; commands have as many. */
+const HOUSEKEEPING_CONNECTIONS = 2;
+/** Of the connections of a process; the vault threads have the others, for requests. */
+export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSEKEEPING_CONNECTIONS;
 const OLDEST_POSTGRES = 140_000;
 
 export function commandDeadline(): number {
@@ -70,14 +83,19 @@ function migrationDeadline(): number {
   return performance.now() + MIGRATION_PATIENCE_MS;
 }
 
-export function openPool(options: VaultOptions, connections = CONTROL_CONNECTIONS): Pool {
+/** @param timeline shared by all pools of a process */
+export function openPool(
+  options: VaultOptions,
+  connections = HOUSEKEEPING_CONNECTIONS,
+  timeline = new Timeline(),
+): Pool {
   const { database_url: url, data_dir } = options;
   if (url !== undefined) {
-    const primary = new Primary(databaseHosts(url)!);
-    return new Pool({ connections, locate: () => primary.locate() });
+    const primary = new Primary(databaseHosts(url)!, timeline);
+    return new Pool({ connections, timeline, locate: () => primary.locate() });
   }
   const embedded = new EmbeddedDatabase(data_dir);
-  return new Pool({ connections, locate: () => embedded.locate() });
+  return new Pool({ connections, timeline, locate: () => embedded.locate() });
 }
 
 export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekSource {
@@ -92,7 +110,8 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   // Read before anything is written, so that a bad source stops the start at once.
   const made = kekSourceOf(options);
   const source = isNamed(options.kek) ? await readAhead(made) : made;
-  const pool = openPool(options);
+  const timeline = new Timeline();
+  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
     if (problems.length > 0) throw new OperatorError(...problems);
@@ -100,7 +119,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const keys = new KeyringStore(pool);
     const { token_suffix } = options;
     const plain_keys = await openKeys(keys, source, token_suffix, commandDeadline());
-    return vaultOn(pool, plain_keys, schema_changes);
+    return vaultOn(options, pool, timeline, plain_keys, schema_changes);
   } catch (error) {
     await pool.end();
     throw error;
@@ -112,16 +131,26 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
  * KEK file has to be there when this one starts.
  */
 export function joinVault(options: VaultOptions, plain_keys: readonly PlainKey[]): Vault {
-  return vaultOn(openPool(options), plain_keys, { applied: [], distributed: undefined });
+  const timeline = new Timeline();
+  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
+  return vaultOn(options, pool, timeline, plain_keys, { applied: [], distributed: undefined });
 }
 
 function vaultOn(
+  options: VaultOptions,
   pool: Pool,
+  timeline: Timeline,
   plain_keys: readonly PlainKey[],
   schema_changes: SchemaChanges,
 ): Vault {
+  const vital = {
+    health: openPool(options, HEALTH_CONNECTIONS, timeline),
+    keys: openPool(options, KEYS_CONNECTIONS, timeline),
+  };
   return {
     pool,
+    vital,
+    timeline,
     keyring: new Keyring(plain_keys),
     plain_keys,
     keys: new KeyringStore(pool),
@@ -129,7 +158,9 @@ function vaultOn(
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),
     schema_changes,
-    close: () => pool.end(),
+    async close() {
+      await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
+    },
   };
 }
 
@@ -176,9 +207,9 @@ export function serverProblems(facts: ServerFacts, options: VaultOptions): strin
     problems.push(`PostgreSQL is ${facts.version}; Standin needs 14 or newer. Upgrade the server.`);
   }
   if (!options.allow_unsafe_postgres) {
-    for (const name of facts.unsafe_settings) {
+    for (const setting of facts.unsafe_settings) {
       problems.push(
-        `PostgreSQL runs with ${name}=off: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
+        `PostgreSQL runs with ${setting}: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
       );
     }
   }

@@ -4,6 +4,7 @@ import { PGlite } from '@electric-sql/pglite';
 import { lockFolder } from './embedded-lock.ts';
 import { databaseFolder, EmbeddedOwner } from './embedded-owner.ts';
 import { isHeld, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
+import { PIN_SESSION } from './settings.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
@@ -58,6 +59,7 @@ const number = await claim();
 const place = new EmbeddedOwner(data_dir, socketPath(data_dir, number));
 setInterval(endWhenLost, LOOK_INTERVAL_MS);
 database = await PGlite.create({ dataDir: folder });
+await database.exec(PIN_SESSION);
 becomeReady();
 // A parent that is gone by now is told nothing; the end of its channel ends this process.
 process.send?.({ port: number }, undefined, undefined, () => {});

@@ -44,6 +44,20 @@ export class ReadOnlyServer extends Unavailable {
   }
 }
 
+/** The server was the primary once: what is written there is lost. */
+export class OldPrimary extends Unavailable {
+  readonly code = 'OLD_PRIMARY';
+
+  /** @param where the server, in words */
+  constructor(where: string, timeline: number, highest: number) {
+    super(
+      new OperatorError(
+        `${where} is on timeline ${timeline}, and this process has used timeline ${highest}: an old primary is back, and what is written there would be lost. This process waits for the newest primary. Stop the old one. If you went back to an older server on purpose (a backup, pg_upgrade), restart this process.`,
+      ),
+    );
+  }
+}
+
 /** TLS to the server does not come about. */
 class Untrusted extends Unavailable {
   readonly code: string | undefined;

@@ -1,9 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
-import pg from 'pg';
+import type pg from 'pg';
 import { cancelStatement } from './cancel.ts';
-import { afterReading, CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
+import { afterReading, destroy, ignore } from './connection.ts';
 import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
-import { DEMAND_PRIMARY } from './server.ts';
+import {
+  demandPrimary,
+  mayRefusePins,
+  openConnections,
+  type Pins,
+  type Session,
+} from './session.ts';
+import { BEGIN, BEGIN_PINNED } from './settings.ts';
+import { Timeline } from './timeline.ts';
 
 /**
  * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
@@ -20,6 +28,8 @@ export interface PoolOptions {
    * an embedded server moves when it is replaced, a primary when another is promoted.
    */
   readonly locate: () => Promise<Address>;
+  /** Shared by all pools of a process. */
+  readonly timeline?: Timeline;
 }
 
 export interface QueryResult {
@@ -33,42 +43,57 @@ const RECONNECT_PAUSE_MS = 50;
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
- * Connections to the vault's Postgres. Three rules keep answers with their questions: a connection
+ * Connections to the vault's Postgres. Four rules keep answers with their questions: a connection
  * whose statement timed out or failed to arrive is destroyed, never reused; no statement is named,
- * so that a connection pooler in transaction mode may stand between; and a connection is used only
- * once it was seen to lead to a primary, because a standby may not know the newest records.
+ * so that a connection pooler in transaction mode may stand between; a connection is used only
+ * once it was seen to lead to a primary, and the newest one, because another may not know the
+ * newest records; and no setting of a role, database or server has a part in an answer.
  */
 export class Pool {
   readonly #options: PoolOptions;
+  readonly #timeline: Timeline;
+  readonly #pins: Pins = { are_sent: true };
   #address: Address | undefined;
   /** All of them lead to #address. */
   #connections: pg.Pool | undefined;
   #located: Promise<pg.Pool> | undefined;
-  #on_primary = new WeakSet<pg.PoolClient>();
+  #sessions = new WeakMap<pg.PoolClient, Session>();
+  #asks_timeline = true;
+  #last_look = 0;
+  #look_in_use = 0;
   #has_ended = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
+    this.#timeline = options.timeline ?? new Timeline();
   }
 
   /** One statement, answered within `deadline_ms` (a performance.now() time) or Unavailable. */
   async query(text: string, values: readonly unknown[], deadline_ms: number): Promise<QueryResult> {
-    return this.#use(deadline_ms, (query) => query(text, values));
+    return this.#use(deadline_ms, (query, { is_pinned }) =>
+      is_pinned
+        ? query(text, values)
+        : inTransaction(query, BEGIN_PINNED, () => query(text, values)),
+    );
   }
 
   /** All statements of `work` in one transaction; rolled back when it throws. */
   async transaction<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
-    return this.#use(deadline_ms, async (query) => {
-      await query('begin isolation level read committed');
-      try {
-        const result = await work(query);
-        await query('commit');
-        return result;
-      } catch (error) {
-        await query('rollback');
-        throw error;
-      }
-    });
+    return this.#use(deadline_ms, (query, { is_pinned }) =>
+      inTransaction(query, is_pinned ? BEGIN : BEGIN_PINNED, () => work(query)),
+    );
+  }
+
+  /** Resolves when the newest primary answers; Unavailable otherwise. */
+  async ping(deadline_ms: number): Promise<void> {
+    await this.#use(deadline_ms, (query) => this.#sessionOf(query));
+  }
+
+  /** What is asked from now on is asked on new connections. */
+  reconnect(): void {
+    this.#connections?.end().catch(ignore);
+    this.#connections = undefined;
+    this.#located = undefined;
   }
 
   async end(): Promise<void> {
@@ -76,7 +101,10 @@ export class Pool {
     await this.#connections?.end();
   }
 
-  async #use<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
+  async #use<T>(
+    deadline_ms: number,
+    work: (query: Query, session: Session) => Promise<T>,
+  ): Promise<T> {
     const client = await this.#connect(deadline_ms);
     let is_late = false;
     let is_done = false;
@@ -110,13 +138,33 @@ export class Pool {
   async #onPrimary<T>(
     client: pg.PoolClient,
     query: Query,
-    work: (query: Query) => Promise<T>,
+    work: (query: Query, session: Session) => Promise<T>,
   ): Promise<T> {
-    if (!this.#on_primary.has(client)) {
-      await query(DEMAND_PRIMARY);
-      this.#on_primary.add(client);
+    let session = this.#sessions.get(client);
+    if (session === undefined || this.#timeline.isOld(session.timeline)) {
+      session = await this.#sessionOf(query);
+      this.#sessions.set(client, session);
     }
-    return work(query);
+    return work(query, session);
+  }
+
+  /** @throws ReadOnlyServer, OldPrimary */
+  async #sessionOf(query: Query): Promise<Session> {
+    const session = await this.#ask(query);
+    this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
+    return this.#isEmbedded() ? { ...session, is_pinned: true } : session;
+  }
+
+  async #ask(query: Query): Promise<Session> {
+    if (this.#asks_timeline) {
+      try {
+        return await demandPrimary(query, true);
+      } catch (error) {
+        if (error instanceof Unavailable) throw error;
+        this.#asks_timeline = false;
+      }
+    }
+    return demandPrimary(query, false);
   }
 
   /** Never used again: an answer that comes late must not be taken for another's. */
@@ -146,19 +194,35 @@ export class Pool {
   #connection(): Promise<pg.PoolClient> {
     this.#located ??= this.#locate();
     const located = this.#located;
-    const connecting = located.then((connections) => connections.connect());
+    const connecting = located.then((connections) => this.#open(connections));
     connecting.catch(() => {
       if (this.#located === located) this.#located = undefined;
     });
     return connecting;
   }
 
+  async #open(connections: pg.Pool): Promise<pg.PoolClient> {
+    try {
+      return await connections.connect();
+    } catch (error) {
+      if (!mayRefusePins(error)) throw error;
+      this.#pins.are_sent = false;
+      return connections.connect();
+    }
+  }
+
   async #locate(): Promise<pg.Pool> {
+    const look = ++this.#last_look;
     const address = await this.#options.locate();
+    // A look that began later has newer facts.
+    if (look < this.#look_in_use && this.#connections !== undefined) return this.#connections;
+    this.#look_in_use = look;
     if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
       // Those to the old address end with the statements that are under way.
       this.#connections?.end().catch(ignore);
-      this.#connections = openConnections(address, this.#options.connections);
+      this.#pins.are_sent = true;
+      this.#asks_timeline = true;
+      this.#connections = openConnections(address, this.#options.connections, this.#pins);
       this.#address = address;
       if (this.#has_ended) this.#connections.end().catch(ignore);
     }
@@ -174,33 +238,9 @@ export class Pool {
    * takes connections also while the server behind it is gone.
    */
   #doubt(failure: Unavailable): void {
-    if (failure instanceof ReadOnlyServer) this.#on_primary = new WeakSet();
+    if (failure instanceof ReadOnlyServer) this.#sessions = new WeakMap();
     if (!this.#isEmbedded()) this.#located = undefined;
   }
-}
-
-function openConnections(address: Address, connections: number): pg.Pool {
-  const pool = new pg.Pool({
-    max: connections,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idleTimeoutMillis: 0,
-    keepAlive: true,
-    application_name: 'standin',
-    ...('url' in address
-      ? { connectionString: address.url }
-      : {
-          host: address.socket_dir,
-          port: address.port,
-          user: 'postgres',
-          database: 'postgres',
-          ssl: false,
-        }),
-  });
-  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
-  // would end the process.
-  pool.on('error', ignore);
-  pool.on('connect', (client) => client.on('error', ignore));
-  return pool;
 }
 
 /** The connection, or Unavailable at the deadline; one that comes later goes back to the pool. */
@@ -220,6 +260,18 @@ async function before(
   }
   connecting.then((unused) => unused.release(), ignore);
   throw new Unavailable(new Error('no connection in time'));
+}
+
+async function inTransaction<T>(query: Query, begin: string, work: () => Promise<T>): Promise<T> {
+  await query(begin);
+  try {
+    const result = await work();
+    await query('commit');
+    return result;
+  } catch (error) {
+    await query('rollback');
+    throw error;
+  }
 }
 
 async function run(

@@ -3,6 +3,8 @@ import type { InternalError } from '../errors.ts';
 import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
 import { databaseError, errorCode, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
 import type { Host } from './hosts.ts';
+import { timelineOf } from './session.ts';
+import type { Timeline } from './timeline.ts';
 
 interface State {
   readonly is_standby: boolean;
@@ -13,46 +15,51 @@ interface State {
 /** What was seen of a host. */
 type Sight = { readonly host: Host } & (State | { readonly failure: InternalError });
 
-const STATE = `select pg_is_in_recovery() as is_standby, current_setting('transaction_read_only') = 'off' as takes_writes`;
-const TIMELINE = 'select pg_walfile_name(pg_current_wal_lsn()) as wal_file';
-const TIMELINE_DIGITS = 8;
+// All names have their schema, so that no setting of the server changes what they mean.
+const STATE = `select pg_catalog.pg_is_in_recovery() as is_standby,
+  pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'off' as takes_writes`;
+const TIMELINE = 'select pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) as wal_file';
 /** After the first server that takes writes, for the others to say that they do, too. */
 const SETTLE_MS = 1_000;
 
 /** Finds the primary among the hosts of a database URL. */
 export class Primary {
   readonly #hosts: readonly Host[];
+  readonly #timeline: Timeline;
   #last: Host | undefined;
 
-  constructor(hosts: readonly Host[]) {
+  constructor(hosts: readonly Host[], timeline: Timeline) {
     this.#hosts = hosts;
+    this.#timeline = timeline;
   }
 
   /**
    * Asks all hosts at once, so that a dead one costs little. An old primary that came back after a
-   * promotion takes writes as the new one does; they are lost. Its timeline is the lower one.
+   * promotion takes writes as the new one does; they are lost. Its timeline is the lower one, and
+   * once this process has seen the higher one, that is an outage while the new primary is silent.
    * @throws InternalError when no host is a primary
    */
   async locate(): Promise<Host> {
     if (this.#hosts.length === 1) return this.#hosts[0]!;
-    const seen = await lookAtAll(this.#hosts);
+    const seen = await lookAtAll(this.#hosts, this.#timeline);
     const primaries = seen.flatMap((sight) =>
       'failure' in sight || sight.is_standby ? [] : [sight],
     );
     const [best] = primaries.toSorted(
       (a, b) =>
-        Number(b.takes_writes) - Number(a.takes_writes) ||
         b.timeline - a.timeline ||
+        Number(b.takes_writes) - Number(a.takes_writes) ||
         Number(b.host === this.#last) - Number(a.host === this.#last),
     );
     if (best === undefined) throw noPrimary(seen);
+    this.#timeline.demand(best.timeline, best.host.name);
     this.#last = best.host;
     return best.host;
   }
 }
 
 /** In the order of the hosts; without those that were late. */
-async function lookAtAll(hosts: readonly Host[]): Promise<Sight[]> {
+async function lookAtAll(hosts: readonly Host[], timeline: Timeline): Promise<Sight[]> {
   const seen = new Map<Host, Sight>();
   await new Promise<void>((resolve) => {
     let timer: NodeJS.Timeout | undefined;
@@ -62,7 +69,11 @@ async function lookAtAll(hosts: readonly Host[]): Promise<Sight[]> {
         if (seen.size === hosts.length) {
           clearTimeout(timer);
           resolve();
-        } else if ('takes_writes' in sight && sight.takes_writes) {
+        } else if (
+          'takes_writes' in sight &&
+          sight.takes_writes &&
+          !timeline.isOld(sight.timeline)
+        ) {
           timer ??= setTimeout(resolve, SETTLE_MS);
         }
       });
@@ -87,7 +98,7 @@ async function ask(host: Host): Promise<State> {
   try {
     await client.connect();
     const { is_standby, takes_writes } = (await client.query(STATE)).rows[0];
-    return { is_standby, takes_writes, timeline: is_standby ? 0 : await timelineOf(client) };
+    return { is_standby, takes_writes, timeline: is_standby ? 0 : await askTimeline(client) };
   } finally {
     clearTimeout(timer);
     client.end().catch(ignore);
@@ -95,11 +106,12 @@ async function ask(host: Host): Promise<State> {
 }
 
 /** Goes up with every promotion. 0 where a hosted Postgres does not tell. */
-async function timelineOf(client: pg.Client): Promise<number> {
+async function askTimeline(client: pg.Client): Promise<number> {
   try {
-    const { wal_file } = (await client.query(TIMELINE)).rows[0];
-    return Number.parseInt(wal_file.slice(0, TIMELINE_DIGITS), 16);
-  } catch {
+    return timelineOf((await client.query(TIMELINE)).rows[0].wal_file);
+  } catch (error) {
+    const failure = databaseError(error);
+    if (failure instanceof Unavailable) throw failure;
     return 0;
   }
 }

@@ -6,32 +6,45 @@ export interface ServerFacts {
   /** As in server_version_num: 150018 is 15.18. */
   readonly version_number: number;
   readonly version: string;
-  /** Names of the settings that make acknowledged writes lossable. */
+  /** `name=value` of the settings that make acknowledged writes lossable. */
   readonly unsafe_settings: readonly string[];
 }
 
-const FACTS = `select current_setting('server_version_num') as version_number, current_setting('server_version') as version,
-  current_setting('fsync') as fsync,
-  current_setting('synchronous_commit') as synchronous_commit, current_setting('full_page_writes') as full_page_writes`;
+/**
+ * What the sessions of this user begin with, which those that are there do not show. What the URL
+ * itself sets (source client) is not changed by it.
+ */
+const OF_NEW_SESSIONS = `select split_part(setting, '=', 2)
+  from pg_db_role_setting, unnest(setconfig) as setting
+  where setting like 'synchronous_commit=%'
+    and setdatabase in (0, (select oid from pg_database where datname = current_database()))
+    and setrole in (0, (select oid from pg_roles where rolname = session_user))
+    and (select source from pg_settings where name = 'synchronous_commit') <> 'client'
+  order by setrole = 0, setdatabase = 0 limit 1`;
+const FACTS = `select current_setting('server_version_num') as version_number,
+  current_setting('server_version') as version, current_setting('fsync') as fsync,
+  current_setting('full_page_writes') as full_page_writes,
+  current_setting('synchronous_commit') as of_this_session, (${OF_NEW_SESSIONS}) as of_new_sessions,
+  current_setting('synchronous_standby_names') as standbys`;
+/** As a role or a database may have it: nobody has put it in its usual form. */
+const OFF = /^(off|false|no|0)$/i;
 
 export async function serverFacts(pool: Pool, deadline_ms: number): Promise<ServerFacts> {
   const row = (await pool.query(FACTS, [], deadline_ms)).rows[0]!;
-  return {
-    version_number: Number(row.version_number),
-    version: row.version!,
-    unsafe_settings: ['fsync', 'synchronous_commit', 'full_page_writes'].filter(
-      (name) => row[name] === 'off',
-    ),
-  };
+  const commits = [row.of_this_session!, row.of_new_sessions ?? 'on'];
+  const unsafe_settings = ['fsync', 'full_page_writes']
+    .filter((name) => row[name] === 'off')
+    .map((name) => `${name}=off`);
+  if (commits.some((commit) => OFF.test(commit))) unsafe_settings.push('synchronous_commit=off');
+  // A standby that may be promoted without what was acknowledged.
+  else if (row.standbys !== '' && commits.some((commit) => /^local$/i.test(commit)))
+    unsafe_settings.push('synchronous_commit=local');
+  return { version_number: Number(row.version_number), version: row.version!, unsafe_settings };
 }
-
-/** Fails on a standby as every write there does (25006); on a primary it does nothing. */
-export const DEMAND_PRIMARY =
-  'select case when pg_is_in_recovery() then pg_current_xact_id() end as nothing';
 
 /** Resolves when a primary answers a trivial statement; Unavailable otherwise. */
 export async function ping(pool: Pool, deadline_ms: number): Promise<void> {
-  await pool.query(DEMAND_PRIMARY, [], deadline_ms);
+  await pool.ping(deadline_ms);
 }
 
 /** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */

@@ -64,7 +64,7 @@ describe('configuration', () => {
       'standin: PORT is "80 80"; it must be 0 to 65535.',
       'OPS_PORT is "65536"; it must be 0 to 65535.',
       'DATABASE_URL is not a postgres:// URL.',
-      'DATABASE_CONNECTIONS is "1"; it must be 5 to 200.',
+      'DATABASE_CONNECTIONS is "1"; it must be 6 to 200.',
       'TOKEN_SUFFIX is "Tok_1"; it must be 1 to 16 letters a-z.',
       'CLIENT_PREFIX is "with space"; it must be 1 to 32 of a-z and 0-9.',
       'INTERFACE_VERSION is "2.0.0"; it must be 1.0.5 or 1.0.4.',

@@ -1,5 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -15,7 +23,8 @@ import {
   times,
   UNAVAILABLE,
 } from '../support/fault.ts';
-import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { handOver } from '../support/owner.ts';
+import { freePort, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { call, until } from '../support/service.ts';
 
@@ -152,6 +161,44 @@ describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
       expect(writers.cuts).toBe(0);
       await writers.verify(service, service.api_key);
       await writers.verifyRows(place);
+    },
+  );
+
+  test.skipIf(!can_mount)(
+    'F10: of the tables alone is full: /health says 503 until there is space, with no request in between',
+    async () => {
+      const cluster = await newCluster();
+      const disk = newDisk();
+      const tables = join(disk, 'tables');
+      mkdirSync(tables);
+      handOver(tables);
+      const administer = (text: string) => query(cluster.directUrl('postgres'), text);
+      await administer(`create tablespace small location '${tables}'`);
+      await administer("alter system set default_tablespace = 'small'");
+      await administer('select pg_reload_conf()');
+      const place = await newVault(cluster);
+      const service = await start(place);
+      const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+      const filler = join(disk, 'filler');
+      fill(filler);
+      let n = 0;
+      const health = async () => {
+        const response = await fetch(`${service.url}/health`);
+        return [response.status, ((await response.json()) as { postgres: string }).postgres];
+      };
+      expect(await health()).toEqual([200, 'ok']);
+      const isFull = async () => {
+        const values = Array.from({ length: 200 }, () => `${n++} ${'x'.repeat(1_000)}`);
+        return (await call(service, 'tokenize', { values })).status === 500;
+      };
+      await until(isFull, 'a failed request', 60_000);
+      expect(await health()).toEqual([503, 'error']);
+      expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
+      rmSync(filler);
+      await until(async () => (await health())[0] === 200, '/health to say 200', 10_000);
+      const said = 'the disk of the database has space again';
+      await until(() => service.output().includes(said), 'its line');
+      expect((await call(service, 'tokenize', { a: `${n}` })).status).toBe(200);
     },
   );
 

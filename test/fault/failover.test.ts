@@ -1,6 +1,7 @@
 import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
+import { freeze, lasting, seconds, UNAVAILABLE } from '../support/fault.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
 import {
@@ -13,6 +14,8 @@ import {
   startService,
   until,
 } from '../support/service.ts';
+
+const SILENCE_S = seconds(8, 30);
 
 const cleanups: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
@@ -179,5 +182,107 @@ describe.skipIf(postgres_bin === undefined)('F22: one host', () => {
     expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
     await alter('reset default_transaction_read_only');
     await until(tokenizes, 'an answered request');
+  });
+});
+
+/** An address that leads where the test says, as a virtual one does. */
+async function newVirtualAddress(first: PostgresCluster) {
+  let target = first.port;
+  const sockets = new Set<Socket>();
+  const server = createServer((client) => {
+    const upstream = connect(target, '127.0.0.1');
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket));
+    }
+    client.pipe(upstream).pipe(client);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  cleanups.push(() => void server.close());
+  return {
+    port: (server.address() as AddressInfo).port,
+    /** Connections that are there are cut. */
+    lead(cluster: PostgresCluster): void {
+      target = cluster.port;
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** Back after a crash, waiting for no standby: it takes writes as before. */
+async function comeBack(primary: PostgresCluster): Promise<void> {
+  primary.startAgain();
+  await query(primary.directUrl('postgres'), 'alter system reset synchronous_standby_names');
+  await query(primary.directUrl('postgres'), 'select pg_reload_conf()');
+}
+
+const rowsOf = async (url: string): Promise<number> =>
+  Number((await query(url, 'select count(*) as rows from standin.records'))[0]!.rows);
+
+const OLD_PRIMARY =
+  /is on timeline 1, and this process has used timeline 2: an old primary is back/;
+
+describe.skipIf(postgres_bin === undefined)('F33: an old primary that nobody has fenced', () => {
+  test.each([{}, { WORKERS: '2' }])(
+    'with %j: while the new primary is silent, requests fail, and none goes to the old one',
+    async (env) => {
+      const primary = await newCluster();
+      const place = await newVault(primary);
+      const standby = await newStandby(primary);
+      const service = await startService(place, {
+        DATABASE_URL: urlOf(place, primary, standby),
+        ...env,
+      });
+      cleanups.push(() => service.stop());
+      const writers = new JournalledWriters(place, () => service, service.api_key);
+      await writers.progress(300);
+      await primary.crash();
+      standby.promote();
+      await writers.progress(300);
+      await comeBack(primary);
+      const rows = await rowsOf(urlOf(place, primary));
+      await writers.progress(300);
+      const thaw = freeze(standby);
+      await until(() => OLD_PRIMARY.test(service.output()), 'the operator to be told', 30_000);
+      await lasting(SILENCE_S);
+      expect(await health(service)).toBe(503);
+      expectUnavailable(await call(service, 'tokenize', { a: 'while it is silent' }));
+      thaw();
+      await writers.progress(300);
+      await writers.stop();
+      expect(writers.wrong).toEqual([]);
+      expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
+      expect(await rowsOf(urlOf(place, primary))).toBe(rows);
+      const there = await start(place, urlOf(place, standby));
+      await writers.verify(there, service.api_key);
+    },
+  );
+
+  test('behind one address that leads back to it: nothing is answered until the address leads to the new one; a restart takes what there is', async () => {
+    const primary = await newCluster();
+    const place = await newVault(primary);
+    const standby = await newStandby(primary);
+    const address = await newVirtualAddress(primary);
+    const url = place.env.DATABASE_URL!.replace(/:\d+\//, `:${address.port}/`);
+    const service = await start(place, url);
+    await call(service, 'tokenize', { a: 'before' });
+    await primary.crash();
+    standby.promote();
+    address.lead(standby);
+    await until(async () => (await health(service)) === 200, '/health to say 200');
+    const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
+    await comeBack(primary);
+    const rows = await rowsOf(urlOf(place, primary));
+    address.lead(primary);
+    expectUnavailable(await call(service, 'tokenize', { a: 'new' }));
+    expectUnavailable(await call(service, 'detokenize', { token }));
+    expect(await health(service)).toBe(503);
+    await until(() => OLD_PRIMARY.test(service.output()), 'the operator to be told');
+    expect(await rowsOf(urlOf(place, primary))).toBe(rows);
+    const restarted = await start(place, url);
+    expect((await call(restarted, 'tokenize', { a: 'new' }, service.api_key)).status).toBe(200);
+    address.lead(standby);
+    await until(async () => (await health(service)) === 200, '/health to say 200');
+    expect((await call(service, 'detokenize', { token })).body.data.token).toBe('Ann Lee');
   });
 });

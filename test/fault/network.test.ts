@@ -30,7 +30,7 @@ const DROPS = times(100, 1_000);
 const LONG_DROPS = times(1, 3);
 const DELAYED_TOKENS = times(3_000, 50_000);
 const RESETS = times(1_000, 5_000);
-const DATABASE_CONNECTIONS = 11;
+const DATABASE_CONNECTIONS = 12;
 /** After this a statement is given up, and its connection with it. */
 const PATIENCE_MS = 4_000;
 

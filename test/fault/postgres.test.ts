@@ -25,7 +25,7 @@ const KILLS = times(3, 10);
 const FREEZE_S = seconds(7, 30);
 const LOCK_S = seconds(6, 20);
 const STATES = "select pid, state from pg_stat_activity where application_name = 'standin'";
-const DATABASE_CONNECTIONS = 11;
+const DATABASE_CONNECTIONS = 12;
 
 /** Of 100 that a server has by default: others must find some free as well. */
 const MOST_BACKENDS = 50;

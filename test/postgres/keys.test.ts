@@ -217,12 +217,16 @@ test('the row of the primary is lost: nothing more is sealed with it, the proces
   await until(async () => (await tokenized(`new ${Math.random()}`)) === 500, 'a refusal');
   const said = 'Version 2 of the dek key, the primary, is gone';
   await until(() => service.output().includes(said), 'its line');
+  // It has no live key version to seal with.
+  const health = async () => (await fetch(`${service.url}/health`)).status;
+  expect(await health()).toBe(503);
   expect(await detokenizeAll(service, tokens)).toEqual(['Ann Lee', 'Bob Ray']);
   const before = await versions(place);
   expect(await tokenized('one more')).toBe(500);
   expect(await versions(place)).toEqual(before);
   await sql(place, 'insert into standin.keyring select * from standin.kept');
   expect(await tokenized('one more')).toBe(200);
+  await until(async () => (await health()) === 200, '/health to say 200');
   expect(await run(place, 'verify')).toMatchObject({ bad: 0 });
 });
 

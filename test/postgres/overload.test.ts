@@ -1,9 +1,11 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
+import { scrape } from '../support/commands.ts';
 import { parseAnswers, rawExchange, send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+import { sql } from '../support/sql.ts';
 
 const is_server = inject('server_url') !== '';
 let service: Service;
@@ -110,5 +112,50 @@ test.skipIf(!is_server)(
         'standin_requests_total{route="/api/v1/detokenize",status="503"}',
       );
     await until(shed, 'the absolute form is counted as its path');
+  },
+);
+
+test.skipIf(!is_server)(
+  'L06: housekeeping that waits for a locked table, with scrapes and an open console, never makes /health 503',
+  async () => {
+    const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
+    await locker.connect();
+    await locker.query('begin; lock table standin.records in access exclusive mode');
+    const waiting =
+      "select pid from pg_stat_activity where application_name = 'standin' and wait_event_type = 'Lock'";
+    const waitingPids = async (): Promise<number[]> =>
+      (await sql(service.place, waiting)).map(({ pid }) => pid);
+    let is_over = false;
+    onTestFinished(() => {
+      is_over = true;
+    });
+    const repeated = async (work: () => Promise<unknown>) => {
+      while (!is_over) await work();
+    };
+    const held = [
+      repeated(() => scrape(service.ops_url!, 'standin_vault_rows')),
+      repeated(() => fetch(`${service.ops_url}/console/state`)),
+    ];
+    const statuses = new Set<number>();
+    const healthUntil = (condition: () => Promise<boolean>, what: string) =>
+      until(async () => {
+        statuses.add((await send(service, '/health', undefined, {}, 'GET')).status);
+        return condition();
+      }, what);
+    let first: number[] = [];
+    await healthUntil(async () => {
+      first = await waitingPids();
+      return first.length >= 2;
+    }, 'all that housekeeping has to wait');
+    // As long as they may: until they are cancelled.
+    await healthUntil(async () => {
+      const now = await waitingPids();
+      return first.every((pid) => !now.includes(pid));
+    }, 'the end of the first to wait');
+    is_over = true;
+    await locker.query('rollback');
+    await locker.end();
+    await Promise.all(held);
+    expect([...statuses]).toEqual([200]);
   },
 );

@@ -26,7 +26,7 @@ describe('with nothing set', () => {
       OPS_HOST: '127.0.0.1',
       OPS_PORT: 9464,
       WORKERS: 1,
-      DATABASE_CONNECTIONS: 11,
+      DATABASE_CONNECTIONS: 12,
       DATA_DIR: './data',
       TOKEN_SUFFIX: 'tok',
       CLIENT_PREFIX: 'standin',
@@ -67,7 +67,7 @@ describe('with nothing set', () => {
 test('what is set reaches the vault and the license', () => {
   const config = parseConfig({
     DATABASE_URL: 'postgres://db/standin',
-    DATABASE_CONNECTIONS: '5',
+    DATABASE_CONNECTIONS: '6',
     KEK_FILE: '/run/kek',
     TOKEN_SUFFIX: 'sfx',
     ALLOW_UNSAFE_POSTGRES: 'true',
@@ -76,7 +76,7 @@ test('what is set reaches the vault and the license', () => {
   });
   expect(config.vault).toEqual({
     database_url: 'postgres://db/standin',
-    database_connections: 5,
+    database_connections: 6,
     data_dir: './data',
     kek: { file: '/run/kek' },
     token_suffix: 'sfx',
@@ -98,7 +98,7 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
     refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],
   },
-  DATABASE_CONNECTIONS: { takes: ['5', '200'], refuses: ['4', '201', '5.5'] },
+  DATABASE_CONNECTIONS: { takes: ['6', '200'], refuses: ['5', '201', '6.5'] },
   TOKEN_SUFFIX: {
     takes: ['a', 'abcdefghijklmnop'],
     refuses: ['abcdefghijklmnopq', 'A', 'a1', 'a_b', '_', 'é', 'a\n'],

@@ -87,4 +87,12 @@ describe('a sample', () => {
     const metrics = [...(await worker(false)), ...(await worker(true))];
     expect(totalsOf(metrics).are_limits_shared).toBe(false);
   });
+
+  test('says that the database is unsafe when one process of several finds it so', async () => {
+    const worker = (is_safe: boolean) =>
+      countedBy((metrics) => metrics.observe({ postgresSafe: () => is_safe }));
+    const metrics = [...(await worker(false)), ...(await worker(true))];
+    expect(totalsOf(metrics).is_database_safe).toBe(false);
+    expect(totalsOf(await countedBy(() => {})).is_database_safe).toBeNull();
+  });
 });

@@ -208,7 +208,7 @@ test('the worst of the checks is what the header says', () => {
     version: '0.1.0',
     interface_version: '1.0.5',
     workers: 1,
-    database: { kind: 'postgres', is_up: true },
+    database: { kind: 'postgres', is_up: true, is_safe: true },
     license: { days_left: 200.5 },
     certificate: { expires_at: '2027-11-21T12:00:00Z' },
     are_limits_shared: true,
@@ -229,7 +229,13 @@ test('the worst of the checks is what the header says', () => {
   expect(said({ certificate: { expires_at: '2026-11-21T12:00:00Z' } }).level).toBe('bad');
   expect(said({ are_limits_shared: false }).level).toBe('warning');
   expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
-  expect(
-    said({ are_limits_shared: false, keys: null, database: { kind: 'postgres', is_up: false } }),
-  ).toEqual({ level: 'bad', text: 'Database: does not answer' });
+  expect(said({ database: { kind: 'postgres', is_up: true, is_safe: false } })).toEqual({
+    level: 'bad',
+    text: 'Database: can lose acknowledged tokens: see standin doctor',
+  });
+  const database = { kind: 'postgres', is_up: false, is_safe: true } as const;
+  expect(said({ are_limits_shared: false, keys: null, database })).toEqual({
+    level: 'bad',
+    text: 'Database: does not answer',
+  });
 });

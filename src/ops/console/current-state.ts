@@ -48,7 +48,7 @@ export class CurrentState {
 
   constructor(options: CurrentStateOptions) {
     this.#options = options;
-    this.#health = new Health(options.vault.pool);
+    this.#health = new Health(options.vault.vital.health);
   }
 
   /** Never fails: what cannot be read is null. */
@@ -79,7 +79,7 @@ export class CurrentState {
       version: facts.version,
       interface_version: facts.interface_version,
       workers: facts.workers,
-      database: { kind: facts.database, is_up },
+      database: { kind: facts.database, is_up, is_safe: sampler.is_database_safe },
       license: facts.licenseDaysLeft ? { days_left: facts.licenseDaysLeft() } : null,
       certificate: expires_at ? { expires_at: expires_at.toISOString() } : null,
       are_limits_shared: sampler.are_limits_shared,

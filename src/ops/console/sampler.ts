@@ -47,6 +47,10 @@ export class Sampler {
     return this.#readings.at(-1)?.totals.are_limits_shared ?? null;
   }
 
+  get is_database_safe(): boolean | null {
+    return this.#readings.at(-1)?.totals.is_database_safe ?? null;
+  }
+
   /** Requests a second of a client over the last seconds. */
   rateOf(client_id: string): number {
     const [first, last] = [this.#readings[0], this.#readings.at(-1)];

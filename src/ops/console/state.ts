@@ -53,7 +53,12 @@ export interface ConsoleState {
   readonly version: string;
   readonly interface_version: string;
   readonly workers: number;
-  readonly database: { readonly kind: 'embedded' | 'postgres'; readonly is_up: boolean };
+  readonly database: {
+    readonly kind: 'embedded' | 'postgres';
+    readonly is_up: boolean;
+    /** false: a crash can lose acknowledged tokens; null: not looked at. */
+    readonly is_safe: boolean | null;
+  };
   /** null: no license is asked for. */
   readonly license: { readonly days_left: number } | null;
   /** null: HTTP in clear. */

@@ -11,6 +11,8 @@ export interface Totals {
   readonly clients: Map<string, number>;
   /** Of several processes, whether all do; null: limits are not meant to be shared. */
   are_limits_shared: boolean | null;
+  /** Of several processes, whether all find it so; null: none has looked. */
+  is_database_safe: boolean | null;
 }
 
 export interface OperationTotals {
@@ -50,6 +52,7 @@ export function totalsOf(metrics: Snapshot): Totals {
     find: { records: 0, statements: 0 },
     clients: new Map(),
     are_limits_shared: null,
+    is_database_safe: null,
   };
   for (const { name, values } of metrics) {
     const add = ADD[name];
@@ -92,6 +95,9 @@ const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = 
   },
   standin_rate_limit_shared(totals, { value }) {
     totals.are_limits_shared = totals.are_limits_shared !== false && value === 1;
+  },
+  standin_postgres_safe(totals, { value }) {
+    totals.is_database_safe = totals.is_database_safe !== false && value === 1;
   },
 };
 

@@ -1,6 +1,7 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { InternalError, OperatorError } from '../../errors.ts';
+import { operatorError } from '../../store/failure.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import type { WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
@@ -141,7 +142,7 @@ export class KeyRenewal implements KeyFeed {
     this.#last_told = look;
     this.#latest = news;
     for (const listener of this.#listeners) listener(news);
-    if (String(problem) !== String(this.#problem)) this.#onChange(problem);
+    if (inWords(problem) !== inWords(this.#problem)) this.#onChange(problem);
     this.#problem = problem;
   }
 
@@ -190,4 +191,9 @@ export class KeyRenewal implements KeyFeed {
       this.#setback = { rows, error, pause_ms, until_ms: monotonicMs() + pause_ms };
     }
   }
+}
+
+/** An unavailable database has several reasons, which differ in their cause alone. */
+function inWords(problem: unknown): string {
+  return String(operatorError(problem) ?? problem);
 }

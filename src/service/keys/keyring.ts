@@ -51,7 +51,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
     const bytes = kek.unwrap(purpose, version, wrapped);
     if (bytes === undefined) {
       throw new OperatorError(
-        `The ${purpose} key, version ${version}, does not unwrap: its row in standin.keyring was changed. Put the table back from your backup.`,
+        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kek_id}), which its row in standin.keyring names. Nothing else is known. If the row differs from your backup, put it back.`,
       );
     }
     return { purpose, version, bytes };

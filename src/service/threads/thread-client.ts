@@ -54,6 +54,10 @@ export class ThreadClient {
     this.#thread.postMessage(news);
   }
 
+  reconnect(): void {
+    this.#thread.postMessage('reconnect');
+  }
+
   async close(): Promise<void> {
     this.#is_closing = true;
     await this.#thread.terminate();

@@ -24,8 +24,8 @@ export interface Call {
   readonly texts: readonly string[];
 }
 
-/** What comes to a thread: calls, or news of the keys. */
-export type ToThread = readonly Call[] | KeyNews;
+/** What comes to a thread: calls, news of the keys, or that its connections are to be new. */
+export type ToThread = readonly Call[] | KeyNews | 'reconnect';
 
 /** A call of more texts is a piece of a large one: it takes 0.5 ms and more. */
 export const MAX_SMALL_TEXTS = 64;

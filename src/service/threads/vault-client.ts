@@ -1,7 +1,6 @@
 import { CallerError } from '../../errors.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
-import type { License } from '../license.ts';
 import { CONTROL_CONNECTIONS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
@@ -14,6 +13,13 @@ const PIECE_TEXTS = 250;
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
+/** What decides whether values are taken now, and learns how it went. */
+export interface Writes {
+  /** @throws InternalError */
+  check(): void;
+  failed(error: unknown): void;
+}
+
 /**
  * Tokenize and detokenize for the HTTP side, done in two vault threads, so that they do not hold up
  * its event loop (docs/decisions/0008). Small calls share one, whose statements they fill together;
@@ -22,18 +28,18 @@ const MAX_PENDING_TEXTS = 100_000;
 export class VaultClient {
   readonly #first: ThreadClient;
   readonly #second: ThreadClient;
-  readonly #license: License;
+  readonly #writes: Writes;
   /** Of small calls: large ones are begun beside them. */
   readonly #delay = new QueueDelay(performance.now());
   #pending_calls = 0;
   #pending_texts = 0;
 
-  constructor(engine: EngineData, license: License, observer: EngineObserver) {
+  constructor(engine: EngineData, writes: Writes, observer: EngineObserver) {
     const connections = engine.vault.database_connections - CONTROL_CONNECTIONS;
     const of_second = Math.floor(connections / 2);
     this.#first = new ThreadClient({ engine, connections: connections - of_second }, observer);
     this.#second = new ThreadClient({ engine, connections: of_second }, observer);
-    this.#license = license;
+    this.#writes = writes;
   }
 
   /**
@@ -43,9 +49,14 @@ export class VaultClient {
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
-    this.#license.check();
+    this.#writes.check();
     const { token_mode, time_to_live_s } = terms;
-    return (await this.#call({ token_mode, time_to_live_s }, values)) as readonly Token[];
+    try {
+      return (await this.#call({ token_mode, time_to_live_s }, values)) as readonly Token[];
+    } catch (error) {
+      this.#writes.failed(error);
+      throw error;
+    }
   }
 
   /** One value a token, in order; undefined for a token that is not known. @throws as tokenize */
@@ -57,6 +68,12 @@ export class VaultClient {
   renew(news: KeyNews): void {
     this.#first.renew(news);
     this.#second.renew(news);
+  }
+
+  /** The database was unsafe, and its sessions keep what was so when they began. */
+  reconnect(): void {
+    this.#first.reconnect();
+    this.#second.reconnect();
   }
 
   /** Whether what comes now would wait so long that it is better refused at once. */

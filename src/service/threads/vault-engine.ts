@@ -1,4 +1,6 @@
+import type { Pool } from '../../store/pool.ts';
 import { RecordStore } from '../../store/records.ts';
+import { Timeline } from '../../store/timeline.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
@@ -10,6 +12,8 @@ import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from '../vault.ts';
 export interface EngineData {
   readonly vault: VaultOptions;
   readonly keys: KeyNews;
+  /** Of a Timeline. */
+  readonly timeline: SharedArrayBuffer;
 }
 
 /** What an engine tells besides answers. */
@@ -28,13 +32,16 @@ export type Texts = readonly (string | undefined)[];
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
+  readonly #pool: Pool;
   readonly #keys: EngineKeys;
   readonly #tokenizer: Tokenizer;
   readonly #detokenizer: Detokenizer;
 
-  constructor({ vault, keys }: EngineData, connections: number, observer: EngineObserver) {
+  constructor(data: EngineData, connections: number, observer: EngineObserver) {
+    const { vault, keys, timeline } = data;
     this.#keys = new EngineKeys(keys, observer.keysWanted);
-    const records = new RecordStore(openPool(vault, connections), {
+    this.#pool = openPool(vault, connections, new Timeline(timeline));
+    const records = new RecordStore(this.#pool, {
       patience_ms: REQUEST_PATIENCE_MS,
       onBatch: observer.batch,
     });
@@ -44,6 +51,10 @@ export class VaultEngine {
 
   renew(news: KeyNews): void {
     this.#keys.take(news);
+  }
+
+  reconnect(): void {
+    this.#pool.reconnect();
   }
 
   /** One text a text, in order. @throws InternalError, or CallerError overloaded */

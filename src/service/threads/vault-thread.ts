@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../store/failure.ts';
+import type { KeyNews } from '../keys/key-feed.ts';
 import {
   type Call,
   failureOf,
@@ -38,6 +39,7 @@ let pieces_under_way = 0;
 let is_begin_due = false;
 
 parentPort!.on('message', (message: ToThread) => {
+  if (message === 'reconnect') return engine.reconnect();
   if (!isCalls(message)) return engine.renew(message);
   const since_ms = performance.now();
   for (const call of message) {
@@ -72,7 +74,7 @@ function begin(): void {
   beginSoon();
 }
 
-function isCalls(message: ToThread): message is readonly Call[] {
+function isCalls(message: readonly Call[] | KeyNews): message is readonly Call[] {
   return Array.isArray(message);
 }
 

@@ -1,0 +1,84 @@
+import type { Log } from '../log.ts';
+import type { Work } from '../service/health.ts';
+import { SEAL_LEASE_MS } from '../service/keys/engine-keys.ts';
+import { type KeyFeed, monotonicMs, primaryVersion } from '../service/keys/key-feed.ts';
+import type { License } from '../service/license.ts';
+import { ServerSafety } from '../service/server-safety.ts';
+import type { Writes } from '../service/threads/vault-client.ts';
+import type { Vault, VaultOptions } from '../service/vault.ts';
+import { WriteSpace } from '../service/write-space.ts';
+
+export interface WriteGuardsOptions {
+  readonly options: VaultOptions;
+  readonly vault: Vault;
+  readonly keys: KeyFeed;
+  readonly license: License;
+  readonly log: Log;
+}
+
+/** What a process needs to take values: a license, a safe server, space on its disk, a live key. */
+export class WriteGuards implements Writes, Work {
+  readonly #keys: KeyFeed;
+  readonly #license: License;
+  /** undefined: the embedded database promises nothing. */
+  readonly #safety: ServerSafety | undefined;
+  readonly #space: WriteSpace;
+  #onSafe = () => {};
+
+  constructor({ options, vault, keys, license, log }: WriteGuardsOptions) {
+    this.#keys = keys;
+    this.#license = license;
+    this.#space = new WriteSpace({
+      pool: vault.vital.keys,
+      keyVersion: () => primaryVersion(keys.latest),
+      onChange: (has_space) => {
+        if (has_space) log.info({}, 'the disk of the database has space again');
+        else log.error({}, 'the disk of the database is full: /health answers 503');
+      },
+    });
+    if (options.database_url === undefined) return;
+    this.#safety = new ServerSafety({
+      pool: vault.vital.keys,
+      is_unsafe_allowed: options.allow_unsafe_postgres,
+      onChange: (settings) => {
+        if (settings.length > 0) return log.error({ settings }, 'PostgreSQL can lose tokens');
+        log.info({}, 'PostgreSQL keeps tokens again');
+        this.#onSafe();
+      },
+    });
+  }
+
+  /** @param onSafe called when the server is safe again */
+  start(onSafe: () => void): void {
+    this.#onSafe = onSafe;
+    this.#safety?.start();
+  }
+
+  stop(): void {
+    this.#safety?.stop();
+    this.#space.stop();
+  }
+
+  /** undefined: nobody looks. */
+  get isServerSafe(): (() => boolean) | undefined {
+    const safety = this.#safety;
+    return safety && (() => safety.is_safe);
+  }
+
+  check(): void {
+    this.#license.check();
+    this.#safety?.check();
+  }
+
+  failed(error: unknown): void {
+    this.#space.failed(error);
+  }
+
+  canSeal(): boolean {
+    return monotonicMs() - this.#keys.latest.as_of_ms < SEAL_LEASE_MS;
+  }
+
+  hasSpace(): boolean {
+    return this.#space.has_space;
+  }
+}

@@ -1,0 +1,63 @@
+import { randomHex } from '../crypto/api-key.ts';
+import { errorCode } from '../store/failure.ts';
+import type { Pool } from '../store/pool.ts';
+import { tryToGrow } from '../store/space.ts';
+
+const DISK_FULL = '53100';
+const PROBE_INTERVAL_MS = 1_000;
+const PROBE_PATIENCE_MS = 4_000;
+/** Several pages. */
+const PROBE_BYTES = 65_536;
+
+export interface WriteSpaceOptions {
+  readonly pool: Pool;
+  readonly keyVersion: () => number;
+  readonly onChange: (has_space: boolean) => void;
+}
+
+/**
+ * Whether the disk of the database has space. Without it, records that fit into old pages are still
+ * stored and others are not, so a write that succeeds says nothing: a probe of several pages does.
+ */
+export class WriteSpace {
+  readonly #options: WriteSpaceOptions;
+  #has_space = true;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: WriteSpaceOptions) {
+    this.#options = options;
+  }
+
+  get has_space(): boolean {
+    return this.#has_space;
+  }
+
+  /** A write has failed. */
+  failed(error: unknown): void {
+    if (!this.#has_space || errorCode((error as Error).cause) !== DISK_FULL) return;
+    this.#has_space = false;
+    this.#options.onChange(false);
+    this.#probeSoon();
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer);
+  }
+
+  #probeSoon(): void {
+    this.#timer = setTimeout(() => void this.#probe(), PROBE_INTERVAL_MS);
+    this.#timer.unref();
+  }
+
+  async #probe(): Promise<void> {
+    const { pool, keyVersion, onChange } = this.#options;
+    const bytes = Buffer.from(randomHex(PROBE_BYTES), 'hex');
+    try {
+      await tryToGrow(pool, bytes, keyVersion(), performance.now() + PROBE_PATIENCE_MS);
+      this.#has_space = true;
+      onChange(true);
+    } catch {
+      this.#probeSoon();
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import pg from 'pg';
+import { CONNECT_TIMEOUT_MS, ignore } from './connection.ts';
+import { errorCode } from './failure.ts';
+import type { Address, Query } from './pool.ts';
+import { IS_MARKED, MARK, STARTUP_OPTIONS } from './settings.ts';
+
+/** Whether connections ask for the settings at their start: after a refusal they do not. */
+export interface Pins {
+  are_sent: boolean;
+}
+
+/** A connection whose startup packet has the settings: those outrank role, database and server. */
+class PinnedClient extends pg.Client {
+  constructor(config: pg.ClientConfig & { readonly pins: Pins }) {
+    super(config);
+    const { connectionParameters: parameters } = this as unknown as {
+      readonly connectionParameters: { options: string | undefined };
+    };
+    if (config.pins.are_sent)
+      parameters.options = `${parameters.options ?? ''} ${STARTUP_OPTIONS}`.trim();
+  }
+}
+
+export function openConnections(address: Address, connections: number, pins: Pins): pg.Pool {
+  const config: pg.PoolConfig & { readonly pins: Pins } = {
+    Client: PinnedClient as unknown as new () => pg.ClientBase,
+    pins,
+    max: connections,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idleTimeoutMillis: 0,
+    keepAlive: true,
+    application_name: 'standin',
+    ...('url' in address
+      ? { connectionString: address.url }
+      : {
+          host: address.socket_dir,
+          port: address.port,
+          user: 'postgres',
+          database: 'postgres',
+          ssl: false,
+        }),
+  };
+  const pool = new pg.Pool(config);
+  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
+  // would end the process.
+  pool.on('error', ignore);
+  pool.on('connect', (client) => client.on('error', ignore));
+  return pool;
+}
+
+/** PgBouncer and RDS Proxy answer so to `options`, and to other things. */
+const REFUSALS = new Set(['08P01', '0A000']);
+
+export function mayRefusePins(error: unknown): boolean {
+  return REFUSALS.has(errorCode(error) ?? '');
+}
+
+/** What a connection leads to. */
+export interface Session {
+  /** false: a pooler has dropped the settings, so every transaction has to set them. */
+  readonly is_pinned: boolean;
+  /** Goes up with every promotion; 0 where a hosted Postgres does not tell. */
+  readonly timeline: number;
+}
+
+/**
+ * Fails on a standby as every write there does (25006); on a primary it does nothing. All names
+ * have their schema: nothing is known yet of the settings.
+ */
+const DEMAND_PRIMARY = `select
+  case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_current_xact_id() end as nothing,
+  pg_catalog.current_setting('${MARK}', true) as mark`;
+const AND_TIMELINE = `case when not pg_catalog.pg_is_in_recovery()
+  then pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) end as wal_file`;
+const TIMELINE_DIGITS = 8;
+
+/** @throws ReadOnlyServer on a standby */
+export async function demandPrimary(query: Query, asks_timeline: boolean): Promise<Session> {
+  const text = asks_timeline ? `${DEMAND_PRIMARY}, ${AND_TIMELINE}` : DEMAND_PRIMARY;
+  const { mark, wal_file } = (await query(text)).rows[0]!;
+  return { is_pinned: mark === IS_MARKED, timeline: timelineOf(wal_file) };
+}
+
+/** @param wal_file of pg_walfile_name */
+export function timelineOf(wal_file: string | null | undefined): number {
+  return Number.parseInt(wal_file?.slice(0, TIMELINE_DIGITS) ?? '0', 16);
+}

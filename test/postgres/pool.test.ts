@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Unavailable } from '../../src/store/failure.ts';
+import { type Address, Pool } from '../../src/store/pool.ts';
+import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { until } from '../support/service.ts';
+import { soon } from '../support/store.ts';
+
+describe.skipIf(postgres_bin === undefined)('a pool of connections', () => {
+  let cluster: PostgresCluster;
+  beforeAll(async () => {
+    cluster = await PostgresCluster.start();
+  });
+  afterAll(() => cluster.stop());
+
+  function newPool(connections: number, locate: () => Promise<Address>): Pool {
+    const pool = new Pool({ connections, locate });
+    onTestFinished(() => pool.end());
+    return pool;
+  }
+
+  const toPostgres = async () => ({ url: cluster.directUrl('postgres') });
+  const pidOf = async (pool: Pool) =>
+    (await pool.query('select pg_backend_pid() as pid', [], soon())).rows[0]!.pid;
+
+  /** A statement that is under way on the server, and the way to have the server cancel it. */
+  async function underWay(pool: Pool, name: string) {
+    const ended = pool.query(`select pg_sleep(60) as ${name}`, [], soon()).then(
+      () => undefined,
+      (error) => error,
+    );
+    const find = () =>
+      query(
+        cluster.directUrl('postgres'),
+        `select pid from pg_stat_activity where state = 'active' and query like '%as ${name}'`,
+      );
+    await until(async () => (await find()).length === 1, 'the statement');
+    const [{ pid }] = (await find()) as [{ pid: number }];
+    const cancel = async () => {
+      await query(cluster.directUrl('postgres'), 'select pg_cancel_backend($1)', [pid]);
+      expect(await ended).toBeInstanceOf(Unavailable);
+    };
+    return { pid, cancel };
+  }
+
+  test('a connection whose statement failed as unavailable is never used again', async () => {
+    const pool = newPool(1, toPostgres);
+    const { pid, cancel } = await underWay(pool, 'one');
+    await cancel();
+    expect(await pidOf(pool)).not.toBe(String(pid));
+  });
+
+  test('an older look for the primary that ends late does not put the older address back', async () => {
+    await query(cluster.directUrl('postgres'), 'create database newer');
+    const newer = { url: cluster.directUrl('newer') };
+    const older: { answer?: (address: Address) => void } = {};
+    const looks = [
+      toPostgres,
+      () => new Promise<Address>((resolve) => (older.answer = resolve)),
+      async () => newer,
+    ];
+    const pool = newPool(2, () => looks.shift()!());
+    const databaseOf = async () =>
+      (await pool.query('select current_database() as name', [], soon())).rows[0]!.name;
+    const first = await underWay(pool, 'first');
+    const second = await underWay(pool, 'second');
+    await first.cancel();
+    const late = databaseOf();
+    await until(() => older.answer !== undefined, 'the older look');
+    await second.cancel();
+    expect(await databaseOf()).toBe('newer');
+    older.answer!(await toPostgres());
+    expect(await late).toBe('newer');
+    expect(await databaseOf()).toBe('newer');
+  });
+
+  test('a standby is not asked: not even for what it could read', async () => {
+    const standby = await PostgresCluster.start();
+    onTestFinished(() => standby.stop());
+    standby.demote();
+    const pool = newPool(1, async () => ({ url: standby.directUrl('postgres') }));
+    await expect(pool.query('select 1 as one', [], soon())).rejects.toMatchObject({
+      code: '25006',
+    });
+  });
+
+  test('options of the URL stay, and cannot take the settings of the service away', async () => {
+    const url = new URL(cluster.directUrl('postgres'));
+    url.searchParams.set('options', '-c work_mem=7MB -c bytea_output=escape');
+    const pool = newPool(1, async () => ({ url: url.href }));
+    const { rows } = await pool.query(
+      "select current_setting('work_mem') as work_mem, '\\x00ff'::bytea as bytes",
+      [],
+      soon(),
+    );
+    expect(rows).toEqual([{ work_mem: '7MB', bytes: '\\x00ff' }]);
+  });
+});
