@@ -1,8 +1,10 @@
+import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import { audit } from './audit.ts';
 import type { ServerContext } from './context.ts';
+import { letGo } from './held.ts';
 import { METHODS, pathOf } from './routes.ts';
 import { ERROR_FIELDS } from './schema.ts';
 
@@ -18,7 +20,7 @@ export function answer(
   request: FastifyRequest,
   reply: FastifyReply,
   status: number,
-  body: string,
+  body: string | Readable,
   values = 0,
 ): FastifyReply {
   const path = pathOf(request.url);
@@ -40,7 +42,9 @@ export function answer(
   // connection is kept.
   const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
   if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
-  return reply.send(body);
+  reply.send(body);
+  letGo(context, request, reply);
+  return reply;
 }
 
 export function answerError(
@@ -58,8 +62,9 @@ export function answerError(
     body.retry_after = retry_after_s;
     reply.header('Retry-After', retry_after_s);
   }
-  // The parser and we may not agree on where this request ends.
-  if (code === 'bad_request' || code === 'headers_too_large') reply.header('Connection', 'close');
+  // The parser and we may not agree on where this request ends, or its end does not come.
+  if (code === 'bad_request' || code === 'headers_too_large' || code === 'request_timeout')
+    reply.header('Connection', 'close');
   if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
   const { status } = CALLER_ERRORS[code];
   void audit(context, request, code, status);

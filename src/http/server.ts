@@ -8,6 +8,7 @@ import { admission, protocolGuard } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
+import { bodyReader } from './request-body.ts';
 import { METHODS, pathOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
@@ -23,7 +24,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     requestIdHeader: false,
     genReqId: () => randomUUID(),
     serverFactory: (handler) =>
-      createListener(shedding(context, handler), context.tls, context.metrics),
+      createListener(shedding(context, handler), context.tls, context.descriptors, context.metrics),
     schemaController: {
       compilersFactory: { buildValidator: noSchemas, buildSerializer: noSchemas },
     },
@@ -35,6 +36,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   });
   app.decorateRequest('started_at_ms', 0);
   app.decorateRequest('caller', null);
+  app.decorateRequest('held', null);
   app.decorateRequest('operation', null);
   app.decorateRequest('unknown_tokens', 0);
   app.addHook('onRequest', (request, reply, done) => {
@@ -49,9 +51,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.removeAllContentTypeParsers();
   // As bytes: the body is checked for UTF-8 and duplicate names before it is believed.
   // By name too: of other types, Fastify takes the header apart again for every request.
-  app.addContentTypeParser(['application/json', '*'], { parseAs: 'buffer' }, (_, body, done) =>
-    done(null, body),
-  );
+  app.addContentTypeParser(['application/json', '*'], bodyReader(context));
   addRoutes(app, context);
   addExpectations(app);
   return app;

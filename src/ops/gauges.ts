@@ -7,6 +7,8 @@ export interface Gauges {
   readonly clientRequests?: () => ReadonlyMap<string, number>;
   /** Counted since the start. */
   readonly expiredRecords?: () => number;
+  /** By requests under way, of MEMORY_BUDGET. */
+  readonly bytesHeld?: () => number;
   /** undefined: no license is asked for. */
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
@@ -20,7 +22,7 @@ export interface Gauges {
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { vaultRows, clientRequests, expiredRecords, rateLimitShared, keyVersion } = gauges;
-  const { licenseDaysLeft, keyringAge, certificateExpires } = gauges;
+  const { licenseDaysLeft, keyringAge, certificateExpires, bytesHeld } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (clientRequests !== undefined) addClientRequests(registers, clientRequests);
   if (expiredRecords !== undefined) {
@@ -34,6 +36,7 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
       },
     });
   }
+  if (bytesHeld !== undefined) addBytesHeld(registers, bytesHeld);
   const add = (name: string, help: string, read: (() => number) | undefined) => {
     if (read !== undefined) addGauge(registers, name, help, read);
   };
@@ -62,6 +65,18 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
     'When the certificate of the public listener expires, as a Unix time.',
     certificateExpires && (() => certificateExpires().getTime() / 1000),
   );
+}
+
+/** Of several workers that have it, the sum is shown. */
+function addBytesHeld(registers: Registry[], bytesHeld: () => number): void {
+  new Gauge({
+    name: 'standin_held_bytes',
+    help: 'Bytes that requests under way hold, of MEMORY_BUDGET.',
+    registers,
+    collect() {
+      this.set(bytesHeld());
+    },
+  });
 }
 
 /** Of several workers that have it, the least is shown. */

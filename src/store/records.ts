@@ -13,6 +13,7 @@ import {
   UNSEALED,
   valueFingerprintOf,
 } from './record-row.ts';
+import { findSizes } from './record-sizes.ts';
 import { ping } from './server.ts';
 
 export interface RecordsOptions {
@@ -59,6 +60,8 @@ const FIND = `select ${UNSEALED} || sealed as row from standin.records
   where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
 
 const MAX_BATCH_RECORDS = 1_000;
+/** Of what is sealed; the driver has the text of a batch, twice as long, and its bytes at once. */
+const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
 /** First pause before a statement is tried again; doubled each time, within the deadline. */
@@ -74,6 +77,7 @@ export class RecordStore {
   readonly #pool: Pool;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+  readonly #sizes: Batcher<TokenFingerprint, number | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
 
   constructor(pool: Pool, options: RecordsOptions) {
@@ -81,6 +85,7 @@ export class RecordStore {
     const bounds = {
       lanes: LANES,
       max_batch_items: MAX_BATCH_RECORDS,
+      max_batch_bytes: MAX_BATCH_BYTES,
       max_waiting_items: MAX_WAITING_RECORDS,
       patience_ms: options.patience_ms,
     };
@@ -95,6 +100,12 @@ export class RecordStore {
       onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+    });
+    this.#sizes = new Batcher({
+      ...bounds,
+      onBatch: countFind,
+      run: (fingerprints, deadline_ms) =>
+        retried(deadline_ms, () => findSizes(pool, fingerprints, deadline_ms)),
     });
     this.#holders = new Batcher({
       ...bounds,
@@ -116,14 +127,28 @@ export class RecordStore {
     records: readonly SealedRecord[],
     time_to_live_s: number | null = null,
   ): Promise<readonly InsertOutcome[]> {
+    let bytes = 0;
+    for (const { sealed } of records) bytes += sealed.length;
     return this.#inserts.submit(
       time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
+      bytes,
     );
   }
 
-  /** A record that was removed or has expired is not found. */
-  find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
-    return this.#finds.submit(fingerprints);
+  /**
+   * A record that was removed or has expired is not found.
+   * @param bytes what the records weigh at most, as far as it is known
+   */
+  find(
+    fingerprints: readonly TokenFingerprint[],
+    bytes = 0,
+  ): Promise<readonly (SealedRecord | undefined)[]> {
+    return this.#finds.submit(fingerprints, bytes);
+  }
+
+  /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
+  sizes(fingerprints: readonly TokenFingerprint[]): Promise<readonly (number | undefined)[]> {
+    return this.#sizes.submit(fingerprints);
   }
 
   /** What is there of each token, removed or not: cheaper than the records themselves. */

@@ -3,7 +3,7 @@ import { Unavailable } from '../../store/failure.ts';
 import {
   type Call,
   failureOf,
-  MAX_SMALL_TEXTS,
+  isPiece,
   Outbox,
   type Report,
   type ThreadData,
@@ -76,10 +76,6 @@ function isCalls(message: ToThread): message is readonly Call[] {
   return Array.isArray(message);
 }
 
-function isPiece({ texts }: Call): boolean {
-  return texts.length > MAX_SMALL_TEXTS;
-}
-
 /**
  * Pieces are patient only once they are begun, eight at a time: behind a database that is away they
  * would wait for many times that long.
@@ -91,10 +87,11 @@ function failStalled(error: Unavailable): void {
 }
 
 /** Resolves to the failure, if it is one. */
-function answer({ id, operation, texts }: Call): Promise<unknown> {
-  return engine.call(operation, texts).then(
-    (answered) => {
-      outbox.put({ id, texts: answered });
+function answer(call: Call): Promise<unknown> {
+  const { id } = call;
+  return engine.call(call).then(
+    (results) => {
+      outbox.put({ id, results });
       return undefined;
     },
     (error) => {
