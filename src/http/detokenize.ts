@@ -50,7 +50,7 @@ function bodyOf(
   value_bytes: number,
 ) {
   if (value_bytes <= MAX_WHOLE_BYTES) return frame[0] + JSON.stringify(data) + frame[1];
-  const onTaken = () => budget.move(request.held!, performance.now());
+  const onTaken = () => budget.move(request.held!);
   const { body, bytes } = largeAnswer(data, frame, value_bytes, onTaken);
   reply.header('Content-Length', bytes);
   return body;

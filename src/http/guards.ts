@@ -100,7 +100,7 @@ async function holdUnknown(
     Number(request.headers['content-length'] ?? MAX_EARLY_BYTES),
     MAX_EARLY_BYTES,
   );
-  if (!budget.grow(held, bytes, performance.now())) {
+  if (!budget.grow(held, bytes)) {
     // Nobody waits for it: it is looked up for whoever asks for the same key.
     caller.catch(() => {});
     throw new CallerError('overloaded', '', 1);
@@ -111,8 +111,7 @@ async function holdUnknown(
 /** Refused before the body is read; nothing is held yet, since a body may never come. */
 function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
   const declared = Number(request.headers['content-length'] ?? 0);
-  if (!budget.hasRoom(request.held!, declared, performance.now()))
-    throw new CallerError('overloaded', '', 1);
+  if (!budget.hasRoom(request.held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
 function overLimit(context: ServerContext, { limit, retry_after_s }: Refusal): CallerError {

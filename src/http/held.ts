@@ -7,8 +7,7 @@ const FIELD_BYTES = 256;
 
 /** Has a request hold more bytes of the budget. @throws CallerError overloaded */
 export function hold({ budget }: ServerContext, request: FastifyRequest, bytes: number): void {
-  if (!budget.grow(request.held!, bytes, performance.now()))
-    throw new CallerError('overloaded', '', 1);
+  if (!budget.grow(request.held!, bytes)) throw new CallerError('overloaded', '', 1);
 }
 
 /** @throws CallerError overloaded */
@@ -28,6 +27,6 @@ export function letGo({ budget }: ServerContext, request: FastifyRequest, reply:
   const is_stream = !response.writableEnded;
   if (response.destroyed || (unsent === 0 && !is_stream)) return budget.settle(held, 0);
   budget.settle(held, is_stream ? held.bytes : unsent);
-  budget.wait(held, performance.now(), () => request.raw.socket.destroy());
+  budget.wait(held, () => request.raw.socket.destroy());
   response.once('close', () => budget.settle(held, 0));
 }

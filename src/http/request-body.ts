@@ -23,12 +23,10 @@ export function bodyReader({ budget, body_limit }: ServerContext) {
     let bytes = 0;
     const take = (chunk: Buffer): void => {
       bytes += chunk.length;
-      const now_ms = performance.now();
       if (bytes > body_limit) fail(new CallerError('payload_too_large'));
-      else if (!budget.grow(held, pieces.add(chunk), now_ms))
-        fail(new CallerError('overloaded', '', 1));
+      else if (!budget.grow(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
       else if (bytes !== declared)
-        budget.wait(held, now_ms, () => fail(new CallerError('request_timeout')));
+        budget.wait(held, () => fail(new CallerError('request_timeout')));
     };
     const leave = (): void => {
       payload.off('data', take).off('end', finish).off('error', fail);

@@ -87,6 +87,7 @@ export class PublicListener {
       options.tls === undefined ? 'http' : 'https',
     );
     uses.start();
+    budget.start();
     return new PublicListener(url, app, context, limits, uses);
   }
 
@@ -144,6 +145,7 @@ export class PublicListener {
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
+    this.#context.budget.stop();
     this.#limits.close();
     await this.#context.audit?.close();
     await uses_written;

@@ -4,8 +4,13 @@ const LARGE_PART = 3 / 4;
 /** Of the budget: what one client may hold, and all requests together whose client is not known. */
 const CLIENT_PART = 1 / 2;
 const UNKNOWN_PART = 1 / 8;
-/** A holder whose caller did nothing for so long is cut off when the budget is short. */
-export const STALLED_AFTER_MS = 1_000;
+const TICK_MS = 100;
+/**
+ * A holder whose caller did nothing for so long, a second or more, is cut off when the budget is
+ * short. Counted in ticks of the event loop: to a process that is busy for a second, all its
+ * callers would seem to have done nothing.
+ */
+export const STALLED_AFTER_TICKS = 10;
 
 /** All holders of one client together. */
 interface Share {
@@ -17,8 +22,8 @@ interface Share {
 export interface Holder {
   readonly share: Share;
   bytes: number;
-  /** When its caller last sent or took something; only while it is waited for. */
-  moved_at_ms: number;
+  /** The tick in which its caller last sent or took something; only while it is waited for. */
+  moved_at: number;
   /** Cuts the caller off; undefined: the holder does not wait for its caller. */
   cut: (() => void) | undefined;
 }
@@ -38,12 +43,27 @@ export class ByteBudget {
   /** Those that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Holder>();
   #held = 0;
+  #tick = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   /** @param onCut told of every holder that is cut off */
   constructor(bytes: number, onCut: () => void) {
     this.bytes = bytes;
     this.#onCut = onCut;
     this.#unknown = { bytes: 0, limit: bytes * UNKNOWN_PART };
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.tick(), TICK_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** The event loop has had time for all callers. */
+  tick(): void {
+    this.#tick++;
   }
 
   get held(): number {
@@ -58,17 +78,17 @@ export class ByteBudget {
   /** @param client_id undefined: not known yet */
   open(client_id: string | undefined): Holder {
     const share = client_id === undefined ? this.#unknown : this.#shareOf(client_id);
-    return { share, bytes: 0, moved_at_ms: 0, cut: undefined };
+    return { share, bytes: 0, moved_at: 0, cut: undefined };
   }
 
   /** Whether so many more bytes would be granted now; cuts stalled holders off for it. */
-  hasRoom(holder: Holder, bytes: number, now_ms: number): boolean {
-    return this.#fits(holder, bytes) || this.#makeRoom(holder, bytes, now_ms);
+  hasRoom(holder: Holder, bytes: number): boolean {
+    return this.#fits(holder, bytes) || this.#makeRoom(holder, bytes);
   }
 
   /** Takes so many more bytes. false: there is no room, and nothing was taken. */
-  grow(holder: Holder, bytes: number, now_ms: number): boolean {
-    if (!this.hasRoom(holder, bytes, now_ms)) return false;
+  grow(holder: Holder, bytes: number): boolean {
+    if (!this.hasRoom(holder, bytes)) return false;
     this.#add(holder, bytes);
     return true;
   }
@@ -80,16 +100,16 @@ export class ByteBudget {
   }
 
   /** The holder waits for its caller, who has just sent or taken something. */
-  wait(holder: Holder, now_ms: number, cut: () => void): void {
+  wait(holder: Holder, cut: () => void): void {
     this.#waiting.delete(holder);
     this.#waiting.add(holder);
-    holder.moved_at_ms = now_ms;
+    holder.moved_at = this.#tick;
     holder.cut = cut;
   }
 
   /** The caller that a holder waits for has taken something. */
-  move(holder: Holder, now_ms: number): void {
-    if (holder.cut !== undefined) this.wait(holder, now_ms, holder.cut);
+  move(holder: Holder): void {
+    if (holder.cut !== undefined) this.wait(holder, holder.cut);
   }
 
   /** The holder waits for its caller no longer. */
@@ -120,17 +140,18 @@ export class ByteBudget {
   }
 
   #fits(holder: Holder, bytes: number): boolean {
-    const { share } = holder;
-    const part = holder.bytes + bytes <= SMALL_BYTES ? 1 : LARGE_PART;
-    const fits_share = share.bytes + bytes <= part * share.limit || share.bytes === holder.bytes;
+    const part = partOf(holder, bytes);
     const fits_all = this.#held + bytes <= part * this.bytes || this.#held === holder.bytes;
-    return fits_share && fits_all;
+    return fits_all && fitsShare(holder, bytes);
   }
 
-  #makeRoom(holder: Holder, bytes: number, now_ms: number): boolean {
+  #makeRoom(holder: Holder, bytes: number): boolean {
+    const is_share_full = !fitsShare(holder, bytes);
     for (const stalled of this.#waiting) {
-      if (now_ms - stalled.moved_at_ms < STALLED_AFTER_MS) return false;
+      if (this.#tick - stalled.moved_at < STALLED_AFTER_TICKS) return false;
       if (stalled === holder) continue;
+      // Where its client has too much, what others hold is of no use.
+      if (is_share_full && stalled.share !== holder.share) continue;
       const { cut } = stalled;
       this.settle(stalled, 0);
       this.#onCut();
@@ -139,4 +160,14 @@ export class ByteBudget {
     }
     return false;
   }
+}
+
+function partOf(holder: Holder, bytes: number): number {
+  return holder.bytes + bytes <= SMALL_BYTES ? 1 : LARGE_PART;
+}
+
+function fitsShare(holder: Holder, bytes: number): boolean {
+  const { share } = holder;
+  const limit = partOf(holder, bytes) * share.limit;
+  return share.bytes + bytes <= limit || share.bytes === holder.bytes;
 }
