@@ -13,7 +13,7 @@ const PLAIN = /^[ !#-[\]-~]*$/;
 /** Longer ones are measured once: a body can have the same token in all fields. */
 const LONG_UNITS = 1_024;
 
-/** What values have at most as JSON, without quotes, in bytes: cheaper to know than what they have. */
+/** What values have at most as JSON, without quotes, in bytes: cheaper than to measure them. */
 export function mostJsonBytes(values: readonly string[]): number {
   let bytes = 0;
   for (const value of values) bytes += MAX_UNIT_BYTES * value.length;

@@ -9,7 +9,7 @@ const SIZES = `select ${FINGERPRINTS} as row, octet_length(sealed) as bytes
   from standin.records
   where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
 
-/** How many bytes are sealed in each record; undefined: the record is not there, or has no value. */
+/** How many bytes are sealed in each record; undefined: it is not there, or has no value. */
 export async function findSizes(
   pool: Pool,
   fingerprints: readonly TokenFingerprint[],

@@ -11,7 +11,7 @@ import type { EngineData, EngineObserver, Operation, Results } from './vault-eng
 
 /** At about 10 us of cryptography a text, a small call waits for 2.5 ms at most. */
 const PIECE_TEXTS = 250;
-/** The pieces under way of both threads bound what is in memory as bytes, as text and as message. */
+/** Eight pieces a thread are under way at once, each in memory as bytes, text and message. */
 const PIECE_BYTES = 1_048_576;
 /** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
 const MAX_PENDING_CALLS = 5_000;
