@@ -25,8 +25,16 @@ export function letGo({ budget }: ServerContext, request: FastifyRequest, reply:
   const { raw: response } = reply;
   const unsent = response.writableLength;
   const is_stream = !response.writableEnded;
-  if (response.destroyed || (unsent === 0 && !is_stream)) return budget.settle(held, 0);
+  const { socket } = request.raw;
+  const is_gone = response.destroyed || socket.destroyed;
+  if (is_gone || (unsent === 0 && !is_stream)) return budget.settle(held, 0);
   budget.settle(held, is_stream ? held.bytes : unsent);
-  budget.wait(held, () => request.raw.socket.destroy());
-  response.once('close', () => budget.settle(held, 0));
+  budget.wait(held, () => socket.destroy());
+  const release = () => {
+    socket.off('close', release);
+    budget.settle(held, 0);
+  };
+  response.once('close', release);
+  // An answer that waits for the one before it hears nothing of the end of the connection.
+  socket.setMaxListeners(0).once('close', release);
 }
