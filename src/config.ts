@@ -13,6 +13,7 @@ import { readSecret, readTrusted } from './private-files.ts';
 import type { TlsFiles } from './service/certificate.ts';
 import type { KekSettings } from './service/kek/source.ts';
 import type { LicenseFiles } from './service/license.ts';
+import { leastBudget } from './service/limits/memory.ts';
 import type { VaultOptions } from './service/vault.ts';
 
 type Settings = {
@@ -22,6 +23,7 @@ type OptionalName =
   | 'DATABASE_URL'
   | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
   | 'REDIS_URL'
+  | 'MEMORY_BUDGET'
   | 'OPS_TOKEN'
   | 'AUDIT_LOG'
   | 'BOOTSTRAP_API_KEY_FILE'
@@ -149,6 +151,11 @@ function contradictions(config: Values): string[] {
   }
   if (config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined) {
     problems.push('AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.');
+  }
+  if (config.MEMORY_BUDGET !== undefined && config.MEMORY_BUDGET < leastBudget(config.BODY_LIMIT)) {
+    problems.push(
+      `MEMORY_BUDGET is too small for BODY_LIMIT: set it to ${leastBudget(config.BODY_LIMIT)} or more, or do not set it.`,
+    );
   }
   if ((config.TLS_CERT_FILE === undefined) !== (config.TLS_KEY_FILE === undefined)) {
     problems.push('TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.');

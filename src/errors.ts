@@ -34,7 +34,7 @@ export const CALLER_ERRORS = {
   },
   overloaded: {
     status: 503,
-    when: 'it would have to wait too long, or the process is draining',
+    when: 'the request would have to wait too long or take too much memory, or the process is draining',
   },
 } as const;
 

@@ -108,8 +108,8 @@ test('api.md has the paths, methods and limits of the program', () => {
   expect(limits.get('depth of `data`')).toContain(`${MAX_DEPTH} levels`);
   expect(SETTINGS.BODY_LIMIT.default).toBe(String(1024 * 1024));
   expect(limits.get('body')).toContain('1 MiB');
-  expect(limits.get('values that a detokenize request restores, together')).toBe(
-    `${MAX_ANSWER_BODIES} times \`BODY_LIMIT\` characters`,
+  expect(limits.get('values that a detokenize request restores, together')).toContain(
+    `${MAX_ANSWER_BODIES} times \`BODY_LIMIT\` bytes of JSON`,
   );
   expect(limits.get('values in a request')).toContain(
     Number(SETTINGS.VALUES_LIMIT.default).toLocaleString('en'),

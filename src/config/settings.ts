@@ -159,6 +159,12 @@ export const SETTINGS = {
     whole(1, 1_000_000),
     'Most values in one request.',
   ),
+  MEMORY_BUDGET: setting(
+    undefined,
+    '4194304 to 68719476736',
+    whole(4_194_304, 68_719_476_736),
+    'Bytes that requests under way may hold in one process. Not set: an eighth of the memory that the process may use, 256 MiB at most.',
+  ),
   LICENSE_FILE: setting(
     undefined,
     'a file',

@@ -1,9 +1,11 @@
+import type { Readable } from 'node:stream';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import { audit } from './audit.ts';
 import type { ServerContext } from './context.ts';
 import { endsConnection } from './ending.ts';
+import { letGo } from './held.ts';
 import { routeOf } from './routes.ts';
 import { ERROR_FIELDS } from './schema.ts';
 
@@ -19,7 +21,7 @@ export function answer(
   request: FastifyRequest,
   reply: FastifyReply,
   status: number,
-  body: string,
+  body: string | Readable,
   values = 0,
 ): FastifyReply {
   const route = routeOf(request.url) ?? 'none';
@@ -40,7 +42,9 @@ export function answer(
   // connection is kept.
   const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
   if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
-  return reply.send(body);
+  reply.send(body);
+  letGo(context, request, reply);
+  return reply;
 }
 
 export function answerError(

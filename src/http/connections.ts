@@ -1,8 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Descriptors } from './descriptors.ts';
 
-/** Of one process. Beyond it, a connection is closed as soon as it is made. */
-const MAX_CONNECTIONS = 20_000;
 /** Bytes that the system has not taken for so long are for a reader that does not read. */
 const UNREAD_TIMEOUT_MS = 30_000;
 const LOOK_INTERVAL_MS = 1_000;
@@ -20,13 +19,14 @@ interface Unsent {
  */
 export function boundConnections(
   server: Server,
+  descriptors: Descriptors,
   onRefused: () => void,
   onUnread: () => void,
 ): void {
   const unsent = new Map<Socket, Unsent | undefined>();
   let connections = 0;
   server.on('connection', (socket: Socket) => {
-    if (connections >= MAX_CONNECTIONS) {
+    if (connections >= descriptors.connections) {
       socket.destroy();
       onRefused();
       return;
@@ -41,6 +41,7 @@ export function boundConnections(
     socket.once('close', () => unsent.delete(socket));
   });
   const look = setInterval(() => {
+    descriptors.look();
     const now_ms = performance.now();
     for (const [socket, before] of unsent) {
       const now = unsentOf(socket, before, now_ms);

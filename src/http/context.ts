@@ -3,9 +3,11 @@ import type { Metrics } from '../ops/metrics.ts';
 import type { AuditLog } from '../service/audit/audit-log.ts';
 import type { Authenticator, Caller } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';
+import type { ByteBudget, Holder } from '../service/limits/byte-budget.ts';
 import type { ClientLimits, ClientOperation } from '../service/limits/client-limits.ts';
 import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
+import type { Descriptors } from './descriptors.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -24,6 +26,7 @@ export interface ServerContext {
   readonly values_limit: number;
   readonly authenticator: Authenticator;
   readonly limits: ClientLimits;
+  readonly budget: ByteBudget;
   readonly vault: VaultClient;
   readonly health: Health;
   readonly metrics: Metrics;
@@ -31,6 +34,7 @@ export interface ServerContext {
   /** undefined: none is kept. */
   readonly audit: AuditLog | undefined;
   readonly state: ServerState;
+  readonly descriptors: Descriptors;
   /** undefined: HTTP in clear. */
   readonly tls: TlsPem | undefined;
 }
@@ -40,6 +44,8 @@ declare module 'fastify' {
     started_at_ms: number;
     /** Set when the API key was accepted. */
     caller: Caller | null;
+    /** What it holds of the budget of bytes; null until the API key was accepted. */
+    held: Holder | null;
     /** What the audit log says that it was; null until the API key is looked at. */
     operation: ClientOperation | null;
     /** How many distinct tokens of it are not known. */

@@ -11,6 +11,8 @@ const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/
 const CHARSET = /; *charset="?([\w.-]+)/gi;
 /** RFC 3986 section 3.2.2, with a port: which characters, not where. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
+/** Node reads so much of a body ahead of whoever reads it. */
+const MAX_EARLY_BYTES = 65_536;
 
 /** Before any route: what Node lets through and HTTP does not. */
 export function protocolGuard(request: FastifyRequest): void {
@@ -48,7 +50,10 @@ export function admission(context: ServerContext, operation: ClientOperation) {
         throw new CallerError('unauthorized');
       const caller = context.authenticator.authenticate(request.headers.authorization);
       if (!(caller instanceof Promise)) admit(context, request, reply, caller, done);
-      else caller.then((late) => admit(context, request, reply, late, done)).catch(done);
+      else
+        holdUnknown(context, request, caller)
+          .then((late) => admit(context, request, reply, late, done))
+          .catch(done);
     } catch (error) {
       done(error as Error);
     }
@@ -63,17 +68,44 @@ function admit(
   done: HookHandlerDoneFunction,
 ): void {
   request.caller = caller;
+  request.held = context.budget.open(caller.client.client_id);
   const operation = request.operation!;
   if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');
   const refusal = context.limits.admit(caller.client, operation);
   const next = (refusal: Refusal | undefined): void => {
     if (refusal !== undefined) throw overLimit(context, refusal);
     checkMedia(request, context.body_limit);
+    checkRoom(context, request);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     done();
   };
   if (refusal instanceof Promise) refusal.then(next).catch(done);
   else next(refusal);
+}
+
+/** What has come of a body while its API key is looked up is held with that of other strangers. */
+async function holdUnknown(
+  { budget }: ServerContext,
+  request: FastifyRequest,
+  caller: Promise<Caller>,
+): Promise<Caller> {
+  const held = budget.open(undefined);
+  const bytes = Math.min(
+    Number(request.headers['content-length'] ?? MAX_EARLY_BYTES),
+    MAX_EARLY_BYTES,
+  );
+  if (!budget.grow(held, bytes)) {
+    // Nobody waits for it: it is looked up for whoever asks for the same key.
+    caller.catch(() => {});
+    throw new CallerError('overloaded', '', 1);
+  }
+  return caller.finally(() => budget.settle(held, 0));
+}
+
+/** Refused before the body is read; nothing is held yet, since a body may never come. */
+function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
+  const declared = Number(request.headers['content-length'] ?? 0);
+  if (!budget.hasRoom(request.held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
 function overLimit(context: ServerContext, { limit, retry_after_s }: Refusal): CallerError {

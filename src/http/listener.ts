@@ -3,6 +3,7 @@ import { createServer as createTlsServer, type ServerOptions as TlsOptions } fro
 import type { Server as TlsServer } from 'node:tls';
 import type { TlsPem } from '../types.ts';
 import { boundConnections } from './connections.ts';
+import type { Descriptors } from './descriptors.ts';
 
 /**
  * A client that dribbles its handshake, headers or body is cut off after these; checked every
@@ -41,6 +42,7 @@ export interface ConnectionCounts {
 export function createListener(
   handler: RequestListener,
   pem: TlsPem | undefined,
+  descriptors: Descriptors,
   count: ConnectionCounts,
 ): Server {
   const server =
@@ -49,7 +51,7 @@ export function createListener(
   server.on('tlsClientError', (error: NodeJS.ErrnoException) =>
     count.handshakeFailure(REASONS[error.code ?? ''] ?? 'other'),
   );
-  boundConnections(server, count.connectionRefused, count.unreadAnswer);
+  boundConnections(server, descriptors, count.connectionRefused, count.unreadAnswer);
   return server;
 }
 

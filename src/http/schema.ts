@@ -1,5 +1,6 @@
 import type { CallerErrorCode } from '../errors.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
+import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**
@@ -7,13 +8,13 @@ import type { InterfaceVersion } from './context.ts';
  * from here, and so does the OpenAPI document. The checks themselves are written by hand
  * (docs/decisions/0014-openapi.md).
  */
-export const MAX_VALUE_BYTES = 65_536;
+export { MAX_VALUE_BYTES };
 export const MAX_NAME_BYTES = 256;
 /** Of objects and arrays inside each other; `data` is the first. */
 export const MAX_DEPTH = 16;
 /**
- * One token may be in all fields, so a body of 1 MiB could ask for values of 640 MB, which is more
- * than a string can hold.
+ * Of the values in an answer, as bytes of JSON: one token may be in all fields, so a body of 1 MiB
+ * could ask for values of 640 MB.
  */
 export const MAX_ANSWER_BODIES = 16;
 /** Code that copies objects carelessly would change their prototype with it. */

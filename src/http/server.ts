@@ -10,6 +10,7 @@ import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
+import { bodyReader } from './request-body.ts';
 import { METHODS, originForm, routeOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
@@ -36,6 +37,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   });
   app.decorateRequest('started_at_ms', 0);
   app.decorateRequest('caller', null);
+  app.decorateRequest('held', null);
   app.decorateRequest('operation', null);
   app.decorateRequest('unknown_tokens', 0);
   app.addHook('onRequest', (request, reply, done) => {
@@ -51,9 +53,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.removeAllContentTypeParsers();
   // As bytes: the body is checked for UTF-8 and duplicate names before it is believed.
   // By name too: of other types, Fastify takes the header apart again for every request.
-  app.addContentTypeParser(['application/json', '*'], { parseAs: 'buffer' }, (_, body, done) =>
-    done(null, body),
-  );
+  app.addContentTypeParser(['application/json', '*'], bodyReader(context));
   addRoutes(app, context);
   return app;
 }
@@ -65,7 +65,7 @@ function serverOf(context: ServerContext, handler: RequestListener): Server {
     request.url = originForm(request.url!);
     route(request, response);
   };
-  const server = createListener(listener, context.tls, context.metrics);
+  const server = createListener(listener, context.tls, context.descriptors, context.metrics);
   // Node would say 100 Continue before the API key is looked at; admission asks for the body.
   server.on('checkContinue', listener);
   server.on('checkExpectation', listener);

@@ -1,28 +1,31 @@
 import type { FastifyRequest } from 'fastify';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
-import type { JsonObject } from './body.ts';
 import type { InterfaceVersion } from './context.ts';
 import { type Meaning, SUCCESS } from './schema.ts';
 
-/** Writes the body of a success in the names of the version. */
-export function successWriter(version: InterfaceVersion, operation: ClientOperation) {
+/** The body of a success in the names of the version: what stands before `data`, and after it. */
+export function successFrame(version: InterfaceVersion, operation: ClientOperation) {
   const fields = Object.entries(SUCCESS[version][operation]);
   const last = fields.length - 1;
-  return (request: FastifyRequest, data: JsonObject): string => {
-    let body = '{';
+  return (request: FastifyRequest): readonly [string, string] => {
+    let before = '';
+    let text = '{';
     for (let i = 0; i <= last; i++) {
       const [name, meaning] = fields[i]!;
-      body += `"${name}":${contentOf(meaning, request, data)}${i === last ? '}' : ','}`;
+      text += `"${name}":`;
+      if (meaning === 'data') {
+        before = text;
+        text = '';
+      } else text += contentOf(meaning, request);
+      text += i === last ? '}' : ',';
     }
-    return body;
+    return [before, text];
   };
 }
 
 /** Ids are of characters that JSON takes as they are. */
-function contentOf(meaning: Meaning, request: FastifyRequest, data: JsonObject): string {
+function contentOf(meaning: Exclude<Meaning, 'data'>, request: FastifyRequest): string {
   switch (meaning) {
-    case 'data':
-      return JSON.stringify(data);
     case 'status':
       return '"success"';
     case 'request_id':

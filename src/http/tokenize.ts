@@ -5,18 +5,21 @@ import { audit } from './audit.ts';
 import { parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, replaceFields } from './fields.ts';
-import { successWriter } from './success.ts';
+import { holdFields } from './held.ts';
+import { successFrame } from './success.ts';
 
 /** POST /api/v1/tokenize */
 export function tokenizeHandler(context: ServerContext) {
-  const write = successWriter(context.interface_version, 'tokenize');
+  const frame = successFrame(context.interface_version, 'tokenize');
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(request.body as Buffer | undefined);
     const fields = collectFields(data, context.values_limit);
+    holdFields(context, request, fields.length);
     const { client } = request.caller!;
     const values = fields.map((field) => field.text as Value);
     replaceFields(fields, await context.vault.tokenize(values, client));
-    const body = write(request, data);
+    const [before, after] = frame(request);
+    const body = before + JSON.stringify(data) + after;
     await audit(context, request, 'success', 200, fields.length);
     context.metrics.values('tokenize', fields.length);
     return answer(context, request, reply, 200, body, fields.length);

@@ -9,6 +9,8 @@ export interface Gauges {
   readonly expiredRecords?: () => number;
   /** Counted since the start. */
   readonly droppedLogLines?: () => number;
+  /** By requests under way, of MEMORY_BUDGET. */
+  readonly bytesHeld?: () => number;
   /** undefined: no license is asked for. */
   readonly licenseDaysLeft?: (() => number) | undefined;
   /** undefined: limits are not meant to be shared. */
@@ -24,7 +26,7 @@ export interface Gauges {
 
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { vaultRows, clientRequests, expiredRecords, rateLimitShared, keyVersion } = gauges;
-  const { licenseDaysLeft, keyringAge, certificateExpires, postgresSafe } = gauges;
+  const { licenseDaysLeft, keyringAge, certificateExpires, postgresSafe, bytesHeld } = gauges;
   if (vaultRows !== undefined) addVaultRows(registers, vaultRows);
   if (clientRequests !== undefined) addClientRequests(registers, clientRequests);
   addCounter(
@@ -39,6 +41,7 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
     'Lines of the log that standard output did not take.',
     gauges.droppedLogLines,
   );
+  if (bytesHeld !== undefined) addBytesHeld(registers, bytesHeld);
   const add = (name: string, help: string, read: (() => number) | undefined) => {
     if (read !== undefined) addGauge(registers, name, help, read);
   };
@@ -88,6 +91,18 @@ function addCounter(
     collect() {
       this.reset();
       this.inc(read());
+    },
+  });
+}
+
+/** Of several workers that have it, the sum is shown. */
+function addBytesHeld(registers: Registry[], bytesHeld: () => number): void {
+  new Gauge({
+    name: 'standin_held_bytes',
+    help: 'Bytes that requests under way hold, of MEMORY_BUDGET.',
+    registers,
+    collect() {
+      this.set(bytesHeld());
     },
   });
 }

@@ -106,6 +106,11 @@ export function createMetrics(worker?: string) {
     help: 'Connections that were cut because an answer on them was not read.',
     registers,
   });
+  const cut = new Counter({
+    name: 'standin_stalled_requests_total',
+    help: 'Requests that were cut off because memory was short and their callers did nothing.',
+    registers,
+  });
   return {
     request(route: string, status: number, duration_ms: number): void {
       requests.inc({ route, status });
@@ -124,6 +129,7 @@ export function createMetrics(worker?: string) {
     },
     connectionRefused: () => refused_connections.inc(),
     unreadAnswer: () => unread.inc(),
+    cutOff: () => cut.inc(),
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),

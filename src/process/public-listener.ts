@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
 import type { ServerContext } from '../http/context.ts';
+import { Descriptors, MOST_CONNECTIONS } from '../http/descriptors.ts';
 import { listen } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -15,8 +16,10 @@ import { Authenticator } from '../service/authenticator.ts';
 import { Health } from '../service/health.ts';
 import { type KeyFeed, primaryVersion } from '../service/keys/key-feed.ts';
 import type { License } from '../service/license.ts';
+import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
 import { type Limits, openLimits } from '../service/limits/limits.ts';
+import { defaultBudget, memoryLimits } from '../service/limits/memory.ts';
 import type { SharedBuckets } from '../service/limits/shared-rate-limit.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
@@ -70,14 +73,16 @@ export class PublicListener {
     });
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     const guards = new WriteGuards({ ...options, options: config.vault });
+    const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
     metrics.observe({
       postgresSafe: guards.isServerSafe,
+      bytesHeld: () => budget.held,
       clientRequests: () => uses.requests(),
       droppedLogLines: () => log.dropped(),
       rateLimitShared: limits.isShared,
       keyVersion: () => primaryVersion(options.keys.latest),
     });
-    const context = await createContext(options, limits, uses, guards);
+    const context = await createContext(options, limits, uses, guards, budget);
     const app = createHttpServer(context);
     const url = await listen(
       app.server,
@@ -88,6 +93,7 @@ export class PublicListener {
       options.tls === undefined ? 'http' : 'https',
     );
     uses.start();
+    budget.start();
     guards.start(() => {
       options.vault.pool.reconnect();
       context.vault.reconnect();
@@ -152,11 +158,17 @@ export class PublicListener {
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#guards.stop();
+    this.#context.budget.stop();
     this.#limits.close();
     await this.#context.audit?.close();
     await uses_written;
     await this.#context.vault.close();
   }
+}
+
+/** In bytes. Processes of one service share its memory. */
+function budgetOf({ MEMORY_BUDGET, WORKERS, BODY_LIMIT }: Config): number {
+  return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), WORKERS, BODY_LIMIT);
 }
 
 function changeOfLimits(is_shared: boolean, is_redis: boolean): string {
@@ -171,6 +183,7 @@ async function createContext(
   limits: Limits,
   uses: ApiKeyUses,
   guards: WriteGuards,
+  budget: ByteBudget,
 ): Promise<ServerContext> {
   const { config, vault, keys, tls, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
@@ -196,16 +209,26 @@ async function createContext(
       detokenize: config.DETOKENIZE_LIMIT,
       unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
     }),
+    budget,
     health: new Health(vault.vital.health, guards),
     metrics,
     log,
-    audit: openAudit(options),
+    audit: openAudit(options, budget),
     state: { phase: 'serving' },
+    descriptors: descriptorsOf(options),
     tls,
   };
 }
 
-function openAudit(options: PublicListenerOptions): AuditLog | undefined {
+function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
+  const descriptors = new Descriptors(config.DATABASE_CONNECTIONS);
+  const { connections } = descriptors;
+  if (connections < MOST_CONNECTIONS)
+    log.info({ connections }, 'the limit of open files bounds the connections of callers');
+  return descriptors;
+}
+
+function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog | undefined {
   const { config, worker, metrics, log } = options;
   if (config.AUDIT_LOG === undefined) return undefined;
   return new AuditLog({
@@ -214,6 +237,7 @@ function openAudit(options: PublicListenerOptions): AuditLog | undefined {
     node: hostname(),
     worker,
     onLost: metrics.unaudited,
+    onWaiting: (bytes) => budget.count(bytes),
     onChange: (is_available, code) => {
       if (is_available) log.warn({}, 'the audit log is written again');
       else log.error({ code }, 'the audit log cannot be written');

@@ -1,3 +1,4 @@
+import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
@@ -21,16 +22,27 @@ export class Detokenizer {
   /**
    * One value a token, in order; undefined for a token that is not known. Malformed and unknown
    * tokens take the same way, so that nobody learns which is which.
+   * @param bytes of all values together, at most, as far as it is known
    * @throws InternalError record_damaged or key_missing, never another value
    */
-  async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
+  async detokenize(tokens: readonly Token[], bytes = 0): Promise<readonly (Value | undefined)[]> {
     const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
     const { keyring } = this.#keys;
     const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
-    const records = await this.#records.find(fingerprints);
+    const records = await this.#records.find(fingerprints, bytes);
     // Another node may seal with a version that this one has not seen yet.
     await this.#keys.readyToOpen(versionsOf(records), deadline_ms);
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
+  }
+
+  /** How many bytes each value has, in order; undefined for a token that is not known. */
+  async sizes(tokens: readonly Token[]): Promise<readonly (number | undefined)[]> {
+    const { keyring } = this.#keys;
+    const sealed = await this.#records.sizes(
+      tokens.map((token) => keyring.tokenFingerprint(token)),
+    );
+    // A damaged record may be shorter than any; it fails when it is opened.
+    return sealed.map((bytes) => bytes && Math.max(0, bytes - NONCE_BYTES - TAG_BYTES));
   }
 
   #open(token_fingerprint: TokenFingerprint, record: SealedRecord | undefined): Value | undefined {

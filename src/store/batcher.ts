@@ -10,6 +10,8 @@ export interface BatcherOptions<Item, Result> {
   /** Batches in flight at once. */
   readonly lanes: number;
   readonly max_batch_items: number;
+  /** What the items of a batch weigh together, unless one call alone weighs more. */
+  readonly max_batch_bytes: number;
   /** Items waiting beyond this are refused with 503. */
   readonly max_waiting_items: number;
   /** An item that has no answer after this long is Unavailable. */
@@ -21,6 +23,7 @@ const LEAST_PATIENCE_MS = 500;
 
 interface Entry<Item, Result> {
   readonly items: readonly Item[];
+  readonly bytes: number;
   readonly deadline_ms: number;
   readonly resolve: (results: readonly Result[]) => void;
   readonly reject: (error: unknown) => void;
@@ -43,8 +46,11 @@ export class Batcher<Item, Result> {
     this.#options = options;
   }
 
-  /** The items of one call stay together; results come in their order. */
-  submit(items: readonly Item[]): Promise<readonly Result[]> {
+  /**
+   * The items of one call stay together; results come in their order.
+   * @param bytes what the items weigh, or their results
+   */
+  submit(items: readonly Item[], bytes = 0): Promise<readonly Result[]> {
     if (items.length === 0) return Promise.resolve([]);
     if (
       this.#waiting_items + items.length > this.#options.max_waiting_items &&
@@ -54,7 +60,7 @@ export class Batcher<Item, Result> {
     }
     return new Promise((resolve, reject) => {
       const deadline_ms = performance.now() + this.#options.patience_ms;
-      this.#waiting.push({ items, deadline_ms, resolve, reject });
+      this.#waiting.push({ items, bytes, deadline_ms, resolve, reject });
       this.#waiting_items += items.length;
       this.#schedule();
     });
@@ -76,9 +82,16 @@ export class Batcher<Item, Result> {
 
   async #flush(): Promise<void> {
     const entries = this.#takeBatch();
+    this.#in_flight++;
+    await this.#answer(entries);
+    this.#in_flight--;
+    this.#schedule();
+  }
+
+  /** A call that fails for what is in it must not fail those beside it: each is tried alone. */
+  async #answer(entries: readonly Entry<Item, Result>[]): Promise<void> {
     const items =
       entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
-    this.#in_flight++;
     this.#options.onBatch(items.length);
     try {
       const deadline_ms = Math.max(entries[0]!.deadline_ms, performance.now() + LEAST_PATIENCE_MS);
@@ -89,20 +102,28 @@ export class Batcher<Item, Result> {
         from += entry.items.length;
       }
     } catch (error) {
-      for (const entry of entries) entry.reject(error);
-    } finally {
-      this.#in_flight--;
-      this.#schedule();
+      if (entries.length === 1 || error instanceof Unavailable) {
+        for (const entry of entries) entry.reject(error);
+        return;
+      }
+      for (const entry of entries) {
+        if (performance.now() < entry.deadline_ms) await this.#answer([entry]);
+        else entry.reject(error);
+      }
     }
   }
 
-  /** At least one entry, and no more than max_batch_items items unless that one has more. */
+  /** At least one entry, and no more than a batch may have unless that one has more. */
   #takeBatch(): Entry<Item, Result>[] {
+    const { max_batch_items, max_batch_bytes } = this.#options;
     let items = 0;
+    let bytes = 0;
     let count = 0;
     for (const entry of this.#waiting) {
-      if (count > 0 && items + entry.items.length > this.#options.max_batch_items) break;
+      const fits_items = items + entry.items.length <= max_batch_items;
+      if (count > 0 && !(fits_items && bytes + entry.bytes <= max_batch_bytes)) break;
       items += entry.items.length;
+      bytes += entry.bytes;
       count++;
     }
     this.#waiting_items -= items;

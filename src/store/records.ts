@@ -6,6 +6,7 @@ import { type Holder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasValue, recordOf, SEALED, UNSEALED } from './record-row.ts';
+import { findSizes } from './record-sizes.ts';
 import type { Replacement } from './record-walk.ts';
 import { HAS_STANDBY, insertNew, keep, mend } from './record-writes.ts';
 import { ping } from './server.ts';
@@ -30,6 +31,8 @@ const FIND = `select ${UNSEALED} || sealed as row from standin.records
   where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
 
 const MAX_BATCH_RECORDS = 1_000;
+/** Of what is sealed; the driver has the text of a batch, twice as long, and its bytes at once. */
+const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
 /** First pause before a statement is tried again; doubled each time, within the deadline. */
@@ -46,6 +49,7 @@ export class RecordStore {
   readonly #patience_ms: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+  readonly #sizes: Batcher<TokenFingerprint, number | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
   /** As the last insert has seen it. */
   #has_standby = false;
@@ -56,6 +60,7 @@ export class RecordStore {
     const bounds = {
       lanes: LANES,
       max_batch_items: MAX_BATCH_RECORDS,
+      max_batch_bytes: MAX_BATCH_BYTES,
       max_waiting_items: MAX_WAITING_RECORDS,
       patience_ms: options.patience_ms,
     };
@@ -70,6 +75,12 @@ export class RecordStore {
       onBatch: countFind,
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+    });
+    this.#sizes = new Batcher({
+      ...bounds,
+      onBatch: countFind,
+      run: (fingerprints, deadline_ms) =>
+        retried(deadline_ms, () => findSizes(pool, fingerprints, deadline_ms)),
     });
     this.#holders = new Batcher({
       ...bounds,
@@ -93,14 +104,28 @@ export class RecordStore {
     records: readonly SealedRecord[],
     time_to_live_s: number | null = null,
   ): Promise<readonly InsertOutcome[]> {
+    let bytes = 0;
+    for (const { sealed } of records) bytes += sealed.length;
     return this.#inserts.submit(
       time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
+      bytes,
     );
   }
 
-  /** A record that was removed or has expired is not found. */
-  find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
-    return this.#finds.submit(fingerprints);
+  /**
+   * A record that was removed or has expired is not found.
+   * @param bytes what the records weigh at most, as far as it is known
+   */
+  find(
+    fingerprints: readonly TokenFingerprint[],
+    bytes = 0,
+  ): Promise<readonly (SealedRecord | undefined)[]> {
+    return this.#finds.submit(fingerprints, bytes);
+  }
+
+  /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
+  sizes(fingerprints: readonly TokenFingerprint[]): Promise<readonly (number | undefined)[]> {
+    return this.#sizes.submit(fingerprints);
   }
 
   /** What is there of each token, removed or not; as durable as what `insert` finds. */

@@ -129,12 +129,42 @@ describe('A14-A19: limits', () => {
       /more than 10000/,
     );
   });
-  test('one detokenize restores at most 16 times the characters of a body', async () => {
-    const { a } = (await call(service, 'tokenize', { a: 'v'.repeat(65_536) })).body.data;
-    expect((await call(service, 'detokenize', { a: Array(256).fill(a) })).status).toBe(200);
-    const { status, body } = await call(service, 'detokenize', { a: Array(257).fill(a) });
-    expect(status).toBe(400);
-    expect(body.message).toMatch(/^data: .*16777216 characters; send them in several requests$/);
+  test('one detokenize restores at most 16 times the bytes of a body, as JSON has them', async () => {
+    const values = { a: 'v'.repeat(65_536), nul: '\0'.repeat(65_536) };
+    const { a, nul } = (await call(service, 'tokenize', values)).body.data;
+    const restore = (token: string, times: number) =>
+      call(service, 'detokenize', { a: Array(times).fill(token) });
+    const most = await restore(a, 256);
+    expect(most.status).toBe(200);
+    expect(most.body.data.a).toEqual(Array(256).fill(values.a));
+    const escaped = await restore(nul, 42);
+    expect(escaped.status).toBe(200);
+    expect(escaped.body.data.a).toEqual(Array(42).fill(values.nul));
+    for (const { status, body } of [await restore(a, 257), await restore(nul, 43)]) {
+      expect(status).toBe(400);
+      expect(body.message).toMatch(/^data: .*16777216 bytes as JSON; send them in several/);
+    }
+  });
+  test('a large answer has its length and its structure, and values of any characters', async () => {
+    const long = '"\\\0é漢😀'.repeat(3_000);
+    const values = { short: 'a "b"', long };
+    const { short: token, long: long_token } = (await call(service, 'tokenize', values)).body.data;
+    const nested = <T>(short: T, long: T) => ({
+      'é "': [[], {}, [long, { '': short }]],
+      2: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`n${i}`, long])),
+      last: short,
+    });
+    const data = nested(values.short, long);
+    const tokens = nested(token, long_token);
+    const { status, text, headers } = await send(
+      service,
+      '/api/v1/detokenize',
+      JSON.stringify({ data: tokens }),
+    );
+    expect(status).toBe(200);
+    expect(JSON.parse(text).data).toEqual(data);
+    expect(Number(headers.get('content-length'))).toBe(Buffer.byteLength(text));
+    expect(Buffer.byteLength(text)).toBeGreaterThan(2_200_000);
   });
   test('A19: half a million brackets are refused, and the service goes on', async () => {
     await expectRefused('['.repeat(524_000));

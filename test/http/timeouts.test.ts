@@ -129,6 +129,17 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     for (const reader of readers) reader.destroy();
   });
 
+  test('answers that wait for one another hold no memory once their connection is gone', async () => {
+    const { body } = await call(service, 'tokenize', { a: 'z'.repeat(65_536) });
+    const request = JSON.stringify({ data: { v: Array(64).fill(body.data.a) } });
+    const reader = await open();
+    reader.pause();
+    reader.write((head('/api/v1/detokenize', request.length) + request).repeat(20));
+    await until(async () => (await metric('standin_held_bytes')) > 3 * 65_536, 'answers that wait');
+    reader.destroy();
+    await until(async () => (await metric('standin_held_bytes')) === 0, 'nothing held');
+  });
+
   test('a reader that takes its time but reads gets its whole answer', async () => {
     const { body } = await call(service, 'tokenize', { a: 'y'.repeat(65_536) });
     const fields = Array.from({ length: 160 }, (_, i) => [`f${i}`, body.data.a]);

@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { Callers } from '../support/callers.ts';
+import { makeMemoryGroup } from '../support/cgroup.ts';
 import { isRunning } from '../support/processes.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { startService, until } from '../support/service.ts';
@@ -10,40 +11,14 @@ import { startService, until } from '../support/service.ts';
 const LIMIT_BYTES = 512 * 1_048_576;
 const BODIES = 16;
 
-/** A control group with a limit of memory, of either version; undefined where none can be made. */
-function makeGroup(): { folder: string; kills: () => number } | undefined {
-  const name = `standin-test-${process.pid}`;
-  const roots = [
-    { root: '/sys/fs/cgroup/memory', limit: 'memory.limit_in_bytes', events: 'memory.oom_control' },
-    { root: '/sys/fs/cgroup', limit: 'memory.max', events: 'memory.events' },
-  ];
-  for (const { root, limit, events } of roots) {
-    const folder = join(root, name);
-    try {
-      if (!existsSync(join(root, 'cgroup.procs'))) continue;
-      mkdirSync(folder);
-      writeFileSync(join(folder, limit), String(LIMIT_BYTES));
-      const kills = () => {
-        const text = readFileSync(join(folder, events), 'utf8');
-        return Number(/^oom_kill (\d+)$/m.exec(text)?.[1] ?? Number.NaN);
-      };
-      if (kills() === 0) return { folder, kills };
-      rmdirSync(folder);
-    } catch {
-      if (existsSync(folder)) rmdirSync(folder);
-    }
-  }
-  return undefined;
-}
-
-const group = process.platform === 'linux' && process.getuid?.() === 0 ? makeGroup() : undefined;
+const group = makeMemoryGroup(LIMIT_BYTES);
 
 test.skipIf(group === undefined)(
   'L11: sixteen bodies of ten thousand values at once, in 512 MiB: each is answered, nothing is killed',
   async () => {
     const place = await leastPrivilegePlace();
     const service = await startService(place);
-    writeFileSync(join(group!.folder, 'cgroup.procs'), String(service.pid));
+    group!.take(service.pid);
     const callers = new Callers(service, BODIES);
     for (let round = 0; round < 3; round++) {
       const replies = await Promise.all(
@@ -65,7 +40,7 @@ test.skipIf(group === undefined)(
     await until(() => !isRunning(service.pid), 'the end of the service');
     rmdirSync(group!.folder);
     // The limit is one: what asks for more is killed.
-    const limited = makeGroup()!;
+    const limited = makeMemoryGroup(LIMIT_BYTES)!;
     const script = `echo $$ > ${limited.folder}/cgroup.procs; exec ${process.execPath} -e 'const kept = []; for (;;) kept.push(Buffer.alloc(1e7, 1))'`;
     expect(() => execFileSync('sh', ['-c', script], { stdio: 'ignore' })).toThrow();
     expect(limited.kills()).toBe(1);

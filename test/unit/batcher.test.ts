@@ -11,7 +11,13 @@ interface Batch {
   fail(error: unknown): void;
 }
 
-const BOUNDS = { lanes: 1, max_batch_items: 10, max_waiting_items: 20, patience_ms: 60_000 };
+const BOUNDS = {
+  lanes: 1,
+  max_batch_items: 10,
+  max_batch_bytes: 100,
+  max_waiting_items: 20,
+  patience_ms: 60_000,
+};
 
 /** A batcher whose batches the test answers: each item by itself in brackets. */
 function setUp(options: Partial<BatcherOptions<string, string>> = {}) {
@@ -163,17 +169,51 @@ describe('bounds', () => {
   });
 });
 
+describe('bytes', () => {
+  test('a batch has no more than it may, in whole calls', async () => {
+    const { batcher, next } = setUp();
+    const results = [60, 40, 1, 99].map((bytes, i) => batcher.submit([`${i}`], bytes));
+    expect((await next()).items).toEqual(['0', '1']);
+    for (const result of results) result.catch(() => {});
+  });
+
+  test('one call of more than a batch may have goes alone', async () => {
+    const { batcher, next } = setUp();
+    const results = [batcher.submit(['a', 'b'], 500), batcher.submit(['c'], 1)];
+    const first = await next();
+    expect(first.items).toEqual(['a', 'b']);
+    first.answer();
+    (await next()).answer();
+    expect(await Promise.all(results)).toEqual([['<a>', '<b>'], ['<c>']]);
+  });
+});
+
 describe('failures', () => {
-  test('a failed batch fails all its calls, with its error, and no other', async () => {
+  test('an outage fails all calls of its batch, with its error, and no other', async () => {
     const { batcher, next } = setUp();
     const results = [batcher.submit(['a']), batcher.submit(['b'])];
     const batch = await next();
     const later = batcher.submit(['c']);
-    const error = new Error('no');
+    const error = new Unavailable(new Error('no'));
     batch.fail(error);
     for (const result of results) await expect(result).rejects.toBe(error);
     (await next()).answer();
     expect(await later).toEqual(['<c>']);
+  });
+
+  test('a call that fails for what is in it fails alone: those beside it are answered', async () => {
+    const { batcher, next, sizes } = setUp();
+    const results = [batcher.submit(['a']), batcher.submit(['bad', 'b']), batcher.submit(['c'])];
+    for (const result of results) result.catch(() => {});
+    const error = new Error('bad');
+    (await next()).fail(error);
+    (await next()).answer();
+    (await next()).fail(error);
+    (await next()).answer();
+    expect(await results[0]).toEqual(['<a>']);
+    await expect(results[1]).rejects.toBe(error);
+    expect(await results[2]).toEqual(['<c>']);
+    expect(sizes).toEqual([4, 1, 2, 1]);
   });
 
   test('a run that throws at once fails its calls; the batcher goes on', async () => {

@@ -134,6 +134,10 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   },
   BODY_LIMIT: { takes: ['1024', '67108864'], refuses: ['1023', '67108865', '1MiB'] },
   VALUES_LIMIT: { takes: ['1', '1000000'], refuses: ['0', '1000001'] },
+  MEMORY_BUDGET: {
+    takes: ['4194304', '68719476736'],
+    refuses: ['4194303', '68719476737', '64MiB'],
+  },
   DRAIN_DELAY_MS: { takes: ['0', '10000'], refuses: ['10001', '2s'] },
   ALLOW_UNSAFE_POSTGRES: {
     takes: ['true', 'false'],

@@ -63,12 +63,12 @@ HEAD is answered where GET is. OPTIONS is answered with 204 and the methods of t
 /** The introduction: CommonMark of paragraphs, headings, lists and code, for reference.ts. */
 export function introduction(settings: DocumentSettings): string {
   const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(settings)}`);
-  const max_characters = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
+  const max_answer_bytes = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
   return [
     REQUESTS,
     UNSTATED,
     rules.join('\n'),
-    `A body larger than ${settings.BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${max_characters} characters together is a 400.`,
+    `A body larger than ${settings.BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${max_answer_bytes} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,
     METHODS,

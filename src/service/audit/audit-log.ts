@@ -41,6 +41,8 @@ export interface AuditLogOptions {
   readonly worker: number | undefined;
   /** Told how many lines could not be written. */
   readonly onLost: (lines: number) => void;
+  /** Told how many bytes more wait to be written; fewer, when they are negative. */
+  readonly onWaiting: (bytes: number) => void;
   /** Told when writing begins to fail, with an errno name, and when it works again. */
   readonly onChange: (is_available: boolean, failure: string | undefined) => void;
 }
@@ -74,6 +76,7 @@ export class AuditLog {
       onBatch: () => {},
       lanes: 1,
       max_batch_items: MAX_BATCH_LINES,
+      max_batch_bytes: Number.POSITIVE_INFINITY,
       max_waiting_items: MAX_WAITING_LINES,
       patience_ms: PATIENCE_MS,
     });
@@ -145,7 +148,10 @@ export class AuditLog {
   }
 
   async #submit(line: string): Promise<void> {
+    const { onWaiting } = this.#options;
+    onWaiting(line.length);
     const [is_written] = await this.#lines.submit([line]).catch(() => [false]);
+    onWaiting(-line.length);
     if (is_written) return;
     this.#options.onLost(1);
     throw new InternalError('audit_unavailable');

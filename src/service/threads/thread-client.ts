@@ -1,13 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import type { KeyNews } from '../keys/key-feed.ts';
 import { type Call, errorOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
-import type { EngineObserver, Operation, Texts } from './vault-engine.ts';
+import type { EngineObserver, Results } from './vault-engine.ts';
 
 const THREAD = new URL('./vault-thread.js', import.meta.url);
 
 interface Pending {
   readonly texts: number;
-  readonly resolve: (texts: Texts) => void;
+  readonly resolve: (results: Results) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -41,12 +41,13 @@ export class ThreadClient {
   }
 
   /** As VaultEngine.call */
-  call(operation: Operation, texts: readonly string[]): Promise<Texts> {
+  call(call: Omit<Call, 'id'>): Promise<Results> {
     return new Promise((resolve, reject) => {
       const id = ++this.#last_id;
-      this.#pending.set(id, { texts: texts.length, resolve, reject });
-      this.#pending_texts += texts.length;
-      this.#outbox.put({ id, operation, texts });
+      const texts = call.texts.length;
+      this.#pending.set(id, { texts, resolve, reject });
+      this.#pending_texts += texts;
+      this.#outbox.put({ id, ...call });
     });
   }
 
@@ -71,7 +72,7 @@ export class ThreadClient {
       const pending = this.#pending.get(report.id)!;
       this.#pending.delete(report.id);
       this.#pending_texts -= pending.texts;
-      if ('texts' in report) pending.resolve(report.texts);
+      if ('results' in report) pending.resolve(report.results);
       else pending.reject(errorOf(report.failure));
     }
   }

@@ -6,7 +6,7 @@ import {
 } from '../../errors.ts';
 import { errorCode } from '../../store/failure.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
-import type { EngineData, Operation, Texts } from './vault-engine.ts';
+import type { EngineData, Operation, Results } from './vault-engine.ts';
 
 /** What a vault thread is started with. */
 export interface ThreadData {
@@ -22,17 +22,24 @@ export interface Call {
   readonly id: number;
   readonly operation: Operation;
   readonly texts: readonly string[];
+  /** Of the values of the call, at most; 0 for `sizes`. */
+  readonly bytes: number;
 }
 
 /** What comes to a thread: calls, news of the keys, or that its connections are to be new. */
 export type ToThread = readonly Call[] | KeyNews | 'reconnect';
 
-/** A call of more texts is a piece of a large one: it takes 0.5 ms and more. */
+/** A call of more texts or bytes is a piece of a large one: it takes 0.5 ms and more. */
 export const MAX_SMALL_TEXTS = 64;
+export const MAX_SMALL_BYTES = 262_144;
+
+export function isPiece({ texts, bytes }: Pick<Call, 'texts' | 'bytes'>): boolean {
+  return texts.length > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
+}
 
 /** What comes back of one call, and what metrics count. */
 export type Report =
-  | { readonly id: number; readonly texts: Texts }
+  | { readonly id: number; readonly results: Results }
   | { readonly id: number; readonly failure: Failure }
   | { readonly batch: 'insert' | 'find'; readonly records: number }
   | { readonly damaged: number }

@@ -1,14 +1,17 @@
 import { CallerError } from '../../errors.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
+import { mostValueBytes } from '../value-bytes.ts';
 import { CONTROL_CONNECTIONS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
-import { MAX_SMALL_TEXTS } from './thread-messages.ts';
-import type { EngineData, EngineObserver, Operation, Texts } from './vault-engine.ts';
+import { type Call, isPiece } from './thread-messages.ts';
+import type { EngineData, EngineObserver, Operation, Results } from './vault-engine.ts';
 
 /** At about 10 us of cryptography a text, a small call waits for 2.5 ms at most. */
 const PIECE_TEXTS = 250;
+/** Eight pieces a thread are under way at once, each in memory as bytes, text and message. */
+const PIECE_BYTES = 1_048_576;
 /** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
@@ -19,6 +22,10 @@ export interface Writes {
   check(): void;
   failed(error: unknown): void;
 }
+/** How many bytes the value of a text has, at most. */
+type Weigh = (text: string) => number;
+
+type Piece = Pick<Call, 'texts' | 'bytes'>;
 
 /**
  * Tokenize and detokenize for the HTTP side, done in two vault threads, so that they do not hold up
@@ -52,16 +59,37 @@ export class VaultClient {
     this.#writes.check();
     const { token_mode, time_to_live_s } = terms;
     try {
-      return (await this.#call({ token_mode, time_to_live_s }, values)) as readonly Token[];
+      return (await this.#call(
+        { token_mode, time_to_live_s },
+        values,
+        lengthOf,
+      )) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
       throw error;
     }
   }
 
-  /** One value a token, in order; undefined for a token that is not known. @throws as tokenize */
-  async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
-    return (await this.#call('detokenize', tokens)) as readonly (Value | undefined)[];
+  /**
+   * One value a token, in order; undefined for a token that is not known.
+   * @param sizes of the values, where they are known
+   * @throws as tokenize
+   */
+  async detokenize(
+    tokens: readonly Token[],
+    sizes?: readonly number[],
+  ): Promise<readonly (Value | undefined)[]> {
+    const by_token = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
+    const weigh: Weigh = by_token ? (token) => by_token.get(token)! : mostValueBytes;
+    return (await this.#call('detokenize', tokens, weigh)) as readonly (Value | undefined)[];
+  }
+
+  /**
+   * How many bytes the value of each token has, in order; undefined for a token that is not known.
+   * @throws as tokenize
+   */
+  async sizes(tokens: readonly Token[]): Promise<readonly (number | undefined)[]> {
+    return (await this.#call('sizes', tokens, () => 0)) as readonly (number | undefined)[];
   }
 
   /** Gives the threads newer keys. */
@@ -85,15 +113,15 @@ export class VaultClient {
     await Promise.all([this.#first.close(), this.#second.close()]);
   }
 
-  async #call(operation: Operation, texts: readonly string[]): Promise<Texts> {
+  async #call(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
     this.#pending_calls++;
     this.#pending_texts += texts.length;
     try {
       const distinct = [...new Set(texts)];
-      const answers = await this.#ask(operation, distinct);
-      if (distinct.length === texts.length) return answers;
-      const by_text = new Map(distinct.map((text, i) => [text, answers[i]]));
+      const results = await this.#ask(operation, distinct, weigh);
+      if (distinct.length === texts.length) return results;
+      const by_text = new Map(distinct.map((text, i) => [text, results[i]]));
       return texts.map((text) => by_text.get(text));
     } finally {
       this.#pending_calls--;
@@ -101,32 +129,33 @@ export class VaultClient {
     }
   }
 
-  #ask(operation: Operation, texts: readonly string[]): Promise<Texts> {
-    return texts.length <= MAX_SMALL_TEXTS
-      ? this.#askAtOnce(operation, texts)
-      : this.#askInPieces(operation, texts);
+  #ask(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
+    let bytes = 0;
+    for (const text of texts) bytes += weigh(text);
+    return isPiece({ texts, bytes })
+      ? this.#askInPieces(operation, cut(texts, weigh))
+      : this.#askAtOnce({ operation, texts, bytes });
   }
 
-  async #askAtOnce(operation: Operation, texts: readonly string[]): Promise<Texts> {
+  async #askAtOnce(call: Omit<Call, 'id'>): Promise<Results> {
     this.#delay.begin(performance.now());
     try {
-      return await this.#first.call(operation, texts);
+      return await this.#first.call(call);
     } finally {
       this.#delay.end(performance.now());
     }
   }
 
-  async #askInPieces(operation: Operation, texts: readonly string[]): Promise<Texts> {
-    const pieces: Promise<Texts>[] = [];
-    for (let from = 0; from < texts.length; from += PIECE_TEXTS) {
+  async #askInPieces(operation: Operation, pieces: readonly Piece[]): Promise<Results> {
+    const results = pieces.map((piece) => {
       const is_first_idler = this.#first.pending_texts < this.#second.pending_texts;
       const thread = is_first_idler ? this.#first : this.#second;
-      const piece = thread.call(operation, texts.slice(from, from + PIECE_TEXTS));
+      const result = thread.call({ operation, ...piece });
       // A failure is thrown below; until then it must not count as unhandled.
-      piece.catch(() => {});
-      pieces.push(piece);
-    }
-    return (await Promise.all(pieces)).flat();
+      result.catch(() => {});
+      return result;
+    });
+    return (await Promise.all(results)).flat();
   }
 
   /** One call alone is always taken, however large: its size has a limit of its own. */
@@ -135,4 +164,25 @@ export class VaultClient {
     const too_many_texts = this.#pending_texts + texts > MAX_PENDING_TEXTS;
     return too_many_texts || this.#pending_calls >= MAX_PENDING_CALLS;
   }
+}
+
+function cut(texts: readonly string[], weigh: Weigh): Piece[] {
+  const pieces: Piece[] = [];
+  let from = 0;
+  let bytes = 0;
+  texts.forEach((text, i) => {
+    const weight = weigh(text);
+    if (i - from === PIECE_TEXTS || (i > from && bytes + weight > PIECE_BYTES)) {
+      pieces.push({ texts: texts.slice(from, i), bytes });
+      from = i;
+      bytes = 0;
+    }
+    bytes += weight;
+  });
+  pieces.push({ texts: texts.slice(from), bytes });
+  return pieces;
+}
+
+function lengthOf(text: string): number {
+  return text.length;
 }

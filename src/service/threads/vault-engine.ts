@@ -7,6 +7,7 @@ import { EngineKeys } from '../keys/engine-keys.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from '../vault.ts';
+import type { Call } from './thread-messages.ts';
 
 /** What a vault engine is made of; can be cloned to a thread. */
 export interface EngineData {
@@ -24,11 +25,11 @@ export interface EngineObserver {
   keysWanted(): void;
 }
 
-/** Tokenize on the terms of a client, or detokenize. */
-export type Operation = TokenTerms | 'detokenize';
+/** Tokenize on the terms of a client, detokenize, or the sizes of the values of tokens. */
+export type Operation = TokenTerms | 'detokenize' | 'sizes';
 
 /** Of an answer: undefined for a token that is not known. */
-export type Texts = readonly (string | undefined)[];
+export type Results = readonly (string | number | undefined)[];
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
@@ -57,10 +58,10 @@ export class VaultEngine {
     this.#pool.reconnect();
   }
 
-  /** One text a text, in order. @throws InternalError, or CallerError overloaded */
-  call(operation: Operation, texts: readonly string[]): Promise<Texts> {
-    return operation === 'detokenize'
-      ? this.#detokenizer.detokenize(texts as Token[])
-      : this.#tokenizer.tokenize(texts as Value[], operation);
+  /** One result a text, in order. @throws InternalError, or CallerError overloaded */
+  call({ operation, texts, bytes }: Omit<Call, 'id'>): Promise<Results> {
+    if (operation === 'detokenize') return this.#detokenizer.detokenize(texts as Token[], bytes);
+    if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[]);
+    return this.#tokenizer.tokenize(texts as Value[], operation);
   }
 }

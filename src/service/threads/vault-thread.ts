@@ -4,7 +4,7 @@ import type { KeyNews } from '../keys/key-feed.ts';
 import {
   type Call,
   failureOf,
-  MAX_SMALL_TEXTS,
+  isPiece,
   Outbox,
   type Report,
   type ThreadData,
@@ -78,10 +78,6 @@ function isCalls(message: readonly Call[] | KeyNews): message is readonly Call[]
   return Array.isArray(message);
 }
 
-function isPiece({ texts }: Call): boolean {
-  return texts.length > MAX_SMALL_TEXTS;
-}
-
 /**
  * Pieces are patient only once they are begun, eight at a time: behind a database that is away they
  * would wait for many times that long.
@@ -93,10 +89,11 @@ function failStalled(error: Unavailable): void {
 }
 
 /** Resolves to the failure, if it is one. */
-function answer({ id, operation, texts }: Call): Promise<unknown> {
-  return engine.call(operation, texts).then(
-    (answered) => {
-      outbox.put({ id, texts: answered });
+function answer(call: Call): Promise<unknown> {
+  const { id } = call;
+  return engine.call(call).then(
+    (results) => {
+      outbox.put({ id, results });
       return undefined;
     },
     (error) => {

@@ -1,0 +1,82 @@
+import type { IncomingMessage } from 'node:http';
+import type { FastifyRequest } from 'fastify';
+import { CallerError } from '../errors.ts';
+import type { ServerContext } from './context.ts';
+
+/** Smaller pieces of a body are copied together: each would cost more than its bytes. */
+const SEGMENT_BYTES = 16_384;
+const NO_BYTES = Buffer.alloc(0);
+
+/**
+ * Reads a body as bytes, and holds them in the budget as they come: what a header promises is not
+ * there yet. Fastify's own reader knows no budget.
+ */
+export function bodyReader({ budget, body_limit }: ServerContext) {
+  return (
+    request: FastifyRequest,
+    payload: IncomingMessage,
+    done: (error: Error | null, body?: Buffer) => void,
+  ): void => {
+    const held = request.held!;
+    const declared = Number(request.headers['content-length'] ?? Number.NaN);
+    const pieces = new Pieces();
+    let bytes = 0;
+    const take = (chunk: Buffer): void => {
+      bytes += chunk.length;
+      if (bytes > body_limit) fail(new CallerError('payload_too_large'));
+      else if (!budget.grow(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
+      else if (bytes !== declared)
+        budget.wait(held, () => fail(new CallerError('request_timeout')));
+    };
+    const leave = (): void => {
+      payload.off('data', take).off('end', finish).off('error', fail);
+      budget.goOn(held);
+    };
+    const finish = (): void => {
+      leave();
+      done(null, pieces.joined());
+    };
+    const fail = (error: Error): void => {
+      leave();
+      // The rest of the body is thrown away; without a listener its errors would end the process.
+      payload.on('error', () => {}).resume();
+      done(error);
+    };
+    payload.on('data', take).on('end', finish).on('error', fail);
+  };
+}
+
+/** The bytes of a body in as few buffers as its callers allow. */
+class Pieces {
+  readonly #whole: Buffer[] = [];
+  #segment = NO_BYTES;
+  #used = 0;
+
+  /** @returns how many bytes more are held */
+  add(chunk: Buffer): number {
+    // The first one is the whole body, most often.
+    if (this.#whole.length === 0 || chunk.length >= SEGMENT_BYTES) {
+      this.#endSegment();
+      this.#whole.push(chunk);
+      return chunk.length;
+    }
+    const fits = this.#used + chunk.length <= this.#segment.length;
+    if (!fits) {
+      this.#endSegment();
+      this.#segment = Buffer.allocUnsafe(SEGMENT_BYTES);
+    }
+    this.#used += chunk.copy(this.#segment, this.#used);
+    return fits ? 0 : SEGMENT_BYTES;
+  }
+
+  joined(): Buffer {
+    this.#endSegment();
+    return this.#whole.length === 1 ? this.#whole[0]! : Buffer.concat(this.#whole);
+  }
+
+  #endSegment(): void {
+    if (this.#used > 0) this.#whole.push(this.#segment.subarray(0, this.#used));
+    this.#segment = NO_BYTES;
+    this.#used = 0;
+  }
+}

@@ -1,0 +1,247 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, rmdirSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { Callers, descriptorsOf, residentBytes } from '../support/callers.ts';
+import { type MemoryGroup, makeMemoryGroup } from '../support/cgroup.ts';
+import { ANSWER_BOUND_MS, is_linux, SLACK_MS } from '../support/fault.ts';
+import { freePort } from '../support/ports.ts';
+import { isRunning } from '../support/processes.ts';
+import { leastPrivilegePlace } from '../support/rights.ts';
+import { kinds, type Service, startService, until } from '../support/service.ts';
+
+const MIB = 1_048_576;
+const LIMIT_BYTES = 512 * MIB;
+const AT_ONCE = 60;
+const LONG_BYTES = 60_000;
+const LONG_VALUES = 250;
+const HALF_LONG_BYTES = 8_192;
+const HALF_LONG_VALUES = 3_550;
+
+/** What a control group of 512 MiB makes of a process, where none can be made. */
+const LIKE_LIMITED = {
+  MEMORY_BUDGET: String(LIMIT_BYTES / 8),
+  NODE_OPTIONS: `--max-old-space-size=${LIMIT_BYTES / 2 / MIB}`,
+};
+
+async function start(env: Record<string, string>, group?: MemoryGroup): Promise<Service> {
+  const place = await leastPrivilegePlace();
+  const OPS_PORT = String(await freePort());
+  group?.take(process.pid);
+  const service = await startService(place, { OPS_PORT, LOG_LEVEL: 'info', ...env });
+  group?.give(process.pid);
+  onTestFinished(async () => {
+    service.kill('SIGKILL');
+    await service.exit;
+    place.remove();
+    await until(() => !isRunning(service.pid), 'the end of the service');
+    if (group !== undefined) rmdirSync(group.folder);
+  });
+  return service;
+}
+
+/** The most that the process had in memory since it started. */
+function peakBytes(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+  return 1_024 * Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)![1]);
+}
+
+async function metric(service: Service, name: string): Promise<number> {
+  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1]);
+}
+
+async function tokensOf(callers: Callers, values: readonly string[], a_body: number) {
+  const tokens: string[] = [];
+  for (let from = 0; from < values.length; from += a_body) {
+    const reply = await callers.call('tokenize', { v: values.slice(from, from + a_body) });
+    expect(reply?.status).toBe(200);
+    tokens.push(...reply!.body.data.v);
+  }
+  return tokens;
+}
+
+function numbered(count: number, bytes: number): string[] {
+  return Array.from({ length: count }, (_, i) => `${bytes} ${i} `.padEnd(bytes, 'x'));
+}
+
+function open(service: Service): Socket {
+  const { hostname, port } = new URL(service.url);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  onTestFinished(() => void socket.destroy());
+  return socket;
+}
+
+function head({ api_key }: Service, operation: string, length: number): string {
+  const headers = [
+    `POST /api/v1/${operation} HTTP/1.1`,
+    'Host: a',
+    `Authorization: Bearer ${api_key}`,
+    'Content-Type: application/json',
+    `Content-Length: ${length}`,
+  ];
+  return `${headers.join('\r\n')}\r\n\r\n`;
+}
+
+/** Sends requests whose answers nobody reads; each is begun or refused when it resolves. */
+async function leaveUnread(service: Service, body: string): Promise<Socket[]> {
+  const sockets = Array.from({ length: AT_ONCE }, () => open(service));
+  await Promise.all(
+    sockets.map(async (socket) => {
+      socket.write(head(service, 'detokenize', body.length) + body);
+      await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
+    }),
+  );
+  return sockets;
+}
+
+/** A process of its own: the one of the tests is busy with its hostile callers. */
+const PROBE = `
+  let looks = 0, slowest_ms = 0;
+  const statuses = new Set();
+  process.on('SIGTERM', () => {
+    console.log(JSON.stringify({ looks, statuses: [...statuses], slowest_ms }));
+    process.exit();
+  });
+  for (;;) {
+    const began_ms = performance.now();
+    statuses.add(await fetch(process.argv[1] + '/health/live').then((answer) => answer.status, () => 0));
+    slowest_ms = Math.max(slowest_ms, performance.now() - began_ms);
+    looks++;
+  }`;
+
+/** Looks at /health/live again and again; resolves to what it saw when it is stopped. */
+function probe(service: Service) {
+  const args = ['--input-type=module', '--eval', PROBE, service.url];
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  return async (): Promise<{ looks: number; statuses: number[]; slowest_ms: number }> => {
+    child.kill('SIGTERM');
+    return JSON.parse(Buffer.concat(await child.stdout!.toArray()).toString());
+  };
+}
+
+/** A caller of few short values, again and again until it is stopped. */
+function ordinaryCaller(service: Service, token: string) {
+  const callers = new Callers(service, 1);
+  let is_over = false;
+  const loop = async () => {
+    for (let n = 0; !is_over; n++) {
+      await callers.call('tokenize', { a: `ordinary ${n}`, b: `caller ${n}` });
+      const reply = await callers.call('detokenize', { a: token });
+      if (reply?.status === 200) expect(reply.body.data).toEqual({ a: 'ordinary' });
+    }
+  };
+  const ended = loop();
+  return {
+    /** Resolves when so many more are answered. */
+    progress(count: number): Promise<void> {
+      const goal = callers.answered + count;
+      return until(() => callers.answered >= goal, `${count} ordinary answers`);
+    },
+    /** The statuses of all answers. */
+    async stop(): Promise<(number | 'cut')[]> {
+      is_over = true;
+      await ended;
+      callers.close();
+      return [...callers.counts.keys()];
+    },
+  };
+}
+
+/** All requests that were under way are over, and none of their bytes is counted. */
+function nothingHeld(service: Service): Promise<void> {
+  return until(async () => (await metric(service, 'standin_held_bytes')) === 0, 'nothing held');
+}
+
+test.skipIf(!is_linux || !kinds().includes('server'))(
+  'L18: sixty large detokenize requests at once, unread ones too, in 512 MiB: it goes on for all',
+  async () => {
+    const group = makeMemoryGroup(LIMIT_BYTES);
+    const service = await start(group === undefined ? LIKE_LIMITED : {}, group);
+    const callers = new Callers(service, AT_ONCE);
+    const [ordinary, nul] = await tokensOf(callers, ['ordinary', '\0'.repeat(65_536)], 2);
+    const long = await tokensOf(callers, numbered(LONG_VALUES, LONG_BYTES), 17);
+    const others = await tokensOf(callers, numbered(HALF_LONG_VALUES, HALF_LONG_BYTES), 120);
+    const caller = ordinaryCaller(service, ordinary!);
+    const probed = probe(service);
+    const ask = async (tokens: readonly string[]) => {
+      const asked = Array.from({ length: AT_ONCE }, () =>
+        callers.call('detokenize', { v: tokens }),
+      );
+      return (await Promise.all(asked)).map((reply) => reply?.status);
+    };
+    // More than an answer may have: by what JSON makes of a value, and by the values themselves.
+    expect(await ask(Array(256).fill(nul!))).toContain(400);
+    expect(await ask([...long, ...others])).toContain(400);
+    // As much as an answer may have.
+    expect(await ask(Array(42).fill(nul!))).toContain(200);
+    expect(await ask(long)).toContain(200);
+    for (const tokens of [Array(42).fill(nul), long]) {
+      const sockets = await leaveUnread(service, JSON.stringify({ data: { v: tokens } }));
+      await caller.progress(20);
+      for (const socket of sockets) socket.destroy();
+    }
+    expect(await caller.stop()).toEqual([200]);
+    const { statuses, slowest_ms } = await probed();
+    expect(statuses).toEqual([200]);
+    expect(slowest_ms).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+    expect(peakBytes(service.pid)).toBeLessThan(LIMIT_BYTES);
+    if (group !== undefined) expect(group.kills()).toBe(0);
+    callers.close();
+    await nothingHeld(service);
+  },
+);
+
+test.skipIf(!is_linux)(
+  'L19: six hundred unfinished bodies of 1 MiB cost ordinary callers nothing, and little memory',
+  async () => {
+    const service = await start({});
+    const callers = new Callers(service, 1);
+    const [ordinary] = await tokensOf(callers, ['ordinary'], 1);
+    const before_bytes = residentBytes(service.pid);
+    const caller = ordinaryCaller(service, ordinary!);
+    const probed = probe(service);
+    const body = Buffer.alloc(MIB - 1, 'x');
+    const sockets = Array.from({ length: 600 }, () => open(service));
+    for (const socket of sockets) {
+      socket.write(head(service, 'tokenize', MIB));
+      socket.write(body);
+    }
+    await caller.progress(300);
+    expect(await caller.stop()).toEqual([200]);
+    expect((await probed()).statuses).toEqual([200]);
+    expect(peakBytes(service.pid) - before_bytes).toBeLessThan(300 * MIB);
+    for (const socket of sockets) socket.destroy();
+    callers.close();
+    await nothingHeld(service);
+  },
+);
+
+test.skipIf(!is_linux)(
+  'L21: idle connections take no descriptor that the process needs, and none of those that are there',
+  async () => {
+    const service = await start({});
+    const callers = new Callers(service, 4);
+    const [ordinary] = await tokensOf(callers, ['ordinary'], 1);
+    const files = 400;
+    execFileSync('prlimit', ['--pid', `${service.pid}`, `--nofile=${files}:${files}`]);
+    const refused = () => metric(service, 'standin_connections_refused_total');
+    const caller = ordinaryCaller(service, ordinary!);
+    await caller.progress(1);
+    const idle: Socket[] = [];
+    await until(async () => {
+      idle.push(...Array.from({ length: 50 }, () => open(service)));
+      return (await refused()) > 100;
+    }, 'refused connections');
+    await caller.progress(200);
+    expect(descriptorsOf(service.pid)).toBeLessThan(files - 50);
+    for (const socket of idle) socket.destroy();
+    await caller.progress(20);
+    expect(await caller.stop()).toEqual([200]);
+    await until(async () => (await fetch(`${service.url}/health`)).status === 200, 'a new caller');
+    callers.close();
+  },
+);

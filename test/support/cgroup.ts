@@ -1,0 +1,44 @@
+import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** A control group of Linux, of either version, with a limit of memory. */
+export interface MemoryGroup {
+  readonly folder: string;
+  /** How many processes the kernel has killed for their memory. */
+  kills(): number;
+  /** Puts a process into the group; those that it starts from now on are in the group, too. */
+  take(pid: number): void;
+  /** Takes a process out again. */
+  give(pid: number): void;
+}
+
+let last = 0;
+
+/** undefined where none can be made. */
+export function makeMemoryGroup(limit_bytes: number): MemoryGroup | undefined {
+  if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
+  const name = `standin-test-${process.pid}-${++last}`;
+  const roots = [
+    { root: '/sys/fs/cgroup/memory', limit: 'memory.limit_in_bytes', events: 'memory.oom_control' },
+    { root: '/sys/fs/cgroup', limit: 'memory.max', events: 'memory.events' },
+  ];
+  for (const { root, limit, events } of roots) {
+    const folder = join(root, name);
+    try {
+      if (!existsSync(join(root, 'cgroup.procs'))) continue;
+      mkdirSync(folder);
+      writeFileSync(join(folder, limit), String(limit_bytes));
+      const kills = () => {
+        const text = readFileSync(join(folder, events), 'utf8');
+        return Number(/^oom_kill (\d+)$/m.exec(text)?.[1] ?? Number.NaN);
+      };
+      const move = (to: string) => (pid: number) =>
+        writeFileSync(join(to, 'cgroup.procs'), String(pid));
+      if (kills() === 0) return { folder, kills, take: move(folder), give: move(root) };
+      rmdirSync(folder);
+    } catch {
+      if (existsSync(folder)) rmdirSync(folder);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { parseConfig } from '../../src/config.ts';
+import { connectionsWithin } from '../../src/http/descriptors.ts';
+import { defaultBudget } from '../../src/service/limits/memory.ts';
+
+const MIB = 1_048_576;
+const limits = (memory_mib: number, heap_mib: number) => ({
+  memory: memory_mib * MIB,
+  heap: heap_mib * MIB,
+});
+
+test('the budget is an eighth of the memory, or a quarter of the heap, and 256 MiB at most', () => {
+  expect(defaultBudget(limits(512, 259), 1, MIB)).toBe(64 * MIB);
+  expect(defaultBudget(limits(24_000, 128), 1, MIB)).toBe(32 * MIB);
+  expect(defaultBudget(limits(24_000, 4_096), 1, MIB)).toBe(256 * MIB);
+  expect(defaultBudget(limits(Number.POSITIVE_INFINITY, 4_096), 1, MIB)).toBe(256 * MIB);
+});
+
+test('workers share the memory, and not the heap', () => {
+  expect(defaultBudget(limits(1_024, 512), 4, MIB)).toBe(32 * MIB);
+});
+
+test('the budget has room for a body of any BODY_LIMIT', () => {
+  expect(defaultBudget(limits(512, 259), 1, 64 * MIB)).toBe(256 * MIB);
+  const env = { BODY_LIMIT: String(4 * MIB) };
+  expect(() => parseConfig({ ...env, MEMORY_BUDGET: String(16 * MIB - 1) })).toThrow(
+    'MEMORY_BUDGET is too small for BODY_LIMIT: set it to 16777216 or more, or do not set it.',
+  );
+  expect(parseConfig({ ...env, MEMORY_BUDGET: String(16 * MIB) }).MEMORY_BUDGET).toBe(16 * MIB);
+});
+
+test('connections leave a reserve of the descriptors, and are 20,000 at most', () => {
+  const text = (files: string) =>
+    `Limit                     Soft Limit           Hard Limit           Units     \nMax processes             127189               127189               processes \nMax open files            ${files.padEnd(20)} 1048576              files     \n`;
+  expect(connectionsWithin(text('1024'), 139)).toBe(885);
+  expect(connectionsWithin(text('100'), 139)).toBe(16);
+  expect(connectionsWithin(text('1048576'), 139)).toBe(20_000);
+  expect(connectionsWithin(text('unlimited'), 139)).toBe(20_000);
+  expect(connectionsWithin('', 139)).toBe(20_000);
+});

@@ -1,0 +1,57 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/http/large-answer.ts';
+import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/service/value-bytes.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import type { Value } from '../../src/types.ts';
+
+const values = fc.string({ unit: 'binary', maxLength: 400 });
+const draws = (draw: number, block: number) =>
+  String.fromCharCode(...Array.from({ length: 64 }, (_, i) => (i * 7 + draw * 31 + block) % 200));
+
+test('a token tells how long its value can be', () => {
+  fc.assert(
+    fc.property(values, (value) => {
+      const { token } = drawToken(value as Value, 'tok', draws, 0)!;
+      expect(mostValueBytes(token)).toBeGreaterThanOrEqual(Buffer.byteLength(value));
+    }),
+  );
+  expect(mostValueBytes('a'.repeat(259))).toBe(MAX_VALUE_BYTES);
+});
+
+test('the bytes of values as JSON are known before they are written', () => {
+  const long = fc.constantFrom('\0'.repeat(2_000), 'é"'.repeat(1_000), 'a'.repeat(1_024));
+  fc.assert(
+    fc.property(fc.array(fc.oneof(values, long)), (all) => {
+      const written = all.map((value) => Buffer.byteLength(JSON.stringify(value)) - 2);
+      const bytes = written.reduce((sum, one) => sum + one, 0);
+      expect(jsonBytes(all)).toBe(bytes);
+      expect(mostJsonBytes(all)).toBeGreaterThanOrEqual(bytes);
+    }),
+  );
+});
+
+test('an answer in pieces is the answer as a whole, and as long as was said', async () => {
+  const data = fc.letrec((tie) => ({
+    node: fc.oneof(
+      { maxDepth: 4 },
+      values,
+      fc.array(tie('node')),
+      fc.dictionary(fc.string(), tie('node')),
+    ),
+  })).node;
+  await fc.assert(
+    fc.asyncProperty(fc.dictionary(fc.string(), data), async (json) => {
+      const strings: string[] = [];
+      JSON.stringify(json, (_, inner) => {
+        if (typeof inner === 'string') strings.push(inner);
+        return inner;
+      });
+      const answer = largeAnswer(json, ['{"data":', ',"é":1}'], jsonBytes(strings), () => {});
+      const pieces = await answer.body.toArray();
+      const text = Buffer.concat(pieces).toString();
+      expect(text).toBe(`{"data":${JSON.stringify(json)},"é":1}`);
+      expect(answer.bytes).toBe(Buffer.byteLength(text));
+    }),
+  );
+});
