@@ -5,7 +5,6 @@ import { Sessions } from './sessions.ts';
 const BEARER = /^bearer +([^\s]+)$/i;
 /** Names that only this machine answers to; a port may follow. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
-
 /** RFC 3986 section 3.2.2, with a port: which characters, not where. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 

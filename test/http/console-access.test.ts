@@ -229,7 +229,6 @@ test.runIf(process.platform === 'linux')(
     const tries = Array.from({ length: 5 }, () => signInFrom('127.0.0.8', TOKEN));
     expect(await Promise.all(tries)).toEqual(Array(5).fill(204));
     expect(new Set(await flood)).toEqual(new Set([401, 429]));
-    expect(await signInFrom('127.0.0.9', TOKEN)).toBe(429);
   },
 );
 

@@ -233,6 +233,25 @@ describe.skipIf(!has_openssl)('client certificates', () => {
     tls.service.place.remove();
   });
 
+  test('another authority in the place of the first is in force without a restart', async () => {
+    const { folder } = tls.service.place;
+    const before = readFileSync(join(folder, 'clients.crt'));
+    const next = new Authority(folder, 'next');
+    const { cert, key } = next.issue('DNS:caller');
+    const { ca } = tls.trusting;
+    const theirs = { ca, cert: readFileSync(cert), key: readFileSync(key) };
+    const isServed = (options: ConnectionOptions) =>
+      tlsCall(tls.service, '/health/live', options).then(
+        () => true,
+        () => false,
+      );
+    expect(await isServed(theirs)).toBe(false);
+    copyFileSync(next.ca, client_ca);
+    await until(() => isServed(theirs), 'a caller of the new authority is served');
+    expect(await isServed(tls.trusting)).toBe(false);
+    writeFileSync(client_ca, before);
+    await until(() => isServed(tls.trusting), 'a caller of the first authority is served again');
+  });
   test('a caller with one is served', async () => {
     expect((await tlsCall(tls.service, T, tls.trusting, { a: 'b' })).status).toBe(200);
   });

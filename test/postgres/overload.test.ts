@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
-import { send } from '../support/http.ts';
+import { parseAnswers, type RawAnswer, rawExchange, send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 
@@ -18,8 +18,24 @@ afterAll(async () => {
 
 const GOOD = '{"data":{"a":"Ann Lee"}}';
 
+/** A request whose body is not sent, as nobody who sheds waits for a body. */
+function headOf(length: number, path: string, ...more: string[]) {
+  return (api_key: string) =>
+    [
+      ...[`POST ${path} HTTP/1.1`, 'Host: a', 'Content-Type: application/json'],
+      ...[`Authorization: Bearer ${api_key}`, `Content-Length: ${length}`, ...more, '', ''],
+    ].join('\r\n');
+}
+
+/** The small one has an absolute form, which is shed as its path is. */
+const OTHERS = {
+  small: headOf(65_536, 'http://a/api/v1/detokenize'),
+  large: headOf(65_537, '/api/v1/tokenize'),
+  expect: headOf(5, '/api/v1/tokenize', 'Expect: 100-continue'),
+};
+
 test.skipIf(!is_server)(
-  'L06: what would wait too long is refused at once, what was taken is answered, and /health too',
+  'L06: what would wait too long is refused at once, also with Expect, what was taken is answered, and /health too',
   async () => {
     const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
     await locker.connect();
@@ -28,18 +44,29 @@ test.skipIf(!is_server)(
       call(service, 'tokenize', { a: `Ann ${i}` }),
     );
     let refusal: Awaited<ReturnType<typeof send>> | undefined;
+    const refused = new Map<string, RawAnswer>();
     await until(
       async () => {
         // Taken or refused: not waited for here.
         const late = send(service, '/api/v1/tokenize', GOOD).then((answer) => {
           if (answer.status === 503) refusal ??= answer;
         });
+        for (const [name, bytes] of Object.entries(OTHERS)) {
+          void rawExchange(service, bytes(service.api_key)).then((received) => {
+            const [answer] = parseAnswers(received);
+            if (answer?.status === 503 && !refused.has(name)) refused.set(name, answer);
+          });
+        }
         await Promise.race([late, new Promise((resolve) => setTimeout(resolve, 50))]);
-        return refusal !== undefined;
+        return refusal !== undefined && refused.size === Object.keys(OTHERS).length;
       },
-      'a refusal',
+      'refusals',
       3_500,
     );
+    const connections = Object.fromEntries(
+      [...refused].map(([name, { headers }]) => [name, headers.get('connection')]),
+    );
+    expect(connections).toEqual({ small: 'keep-alive', large: 'close', expect: 'close' });
     expect(JSON.parse(refusal!.text)).toEqual({ error: 'overloaded', retry_after: 1 });
     expect(refusal!.headers.get('retry-after')).toBe('1');
     expect((await send(service, '/health/live', undefined, {}, 'GET')).status).toBe(200);
@@ -55,6 +82,7 @@ test.skipIf(!is_server)(
     await until(() => service.output().includes('overloaded: requests refused'), 'a log line');
     const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
     expect(Number(/^standin_requests_shed_total (\d+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
-    expect(metrics).toMatch(/standin_requests_total\{route="\/api\/v1\/tokenize",status="503"\}/);
+    for (const route of ['/api/v1/tokenize', '/api/v1/detokenize'])
+      expect(metrics).toContain(`standin_requests_total{route="${route}",status="503"}`);
   },
 );
