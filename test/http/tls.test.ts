@@ -235,7 +235,8 @@ describe.skipIf(!has_openssl)('client certificates', () => {
 
   test('another authority in the place of the first is in force without a restart', async () => {
     const { folder } = tls.service.place;
-    const before = readFileSync(join(folder, 'clients.crt'));
+    const client_ca = join(folder, 'clients.pem');
+    const before = readFileSync(client_ca);
     const next = new Authority(folder, 'next');
     const { cert, key } = next.issue('DNS:caller');
     const { ca } = tls.trusting;
