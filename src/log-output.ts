@@ -120,7 +120,7 @@ export class LogOutput {
   }
 
   /**
-   * A write that does not return, as to a terminal that is held, keeps its thread, and Node waits for
+   * A write that does not return, as to a terminal that is held, keeps its thread. Node waits for
    * its threads before it ends: then only the kernel can end the process.
    */
   #leave(exit_code: number): void {
