@@ -1,10 +1,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { TokenCounts } from '../service/limits/client-limits.ts';
 import type { Token, Value } from '../types.ts';
 import { answer } from './answer.ts';
 import { audit } from './audit.ts';
 import { invalid, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
+import { overLimit } from './guards.ts';
+import { addRateLimit } from './rate-limit-headers.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 import { successWriter } from './success.ts';
 
@@ -15,12 +18,9 @@ export function detokenizeHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(request.body as Buffer | undefined);
     const fields = collectFields(data, context.values_limit);
-    const values = await context.vault.detokenize(fields.map((field) => field.text as Token));
-    const unknown = values.indexOf(undefined);
-    if (unknown !== -1) {
-      await countUnknown(context, request, fields, values);
-      throw invalid(`${pathOf(data, fields[unknown]!)}: is not a known token`);
-    }
+    const values = await lookUp(context, request, reply, fields);
+    const unknown = values.findIndex((value) => value === undefined || value === null);
+    if (unknown !== -1) throw invalid(`${pathOf(data, fields[unknown]!)}: is not a known token`);
     if (totalUnits(values as Value[]) > max_units) {
       throw invalid(
         `data: the values of these tokens have more than ${max_units} characters; send them in several requests`,
@@ -38,18 +38,52 @@ function totalUnits(values: readonly Value[]): number {
   return values.reduce((units, value) => units + value.length, 0);
 }
 
-/** Each counts once, however often a request has it. */
-async function countUnknown(
-  { metrics, limits }: ServerContext,
+/** The values of tokens, as VaultClient.detokenize; the limit of unknown tokens counts them. */
+async function lookUp(
+  context: ServerContext,
   request: FastifyRequest,
+  reply: FastifyReply,
   fields: readonly Field[],
-  values: readonly (Value | undefined)[],
-): Promise<void> {
+): Promise<readonly (Value | null | undefined)[]> {
+  if (fields.length === 0) return [];
+  const { limits, metrics, vault } = context;
+  const { client } = request.caller!;
+  const refused = await limits.reserve(client);
+  if (refused !== undefined) {
+    addRateLimit(reply, refused);
+    throw overLimit(context, refused);
+  }
+  let values: readonly (Value | null | undefined)[] = [];
+  let counts: TokenCounts = { known: 0, unknown: 0 };
+  try {
+    values = await vault.detokenize(fields.map((field) => field.text as Token));
+    counts = countTokens(fields, values, `_${context.token_suffix}`);
+    request.unknown_tokens = counts.unknown;
+    metrics.unknownTokens(counts.unknown);
+  } finally {
+    const settled = limits.settle(client, counts);
+    // The same way for each kind of missing token: the time of a 400 must not tell them apart.
+    if (!values.every((value) => typeof value === 'string')) await settled;
+  }
+  return values;
+}
+
+/**
+ * Each counts once, however often a request has it. A token that was forgotten or has expired is no
+ * guess, and neither is what does not end as tokens do: nobody learns anything from its answer.
+ */
+function countTokens(
+  fields: readonly Field[],
+  values: readonly (Value | null | undefined)[],
+  ending: string,
+): TokenCounts {
+  const known = new Set<string>();
   const unknown = new Set<string>();
   fields.forEach(({ text }, i) => {
-    if (values[i] === undefined) unknown.add(text);
+    const value = values[i];
+    if (value === undefined) {
+      if (text.endsWith(ending)) unknown.add(text);
+    } else if (value !== null) known.add(text);
   });
-  request.unknown_tokens = unknown.size;
-  metrics.unknownTokens(unknown.size);
-  await limits.spendUnknown(request.caller!.client, unknown.size);
+  return { known: known.size, unknown: unknown.size };
 }

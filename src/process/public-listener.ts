@@ -177,11 +177,8 @@ async function createContext(
     values_limit: config.VALUES_LIMIT,
     authenticator,
     vault: vault_client,
-    limits: new ClientLimits(limits.rate_limiter, {
-      requests: config.RATE_LIMIT,
-      detokenize: config.DETOKENIZE_LIMIT,
-      unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
-    }),
+    token_suffix: config.TOKEN_SUFFIX,
+    limits: openClientLimits(options, limits),
     health: new Health(vault.pool),
     metrics,
     log,
@@ -189,6 +186,17 @@ async function createContext(
     state: { phase: 'serving' },
     tls,
   };
+}
+
+function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits): ClientLimits {
+  const defaults = {
+    requests: config.RATE_LIMIT,
+    detokenize: config.DETOKENIZE_LIMIT,
+    unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+  };
+  return new ClientLimits(limits.rate_limiter, defaults, (client_id, limit, refused) =>
+    log.warn({ client_id, limit, refused }, 'a client is over its limit'),
+  );
 }
 
 function openAudit(options: PublicListenerOptions): AuditLog | undefined {

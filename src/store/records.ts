@@ -55,8 +55,9 @@ const KEEP = `with kept as (
 const FIND_HOLDERS = `select ${FINGERPRINTS} as row,
     case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s
   from standin.records where token_fingerprint = any($1::uuid[])`;
-const FIND = `select ${UNSEALED} || sealed as row from standin.records
-  where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
+/** A record that has expired is as one that was removed, before somebody removes it. */
+const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else sealed end as row
+  from standin.records where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
 const MAX_WAITING_RECORDS = 100_000;
@@ -73,7 +74,7 @@ const READ_ONLY_PATIENCE_MS = 500;
 export class RecordStore {
   readonly #pool: Pool;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
-  readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
+  readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
 
   constructor(pool: Pool, options: RecordsOptions) {
@@ -121,8 +122,10 @@ export class RecordStore {
     );
   }
 
-  /** A record that was removed or has expired is not found. */
-  find(fingerprints: readonly TokenFingerprint[]): Promise<readonly (SealedRecord | undefined)[]> {
+  /** null: it was removed or has expired; undefined: there never was one. */
+  find(
+    fingerprints: readonly TokenFingerprint[],
+  ): Promise<readonly (SealedRecord | null | undefined)[]> {
     return this.#finds.submit(fingerprints);
   }
 
@@ -196,18 +199,16 @@ export class RecordStore {
   async #find(
     fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
-  ): Promise<(SealedRecord | undefined)[]> {
+  ): Promise<(SealedRecord | null | undefined)[]> {
     const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadline_ms);
-    const found = new Map<TokenFingerprint, SealedRecord>();
+    const found = new Map<TokenFingerprint, SealedRecord | null>();
     for (const { row } of rows) {
       const bytes = bytesOfBytea(row!);
-      if (!hasValue(bytes)) continue;
-      const record = recordOf(bytes);
-      found.set(record.token_fingerprint, record);
+      found.set(tokenFingerprintOf(bytes), hasValue(bytes) ? recordOf(bytes) : null);
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have changed servers under this connection, and a standby may not know it yet.
-    if (records.includes(undefined)) await ping(this.#pool, deadline_ms);
+    if (!records.every(Boolean)) await ping(this.#pool, deadline_ms);
     return records;
   }
 }

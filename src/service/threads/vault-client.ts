@@ -48,9 +48,9 @@ export class VaultClient {
     return (await this.#call({ token_mode, time_to_live_s }, values)) as readonly Token[];
   }
 
-  /** One value a token, in order; undefined for a token that is not known. @throws as tokenize */
-  async detokenize(tokens: readonly Token[]): Promise<readonly (Value | undefined)[]> {
-    return (await this.#call('detokenize', tokens)) as readonly (Value | undefined)[];
+  /** As Detokenizer.detokenize. @throws as tokenize */
+  async detokenize(tokens: readonly Token[]): Promise<readonly (Value | null | undefined)[]> {
+    return (await this.#call('detokenize', tokens)) as readonly (Value | null | undefined)[];
   }
 
   /** Gives the threads newer keys. */

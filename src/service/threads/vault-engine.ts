@@ -23,8 +23,8 @@ export interface EngineObserver {
 /** Tokenize on the terms of a client, or detokenize. */
 export type Operation = TokenTerms | 'detokenize';
 
-/** Of an answer: undefined for a token that is not known. */
-export type Texts = readonly (string | undefined)[];
+/** Of an answer: undefined for a token that is not known, null for one that was forgotten. */
+export type Texts = readonly (string | null | undefined)[];
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
