@@ -52,14 +52,19 @@ export class MemoryBudgets {
     );
     earned_ms += gain_ms;
     earning_ms += gain_ms;
-    const is_trusted = earned_ms + ROUNDING_MS >= whole_ms / TRUSTED_PART;
+    const trusted_ms = whole_ms / TRUSTED_PART - ROUNDING_MS;
+    const is_trusted = earned_ms >= trusted_ms;
     const cost_ms = (is_trusted ? outcome.unknown : outcome.guessed) * interval_ms;
     ahead_ms = Math.max(0, ahead_ms - outcome.ended * interval_ms) + cost_ms;
-    const paid_ms = Math.max(0, Math.min(cost_ms, earned_ms, ahead_ms - whole_ms));
-    earned_ms -= paid_ms;
-    ahead_ms = Math.min(ahead_ms - paid_ms, 2 * whole_ms);
+    if (is_trusted) {
+      const paid_ms = Math.max(0, Math.min(cost_ms, earned_ms, ahead_ms - whole_ms));
+      earned_ms -= paid_ms;
+      ahead_ms -= paid_ms;
+    }
+    ahead_ms = Math.min(ahead_ms, 2 * whole_ms);
 
-    const room_ms = whole_ms + earned_ms + ROUNDING_MS - ahead_ms;
+    const spare_ms = earned_ms >= trusted_ms ? earned_ms : 0;
+    const room_ms = whole_ms + spare_ms + ROUNDING_MS - ahead_ms;
     const room = Math.max(0, Math.floor(room_ms / interval_ms));
     const granted = Math.min(count, room);
     ahead_ms += granted * interval_ms;

@@ -64,13 +64,17 @@ end
 local more = math.min(known * interval / ${KNOWN_FOR_ONE}, whole - earning, whole - earned)
 earned = earned + more
 earning = earning + more
-local cost = guessed * interval
-if earned + rounding >= whole / ${TRUSTED_PART} then cost = unknown * interval end
+local trusted = whole / ${TRUSTED_PART} - rounding
+local cost = (earned >= trusted and unknown or guessed) * interval
 ahead = math.max(0, ahead - ended * interval) + cost
-local paid = math.max(0, math.min(cost, earned, ahead - whole))
-earned = earned - paid
-ahead = math.min(ahead - paid, 2 * whole)
-local left = whole + earned + rounding - ahead
+if earned >= trusted then
+  local paid = math.max(0, math.min(cost, earned, ahead - whole))
+  earned = earned - paid
+  ahead = ahead - paid
+end
+ahead = math.min(ahead, 2 * whole)
+local spare = earned >= trusted and earned or 0
+local left = whole + spare + rounding - ahead
 local room = math.max(0, math.floor(left / interval))
 local granted = math.min(count, room)
 ahead = ahead + granted * interval
