@@ -159,7 +159,7 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
           await status(first, {}, api_key),
           await status(second, {}, api_key),
           await status(first, guesses, guesser.api_key),
-          await status(second, {}, guesser.api_key),
+          await status(second, { a: 'one more_tok' }, guesser.api_key),
           await status(second, {}, second.api_key || first.api_key),
         ];
         const keys = (await redis.command('KEYS *')).match(/standin:limit:\S+/g)!;

@@ -60,7 +60,7 @@ describe.each([
     await Promise.all(all);
     expect([counted('place'), counted('refused')]).toEqual([10, 0]);
     for (let i = 0; i < 2; i++) await look_ups.settle(SIX, FAILED);
-    expect(look_ups.isBusy(SIX)).toBe(false);
+    expect(await look_ups.isSpent(SIX)).toBeUndefined();
   });
 
   test('that is spent by those under way refuses those that wait', async () => {
@@ -72,9 +72,9 @@ describe.each([
       await look_ups.settle(SIX, request(0, 1));
     }
     expect(await Promise.all(all)).toEqual([...Array(6).fill(undefined), 10, 10, 10]);
-    expect(look_ups.isBusy(SIX)).toBe(false);
+    expect(await look_ups.isSpent(SIX)).toBe(10);
     expect(await look_ups.reserve(SIX)).toBe(10);
-    expect(look_ups.isBusy(SIX)).toBe(false);
+    expect(await look_ups.isSpent(SIX)).toBe(10);
   });
 
   test('whose requests under way do not end refuses those that wait as overload', async () => {
@@ -83,7 +83,7 @@ describe.each([
     await Promise.all(all);
     expect([counted('place'), counted('overloaded')]).toEqual([6, 2]);
     for (let i = 0; i < 6; i++) await look_ups.settle(SIX, FAILED);
-    expect(look_ups.isBusy(SIX)).toBe(false);
+    expect(await look_ups.isSpent(SIX)).toBeUndefined();
     expect(await look_ups.reserve(SIX)).toBeUndefined();
   });
 });

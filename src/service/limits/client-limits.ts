@@ -1,5 +1,5 @@
 import type { Client } from '../../types.ts';
-import { type Bucket, type Grant, NO_OUTCOME, type RateLimiter } from './bucket.ts';
+import type { Bucket, Grant, RateLimiter } from './bucket.ts';
 import { atMostWhole } from './guess-budget.ts';
 import { LookUps } from './look-ups.ts';
 
@@ -86,12 +86,13 @@ export class ClientLimits {
     const quotas = limits.quotas[operation];
     const of_requests = operation === 'tokenize' ? limits.requests : limits.detokenize;
     const taken = of_requests && this.#rate_limiter.take(of_requests.bucket);
-    const spent = operation === 'detokenize' ? this.#look(limits.unknown_tokens) : undefined;
-    const judge = (taken: Grant | undefined, left: Grant | undefined): Admission => {
+    const of_tokens = operation === 'detokenize' ? limits.unknown_tokens : undefined;
+    const spent = of_tokens && this.#look_ups.isSpent(of_tokens.bucket);
+    const judge = (taken: Grant | undefined, retry_after_s: number | undefined): Admission => {
       if (of_requests !== undefined && taken!.granted === 0)
         return this.#refuse(client, quotas, of_requests, taken!.retry_after_s);
-      if (left !== undefined && left.left === 0)
-        return this.#refuse(client, quotas, limits.unknown_tokens!, left.retry_after_s);
+      if (retry_after_s !== undefined)
+        return this.#refuse(client, quotas, of_tokens!, retry_after_s);
       return {
         quotas,
         state: of_requests && stateOf(of_requests.quota, taken!),
@@ -99,7 +100,7 @@ export class ClientLimits {
       };
     };
     if (taken instanceof Promise || spent instanceof Promise)
-      return Promise.all([taken, spent]).then(([taken, left]) => judge(taken, left));
+      return Promise.all([taken, spent]).then(([taken, late]) => judge(taken, late));
     return judge(taken, spent);
   }
 
@@ -127,12 +128,6 @@ export class ClientLimits {
     const spent = atMostWhole(limit.bucket, unknown);
     const guessed = known > 0 ? Math.max(1, spent) : spent;
     return this.#look_ups.settle(limit.bucket, { ended: 1, known, unknown: spent, guessed });
-  }
-
-  /** Places that requests under way may give back are worth waiting for: see `reserve`. */
-  #look(limit: Limit | undefined): Grant | undefined | Promise<Grant> {
-    if (limit === undefined || this.#look_ups.isBusy(limit.bucket)) return undefined;
-    return this.#rate_limiter.settle(limit.bucket, 0, NO_OUTCOME);
   }
 
   #refuse(

@@ -29,14 +29,28 @@ interface Gate {
 export class LookUps {
   readonly #limiter: RateLimiter;
   readonly #gates = new Map<string, Gate>();
+  /** The budgets in which nothing was left when they were last asked: at most one a client. */
+  readonly #spent = new Set<string>();
 
   constructor(limiter: RateLimiter) {
     this.#limiter = limiter;
   }
 
-  /** Whether requests of this budget are under way. */
-  isBusy({ name }: Bucket): boolean {
-    return this.#gates.has(name);
+  /**
+   * Whether the budget is spent, as far as this process knows. Another process may have spent it:
+   * `reserve` finds out.
+   */
+  isSpent(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
+    const { name } = bucket;
+    // Places that requests under way may give back are worth waiting for.
+    if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
+    const judge = ({ left, retry_after_s }: Grant): RetryAfter => {
+      if (left === 0) return retry_after_s;
+      this.#spent.delete(name);
+      return undefined;
+    };
+    const looked = this.#limiter.settle(bucket, 0, NO_OUTCOME);
+    return looked instanceof Promise ? looked.then(judge) : judge(looked);
   }
 
   /**
@@ -73,15 +87,17 @@ export class LookUps {
       gate.under_way--;
       return wait(gate);
     }
+    this.#spent.add(name);
     this.#end(name, gate, retry_after_s);
     return retry_after_s;
   }
 
-  #leave(bucket: Bucket, waiters: Waiter[], { granted, retry_after_s }: Grant): void {
+  #leave(bucket: Bucket, waiters: Waiter[], { granted, left, retry_after_s }: Grant): void {
     const gate = this.#gates.get(bucket.name)!;
     const let_in = waiters.splice(0, granted);
     gate.waiting.unshift(...waiters.filter((waiter) => !waiter.has_gone));
     gate.under_way += granted - 1;
+    if (left === 0) this.#spent.add(bucket.name);
     if (gate.under_way === 0) this.#end(bucket.name, gate, retry_after_s);
     for (const waiter of let_in) {
       if (waiter.has_gone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });
