@@ -105,7 +105,12 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     const all = [...right, ...Array.from({ length: 400 }, guess)];
     const mixed = all.map((_, i) => all[(i * 181) % all.length]!);
     const started_ms = performance.now();
-    const answers = await Promise.all(mixed.map((one) => ask(one, api_key)));
+    // A busy machine sheds some: a guesser sends them again.
+    const insist = async (one: string): Promise<Answer> => {
+      const answer = await ask(one, api_key);
+      return answer.status === 503 ? insist(one) : answer;
+    };
+    const answers = await Promise.all(mixed.map(insist));
     const refilled = Math.ceil((performance.now() - started_ms) / 1_000);
     const [restored, missed] = [count(answers, 200), count(answers, 400)];
     expect(restored + missed).toBeGreaterThanOrEqual(60);
