@@ -11,9 +11,9 @@ const NAMES: Readonly<Record<LimitName, string>> = {
 const policies = new WeakMap<readonly Quota[], string>();
 
 /**
- * Says which limits there are and how the one stands that refuses, or that of requests
- * (draft-ietf-httpapi-ratelimit-headers-11). Never how many unknown tokens are left: that would tell
- * a token that was forgotten, which costs none, from one that never was.
+ * Says which limits there are, and how the limit stands that refuses, or that of requests
+ * (draft-ietf-httpapi-ratelimit-headers-11). Never how many unknown tokens are left: the number
+ * would tell a token that was forgotten, which costs none, from one that never was.
  */
 export function addRateLimit(reply: FastifyReply, { quotas, state }: Admission): void {
   if (quotas.length === 0) return;

@@ -25,10 +25,10 @@ const FRESH: Budget = { at_ms: 0, ahead_ms: 0, earned_ms: 0, earning_ms: 0 };
 
 /**
  * Budgets of guesses. A request reserves one before its tokens are looked up, and gives it back
- * afterwards; its unknown tokens are spent, as far as they are there, and what is not is owed. Known
- * tokens earn as much again at most, no faster than a budget comes back. What a client has earned is
- * spent after its budget. A client that has earned too little to be trusted spends one for a request
- * with known tokens, too: they may be guesses that were right (docs/decisions/0018).
+ * afterwards. Its unknown tokens are spent as far as they are there; the rest is owed. Known tokens
+ * earn as much again at most, no faster than a budget comes back. What a client has earned is spent
+ * after its budget. A client that has earned too little to be trusted spends one for a request with
+ * known tokens, too: they may be guesses that were right (docs/decisions/0018).
  *
  * redis-buckets.ts has the same arithmetic.
  */

@@ -23,8 +23,8 @@ interface Gate {
 
 /**
  * Requests that look tokens up: of one budget never more at the same time than the budget could pay
- * for, were all their tokens unknown. Further requests wait until requests under way are over, which
- * mostly gives their places back: so many known tokens at once are not refused.
+ * for, were each of them a wrong guess. Further requests wait until requests under way are over,
+ * which mostly gives their places back: so many requests with known tokens at once are not refused.
  */
 export class LookUps {
   readonly #limiter: RateLimiter;
