@@ -139,7 +139,7 @@ export const SETTINGS = {
     '1',
     '0 to 1000000',
     parseRate,
-    'Unknown tokens a second that a client without a limit of its own may send to detokenize, with a minute of them at once; 0: no limit.',
+    'Unknown tokens a second that a client without a limit of its own may send to detokenize, with a minute of them at once; known tokens earn as many again at most; 0: no limit.',
   ),
   REDIS_URL: setting(
     undefined,

@@ -24,6 +24,8 @@ export interface ServerContext {
   readonly interface_version: InterfaceVersion;
   readonly body_limit: number;
   readonly values_limit: number;
+  /** What every token ends in, after `_`. */
+  readonly token_suffix: string;
   readonly authenticator: Authenticator;
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
@@ -48,7 +50,7 @@ declare module 'fastify' {
     held: Holder | null;
     /** What the audit log says that it was; null until the API key is looked at. */
     operation: ClientOperation | null;
-    /** How many distinct tokens of it are not known. */
+    /** How many distinct tokens of it the vault has never given out. */
     unknown_tokens: number;
   }
 }

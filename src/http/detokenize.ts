@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerError } from '../errors.ts';
+import type { TokenCounts } from '../service/limits/client-limits.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import { answer } from './answer.ts';
@@ -7,8 +8,10 @@ import { audit } from './audit.ts';
 import { invalid, type JsonObject, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
 import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
+import { overLimit } from './guards.ts';
 import { hold, holdFields } from './held.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
+import { addRateLimit } from './rate-limit-headers.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 import { successFrame } from './success.ts';
 
@@ -24,12 +27,10 @@ export function detokenizeHandler(context: ServerContext) {
     const data = parseData(request.body as Buffer | undefined);
     const fields = collectFields(data, context.values_limit);
     holdFields(context, request, fields.length);
-    const tokens = fields.map((field) => field.text as Token);
-    const refuseUnknown = (found: readonly unknown[]) =>
-      refuseIfUnknown(context, request, data, fields, found);
-    const sizes = await admitValues(context, request, tokens, max_bytes, refuseUnknown);
-    const values = (await context.vault.detokenize(tokens, sizes)) as Value[];
-    await refuseUnknown(values);
+    const found = await lookUp(context, request, reply, fields, max_bytes);
+    const missing = found.findIndex((one) => one === undefined || one === null);
+    if (missing !== -1) throw invalid(`${pathOf(data, fields[missing]!)}: is not a known token`);
+    const values = found as readonly Value[];
     const most = mostJsonBytes(values);
     const bytes = most <= needs_no_measure ? most : jsonBytes(values);
     if (bytes > max_bytes) throw tooLarge(max_bytes);
@@ -56,18 +57,54 @@ function bodyOf(
   return body;
 }
 
+/** As VaultClient.detokenize and sizes: of a value, or its size where another one is missing. */
+type Found = Value | number | null | undefined;
+
 /**
- * Has the request hold what its values will take, before anything large is fetched.
- * @returns the size of each value, where the vault was asked for them
- * @throws CallerError invalid_type when the answer would be too large, or overloaded
+ * The values of tokens; the limit of unknown tokens counts them.
+ * @returns where one is missing, what there is of each token
  */
-async function admitValues(
+async function lookUp(
   context: ServerContext,
   request: FastifyRequest,
-  tokens: readonly Token[],
+  reply: FastifyReply,
+  fields: readonly Field[],
   max_bytes: number,
-  refuseUnknown: (found: readonly unknown[]) => Promise<void>,
-): Promise<readonly number[] | undefined> {
+): Promise<readonly Found[]> {
+  if (fields.length === 0) return [];
+  const { limits, metrics } = context;
+  const { client } = request.caller!;
+  const refused = await limits.reserve(client);
+  if (refused !== undefined) {
+    addRateLimit(reply, refused);
+    throw overLimit(context, refused);
+  }
+  let found: readonly Found[] = [];
+  let counts: TokenCounts = { known: 0, unknown: 0 };
+  try {
+    found = await fetch(context, request, fields, max_bytes);
+    counts = countTokens(fields, found, `_${context.token_suffix}`);
+    request.unknown_tokens = counts.unknown;
+    metrics.unknownTokens(counts.unknown);
+  } finally {
+    const settled = limits.settle(client, counts);
+    // The same way for each kind of missing token: the time of a 400 must not tell them apart.
+    if (!found.every((one) => typeof one === 'string')) await settled;
+  }
+  return found;
+}
+
+/**
+ * Has the request hold what its values will take, before anything large is fetched.
+ * @throws CallerError invalid_type when the answer would be too large, or overloaded
+ */
+async function fetch(
+  context: ServerContext,
+  request: FastifyRequest,
+  fields: readonly Field[],
+  max_bytes: number,
+): Promise<readonly Found[]> {
+  const tokens = fields.map((field) => field.text as Token);
   let most = 0;
   let unsized = 0;
   for (const token of tokens) {
@@ -76,15 +113,18 @@ async function admitValues(
   }
   if (unsized <= MAX_UNSIZED) {
     hold(context, request, most);
-    return undefined;
+    return context.vault.detokenize(tokens);
   }
-  const found = await context.vault.sizes(tokens);
-  await refuseUnknown(found);
-  const sizes = found as readonly number[];
+  const sizes = await context.vault.sizes(tokens);
+  if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > max_bytes) throw tooLarge(max_bytes);
   // Equal tokens share one value.
   hold(context, request, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return sizes;
+  return context.vault.detokenize(tokens, sizes);
+}
+
+function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
+  return sizes.every((size) => typeof size === 'number');
 }
 
 function sum(sizes: Iterable<number>): number {
@@ -99,20 +139,22 @@ function tooLarge(max_bytes: number): CallerError {
   );
 }
 
-/** @param found what there is of each field, undefined where its token is not known */
-async function refuseIfUnknown(
-  { metrics, limits }: ServerContext,
-  request: FastifyRequest,
-  data: JsonObject,
+/**
+ * Each counts once, however often a request has it. A token that was forgotten or has expired is no
+ * guess, and neither is what does not end as tokens do: nobody learns anything from its answer.
+ */
+function countTokens(
   fields: readonly Field[],
-  found: readonly unknown[],
-): Promise<void> {
-  const first = found.indexOf(undefined);
-  if (first === -1) return;
-  // Each counts once, however often a request has it.
-  const unknown = new Set(fields.filter((_, i) => found[i] === undefined).map(({ text }) => text));
-  request.unknown_tokens = unknown.size;
-  metrics.unknownTokens(unknown.size);
-  await limits.spendUnknown(request.caller!.client, unknown.size);
-  throw invalid(`${pathOf(data, fields[first]!)}: is not a known token`);
+  found: readonly Found[],
+  ending: string,
+): TokenCounts {
+  const known = new Set<string>();
+  const unknown = new Set<string>();
+  fields.forEach(({ text }, i) => {
+    const one = found[i];
+    if (one === undefined) {
+      if (text.endsWith(ending)) unknown.add(text);
+    } else if (one !== null) known.add(text);
+  });
+  return { known: known.size, unknown: unknown.size };
 }

@@ -2,9 +2,14 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
-import { type ClientOperation, isAllowed, type Refusal } from '../service/limits/client-limits.ts';
+import {
+  type Admission,
+  type ClientOperation,
+  isAllowed,
+} from '../service/limits/client-limits.ts';
 import type { ServerContext } from './context.ts';
 import { MAX_HEADERS } from './listener.ts';
+import { addRateLimit } from './rate-limit-headers.ts';
 import { LIMIT_CODES } from './schema.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
@@ -71,16 +76,17 @@ function admit(
   request.held = context.budget.open(caller.client.client_id);
   const operation = request.operation!;
   if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');
-  const refusal = context.limits.admit(caller.client, operation);
-  const next = (refusal: Refusal | undefined): void => {
-    if (refusal !== undefined) throw overLimit(context, refusal);
+  const admission = context.limits.admit(caller.client, operation);
+  const next = (admission: Admission): void => {
+    addRateLimit(reply, admission);
+    if (admission.is_refused) throw overLimit(context, admission);
     checkMedia(request, context.body_limit);
     checkRoom(context, request);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     done();
   };
-  if (refusal instanceof Promise) refusal.then(next).catch(done);
-  else next(refusal);
+  if (admission instanceof Promise) admission.then(next).catch(done);
+  else next(admission);
 }
 
 /** What has come of a body while its API key is looked up is held with that of other strangers. */
@@ -108,9 +114,10 @@ function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
   if (!budget.hasRoom(request.held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
-function overLimit(context: ServerContext, { limit, retry_after_s }: Refusal): CallerError {
-  context.metrics.rejection(limit);
-  return new CallerError(LIMIT_CODES[context.interface_version], '', retry_after_s);
+/** The error of a request that its limits refuse. */
+export function overLimit(context: ServerContext, { state }: Admission): CallerError {
+  context.metrics.rejection(state!.limit);
+  return new CallerError(LIMIT_CODES[context.interface_version], '', state!.window_s);
 }
 
 function checkMedia(request: FastifyRequest, body_limit: number): void {

@@ -72,7 +72,7 @@ export function createMetrics(worker?: string) {
   for (const limit of LIMITS) rejections.inc({ limit }, 0);
   const unknown = new Counter({
     name: 'standin_unknown_tokens_total',
-    help: 'Tokens sent to detokenize that are not known.',
+    help: 'Tokens sent to detokenize that the vault has never given out.',
     registers,
   });
   const unaudited = new Counter({

@@ -204,11 +204,8 @@ async function createContext(
     values_limit: config.VALUES_LIMIT,
     authenticator,
     vault: vault_client,
-    limits: new ClientLimits(limits.rate_limiter, {
-      requests: config.RATE_LIMIT,
-      detokenize: config.DETOKENIZE_LIMIT,
-      unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
-    }),
+    token_suffix: config.TOKEN_SUFFIX,
+    limits: openClientLimits(options, limits),
     budget,
     health: new Health(vault.vital.health, guards),
     metrics,
@@ -226,6 +223,17 @@ function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
   if (connections < MOST_CONNECTIONS)
     log.info({ connections }, 'the limit of open files bounds the connections of callers');
   return descriptors;
+}
+
+function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits): ClientLimits {
+  const defaults = {
+    requests: config.RATE_LIMIT,
+    detokenize: config.DETOKENIZE_LIMIT,
+    unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+  };
+  return new ClientLimits(limits.rate_limiter, defaults, (client_id, limit, refused) =>
+    log.warn({ client_id, limit, refused }, 'a client is over its limit'),
+  );
 }
 
 function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog | undefined {

@@ -20,12 +20,16 @@ export class Detokenizer {
   }
 
   /**
-   * One value a token, in order; undefined for a token that is not known. Malformed and unknown
-   * tokens take the same way, so that nobody learns which is which.
+   * One value a token, in order; undefined for a token that is not known, null for one that was
+   * forgotten or has expired. All of them take the same way, and so do malformed tokens, so that
+   * nobody learns which is which.
    * @param bytes of all values together, at most, as far as it is known
    * @throws InternalError record_damaged or key_missing, never another value
    */
-  async detokenize(tokens: readonly Token[], bytes = 0): Promise<readonly (Value | undefined)[]> {
+  async detokenize(
+    tokens: readonly Token[],
+    bytes = 0,
+  ): Promise<readonly (Value | null | undefined)[]> {
     const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
     const { keyring } = this.#keys;
     const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
@@ -35,8 +39,8 @@ export class Detokenizer {
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
   }
 
-  /** How many bytes each value has, in order; undefined for a token that is not known. */
-  async sizes(tokens: readonly Token[]): Promise<readonly (number | undefined)[]> {
+  /** How many bytes each value has, in order; undefined and null as of detokenize. */
+  async sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
     const { keyring } = this.#keys;
     const sealed = await this.#records.sizes(
       tokens.map((token) => keyring.tokenFingerprint(token)),
@@ -45,8 +49,11 @@ export class Detokenizer {
     return sealed.map((bytes) => bytes && Math.max(0, bytes - NONCE_BYTES - TAG_BYTES));
   }
 
-  #open(token_fingerprint: TokenFingerprint, record: SealedRecord | undefined): Value | undefined {
-    if (record === undefined) return undefined;
+  #open(
+    token_fingerprint: TokenFingerprint,
+    record: SealedRecord | null | undefined,
+  ): Value | null | undefined {
+    if (!record) return record;
     // The fingerprint of the caller's token, whatever the row says: a swapped row must fail.
     const opened = this.#keys.keyring.open({ ...record, token_fingerprint });
     if ('value' in opened) return opened.value;
@@ -55,10 +62,10 @@ export class Detokenizer {
   }
 }
 
-export function versionsOf(records: readonly (SealedRecord | undefined)[]): number[] {
+export function versionsOf(records: readonly (SealedRecord | null | undefined)[]): number[] {
   const versions = new Set<number>();
   for (const record of records) {
-    if (record !== undefined) versions.add(record.key_version);
+    if (record) versions.add(record.key_version);
   }
   return [...versions];
 }

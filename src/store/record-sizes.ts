@@ -5,20 +5,23 @@ import { FINGERPRINTS, tokenFingerprintOf } from './record-row.ts';
 import { ping } from './server.ts';
 
 /** PostgreSQL knows the length of a large value without reading the value. */
-const SIZES = `select ${FINGERPRINTS} as row, octet_length(sealed) as bytes
-  from standin.records
-  where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
+const SIZES = `select ${FINGERPRINTS} as row,
+    case when expires_at <= now() then 0 else octet_length(sealed) end as bytes
+  from standin.records where token_fingerprint = any($1::uuid[])`;
 
-/** How many bytes are sealed in each record; undefined: it is not there, or has no value. */
+/**
+ * How many bytes are sealed in each record; null: it was removed or has expired; undefined: there
+ * never was one.
+ */
 export async function findSizes(
   pool: Pool,
   fingerprints: readonly TokenFingerprint[],
   deadline_ms: number,
-): Promise<(number | undefined)[]> {
+): Promise<(number | null | undefined)[]> {
   const { rows } = await pool.query(SIZES, [uuidArray(fingerprints)], deadline_ms);
-  const found = new Map<TokenFingerprint, number>();
+  const found = new Map<TokenFingerprint, number | null>();
   for (const { row, bytes } of rows) {
-    if (Number(bytes) > 0) found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes));
+    found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
   }
   const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
   // A pooler may have changed servers under this connection, and a standby may not know it yet.

@@ -2,7 +2,7 @@ import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import { byteaArray, bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { VAULT_LOCK } from './keyring.ts';
 import type { Pool } from './pool.ts';
-import { hasValue, recordOf, tokenFingerprintOf } from './record-row.ts';
+import { hasValue, recordOf, SEALED, tokenFingerprintOf } from './record-row.ts';
 
 /** Records of one window: 64 MiB of the largest values. */
 const WINDOW_RECORDS = 1_000;
@@ -12,8 +12,8 @@ const WINDOW_RECORDS = 1_000;
  */
 const NEXT = `select uuid_send(token_fingerprint) ||
     case when key_version = $2::smallint or octet_length(sealed) = 0 then ''
-    else uuid_send(value_fingerprint) || int2send(key_version) || sealed end as row
-  from standin.records where token_fingerprint >= $1::uuid
+    else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row
+  from standin.records as there where token_fingerprint >= $1::uuid
   order by token_fingerprint limit $3`;
 /** No version of a key: nothing is left out for it. */
 const NONE = -1;

@@ -5,7 +5,7 @@ import { ReadOnlyServer, Unavailable } from './failure.ts';
 import { type Holder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';
-import { hasValue, recordOf, SEALED, UNSEALED } from './record-row.ts';
+import { hasValue, recordOf, SEALED, tokenFingerprintOf, UNSEALED } from './record-row.ts';
 import { findSizes } from './record-sizes.ts';
 import type { Replacement } from './record-walk.ts';
 import { HAS_STANDBY, insertNew, keep, mend } from './record-writes.ts';
@@ -27,8 +27,9 @@ const FIND_HOLDERS = `select ${UNSEALED} || ${SEALED} as row,
     case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s,
     ${AWAIT_STANDBY}
   from standin.records as there where token_fingerprint = any($1::uuid[])`;
-const FIND = `select ${UNSEALED} || sealed as row from standin.records
-  where token_fingerprint = any($1::uuid[]) and (expires_at <= now()) is not true`;
+/** A record that has expired is as one that was removed, before somebody removes it. */
+const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else ${SEALED} end as row
+  from standin.records as there where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
 /** Of what is sealed; the driver has the text of a batch, twice as long, and its bytes at once. */
@@ -48,8 +49,8 @@ export class RecordStore {
   readonly #pool: Pool;
   readonly #patience_ms: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
-  readonly #finds: Batcher<TokenFingerprint, SealedRecord | undefined>;
-  readonly #sizes: Batcher<TokenFingerprint, number | undefined>;
+  readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
+  readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
   /** As the last insert has seen it. */
   #has_standby = false;
@@ -113,18 +114,20 @@ export class RecordStore {
   }
 
   /**
-   * A record that was removed or has expired is not found.
+   * null: it was removed or has expired; undefined: there never was one.
    * @param bytes what the records weigh at most, as far as it is known
    */
   find(
     fingerprints: readonly TokenFingerprint[],
     bytes = 0,
-  ): Promise<readonly (SealedRecord | undefined)[]> {
+  ): Promise<readonly (SealedRecord | null | undefined)[]> {
     return this.#finds.submit(fingerprints, bytes);
   }
 
   /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
-  sizes(fingerprints: readonly TokenFingerprint[]): Promise<readonly (number | undefined)[]> {
+  sizes(
+    fingerprints: readonly TokenFingerprint[],
+  ): Promise<readonly (number | null | undefined)[]> {
     return this.#sizes.submit(fingerprints);
   }
 
@@ -169,18 +172,16 @@ export class RecordStore {
   async #find(
     fingerprints: readonly TokenFingerprint[],
     deadline_ms: number,
-  ): Promise<(SealedRecord | undefined)[]> {
+  ): Promise<(SealedRecord | null | undefined)[]> {
     const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadline_ms);
-    const found = new Map<TokenFingerprint, SealedRecord>();
+    const found = new Map<TokenFingerprint, SealedRecord | null>();
     for (const { row } of rows) {
       const bytes = bytesOfBytea(row!);
-      if (!hasValue(bytes)) continue;
-      const record = recordOf(bytes);
-      found.set(record.token_fingerprint, record);
+      found.set(tokenFingerprintOf(bytes), hasValue(bytes) ? recordOf(bytes) : null);
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have changed servers under this connection, and a standby may not know it yet.
-    if (records.includes(undefined)) await ping(this.#pool, deadline_ms);
+    if (!records.every(Boolean)) await ping(this.#pool, deadline_ms);
     return records;
   }
 }

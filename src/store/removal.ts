@@ -28,7 +28,7 @@ const REMOVE = `insert into standin.records as there
   select token, value, version, ''::bytea, now()
   from unnest($1::uuid[], $2::uuid[], $3::smallint[]) as old (token, value, version)
   on conflict (token_fingerprint) do update set sealed = excluded.sealed, expires_at = null`;
-const FORGET = `${REMOVE} where there.sealed <> ''`;
+const FORGET = `${REMOVE} where there.sealed is distinct from ''`;
 const EXPIRE = `with removed as (
   ${REMOVE} where there.expires_at <= excluded.expires_at returning 1
 ) select count(*) as count from removed`;

@@ -71,7 +71,7 @@ test('the budget of unknown tokens holds for all workers together', async () => 
     const { api_key, client_id } = await createClient(place);
     const guesses = { all: Array.from({ length: 100 }, (_, i) => `guess${i}_tok`) };
     const [first] = await many(1, guesses, api_key);
-    const statuses = await many(60, {}, api_key);
+    const statuses = await many(60, { a: 'one more_tok' }, api_key);
     await until(() => workersOf(client_id).size === 3, 'lines of all workers');
     return () => {
       expect(first).toBe(400);

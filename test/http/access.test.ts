@@ -165,7 +165,10 @@ describe.each(usualKinds())('on the %s database', (kind) => {
         const data = Array(100).fill(token);
         expect((await call(service, 'detokenize', { data }, api_key)).status).toBe(200);
       }
-      expect((await call(service, 'detokenize', guesses(3), api_key)).status).toBe(400);
+      // Three are left, and 33 times a known token has earned three.
+      expect((await call(service, 'detokenize', guesses(6), api_key)).status).toBe(400);
+      // What a busy machine took ten seconds for has come back; the next request owes it.
+      await call(service, 'detokenize', guesses(6), api_key);
       expect(await statusOf('detokenize', api_key, { token })).toBe(429);
     });
   });

@@ -1,11 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Limits, openLimits } from '../../src/service/limits/limits.ts';
-import { requestBucket } from '../support/buckets.ts';
+import { refusalOf, requestBucket } from '../support/buckets.ts';
 import { RedisServer, redis_server } from '../support/redis.ts';
 import { until } from '../support/service.ts';
 
-// Retried: on a machine so busy that Redis does not answer within 100 ms, nodes rightly limit alone.
-describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 2 }, () => {
+describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await RedisServer.start();
@@ -31,8 +30,8 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
     const state = { allowed: 0, refused: 0, is_over: false };
     const one = async () => {
       while (!state.is_over) {
-        if ((await node.rate_limiter.take(requestBucket(client_id, rate))) === undefined)
-          state.allowed++;
+        const { granted } = await node.rate_limiter.take(requestBucket(client_id, rate));
+        if (granted === 1) state.allowed++;
         else state.refused++;
         // A limiter of one process alone answers in the same turn: others must get theirs.
         await new Promise((resolve) => setImmediate(resolve));
@@ -46,20 +45,42 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
     return { state, stop };
   }
 
-  test('L08: two nodes together let 100 a second and one burst through', async () => {
-    const pair = [await startNode(), await startNode()];
-    const started_us = await redis.now_us();
-    const hammers = pair.map((node) => hammer(node, 'L08', 100));
-    const allowed = () => hammers.reduce((sum, { state }) => sum + state.allowed, 0);
-    await until(() => allowed() >= 500, '500 requests');
-    const counted = allowed();
-    const passed_s = ((await redis.now_us()) - started_us) / 1e6;
-    for (const { stop } of hammers) await stop();
-    expect(counted).toBeLessThanOrEqual((100 * passed_s + 100) * 1.05);
-    for (const { state } of hammers) {
-      expect(state.allowed).toBeGreaterThan(0);
-      expect(state.refused).toBeGreaterThan(state.allowed);
+  /**
+   * Counts what nodes let through while they share. On a machine so busy that Redis does not answer
+   * within 100 ms they rightly limit alone for a while: what was counted then says nothing.
+   */
+  async function whileShared(
+    all: readonly Limits[],
+    changes: readonly boolean[],
+    attempt: (number: number) => Promise<() => void>,
+  ): Promise<void> {
+    for (let number = 0; ; number++) {
+      await until(() => all.every((node) => node.isShared!()), 'shared limits');
+      const before = changes.length;
+      const check = await attempt(number);
+      if (changes.length === before) return check();
     }
+  }
+
+  test('L08: two nodes together let 100 a second and one burst through', async () => {
+    const changes: boolean[] = [];
+    const pair = [await startNode(changes), await startNode(changes)];
+    await whileShared(pair, changes, async (attempt) => {
+      const started_us = await redis.now_us();
+      const hammers = pair.map((node) => hammer(node, `L08 ${attempt}`, 100));
+      const allowed = () => hammers.reduce((sum, { state }) => sum + state.allowed, 0);
+      await until(() => allowed() >= 500, '500 requests');
+      const counted = allowed();
+      const passed_s = ((await redis.now_us()) - started_us) / 1e6;
+      for (const { stop } of hammers) await stop();
+      return () => {
+        expect(counted).toBeLessThanOrEqual((100 * passed_s + 100) * 1.05);
+        for (const { state } of hammers) {
+          expect(state.allowed).toBeGreaterThan(0);
+          expect(state.refused).toBeGreaterThan(state.allowed);
+        }
+      };
+    });
   });
 
   test('are those of each node alone while Redis is away, and shared again when it is back', async () => {
@@ -67,7 +88,7 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
     const pair = [await startNode(changes), await startNode()];
     const hammers = pair.map((node) => hammer(node, 'away', 1_000));
     await until(() => hammers.every(({ state }) => state.allowed > 100), 'both are at work');
-    expect(pair.map((node) => node.isShared!())).toEqual([true, true]);
+    await until(() => pair.every((node) => node.isShared!()), 'both share');
     await redis.crash();
     await until(() => pair.every((node) => !node.isShared!()), 'both are alone');
     const before = hammers.map(({ state }) => state.allowed);
@@ -78,16 +99,16 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 
     await redis.startAgain();
     await until(() => pair.every((node) => node.isShared!()), 'both share again');
     for (const { stop } of hammers) await stop();
-    expect(changes).toEqual([false, true]);
+    // On a busy machine there may be more of them, in turns.
+    expect(changes.length).toBeGreaterThanOrEqual(2);
+    expect(changes).toEqual(changes.map((_, i) => i % 2 === 1));
   });
 });
 
 test('without a URL there is nothing that could be shared', async () => {
   const limits = await openLimits({ redis_url: undefined, onChange: () => {} });
   expect(limits.isShared).toBeUndefined();
-  expect([
-    limits.rate_limiter.take(requestBucket('a', 1)),
-    limits.rate_limiter.take(requestBucket('a', 1)),
-  ]).toEqual([undefined, 1]);
+  const take = async () => refusalOf(await limits.rate_limiter.take(requestBucket('a', 1)));
+  expect([await take(), await take()]).toEqual([undefined, 1]);
   limits.close();
 });

@@ -45,6 +45,15 @@ function warnings(service: Service): any[] {
     .map((line) => JSON.parse(line));
 }
 
+const ALONE = 'Redis does not answer: this process limits on its own';
+const SHARED = 'Redis answers again: rate limits are shared';
+
+/** What it tells of Redis. */
+const changes = (service: Service): string[] =>
+  warnings(service)
+    .map(({ msg }) => msg)
+    .filter((message) => message === ALONE || message === SHARED);
+
 /** Calls without a pause, four at a time, until stopped; counts the answers by status. */
 function load(service: Service, api_key = service.api_key) {
   const statuses: Record<number, number> = {};
@@ -70,8 +79,27 @@ async function moreAnswers(requests: ReturnType<typeof load>, count = 50): Promi
   await until(() => requests.answered() >= before + count, `${count} more answers`);
 }
 
-// Retried: on a machine so busy that Redis does not answer within 100 ms, nodes rightly limit alone.
-describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retry: 2 }, () => {
+/**
+ * Counts what nodes let through while they share. On a machine so busy that Redis does not answer
+ * within 100 ms they rightly limit alone for a while: what was counted then says nothing.
+ */
+async function whileShared(
+  all: readonly Service[],
+  attempt: () => Promise<() => void>,
+): Promise<void> {
+  const told = () => all.reduce((count, service) => count + changes(service).length, 0);
+  for (;;) {
+    for (const service of all)
+      await until(async () => (await isShared(service)) === '1', 'shared limits');
+    const before = told();
+    const check = await attempt();
+    // The gauge is read after the lines: a change that is not told yet shows there.
+    const states = await Promise.all(all.map(isShared));
+    if (told() === before && states.every((state) => state === '1')) return check();
+  }
+}
+
+describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => {
   let redis: RedisServer;
   beforeEach(async () => {
     redis = await RedisServer.start(PASSWORD);
@@ -92,20 +120,25 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
     'L08: two nodes on one vault let together what one may',
     async () => {
       place = await newPlace('server');
-      const env = { REDIS_URL: redis.url, RATE_LIMIT: '20' };
+      const env = { REDIS_URL: redis.url, RATE_LIMIT: '10' };
       const pair = [await start(env), await start(env)];
-      const started_us = await redis.now_us();
-      const loads = pair.map((service) => load(service, pair[0]!.api_key));
-      const allowed = () => loads.reduce((sum, { statuses }) => sum + (statuses[200] ?? 0), 0);
-      await until(() => allowed() >= 100, '100 tokenized');
-      const counted = allowed();
-      const passed_s = ((await redis.now_us()) - started_us) / 1e6;
-      const statuses = await Promise.all(loads.map(({ stop }) => stop()));
-      expect(counted).toBeLessThanOrEqual((20 * passed_s + 20) * 1.05);
-      for (const counts of statuses) {
-        expect(Object.keys(counts)).toEqual(['200', '429']);
-        expect(counts[429]).toBeGreaterThan(counts[200]!);
-      }
+      await whileShared(pair, async () => {
+        const { api_key } = await createClient(place);
+        const started_us = await redis.now_us();
+        const loads = pair.map((service) => load(service, api_key));
+        const allowed = () => loads.reduce((sum, { statuses }) => sum + (statuses[200] ?? 0), 0);
+        await until(() => allowed() >= 50, '50 tokenized');
+        const counted = allowed();
+        const passed_s = ((await redis.now_us()) - started_us) / 1e6;
+        const statuses = await Promise.all(loads.map(({ stop }) => stop()));
+        return () => {
+          expect(counted).toBeLessThanOrEqual((10 * passed_s + 10) * 1.05);
+          for (const counts of statuses) {
+            expect(Object.keys(counts)).toEqual(['200', '429']);
+            expect(counts[429]).toBeGreaterThan(counts[200]!);
+          }
+        };
+      });
     },
   );
 
@@ -116,23 +149,27 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
       const env = { REDIS_URL: redis.url, DETOKENIZE_LIMIT: '1000', UNKNOWN_TOKEN_LIMIT: '0.1' };
       const pair = [await start(env), await start(env)] as const;
       const [first, second] = pair;
-      for (const service of pair)
-        await until(async () => (await isShared(service)) === '1', 'shared limits');
-      const { api_key } = await createClient(place, '--detokenize-limit', '0.001');
       const status = async (service: Service, data: object, key: string) =>
         (await call(service, 'detokenize', data, key)).status;
-      expect(await status(first, {}, api_key)).toBe(200);
-      expect(await status(second, {}, api_key)).toBe(429);
-      const guesser = await createClient(place);
-      const guesses = { all: Array.from({ length: 50 }, (_, i) => `guess${i}_tok`) };
-      expect(await status(first, guesses, guesser.api_key)).toBe(400);
-      expect(await status(second, {}, guesser.api_key)).toBe(429);
-      expect(await status(second, {}, second.api_key || first.api_key)).toBe(200);
-      const keys = (await redis.command('KEYS *')).match(/standin:limit:\S+/g)!;
-      for (const key of keys)
-        expect(key).toMatch(/^standin:limit:(probe|standin_[0-9a-f]{24}(:detokenize|:unknown)?)$/);
-      expect(keys).toContain(`standin:limit:${guesser.client_id}:unknown`);
-      expect(pair.map(warnings)).toEqual([[], []]);
+      await whileShared(pair, async () => {
+        const { api_key } = await createClient(place, '--detokenize-limit', '0.001');
+        const guesser = await createClient(place);
+        const guesses = { all: Array.from({ length: 50 }, (_, i) => `guess${i}_tok`) };
+        const statuses = [
+          await status(first, {}, api_key),
+          await status(second, {}, api_key),
+          await status(first, guesses, guesser.api_key),
+          await status(second, { a: 'one more_tok' }, guesser.api_key),
+          await status(second, {}, second.api_key || first.api_key),
+        ];
+        const keys = (await redis.command('KEYS *')).match(/standin:limit:\S+/g)!;
+        return () => {
+          expect(statuses).toEqual([200, 429, 400, 429, 200]);
+          const name = /^standin:limit:(probe|standin_[0-9a-f]{24}(:detokenize|:unknown)?)$/;
+          for (const key of keys) expect(key).toMatch(name);
+          expect(keys).toContain(`standin:limit:${guesser.client_id}:unknown`);
+        };
+      });
     },
   );
 
@@ -141,8 +178,8 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
     const service = await start({ REDIS_URL: redis.url, RATE_LIMIT: '1000000' });
     const requests = load(service);
     await moreAnswers(requests);
-    expect(await isShared(service)).toBe('1');
-    expect(warnings(service)).toEqual([]);
+    await until(async () => (await isShared(service)) === '1', 'shared limits');
+    const before = changes(service).length;
     await redis.crash();
     await until(async () => (await isShared(service)) === '0', 'the gauge says 0');
     await moreAnswers(requests);
@@ -150,24 +187,28 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
     await until(async () => (await isShared(service)) === '1', 'the gauge says 1');
     await moreAnswers(requests);
     expect(Object.keys(await requests.stop())).toEqual(['200']);
-    await until(() => warnings(service).length === 2, 'two warnings');
-    expect(warnings(service).map(({ msg }) => msg)).toEqual([
-      'Redis does not answer: this process limits on its own',
-      'Redis answers again: rate limits are shared',
-    ]);
-    expect(warnings(service)[0].code).toMatch(/^E[A-Z]+$|^Socket/);
+    await until(() => changes(service).length >= before + 2, 'two warnings');
+    // On a busy machine there may be more of them, in turns.
+    const told = changes(service);
+    expect(told).toEqual(told.map((_, i) => (i % 2 === 0 ? ALONE : SHARED)));
+    expect(warnings(service)[before].code).toMatch(/^E[A-Z]+$|^Socket/);
   });
 
   test('answers while Redis hangs, with limits of its own', async () => {
     place = await newPlace(kind);
     const service = await start({ REDIS_URL: redis.url, RATE_LIMIT: '0.001' });
-    expect((await call(service, 'tokenize', { a: 'Ann' })).status).toBe(200);
-    expect((await call(service, 'tokenize', { a: 'Ann' })).status).toBe(429);
+    let api_key = '';
+    const tokenize = () => call(service, 'tokenize', { a: 'Ann' }, api_key);
+    await whileShared([service], async () => {
+      api_key = (await createClient(place)).api_key;
+      const statuses = [(await tokenize()).status, (await tokenize()).status];
+      return () => expect(statuses).toEqual([200, 429]);
+    });
     redis.freeze();
     try {
       // The bucket of this node alone is still full.
-      expect((await call(service, 'tokenize', { a: 'Ann' })).status).toBe(200);
-      const refused = await call(service, 'tokenize', { a: 'Ann' });
+      expect((await tokenize()).status).toBe(200);
+      const refused = await tokenize();
       expect(refused.status).toBe(429);
       expect(refused.body.retry_after).toBe(1_000);
       expect(await isShared(service)).toBe('0');
@@ -175,7 +216,7 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
       redis.thaw();
     }
     await until(async () => (await isShared(service)) === '1', 'the gauge says 1');
-    const refused = await call(service, 'tokenize', { a: 'Ann' });
+    const refused = await tokenize();
     expect(refused.status).toBe(429);
     expect(refused.headers.get('retry-after')).toBe(String(refused.body.retry_after));
   });
@@ -214,7 +255,8 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retr
     await until(async () => (await connections()) === 1, 'the connection of the service');
     service.kill('SIGINT');
     expect(await service.exit).toBe(0);
-    expect(warnings(service)).toEqual([]);
+    // A connection that it closes itself is no failure; each before it was followed by its end.
+    expect(changes(service).length % 2).toBe(0);
     await until(async () => (await connections()) === 0, 'no connection');
   });
 

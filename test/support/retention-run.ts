@@ -121,7 +121,8 @@ export class RetentionRun {
     const forgotten_at_ms = forgets.last_start_ms;
     const [found] = await this.#detokenizer.detokenize([token]);
     const now_ms = performance.now();
-    if (found !== undefined && found !== value) this.problems.push('another value');
+    if (found === undefined) this.problems.push('as if it had never been');
+    if (found && found !== value) this.problems.push('another value');
     const must_be_known =
       forgets.active === 0 &&
       promises.some((one) => one.asked_at_ms > forgets.last_end_ms && one.until_ms > now_ms);
@@ -129,8 +130,8 @@ export class RetentionRun {
     const must_be_unknown = uses.active === 0 && uses.last_end_ms < forgotten_at_ms;
     if (must_be_known) this.known++;
     if (must_be_unknown) this.unknown++;
-    if (must_be_known && found === undefined) this.problems.push('lost within its time to live');
-    if (must_be_unknown && found !== undefined) this.problems.push('known though forgotten');
+    if (must_be_known && found === null) this.problems.push('lost within its time to live');
+    if (must_be_unknown && found !== null) this.problems.push('known though forgotten');
   }
 
   #forgetsOf(token: Token): Forgets {

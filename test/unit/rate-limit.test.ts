@@ -1,13 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
-import { requestBucket } from '../support/buckets.ts';
+import { refusalOf, requestBucket } from '../support/buckets.ts';
 
 /** A limiter on a clock that the test turns. */
 function limiterAt(start_ms = 0) {
   const clock = { now_ms: start_ms };
   const limiter = new MemoryRateLimiter(() => clock.now_ms);
-  return { clock, take: (rate: number, name = 'a') => limiter.take(requestBucket(name, rate)) };
+  const take = (rate: number, name = 'a') => refusalOf(limiter.take(requestBucket(name, rate)));
+  return { clock, limiter, take };
 }
 
 function takeAll(take: () => number | undefined): number {
@@ -59,6 +60,17 @@ test('a refused request costs nothing', () => {
 test('rate 0 is no limit', () => {
   const { take } = limiterAt();
   for (let i = 0; i < 10_000; i++) expect(take(0)).toBeUndefined();
+});
+
+test('a bucket tells how many are left', () => {
+  const { clock, limiter } = limiterAt();
+  const take = () => limiter.take(requestBucket('a', 3));
+  expect(take()).toEqual({ granted: 1, left: 2, retry_after_s: 0 });
+  take();
+  expect(take()).toEqual({ granted: 1, left: 0, retry_after_s: 1 });
+  expect(take()).toEqual({ granted: 0, left: 0, retry_after_s: 1 });
+  clock.now_ms = 700;
+  expect(take()).toEqual({ granted: 1, left: 1, retry_after_s: 0 });
 });
 
 test('clients do not share a bucket', () => {

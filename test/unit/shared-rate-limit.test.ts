@@ -2,16 +2,25 @@ import { afterEach, describe, expect, test } from 'vitest';
 import {
   type Bucket,
   type Grant,
-  MemoryRateLimiter,
-  type RetryAfter,
-} from '../../src/service/limits/rate-limit.ts';
+  NO_OUTCOME,
+  type Outcome,
+} from '../../src/service/limits/bucket.ts';
+import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { SharedRateLimiter } from '../../src/service/limits/shared-rate-limit.ts';
-import { budgetBucket, requestBucket } from '../support/buckets.ts';
+import {
+  budgetBucket,
+  refusalOf,
+  request,
+  requestBucket,
+  unknownTokens,
+} from '../support/buckets.ts';
 import { until } from '../support/service.ts';
 
 interface Call {
   readonly bucket: Bucket;
   readonly count: number;
+  /** Of a budget. */
+  readonly outcome: Outcome | undefined;
   answer(granted: number, retry_after_s?: number): void;
   fail(): void;
 }
@@ -29,14 +38,18 @@ function setUp({ answers_probes = true } = {}) {
   const calls: Call[] = [];
   const probes: Call[] = [];
   const states: boolean[] = [];
-  const take = (bucket: Bucket, count: number) =>
+  const ask = (bucket: Bucket, count: number, outcome?: Outcome) =>
     new Promise<Grant>((resolve, reject) => {
-      const answer = (granted: number, retry_after_s = 1) => resolve({ granted, retry_after_s });
-      const call = { bucket, count, answer, fail: () => reject(new Error('away')) };
-      (count === 0 ? probes : calls).push(call);
-      if (count === 0 && answers_probes) answer(0);
+      const answer = (granted: number, retry_after_s = 1) =>
+        resolve({ granted, left: 0, retry_after_s });
+      const call = { bucket, count, outcome, answer, fail: () => reject(new Error('away')) };
+      const is_probe = count === 0 && (outcome ?? NO_OUTCOME) === NO_OUTCOME;
+      (is_probe ? probes : calls).push(call);
+      if (is_probe && answers_probes) answer(0);
     });
-  const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+  const limiter = new SharedRateLimiter({ take: ask, settle: ask }, (is_shared) =>
+    states.push(is_shared),
+  );
   limiters.push(limiter);
   /** Resolves to the call of that number, from 0, once it was made. */
   const call = async (number: number, among = calls): Promise<Call> => {
@@ -48,7 +61,9 @@ function setUp({ answers_probes = true } = {}) {
 
 function takes(limiter: SharedRateLimiter, count: number, rate = 100, name = 'a') {
   const bucket = requestBucket(name, rate);
-  return Promise.all(Array.from({ length: count }, () => limiter.take(bucket)));
+  return Promise.all(
+    Array.from({ length: count }, async () => refusalOf(await limiter.take(bucket))),
+  );
 }
 
 async function turns(): Promise<void> {
@@ -70,7 +85,7 @@ describe('batching', () => {
     const { limiter, calls, call } = setUp();
     const first = takes(limiter, 2);
     await call(0);
-    const later: Promise<RetryAfter[]>[] = [];
+    const later: Promise<(number | undefined)[]>[] = [];
     for (let i = 0; i < 3; i++) {
       later.push(takes(limiter, 2));
       await turns();
@@ -115,41 +130,68 @@ describe('batching', () => {
 
   test('rate 0 is no limit and asks nobody', async () => {
     const { limiter, calls } = setUp();
-    expect(limiter.take(requestBucket('a', 0))).toBeUndefined();
+    expect(limiter.take(requestBucket('a', 0))).toMatchObject({ granted: 1 });
     await turns();
     expect(calls).toEqual([]);
   });
 });
 
-describe('what is spent', () => {
+describe('a budget of unknown tokens', () => {
   const bucket = budgetBucket('a:unknown', 1);
 
-  test('goes together with what is looked at, and all see what is left after it', async () => {
+  test('is asked once for what is over and what is to begin; the first ones go on', async () => {
     const { limiter, call } = setUp();
-    const results = Promise.all([limiter.spend(bucket, 3), limiter.spend(bucket, 0)]);
-    const { bucket: asked, count, answer } = await call(0);
-    expect({ asked, count }).toEqual({ asked: bucket, count: 3 });
-    answer(3, 0);
-    expect(await results).toEqual([undefined, undefined]);
-    const later = Promise.all([limiter.spend(bucket, 10_000), limiter.spend(bucket, 1)]);
+    const results = Promise.all([
+      limiter.settle(bucket, 2, request(1, 0)),
+      limiter.settle(bucket, 1, NO_OUTCOME),
+      limiter.settle(bucket, 3, request(3, 2)),
+    ]);
+    const { bucket: asked, count, outcome, answer } = await call(0);
+    expect({ asked, count }).toEqual({ asked: bucket, count: 6 });
+    expect(outcome).toEqual({ ended: 2, known: 4, unknown: 2, guessed: 3 });
+    answer(4, 7);
+    expect((await results).map(({ granted }) => granted)).toEqual([2, 1, 1]);
+    const later = Promise.all([
+      limiter.settle(bucket, 0, unknownTokens(9)),
+      limiter.settle(bucket, 1, NO_OUTCOME),
+    ]);
     const next = await call(1);
-    expect(next.count).toBe(61);
-    next.answer(61, 2);
-    expect(await later).toEqual([2, 2]);
+    expect([next.count, next.outcome]).toEqual([1, unknownTokens(9)]);
+    next.answer(0, 2);
+    expect((await later).map(({ retry_after_s }) => retry_after_s)).toEqual([2, 2]);
   });
 
   test('is counted here while the buckets are away', async () => {
     const { limiter, call } = setUp({ answers_probes: false });
-    const spent = limiter.spend(bucket, 60);
+    const spent = limiter.settle(bucket, 1, unknownTokens(60));
     (await call(0)).fail();
-    expect(await spent).toBe(1);
-    expect(limiter.spend(bucket, 0)).toBe(1);
-    expect(limiter.spend(budgetBucket('b:unknown', 1), 0)).toBeUndefined();
+    expect(await spent).toEqual({ granted: 0, left: 0, retry_after_s: 1 });
+    expect(limiter.settle(bucket, 1, NO_OUTCOME)).toEqual({
+      granted: 0,
+      left: 0,
+      retry_after_s: 1,
+    });
+    const other = budgetBucket('b:unknown', 1);
+    expect(limiter.settle(other, 1, NO_OUTCOME)).toEqual({
+      granted: 1,
+      left: 59,
+      retry_after_s: 0,
+    });
   });
 
-  test('of a budget without limit asks nobody', () => {
+  test('is looked at as a budget when it has failed, until it answers', async () => {
+    const { limiter, probes, call } = setUp({ answers_probes: false });
+    (await call(0, probes)).answer(0);
+    const spent = limiter.settle(bucket, 1, unknownTokens(1));
+    (await call(0)).fail();
+    await spent;
+    const { bucket: asked, outcome } = await call(1, probes);
+    expect([asked, outcome]).toEqual([bucket, NO_OUTCOME]);
+  });
+
+  test('without limit asks nobody', () => {
     const { limiter } = setUp();
-    expect(limiter.spend(budgetBucket('a', 0), 5)).toBeUndefined();
+    expect(limiter.settle(budgetBucket('a', 0), 5, unknownTokens(5))).toMatchObject({ granted: 5 });
   });
 });
 
@@ -162,7 +204,7 @@ describe('buckets that are away', () => {
     calls[0]!.fail();
     expect(await first).toEqual([undefined, undefined]);
     expect(await waiting).toEqual([undefined, 1]);
-    expect(limiter.take(requestBucket('a', 3))).toBe(1);
+    expect(limiter.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retry_after_s: 1 });
     expect(calls).toHaveLength(1);
     expect(states).toEqual([false]);
   });
@@ -175,10 +217,7 @@ describe('buckets that are away', () => {
     const alone = new MemoryRateLimiter(() => 0);
     for (let i = 0; i < 50; i++)
       expect(limiter.take(requestBucket('a', 50))).toEqual(alone.take(requestBucket('a', 50)));
-    expect([limiter.take(requestBucket('b', 0.1)), limiter.take(requestBucket('b', 0.1))]).toEqual([
-      undefined,
-      10,
-    ]);
+    expect(await takes(limiter, 2, 0.1, 'b')).toEqual([undefined, 10]);
   });
 
   test('that do not answer are not waited for', async () => {
@@ -188,7 +227,7 @@ describe('buckets that are away', () => {
     expect(await results).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
     late.answer(0, 9);
-    expect(limiter.take(requestBucket('b', 1))).toBeUndefined();
+    expect(limiter.take(requestBucket('b', 1))).toMatchObject({ granted: 1 });
     expect(states).toEqual([false]);
   });
 
@@ -197,10 +236,10 @@ describe('buckets that are away', () => {
     const take = () => {
       throw new Error('away');
     };
-    const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+    const backend = { take, settle: take };
+    const limiter = new SharedRateLimiter(backend, (is_shared) => states.push(is_shared));
     limiters.push(limiter);
-    expect(await limiter.take(requestBucket('a', 1))).toBeUndefined();
-    expect(await limiter.take(requestBucket('a', 1))).toBe(1);
+    expect(await takes(limiter, 2, 1)).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
   });
 
@@ -241,11 +280,13 @@ test('a process that was held up itself takes the answer that came meanwhile', a
   const { port1, port2 } = new MessageChannel();
   const take = (_: Bucket, requests: number) =>
     new Promise<Grant>((resolve) => {
-      port1.once('message', () => resolve({ granted: requests, retry_after_s: 1 }));
+      port1.once('message', () => resolve({ granted: requests, left: 0, retry_after_s: 1 }));
       port2.postMessage('');
       if (requests > 0) queueMicrotask(() => holdUp(250));
     });
-  const limiter = new SharedRateLimiter({ take }, (is_shared) => states.push(is_shared));
+  const limiter = new SharedRateLimiter({ take, settle: take }, (is_shared) =>
+    states.push(is_shared),
+  );
   limiters.push(limiter);
   await until(() => states.length === 1, 'the first state');
   expect(await takes(limiter, 2, 1)).toEqual([undefined, undefined]);

@@ -1,15 +1,27 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { atMostWhole, MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
-import { budgetBucket } from '../support/buckets.ts';
+import { NO_OUTCOME } from '../../src/service/limits/bucket.ts';
+import { atMostWhole } from '../../src/service/limits/guess-budget.ts';
+import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { budgetBucket, request, unknownTokens } from '../support/buckets.ts';
 
 /** A budget on a clock that the test turns; `look` takes nothing. */
 function budgetAt(rate = 1) {
   const clock = { now_ms: 5_000 };
   const limiter = new MemoryRateLimiter(() => clock.now_ms);
-  const spend = (count: number, own_rate = rate) =>
-    limiter.spend(budgetBucket('a', own_rate), count);
-  return { clock, limiter, spend, look: (own_rate = rate) => spend(0, own_rate) };
+  const settle = (count: number, outcome = NO_OUTCOME, own_rate = rate) =>
+    limiter.settle(budgetBucket('a', own_rate), count, outcome);
+  const spend = (count: number, own_rate = rate) => {
+    const spent = unknownTokens(atMostWhole(budgetBucket('a', own_rate), count));
+    return settle(0, spent, own_rate).retry_after_s || undefined;
+  };
+  /** A request after another, as they are counted; false: it was refused. */
+  const ask = (known: number, unknown: number) => {
+    if (settle(1).granted === 0) return false;
+    settle(0, request(known, unknown));
+    return true;
+  };
+  return { clock, limiter, settle, spend, ask, look: (own_rate = rate) => spend(0, own_rate) };
 }
 
 test('a full budget is a minute of it, and to look costs nothing', () => {
@@ -65,7 +77,7 @@ test('guesses in bulk: never more than one request a budget, after the first', (
 test("one bucket is not another client's", () => {
   const { limiter, spend } = budgetAt();
   spend(60);
-  expect(limiter.spend(budgetBucket('b', 1), 0)).toBeUndefined();
+  expect(limiter.settle(budgetBucket('b', 1), 0, NO_OUTCOME).left).toBe(60);
 });
 
 test('a small rate still has one', () => {
@@ -74,6 +86,101 @@ test('a small rate still has one', () => {
   expect(spend(5)).toBe(1_000);
   clock.now_ms += 1_000_000;
   expect(look()).toBeUndefined();
+});
+
+describe('what is reserved', () => {
+  test('is not there for others until it is settled', () => {
+    const { settle } = budgetAt();
+    expect(settle(70)).toEqual({ granted: 60, left: 0, retry_after_s: 1 });
+    expect(settle(1).granted).toBe(0);
+    expect(settle(9, { ...NO_OUTCOME, ended: 5 })).toMatchObject({ granted: 5 });
+    expect(settle(1, request(0, 1)).granted).toBe(0);
+  });
+
+  test('comes back with the time when nobody settles it', () => {
+    const { clock, settle } = budgetAt();
+    settle(60);
+    clock.now_ms += 30_000;
+    expect(settle(0).left).toBe(30);
+  });
+});
+
+describe('known tokens', () => {
+  /** Requests of one token, one after the other, until one is refused or so many were let through. */
+  function guesses(ask: (known: number, unknown: number) => boolean, right: number, most: number) {
+    const counts = { restored: 0, missed: 0 };
+    for (let i = 1; i <= most; i++) {
+      const is_right = Math.floor(i * right) > Math.floor((i - 1) * right);
+      if (!ask(Number(is_right), Number(!is_right))) break;
+      if (is_right) counts.restored++;
+      else counts.missed++;
+    }
+    return counts;
+  }
+
+  test.each([0, 0.02, 0.2, 0.45])(
+    'L23: guesses of which %d are right are a budget at most',
+    (right) => {
+      const { restored, missed } = guesses(budgetAt().ask, right, 10_000);
+      expect(restored + missed).toBe(60);
+    },
+  );
+
+  test('cost nothing once a client is trusted', () => {
+    const { ask, settle } = budgetAt();
+    for (let i = 0; i < 10_000; i++) expect(ask(1, 0)).toBe(true);
+    expect(settle(0).left).toBeGreaterThanOrEqual(60 - 30 + 60);
+  });
+
+  test('earn one unknown token for ten of them, beside the budget', () => {
+    const { ask } = budgetAt();
+    expect(ask(100, 0)).toBe(true);
+    expect(guesses(ask, 0, 1_000)).toEqual({ restored: 0, missed: 68 });
+  });
+
+  test('earn a whole budget at most, and no more again before it has come back', () => {
+    const { clock, ask } = budgetAt();
+    ask(10_000, 0);
+    expect(guesses(ask, 0, 1_000).missed).toBe(118);
+    clock.now_ms += 1_000;
+    ask(10_000, 0);
+    // One has come back, and one is earned.
+    expect(guesses(ask, 0, 1_000).missed).toBe(2);
+    clock.now_ms += 59_000;
+    ask(10_000, 0);
+    expect(guesses(ask, 0, 1_000).missed).toBe(117);
+  });
+
+  test('what a client that guesses all day is let through is twice its rate', () => {
+    const { clock, ask } = budgetAt();
+    let missed = 0;
+    for (let second = 0; second < 86_400; second += 10) {
+      ask(10_000, 0);
+      missed += guesses(ask, 0, 1_000).missed;
+      clock.now_ms += 10_000;
+    }
+    expect(missed).toBeLessThanOrEqual(2 * (86_400 + 60));
+  });
+
+  test('20 requests a second, one in twelve unknown: none is refused in an hour', () => {
+    const { clock, ask } = budgetAt();
+    for (let i = 1; i <= 20 * 3_600; i++) {
+      expect(ask(Number(i % 12 > 0), Number(i % 12 === 0))).toBe(true);
+      clock.now_ms += 50;
+    }
+  });
+
+  test('what they earned is forgotten when the client is silent for long', () => {
+    const { clock, ask } = budgetAt();
+    ask(10_000, 0);
+    clock.now_ms += 600_001;
+    expect(guesses(ask, 0, 1_000).missed).toBe(60);
+  });
+
+  test('of a client with a small budget are not refused', () => {
+    const { ask } = budgetAt(0.001);
+    for (let i = 0; i < 1_000; i++) expect(ask(1, 0)).toBe(true);
+  });
 });
 
 describe('a rate that is changed', () => {

@@ -2,7 +2,7 @@ import type { InterfaceVersion } from '../context.ts';
 import { METHODS } from '../routes.ts';
 import { LIMIT_CODES, ref, type Schema } from '../schema.ts';
 import { answerExamples, type ErrorCode, type Examples, requestExamples } from './examples.ts';
-import { type Response, response, responseName, statusOf } from './responses.ts';
+import { OF_LIMITS, type Response, response, responseName, statusOf } from './responses.ts';
 
 export interface Operation {
   readonly operationId: string;
@@ -67,6 +67,7 @@ function tokenize(version: InterfaceVersion): Operation {
         'The tokens, in the places of the values. They are stored durably.',
         ref('TokenizeAnswer'),
         answerExamples(version, 'tokenize'),
+        OF_LIMITS,
       ),
       ...errors([...VAULT, LIMIT_CODES[version]]),
     },
@@ -79,7 +80,7 @@ function detokenize(version: InterfaceVersion): Operation {
     tags: ['Vault'],
     summary: 'Tokens to values',
     description:
-      'Puts the value in the place of every token in `data`. A token with a typo and one that never was get the same answer. Unknown tokens have a limit of their own: whoever sends too many gets a 429, so that tokens cannot be guessed.',
+      'Puts the value in the place of every token in `data`. A token with a typo and one that never was get the same answer. Unknown tokens have a limit of their own: a client that sends too many gets a 429, so that tokens cannot be guessed. Tokens that were forgotten or have expired do not count.',
     security: [{ apiKey: [] }],
     requestBody: requestBody(
       'DetokenizeRequest',
@@ -91,6 +92,7 @@ function detokenize(version: InterfaceVersion): Operation {
         'The values, in the places of the tokens.',
         ref('DetokenizeAnswer'),
         answerExamples(version, 'detokenize'),
+        OF_LIMITS,
       ),
       ...errors([...VAULT, LIMIT_CODES[version]]),
     },

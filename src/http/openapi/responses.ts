@@ -10,6 +10,12 @@ interface Header {
   readonly example: unknown;
 }
 
+/** Of structured fields (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
+const limitList = (count: string, seconds: string): string => {
+  const item = `"(requests|detokenize|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
+  return `^${item}(, ${item})*$`;
+};
+
 export const HEADERS = {
   'X-Request-Id': {
     description: 'Names the request in the log of the service.',
@@ -47,9 +53,21 @@ export const HEADERS = {
     required: true,
     example: 'POST',
   },
+  'RateLimit-Policy': {
+    description:
+      'The limits of the client for this operation: `q` requests (of `unknown-tokens`: tokens) in `w` seconds. Limits that are off are not listed.',
+    schema: { type: 'string', pattern: limitList('q', 'w') },
+    example: '"detokenize";q=500;w=1, "unknown-tokens";q=60;w=60',
+  },
+  RateLimit: {
+    description:
+      'How a limit stands: `r` are left, and no more come for `t` seconds. Of a 429, the limit that refused the request; otherwise the limit of requests.',
+    schema: { type: 'string', pattern: limitList('r', 't') },
+    example: '"detokenize";r=499;t=1',
+  },
 } as const satisfies Record<string, Header>;
 
-type HeaderName = keyof typeof HEADERS;
+export type HeaderName = keyof typeof HEADERS;
 
 export interface Response {
   readonly description: string;
@@ -58,9 +76,18 @@ export interface Response {
 }
 
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
-const MORE: Readonly<Partial<Record<ErrorCode, HeaderName>>> = {
-  unauthorized: 'WWW-Authenticate',
-  method_not_allowed: 'Allow',
+/** Of answers to requests whose client is known. */
+export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
+const MORE: Readonly<Partial<Record<ErrorCode, readonly HeaderName[]>>> = {
+  unauthorized: ['WWW-Authenticate'],
+  method_not_allowed: ['Allow'],
+  invalid_type: OF_LIMITS,
+  payload_too_large: OF_LIMITS,
+  unsupported_media_type: OF_LIMITS,
+  user_limit: OF_LIMITS,
+  rate_limit: OF_LIMITS,
+  internal_error: OF_LIMITS,
+  overloaded: OF_LIMITS,
 };
 
 export function response(

@@ -1,4 +1,5 @@
-import { MemoryRateLimiter, type RateLimiter } from './rate-limit.ts';
+import type { RateLimiter } from './bucket.ts';
+import { MemoryRateLimiter } from './rate-limit.ts';
 import { type SharedBuckets, SharedRateLimiter } from './shared-rate-limit.ts';
 
 /** The rate limiter of a process, and how it stands. */

@@ -1,5 +1,6 @@
 import { Outbox } from '../threads/thread-messages.ts';
-import { type Bucket, type Grant, MemoryRateLimiter } from './rate-limit.ts';
+import type { Bucket, Grant, Outcome } from './bucket.ts';
+import { MemoryRateLimiter } from './rate-limit.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';
 
 /** What requests ask of one bucket. */
@@ -7,6 +8,8 @@ export interface BucketsCall {
   readonly id: number;
   readonly bucket: Bucket;
   readonly count: number;
+  /** Of a budget of guesses; undefined: of a bucket of requests. */
+  readonly outcome?: Outcome;
 }
 
 export interface BucketsAnswer extends Grant {
@@ -22,7 +25,13 @@ export class PrimaryBuckets {
   }
 
   answer(calls: readonly BucketsCall[]): BucketsAnswer[] {
-    return calls.map(({ id, bucket, count }) => ({ id, ...this.#limiter.ask(bucket, count) }));
+    return calls.map(({ id, bucket, count, outcome }) => {
+      const grant =
+        outcome === undefined
+          ? this.#limiter.take(bucket, count)
+          : this.#limiter.settle(bucket, count, outcome);
+      return { id, ...grant };
+    });
   }
 }
 
@@ -38,10 +47,18 @@ export class RemoteBuckets implements SharedBuckets {
 
   /** Without a bound in time: who waits has one. */
   take(bucket: Bucket, count: number): Promise<Grant> {
+    return this.#ask({ bucket, count });
+  }
+
+  settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant> {
+    return this.#ask({ bucket, count, outcome });
+  }
+
+  #ask(asked: Omit<BucketsCall, 'id'>): Promise<Grant> {
     return new Promise((resolve) => {
       const id = ++this.#last_id;
       this.#waiting.set(id, resolve);
-      this.#outbox.put({ id, bucket, count });
+      this.#outbox.put({ id, ...asked });
     });
   }
 

@@ -1,13 +1,14 @@
-import { createClient, defineScript, ErrorReply } from '@redis/client';
+import { type CommandParser, createClient, defineScript, ErrorReply } from '@redis/client';
 import { errorCode } from '../../store/failure.ts';
-import type { Bucket, Grant } from './rate-limit.ts';
+import type { Bucket, Grant, Outcome } from './bucket.ts';
+import { KNOWN_FOR_ONE, MAX_IDLE_MS, TRUSTED_PART } from './guess-budget.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';
 
 /** A Redis that does not take the connection, or goes silent on it, is tried again after this. */
 const CONNECT_TIMEOUT_MS = 2_000;
 const SILENCE_TIMEOUT_MS = 3_000;
 const MAX_RECONNECT_DELAY_MS = 1_000;
-/** After this without an answer that is due nothing more is sent: see `take`. */
+/** After this without an answer that is due nothing more is sent: see `#ask`. */
 const MAX_DEBT_MS = 1_000;
 
 const KEY_PREFIX = 'standin:limit:';
@@ -19,45 +20,105 @@ const KEY_PREFIX = 'standin:limit:';
  * Keys stay a minute longer than they say anything: the clock of a replica that takes over may be
  * ahead. A look (count 0) writes, too, so that it fails on a Redis that takes no writes.
  */
-const SCRIPT = `
-local now = tonumber(ARGV[5])
+const CLOCK = `
+local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
 end
-local rate, count = tonumber(ARGV[1]), tonumber(ARGV[2])
-local may_owe = ARGV[4] == '1'
+local rate, count = tonumber(ARGV[2]), tonumber(ARGV[3])
 local interval = 1000000 / rate
-local whole = math.max(1000000 * tonumber(ARGV[3]), interval)
-local furthest = may_owe and 2 * whole or whole
+local whole = math.max(1000000 * tonumber(ARGV[4]), interval)
 local rounding = 0.001
+local function within(time, passed, most)
+  return math.max(0, math.min((tonumber(time) or 0) - passed, most))
+end
+`;
+
+const TAKE = `${CLOCK}
 local ahead = 0
 local at, level = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+)$')
-if at then
-  local passed = math.max(0, now - at)
-  ahead = math.max(0, math.min(level - passed, furthest))
-end
-local granted = count
-if not may_owe then
-  granted = math.min(count, math.floor((whole + rounding - ahead) / interval))
-end
+if at then ahead = within(level, math.max(0, now - at), whole) end
+local room = math.floor((whole + rounding - ahead) / interval)
+local granted = math.min(count, room)
 ahead = ahead + granted * interval
-if may_owe then ahead = math.min(ahead, furthest) end
 local retry_after = math.max(0, math.ceil((ahead + interval - whole - rounding) / 1000000))
 redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
   'PX', math.ceil(ahead / 1000) + 60000)
-return {granted, retry_after}
+return {granted, room - granted, retry_after}
 `;
 
+/** guess-budget.ts has it in words. */
+const SETTLE = `${CLOCK}
+local ended, known = tonumber(ARGV[5]), tonumber(ARGV[6])
+local unknown, guessed = tonumber(ARGV[7]), tonumber(ARGV[8])
+local ahead, earned, earning = 0, 0, 0
+local at, level, has, gain =
+  string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+) ?(%S*) ?(%S*)$')
+if at then
+  local passed = math.max(0, now - at)
+  ahead = within(level, passed, 2 * whole)
+  earning = within(gain, passed, whole)
+  if passed <= ${MAX_IDLE_MS * 1_000} then earned = within(has, 0, whole) end
+end
+local more = math.min(known * interval / ${KNOWN_FOR_ONE}, whole - earning, whole - earned)
+earned = earned + more
+earning = earning + more
+local trusted = whole / ${TRUSTED_PART} - rounding
+local cost = (earned >= trusted and unknown or guessed) * interval
+ahead = math.max(0, ahead - ended * interval) + cost
+if earned >= trusted then
+  local paid = math.max(0, math.min(cost, earned, ahead - whole))
+  earned = earned - paid
+  ahead = ahead - paid
+end
+ahead = math.min(ahead, 2 * whole)
+local spare = earned >= trusted and earned or 0
+local left = whole + spare + rounding - ahead
+local room = math.max(0, math.floor(left / interval))
+local granted = math.min(count, room)
+ahead = ahead + granted * interval
+local retry_after =
+  math.max(0, math.ceil((interval + granted * interval - left) / 1000000))
+redis.call('SET', KEYS[1], string.format('%.0f %.17g %.17g %.17g', now, ahead, earned, earning),
+  'PX', math.max(math.ceil(math.max(ahead, earning) / 1000) + 60000, ${MAX_IDLE_MS}))
+return {granted, room - granted, retry_after}
+`;
+
+const transformReply = (reply: unknown) => reply;
+
+/** @param now_us '': of the clock of Redis */
+function pushBucket(
+  parser: CommandParser,
+  { name, rate, burst_s }: Bucket,
+  count: number,
+  now_us: number | '',
+): void {
+  parser.pushKey(KEY_PREFIX + name);
+  parser.push(String(now_us), String(rate), String(count), String(burst_s));
+}
+
 const take = defineScript({
-  SCRIPT,
+  SCRIPT: TAKE,
   NUMBER_OF_KEYS: 1,
-  parseCommand(parser, { name, rate, burst_s, may_owe }: Bucket, count: number, now_us?: number) {
-    parser.pushKey(KEY_PREFIX + name);
-    parser.push(String(rate), String(count), String(burst_s), may_owe ? '1' : '0');
-    if (now_us !== undefined) parser.push(String(now_us));
+  parseCommand: pushBucket,
+  transformReply,
+});
+
+const settle = defineScript({
+  SCRIPT: SETTLE,
+  NUMBER_OF_KEYS: 1,
+  parseCommand(
+    parser: CommandParser,
+    bucket: Bucket,
+    count: number,
+    { ended, known, unknown, guessed }: Outcome,
+    now_us: number | '',
+  ) {
+    pushBucket(parser, bucket, count, now_us);
+    parser.push(String(ended), String(known), String(unknown), String(guessed));
   },
-  transformReply: (reply: unknown) => reply,
+  transformReply,
 });
 
 /**
@@ -72,7 +133,7 @@ export class RedisBuckets implements SharedBuckets {
   private constructor(url: string) {
     this.#client = createClient({
       url,
-      scripts: { take },
+      scripts: { take, settle },
       disableOfflineQueue: true,
       disableClientInfo: true,
       maintNotifications: 'disabled',
@@ -108,16 +169,24 @@ export class RedisBuckets implements SharedBuckets {
     return this.#failure;
   }
 
+  /** @param now_us for tests, instead of the clock of Redis */
+  take(bucket: Bucket, count: number, now_us?: number): Promise<Grant> {
+    return this.#ask(() => this.#client.take(bucket, count, now_us ?? ''));
+  }
+
+  settle(bucket: Bucket, count: number, outcome: Outcome, now_us?: number): Promise<Grant> {
+    return this.#ask(() => this.#client.settle(bucket, count, outcome, now_us ?? ''));
+  }
+
   /**
    * A connection that is not answered is not written to any more: only a quiet one runs into its
    * time-out and is replaced, and what is sent to a Redis that hangs would only pile up.
-   * @param now_us for tests, instead of the clock of Redis
    */
-  async take(bucket: Bucket, count: number, now_us?: number): Promise<Grant> {
+  async #ask(send: () => Promise<unknown>): Promise<Grant> {
     if (performance.now() - this.#in_debt_since_ms > MAX_DEBT_MS) throw new Error('no answer');
     if (this.#unanswered++ === 0) this.#in_debt_since_ms = performance.now();
     try {
-      const grant = grantOf(await this.#client.take(bucket, count, now_us));
+      const grant = grantOf(await send());
       this.#failure = undefined;
       return grant;
     } catch (error) {
@@ -148,10 +217,10 @@ export class RedisBuckets implements SharedBuckets {
 }
 
 function grantOf(reply: unknown): Grant {
-  const [granted, retry_after_s] = Array.isArray(reply) ? reply : [];
-  if (!Number.isInteger(granted) || !Number.isInteger(retry_after_s))
+  const [granted, left, retry_after_s] = Array.isArray(reply) ? reply : [];
+  if (![granted, left, retry_after_s].every(Number.isInteger))
     throw new Error('not an answer of the script');
-  return { granted, retry_after_s };
+  return { granted, left, retry_after_s };
 }
 
 /** The first word of an error reply is its code. */

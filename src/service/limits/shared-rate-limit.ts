@@ -1,11 +1,12 @@
 import {
-  atMostWhole,
   type Bucket,
   type Grant,
-  MemoryRateLimiter,
+  NO_OUTCOME,
+  type Outcome,
   type RateLimiter,
-  type RetryAfter,
-} from './rate-limit.ts';
+  unlimited,
+} from './bucket.ts';
+import { MemoryRateLimiter } from './rate-limit.ts';
 
 /** Buckets that several processes take from. */
 export interface SharedBuckets {
@@ -15,6 +16,8 @@ export interface SharedBuckets {
    * @param count 0 only looks, and tells whether the buckets answer
    */
   take(bucket: Bucket, count: number): Promise<Grant>;
+  /** The same of a budget of guesses: RateLimiter.settle. */
+  settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
 }
 
 /**
@@ -25,12 +28,22 @@ const PATIENCE_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
 /** Asks whether buckets answer: it is taken from by nobody. */
-export const PROBE: Bucket = { name: 'probe', rate: 1, burst_s: 1, may_owe: false };
+export const PROBE: Bucket = { name: 'probe', rate: 1, burst_s: 1 };
+
+interface Question {
+  readonly bucket: Bucket;
+  readonly count: number;
+  /** Of a budget of guesses; undefined: of a bucket of requests. */
+  readonly outcome: Outcome | undefined;
+}
+
+const PROBING: Question = { bucket: PROBE, count: 0, outcome: undefined };
 
 /** What requests ask of a bucket in one call. */
-interface Batch {
+interface Batch extends Question {
   bucket: Bucket;
   count: number;
+  outcome: Outcome | undefined;
   /** undefined: the buckets did not answer. */
   readonly grant: Promise<Grant | undefined>;
 }
@@ -53,7 +66,7 @@ export class SharedRateLimiter implements RateLimiter {
   /** undefined: not known yet; the buckets are asked first. */
   #is_shared: boolean | undefined;
   /** Asked again after a failure: buckets can answer for some names and not for others. */
-  #suspect = PROBE;
+  #suspect: Question = PROBING;
   #is_probing = false;
 
   /** @param onShared told the first state, and every change of it */
@@ -64,26 +77,17 @@ export class SharedRateLimiter implements RateLimiter {
     void this.#probe();
   }
 
-  take(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
-    if (bucket.rate === 0) return undefined;
+  take(bucket: Bucket): Grant | Promise<Grant> {
+    if (bucket.rate === 0) return unlimited(1);
     if (this.#is_shared === false) return this.#local.take(bucket);
-    const batch = this.#batchOf(bucket);
-    const place = batch.count++;
-    return batch.grant.then((grant) => {
-      if (grant === undefined) return this.#local.take(bucket);
-      return place < grant.granted ? undefined : grant.retry_after_s;
-    });
+    return this.#share(bucket, 1, undefined, () => this.#local.take(bucket));
   }
 
-  spend(bucket: Bucket, count: number): RetryAfter | Promise<RetryAfter> {
-    if (bucket.rate === 0) return undefined;
-    if (this.#is_shared === false) return this.#local.spend(bucket, count);
-    const batch = this.#batchOf(bucket);
-    batch.count += atMostWhole(bucket, count);
-    return batch.grant.then((grant) => {
-      if (grant === undefined) return this.#local.spend(bucket, count);
-      return grant.retry_after_s || undefined;
-    });
+  settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
+    if (bucket.rate === 0) return unlimited(count);
+    if (this.#is_shared === false) return this.#local.settle(bucket, count, outcome);
+    const alone = () => this.#local.settle(bucket, count, outcome);
+    return this.#share(bucket, count, outcome, alone);
   }
 
   /** Ends the probes: from then on the state does not change without a request. */
@@ -91,10 +95,22 @@ export class SharedRateLimiter implements RateLimiter {
     clearInterval(this.#prober);
   }
 
-  #batchOf(bucket: Bucket): Batch {
+  /** Asks together with others. @param alone asks this process, when the buckets do not answer */
+  async #share(
+    bucket: Bucket,
+    count: number,
+    outcome: Outcome | undefined,
+    alone: () => Grant,
+  ): Promise<Grant> {
     const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
+    const place = batch.count;
     batch.bucket = bucket;
-    return batch;
+    batch.count += count;
+    if (outcome !== undefined) batch.outcome = sum(batch.outcome, outcome);
+    const grant = await batch.grant;
+    if (grant === undefined) return alone();
+    const { left, retry_after_s } = grant;
+    return { granted: Math.max(0, Math.min(grant.granted - place, count)), left, retry_after_s };
   }
 
   #begin(bucket: Bucket): Batch {
@@ -103,7 +119,8 @@ export class SharedRateLimiter implements RateLimiter {
     // go together.
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
-    const batch: Batch = { bucket, count: 0, grant: turn.then(() => this.#ask(name)) };
+    const grant = turn.then(() => this.#ask(name));
+    const batch: Batch = { bucket, count: 0, outcome: undefined, grant };
     this.#gathering.set(name, batch);
     this.#last.set(name, batch);
     return batch;
@@ -114,9 +131,10 @@ export class SharedRateLimiter implements RateLimiter {
     this.#gathering.delete(name);
     try {
       if (this.#is_shared === false) return undefined;
-      return await answerInTime(this.#backend.take(batch.bucket, batch.count));
+      return await answerInTime(this.#question(batch));
     } catch {
-      this.#suspect = batch.bucket;
+      const { bucket, outcome } = batch;
+      this.#suspect = { bucket, count: 0, outcome: outcome && NO_OUTCOME };
       this.#setShared(false);
       return undefined;
     } finally {
@@ -124,13 +142,19 @@ export class SharedRateLimiter implements RateLimiter {
     }
   }
 
+  #question({ bucket, count, outcome }: Question): Promise<Grant> {
+    return outcome === undefined
+      ? this.#backend.take(bucket, count)
+      : this.#backend.settle(bucket, count, outcome);
+  }
+
   /** Also while all is well: without requests, too, it is known how the buckets are. */
   async #probe(): Promise<void> {
     if (this.#is_probing) return;
     this.#is_probing = true;
     try {
-      await answerInTime(this.#backend.take(this.#suspect, 0));
-      this.#suspect = PROBE;
+      await answerInTime(this.#question(this.#suspect));
+      this.#suspect = PROBING;
       this.#setShared(true);
     } catch {
       this.#setShared(false);
@@ -156,4 +180,13 @@ function answerInTime<T>(answer: Promise<T>): Promise<T> {
     }, TICK_MS);
     answer.then(resolve, reject).finally(() => clearInterval(timer));
   });
+}
+
+function sum(one: Outcome = NO_OUTCOME, other: Outcome): Outcome {
+  return {
+    ended: one.ended + other.ended,
+    known: one.known + other.known,
+    unknown: one.unknown + other.unknown,
+    guessed: one.guessed + other.guessed,
+  };
 }

@@ -71,25 +71,25 @@ export class VaultClient {
   }
 
   /**
-   * One value a token, in order; undefined for a token that is not known.
+   * As Detokenizer.detokenize.
    * @param sizes of the values, where they are known
    * @throws as tokenize
    */
   async detokenize(
     tokens: readonly Token[],
     sizes?: readonly number[],
-  ): Promise<readonly (Value | undefined)[]> {
+  ): Promise<readonly (Value | null | undefined)[]> {
     const by_token = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
     const weigh: Weigh = by_token ? (token) => by_token.get(token)! : mostValueBytes;
-    return (await this.#call('detokenize', tokens, weigh)) as readonly (Value | undefined)[];
+    return (await this.#call('detokenize', tokens, weigh)) as readonly (Value | null | undefined)[];
   }
 
   /**
-   * How many bytes the value of each token has, in order; undefined for a token that is not known.
+   * As Detokenizer.sizes.
    * @throws as tokenize
    */
-  async sizes(tokens: readonly Token[]): Promise<readonly (number | undefined)[]> {
-    return (await this.#call('sizes', tokens, () => 0)) as readonly (number | undefined)[];
+  async sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
+    return (await this.#call('sizes', tokens, () => 0)) as readonly (number | null | undefined)[];
   }
 
   /** Gives the threads newer keys. */

@@ -28,8 +28,8 @@ export interface EngineObserver {
 /** Tokenize on the terms of a client, detokenize, or the sizes of the values of tokens. */
 export type Operation = TokenTerms | 'detokenize' | 'sizes';
 
-/** Of an answer: undefined for a token that is not known. */
-export type Results = readonly (string | number | undefined)[];
+/** Of an answer: undefined for a token that is not known, null for one that was forgotten. */
+export type Results = readonly (string | number | null | undefined)[];
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
