@@ -67,13 +67,7 @@ export async function serve(config: Config): Promise<void> {
   const keys = renewedKeys(vault, config, log);
   await keys.start();
   const sizes = new VaultSizes(vault.pool);
-  const gauges = {
-    expiredRecords: () => expiry.removed,
-    vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expires_at),
-  };
+  const gauges = gaugesOf(expiry, keys, sizes, license, certificate, config);
   const onFatal = (problems: readonly string[]) => {
     log.error({ problems }, 'workers cannot start, ending');
     void stop(0, 1);
@@ -92,22 +86,8 @@ export async function serve(config: Config): Promise<void> {
   const first = await createFirstClient(vault, config.CLIENT_PREFIX);
   if (first !== undefined)
     process.stdout.write(firstStart(first, front.url, ops?.url, certificate));
-  log.info(
-    {
-      url: front.url,
-      ops_url: ops?.url,
-      workers: config.WORKERS === 1 ? undefined : config.WORKERS,
-      database: is_embedded ? 'embedded' : 'postgres',
-      migrations: vault.schema_changes.applied,
-      distributed: vault.schema_changes.distributed,
-    },
-    'listening',
-  );
-  remind(
-    log,
-    () => license.warning(),
-    () => ({ days_left: license.daysLeft() }),
-  );
+  tellListening(log, config, vault, front.url, ops?.url);
+  remindOf(license, log);
   const stop = once(async (delay_ms: number, exit_code: number) => {
     log.info({ delay_ms }, 'draining');
     await front.stop(delay_ms);
@@ -121,6 +101,44 @@ export async function serve(config: Config): Promise<void> {
   process.on('SIGTERM', () => void stop(config.DRAIN_DELAY_MS, 0));
   process.on('SIGINT', () => void stop(0, 0));
   process.on('SIGHUP', () => front.restart());
+}
+
+/** What the process knows beside its requests, read at each scrape. */
+function gaugesOf(
+  expiry: Expiry,
+  keys: KeyRenewal,
+  sizes: VaultSizes,
+  license: License,
+  certificate: Certificate | undefined,
+  config: Config,
+): Gauges {
+  return {
+    expiredRecords: () => expiry.removed,
+    vaultRows: async () => (await sizes.read()).records,
+    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expires_at),
+  };
+}
+
+function tellListening(
+  log: Log,
+  { DATABASE_URL, WORKERS }: Config,
+  { schema_changes }: Vault,
+  url: string,
+  ops_url: string | undefined,
+): void {
+  log.info(
+    {
+      url,
+      ops_url,
+      workers: WORKERS === 1 ? undefined : WORKERS,
+      database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
+      migrations: schema_changes.applied,
+      distributed: schema_changes.distributed,
+    },
+    'listening',
+  );
 }
 
 /** One process: it answers itself, and hands nothing to others. */
@@ -159,6 +177,14 @@ function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);
     log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
   });
+}
+
+function remindOf(license: License, log: Log): void {
+  remind(
+    log,
+    () => license.warning(),
+    () => ({ days_left: license.daysLeft() }),
+  );
 }
 
 /** Puts new files in use, without a restart. */

@@ -5,7 +5,7 @@ import { RedisServer, redis_server } from '../support/redis.ts';
 import { until } from '../support/service.ts';
 
 // Retried: on a machine so busy that Redis does not answer within 100 ms, nodes rightly limit alone.
-describe.skipIf(redis_server === undefined)('limits that nodes share', { retry: 2 }, () => {
+describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await RedisServer.start();

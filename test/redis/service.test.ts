@@ -71,7 +71,7 @@ async function moreAnswers(requests: ReturnType<typeof load>, count = 50): Promi
 }
 
 // Retried: on a machine so busy that Redis does not answer within 100 ms, nodes rightly limit alone.
-describe.skipIf(redis_server === undefined)('the service with REDIS_URL', { retry: 2 }, () => {
+describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => {
   let redis: RedisServer;
   beforeEach(async () => {
     redis = await RedisServer.start(PASSWORD);

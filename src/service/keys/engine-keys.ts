@@ -3,10 +3,10 @@ import { InternalError, type InternalReason } from '../../errors.ts';
 import { type KeyNews, monotonicMs } from './key-feed.ts';
 
 /**
- * Who has not heard for so long that its primary is the newest DEK asks before it seals. `keyring
- * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S): then no
- * process seals with it any more, not even one that cannot unwrap the new one, and no record can
- * come whose key is gone.
+ * Who has not heard for so long that its primary is the newest DEK asks before it seals.
+ * `keyring retire` leaves a version alone until the one after it is twice as old
+ * (MIN_PRIMARY_AGE_S): then no process seals with it any more, not even one that
+ * cannot unwrap the new one, and no record can come whose key is gone.
  */
 export const SEAL_LEASE_MS = 30_000;
 
