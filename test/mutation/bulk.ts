@@ -37,7 +37,7 @@ export const BULK: readonly Mutant[] = [
     id: 'replace-any-error',
     file: 'bulk/replace.ts',
     old: 'if (!(error instanceof RefusedValue)) throw error;',
-    new: '',
+    new: "if (!(error instanceof RefusedValue)) return values.map(() => ({ reason: '' }));",
     promise: 'A failure of the service is no bad row.',
     tests: ['unit/bulk/replace.test.ts', 'cli/bulk.test.ts'],
   },
