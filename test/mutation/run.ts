@@ -52,6 +52,7 @@ const { values: options } = parseArgs({
 const results: Record<string, Result> = existsSync(RESULTS)
   ? JSON.parse(readFileSync(RESULTS, 'utf8'))
   : {};
+const running = new Set<ChildProcess>();
 /** By tests: what they do without a change. */
 const bases = new Map<string, Promise<Tests>>();
 
@@ -102,11 +103,13 @@ async function runTests(folder: string, mutant: Mutant, timeout_s: number): Prom
 
 function endOf(child: ChildProcess, timeout_s: number): Promise<Tests['end']> {
   return new Promise((resolve) => {
+    running.add(child);
     const timer = setTimeout(() => {
       process.kill(-child.pid!, 'SIGKILL');
       resolve('late');
     }, timeout_s * 1000);
     child.once('exit', (code) => {
+      running.delete(child);
       clearTimeout(timer);
       resolve(code === 0 ? 'passed' : 'failed');
     });
@@ -183,6 +186,12 @@ function report(): boolean {
   return bad.length === 0;
 }
 
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    for (const child of running) process.kill(-child.pid!, 'SIGKILL');
+    process.exit(1);
+  });
+}
 mkdirSync(FOLDER, { recursive: true });
 console.log(`${chosen.length} changes, ${left.length} to run`);
 const jobs = Math.min(Number(options.jobs), left.length);
