@@ -85,13 +85,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const keys = renewedKeys(vault, config, log);
   await keys.start();
   const sizes = new VaultSizes(vault.pool);
-  const gauges = {
-    expiredRecords: () => expiry.removed,
-    vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expires_at),
-  };
+  const gauges = gaugesOf(expiry, keys, sizes, license, certificate, config);
   const onFatal = (problems: readonly string[]) => {
     log.error({ problems }, 'workers cannot start, ending');
     signals.end(0, 1);
@@ -103,13 +97,10 @@ async function start(config: Config, signals: Signals): Promise<void> {
   signals.handle(
     async (delay_ms, exit_code) => {
       log.info({ delay_ms }, 'draining');
-      // One that is on its way may have answered already; one that does not come about has not.
-      const front = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
-      await front?.stop(delay_ms);
+      await stopAnswering(opening, delay_ms);
       ops?.close();
       keys.stop();
-      const closed = expiry.stop().then(() => vault.close());
-      await Promise.race([closed, sleep(CLOSE_TIMEOUT_MS)]);
+      await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
       log.info({}, 'stopped');
       log.end(exit_code);
     },
@@ -127,21 +118,51 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const key = firstKey(config, process.stdout.isTTY === true);
   const first = await createFirstClient(vault, config.CLIENT_PREFIX, key.take);
   if (first !== undefined) announce({ first, url, ops_url: ops?.url, certificate }, key.file, log);
+  tellListening(log, config, vault, url, ops?.url);
+  remindOf(license, log);
+}
+
+/** A front on its way may have answered already; one that does not come about has not. */
+async function stopAnswering(opening: Promise<Front>, delay_ms: number): Promise<void> {
+  const front = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
+  await front?.stop(delay_ms);
+}
+
+/** What the process knows beside its requests, read at each scrape. */
+function gaugesOf(
+  expiry: Expiry,
+  keys: KeyRenewal,
+  sizes: VaultSizes,
+  license: License,
+  certificate: Certificate | undefined,
+  config: Config,
+): Gauges {
+  return {
+    expiredRecords: () => expiry.removed,
+    vaultRows: async () => (await sizes.read()).records,
+    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expires_at),
+  };
+}
+
+function tellListening(
+  log: Log,
+  { DATABASE_URL, WORKERS }: Config,
+  { schema_changes }: Vault,
+  url: string,
+  ops_url: string | undefined,
+): void {
   log.info(
     {
-      url: front.url,
-      ops_url: ops?.url,
-      workers: config.WORKERS === 1 ? undefined : config.WORKERS,
-      database: is_embedded ? 'embedded' : 'postgres',
-      migrations: vault.schema_changes.applied,
-      distributed: vault.schema_changes.distributed,
+      url,
+      ops_url,
+      workers: WORKERS === 1 ? undefined : WORKERS,
+      database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
+      migrations: schema_changes.applied,
+      distributed: schema_changes.distributed,
     },
     'listening',
-  );
-  remind(
-    log,
-    () => license.warning(),
-    () => ({ days_left: license.daysLeft() }),
   );
 }
 
@@ -182,6 +203,14 @@ function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);
     log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
   });
+}
+
+function remindOf(license: License, log: Log): void {
+  remind(
+    log,
+    () => license.warning(),
+    () => ({ days_left: license.daysLeft() }),
+  );
 }
 
 /** Puts new files in use, without a restart. */

@@ -50,7 +50,6 @@ test('settings that documents name exist', () => {
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
     'TEST_SOCKETS',
-    'TEST_TIMING',
     'NODE_EXTRA_CA_CERTS',
     'TEST_CITUS',
     'TEST_IMAGE',

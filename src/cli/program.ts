@@ -23,6 +23,23 @@ export function buildProgram(): Command {
     .usage('<command> [options]')
     .configureHelp({ subcommandTerm: (made) => made.name() })
     .showHelpAfterError('(--help tells more)');
+  addServe(program);
+  addMigrate(program);
+  addClient(program);
+  addApiKey(program);
+  addBulk(program);
+  addForget(program);
+  addKeyring(program);
+  addVerify(program);
+  addOpenApi(program);
+  addDoctor(program);
+  addLicense(program);
+  addCompletion(program);
+  teach(program);
+  return program;
+}
+
+function addServe(program: Command): void {
   command(
     program,
     'serve',
@@ -39,6 +56,9 @@ export function buildProgram(): Command {
     const { serve } = await import('../main.ts');
     await serve(settings);
   });
+}
+
+function addMigrate(program: Command): void {
   command(
     program,
     'migrate',
@@ -53,13 +73,9 @@ export function buildProgram(): Command {
       const { migrateCommand } = await import('../commands/migrate.ts');
       return migrateCommand(config().vault, options);
     });
-  addClient(program);
-  addApiKey(program);
-  addBulk(program);
-  addForget(program);
-  addKeyring(program);
-  addVerify(program);
-  addOpenApi(program);
+}
+
+function addDoctor(program: Command): void {
   command(
     program,
     'doctor',
@@ -69,6 +85,9 @@ export function buildProgram(): Command {
     const { doctor } = await import('../commands/doctor.ts');
     return doctor(config(), options);
   });
+}
+
+function addLicense(program: Command): void {
   command(
     program.command('license').description('The license.'),
     'verify [file]',
@@ -80,9 +99,6 @@ export function buildProgram(): Command {
       const { licenseVerify } = await import('../commands/license.ts');
       return licenseVerify(licenseFiles(file, options.publicKey), options);
     });
-  addCompletion(program);
-  teach(program);
-  return program;
 }
 
 function licenseFiles(file: string | undefined, public_key: string | undefined) {

@@ -12,8 +12,8 @@ export interface Circumstances {
  */
 export class StandinError extends Error {
   /**
-   * The code of the answer (docs/errors.md), or `network_error`, `timeout`, `bad_answer`: no answer,
-   * none in time, one that is not Standin's.
+   * The code of the answer (docs/errors.md), or `network_error` (no answer), `timeout` (no
+   * answer in time), `bad_answer` (an answer that is not Standin's).
    */
   readonly code: string;
   /** HTTP status of the answer; undefined where there was none. */

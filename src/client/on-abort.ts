@@ -1,8 +1,8 @@
 const stops = new WeakMap<AbortSignal, Set<() => void>>();
 
 /**
- * Calls `stop` when the signal is aborted. All share one listener of a signal, which may be that of a
- * whole program: runtimes take more than ten for a leak, and say so.
+ * Calls `stop` when the signal is aborted. All share one listener of a signal, which may be
+ * that of a whole program: runtimes take more than ten for a leak, and say so.
  * @returns what ends it
  */
 export function onAbort(signal: AbortSignal, stop: () => void): () => void {

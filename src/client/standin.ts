@@ -27,8 +27,8 @@ type Operation = 'tokenize' | 'detokenize';
  * value that was stored already keeps its token; in random mode a token may be left that nobody
  * uses.
  *
- * An input of more than `maxValues` or `maxBytes`, and any list, goes in requests of their own: then
- * a failure can leave tokens of its first part in the vault. Given again, they are the same.
+ * An input of more than `maxValues` or `maxBytes`, and any list, goes in requests of their own:
+ * then a failure can leave tokens of its first part in the vault. Given again, they are the same.
  */
 export class Standin {
   readonly #settings: Settings;

@@ -49,7 +49,7 @@ export function redisUrl(text: string): string | undefined {
   return is_fit && is_decodable ? text : undefined;
 }
 
-/** `https://`, or `http://` where nothing leaves the machine; a user and a query have no place in it. */
+/** `https://`, or `http://` where nothing leaves the machine; it has no user and no query. */
 export function httpsUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, username, password, search, hash } = new URL(text);

@@ -26,7 +26,7 @@ export interface Plot {
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
 
-/** A live chart with its legend. The canvas is a picture: `describe` says in words what is on it. */
+/** A live chart with its legend. `describe` says in words what its canvas shows. */
 export class Chart {
   readonly element: HTMLElement;
   readonly #plot: Plot;

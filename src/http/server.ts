@@ -72,7 +72,7 @@ function serverOf(context: ServerContext, handler: RequestListener): Server {
   return server;
 }
 
-/** In the place of Fastify's own, which load Ajv at every start: routes here have no schemas of its kind. */
+/** Fastify's own compilers load Ajv at every start, and no route here has a schema for them. */
 function noSchemas(): never {
   throw new Error('routes have no schemas of Fastify; see http/schema.ts');
 }

@@ -36,81 +36,9 @@ const SAMPLED = [
 export function createMetrics(worker?: string) {
   const registry = processRegistry(worker);
   const registers = [registry];
-  const requests = new Counter({
-    name: 'standin_requests_total',
-    help: 'Requests answered.',
-    labelNames: ['route', 'status'],
-    registers,
-  });
-  const duration = new Histogram({
-    name: 'standin_request_duration_seconds',
-    help: 'Time from the headers of a request to its answer.',
-    labelNames: ['route'],
-    buckets: LATENCY_BUCKETS_S,
-    registers,
-  });
-  const values = new Counter({
-    name: 'standin_values_total',
-    help: 'Values tokenized and detokenized.',
-    labelNames: ['operation'],
-    registers,
-  });
-  const batches = new Histogram({
-    name: 'standin_batch_records',
-    help: 'Records of one statement to the vault.',
-    labelNames: ['statement'],
-    buckets: BATCH_BUCKETS,
-    registers,
-  });
-  const rejections = new Counter({
-    name: 'standin_rate_limit_rejections_total',
-    help: 'Requests refused because the client was over one of its limits.',
-    labelNames: ['limit'],
-    registers,
-  });
-  // Shown before there was one, so that an alert on a rise sees the first.
-  for (const limit of LIMITS) rejections.inc({ limit }, 0);
-  const unknown = new Counter({
-    name: 'standin_unknown_tokens_total',
-    help: 'Tokens sent to detokenize that the vault has never given out.',
-    registers,
-  });
-  const unaudited = new Counter({
-    name: 'standin_audit_failures_total',
-    help: 'Lines of the audit log that could not be written.',
-    registers,
-  });
-  const damaged = new Counter({
-    name: 'standin_damaged_records_total',
-    help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
-    registers,
-  });
-  const handshakes = new Counter({
-    name: 'standin_tls_handshake_failures_total',
-    help: 'Connections that ended before a request because TLS did not come about.',
-    labelNames: ['reason'],
-    registers,
-  });
-  const shed = new Counter({
-    name: 'standin_requests_shed_total',
-    help: 'Requests refused with 503 before they were looked at, because they would have waited.',
-    registers,
-  });
-  const refused_connections = new Counter({
-    name: 'standin_connections_refused_total',
-    help: 'Connections that were closed at once because the process has all that it takes.',
-    registers,
-  });
-  const unread = new Counter({
-    name: 'standin_unread_answers_total',
-    help: 'Connections that were cut because an answer on them was not read.',
-    registers,
-  });
-  const cut = new Counter({
-    name: 'standin_stalled_requests_total',
-    help: 'Requests that were cut off because memory was short and their callers did nothing.',
-    registers,
-  });
+  const { requests, duration, values, batches } = workMetrics(registers);
+  const { rejections, unknown, unaudited, damaged } = troubleMetrics(registers);
+  const { handshakes, shed, refused_connections, unread, cut } = connectionMetrics(registers);
   return {
     request(route: string, status: number, duration_ms: number): void {
       requests.inc({ route, status });
@@ -142,6 +70,93 @@ export function createMetrics(worker?: string) {
     text: () => registry.metrics(),
     content_type: registry.contentType,
   };
+}
+
+function workMetrics(registers: Registry[]) {
+  const requests = new Counter({
+    name: 'standin_requests_total',
+    help: 'Requests answered.',
+    labelNames: ['route', 'status'],
+    registers,
+  });
+  const duration = new Histogram({
+    name: 'standin_request_duration_seconds',
+    help: 'Time from the headers of a request to its answer.',
+    labelNames: ['route'],
+    buckets: LATENCY_BUCKETS_S,
+    registers,
+  });
+  const values = new Counter({
+    name: 'standin_values_total',
+    help: 'Values tokenized and detokenized.',
+    labelNames: ['operation'],
+    registers,
+  });
+  const batches = new Histogram({
+    name: 'standin_batch_records',
+    help: 'Records of one statement to the vault.',
+    labelNames: ['statement'],
+    buckets: BATCH_BUCKETS,
+    registers,
+  });
+  return { requests, duration, values, batches };
+}
+
+function troubleMetrics(registers: Registry[]) {
+  const rejections = new Counter({
+    name: 'standin_rate_limit_rejections_total',
+    help: 'Requests refused because the client was over one of its limits.',
+    labelNames: ['limit'],
+    registers,
+  });
+  // Shown before there was one, so that an alert on a rise sees the first.
+  for (const limit of LIMITS) rejections.inc({ limit }, 0);
+  const unknown = new Counter({
+    name: 'standin_unknown_tokens_total',
+    help: 'Tokens sent to detokenize that the vault has never given out.',
+    registers,
+  });
+  const unaudited = new Counter({
+    name: 'standin_audit_failures_total',
+    help: 'Lines of the audit log that could not be written.',
+    registers,
+  });
+  const damaged = new Counter({
+    name: 'standin_damaged_records_total',
+    help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
+    registers,
+  });
+  return { rejections, unknown, unaudited, damaged };
+}
+
+function connectionMetrics(registers: Registry[]) {
+  const handshakes = new Counter({
+    name: 'standin_tls_handshake_failures_total',
+    help: 'Connections that ended before a request because TLS did not come about.',
+    labelNames: ['reason'],
+    registers,
+  });
+  const shed = new Counter({
+    name: 'standin_requests_shed_total',
+    help: 'Requests refused with 503 before they were looked at, because they would have waited.',
+    registers,
+  });
+  const refused_connections = new Counter({
+    name: 'standin_connections_refused_total',
+    help: 'Connections that were closed at once because the process has all that it takes.',
+    registers,
+  });
+  const unread = new Counter({
+    name: 'standin_unread_answers_total',
+    help: 'Connections that were cut because an answer on them was not read.',
+    registers,
+  });
+  const cut = new Counter({
+    name: 'standin_stalled_requests_total',
+    help: 'Requests that were cut off because memory was short and their callers did nothing.',
+    registers,
+  });
+  return { handshakes, shed, refused_connections, unread, cut };
 }
 
 /** With what Node tells of a process. */

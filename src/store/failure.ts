@@ -90,7 +90,7 @@ function tlsProblem(error: unknown): string | undefined {
 
 const NOT_ALLOWED = '42501';
 
-/** The user of the database lacks a right: that of the service was used for a task of the owner's. */
+/** The user of the database lacks a right: the service's user was used for a task of the owner. */
 export class NotAllowed extends InternalError {
   readonly code = NOT_ALLOWED;
 

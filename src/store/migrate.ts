@@ -24,8 +24,8 @@ export function readMigrations(): Migration[] {
 }
 
 /**
- * The statements of a file: each ends with a semicolon at the end of its line, and between `$$` none
- * ends. One by one, because Citus refuses several at once for some of them.
+ * The statements of a file: each ends with a semicolon at the end of its line, and none ends
+ * between `$$`. One by one, because Citus refuses several at once for some of them.
  */
 export function statementsOf(sql: string): string[] {
   const statements = [''];

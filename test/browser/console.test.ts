@@ -242,7 +242,7 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
     await tab.page.getByRole('link', { name: 'Clients', exact: true }).focus();
     await keyboard.press('Tab');
     await keyboard.press('Enter');
-    expect(await tab.page.title()).toBe('Playground · Standin');
+    await expect.poll(() => tab.page.title(), PATIENCE).toBe('Playground · Standin');
     await keyboard.press('Tab'); // theme
     await keyboard.press('Tab');
     await keyboard.type(service.api_key);

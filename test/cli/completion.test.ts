@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { childrenOf } from '../support/processes.ts';
 import { newBlankPlace, type Place, runCli } from '../support/service.ts';
 
 let place: Place;
@@ -54,7 +55,11 @@ async function type(shell: string, setUp: string, keys: string): Promise<string>
       child.stdin.write(`${echo}; ${setUp}; echo 'is'' set up'\r`);
     });
   } finally {
-    child.kill('SIGKILL');
+    // The shell first: one that ends by itself writes its history into a folder that is being removed.
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    const has_ended = child.exitCode !== null || child.signalCode !== null;
+    for (const pid of childrenOf(child.pid!)) process.kill(pid, 'SIGKILL');
+    if (!has_ended) await ended;
   }
 }
 

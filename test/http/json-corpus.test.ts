@@ -69,7 +69,7 @@ const NOT_JSON = [
   '<data/>',
   'data=a',
 ];
-test.each(NOT_JSON)('refused: %j', async (body) => {
+test.each(NOT_JSON)('A44: refused: %j', async (body) => {
   expect((await send(service, '/api/v1/tokenize', body)).status).toBe(400);
 });
 
@@ -88,7 +88,7 @@ const JSON_TEXTS = [
   '{"data":{"a:b":"\\":\\""}}',
   '{"x":{"data":{"a":1}},"data":{"data":"data"}}',
 ];
-test.each(JSON_TEXTS)('taken: %j', async (body) => {
+test.each(JSON_TEXTS)('A44: taken: %j', async (body) => {
   const tokenized = await send(service, '/api/v1/tokenize', body);
   expect(tokenized.status, tokenized.text).toBe(200);
   const restored = await send(service, '/api/v1/detokenize', tokenized.text);

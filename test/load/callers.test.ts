@@ -7,6 +7,7 @@ import {
   LOAD_SECONDS,
   residentBytes,
 } from '../support/callers.ts';
+import { lasting } from '../support/fault.ts';
 import { freePort, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { call, kinds, runCli, type Service, startService, until } from '../support/service.ts';
@@ -195,7 +196,7 @@ test.runIf(kinds().length > 0)(
         Array.from({ length: 4 * RATE }, () => callers.call('tokenize', {})),
       );
       const { retry_after } = replies.findLast((reply) => reply!.status === 429)!.body;
-      await new Promise((resolve) => setTimeout(resolve, retry_after * 1_000));
+      await lasting(retry_after);
       expect((await callers.call('tokenize', {}))!.status).toBe(200);
     }
   },

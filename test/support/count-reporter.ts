@@ -1,16 +1,38 @@
-import type { Reporter, TestModule } from 'vitest/node';
+import { readFileSync } from 'node:fs';
+import type { Reporter, TestModule, Vitest } from 'vitest/node';
 
-/** Ends the output with one line that scripts can read: `N passed, N failed, N skipped`. */
+/** What a test, or a group of them, is run for. */
+const CONDITION = /\.(?:skipIf|runIf)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g;
+
+/**
+ * Ends the output with one line that scripts can read: `N passed, N failed, N skipped`, and before it tells which files
+ * have skipped tests, and the conditions that they have for it.
+ */
 export default class CountReporter implements Reporter {
+  #is_filtered = false;
+
+  onInit(vitest: Vitest): void {
+    this.#is_filtered = vitest.config.testNamePattern !== undefined;
+  }
+
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const count = { passed: 0, failed: errors.length, skipped: 0 };
     for (const module of modules) {
       if (module.children.size === 0 && module.state() === 'failed') count.failed++;
+      const before = count.skipped;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state !== 'pending') count[state]++;
       }
+      if (count.skipped > before && !this.#is_filtered)
+        console.log(skippedLine(module, count.skipped - before));
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
   }
+}
+
+function skippedLine(module: TestModule, tests: number): string {
+  const conditions = readFileSync(module.moduleId, 'utf8').match(CONDITION) ?? [];
+  const said = [...new Set(conditions.map((one) => one.slice(1).replace(/\s+/g, ' ')))].join(', ');
+  return `skipped ${tests} in ${module.relativeModuleId}: ${said || 'skipped by hand'}`;
 }

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { joinCitus } from './citus.ts';
 import { createDatabase } from './postgres.ts';
+import { watchOutput } from './secrecy.ts';
 
 /** The folder of package.json, also seen from a compiled copy of this file. */
 export const ROOT = findRoot(import.meta.dirname);
@@ -81,7 +82,9 @@ export async function runCli(
   place: Place,
   env: Record<string, string> = {},
 ): Promise<Ended> {
-  return endOf(spawnCli(args, place, env));
+  const ended = await endOf(spawnCli(args, place, env));
+  if (args[0] === 'serve') watchOutput(() => ended.stdout + ended.stderr);
+  return ended;
 }
 
 /** What it wrote, and how it ended. */

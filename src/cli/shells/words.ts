@@ -1,6 +1,6 @@
 import type { Command, Option } from 'commander';
 
-/** What a shell can offer where a value is wanted; undefined: nothing, the value is the user's own. */
+/** What a shell can offer where a value is wanted; undefined: the value is the user's own. */
 export type Offer = readonly string[] | 'files' | undefined;
 
 export interface OptionWords {

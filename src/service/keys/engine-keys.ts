@@ -4,9 +4,9 @@ import { type KeyNews, monotonicMs } from './key-feed.ts';
 
 /**
  * A process that has not read the keyring for so long reads it again before it seals. `keyring
- * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S), so that
- * running processes seal with the new one by then. That only spares refused writes, and this clock
- * may stand still with its machine: the fence is in the statements that write records
+ * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S), so
+ * that running processes seal with the new one by then. That only spares refused writes, and this
+ * clock may stand still with its machine: the fence is in the statements that write records
  * (src/store/record-writes.ts).
  */
 export const SEAL_LEASE_MS = 30_000;

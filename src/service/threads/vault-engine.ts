@@ -21,7 +21,7 @@ export interface EngineData {
 export interface EngineObserver {
   batch(statement: 'insert' | 'find', records: number): void;
   damaged(records: number): void;
-  /** A record needs a key that the engine does not have, or its keys are old: `renew` is awaited. */
+  /** A record needs a key that the engine lacks, or its keys are old: `renew` is awaited. */
   keysWanted(): void;
 }
 

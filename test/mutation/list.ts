@@ -1,0 +1,8 @@
+import { BULK } from './bulk.ts';
+import { CRYPTO } from './crypto.ts';
+import { HTTP } from './http.ts';
+import type { Mutant } from './mutant.ts';
+import { SERVICE } from './service.ts';
+import { STORE } from './store.ts';
+
+export const MUTANTS: readonly Mutant[] = [...STORE, ...SERVICE, ...CRYPTO, ...HTTP, ...BULK];

@@ -1,0 +1,199 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { ROOT } from '../support/program.ts';
+import { MUTANTS } from './list.ts';
+import type { Mutant } from './mutant.ts';
+
+/**
+ * Makes each change of the list in a copy of the repository, builds it and runs its tests, which must fail.
+ * Results are kept in build/mutation, so a run that was ended goes on; a change to the file, the entry or
+ * its tests makes an entry run again.
+ */
+type Outcome = 'killed' | 'survived' | 'timed out' | 'does not build' | 'tests fail without it';
+interface Result {
+  readonly outcome: Outcome;
+  readonly seconds: number;
+}
+interface Tests {
+  readonly end: 'passed' | 'failed' | 'late';
+  readonly seconds: number;
+}
+
+const FOLDER = join(ROOT, 'build/mutation');
+const RESULTS = join(FOLDER, 'results.json');
+const LEAST_TIMEOUT_S = 120;
+/** Of the time without the change; a change that hangs is noticed by this. */
+const TIMEOUT_FACTOR = 4;
+const BASE_TIMEOUT_S = 900;
+
+const { values: options } = parseArgs({
+  options: {
+    /** Entries with this in their id or file. */
+    only: { type: 'string', default: '' },
+    /** Side by side; each has processes of its own. */
+    jobs: { type: 'string', default: '1' },
+    /** Also those that have a result. */
+    again: { type: 'boolean', default: false },
+  },
+});
+const results: Record<string, Result> = existsSync(RESULTS)
+  ? JSON.parse(readFileSync(RESULTS, 'utf8'))
+  : {};
+const running = new Set<ChildProcess>();
+/** By tests: what they do without a change. */
+const bases = new Map<string, Promise<Tests>>();
+
+/** A result holds as long as all that it came of is the same. */
+function keyOf(mutant: Mutant): string {
+  const paths = [`src/${mutant.file}`, ...mutant.tests.map((path) => `test/${path}`)];
+  const texts = paths.map((path) => readFileSync(join(ROOT, path), 'utf8'));
+  const hash = createHash('sha256').update(JSON.stringify([mutant, texts]));
+  return `${mutant.id} ${hash.digest('hex').slice(0, 16)}`;
+}
+
+/** A copy of the repository as it is, built. */
+function newCopy(name: string): string {
+  const folder = join(FOLDER, name);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(folder, { recursive: true });
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], {
+    cwd: ROOT,
+    encoding: 'utf8',
+  });
+  for (const path of listed.split('\0').filter((one) => one && existsSync(join(ROOT, one))))
+    cpSync(join(ROOT, path), join(folder, path));
+  symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'));
+  // A change may leave a name that nobody uses.
+  const settings = join(folder, 'tsconfig.json');
+  const strict = readFileSync(settings, 'utf8');
+  writeFileSync(settings, strict.replace(/("noUnused\w+": )true/g, '$1false'));
+  execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' });
+  return folder;
+}
+
+async function runTests(folder: string, mutant: Mutant, timeout_s: number): Promise<Tests> {
+  const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
+  const named = mutant.name === undefined ? [] : ['-t', mutant.name];
+  const files = mutant.tests.map((path) => `test/${path}`);
+  const log = openSync(join(folder, '..', `${mutant.id}.log`), 'w');
+  const started_at_ms = performance.now();
+  // A group of its own: what the tests start ends with it.
+  const child = spawn(
+    'node_modules/.bin/vitest',
+    ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, ...files],
+    { cwd: folder, detached: true, stdio: ['ignore', log, log] },
+  );
+  const end = await endOf(child, timeout_s);
+  closeSync(log);
+  return { end, seconds: Math.round((performance.now() - started_at_ms) / 1000) };
+}
+
+function endOf(child: ChildProcess, timeout_s: number): Promise<Tests['end']> {
+  return new Promise((resolve) => {
+    running.add(child);
+    const timer = setTimeout(() => {
+      process.kill(-child.pid!, 'SIGKILL');
+      resolve('late');
+    }, timeout_s * 1000);
+    child.once('exit', (code) => {
+      running.delete(child);
+      clearTimeout(timer);
+      resolve(code === 0 ? 'passed' : 'failed');
+    });
+  });
+}
+
+async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
+  const tests_key = JSON.stringify([mutant.tests, mutant.name]);
+  let base = bases.get(tests_key);
+  if (base === undefined) {
+    base = runTests(folder, mutant, BASE_TIMEOUT_S);
+    bases.set(tests_key, base);
+  }
+  const { end, seconds } = await base;
+  if (end !== 'passed') return { outcome: 'tests fail without it', seconds };
+  const path = join(folder, 'src', mutant.file);
+  const text = readFileSync(path, 'utf8');
+  writeFileSync(
+    path,
+    text.replace(mutant.old, () => mutant.new),
+  );
+  try {
+    try {
+      execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'pipe' });
+    } catch {
+      return { outcome: 'does not build', seconds: 0 };
+    }
+    const timeout_s = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * seconds);
+    const tests = await runTests(folder, mutant, timeout_s);
+    const outcome = { passed: 'survived', failed: 'killed', late: 'timed out' } as const;
+    return { outcome: outcome[tests.end], seconds: tests.seconds };
+  } finally {
+    writeFileSync(path, text);
+    execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' });
+  }
+}
+
+const chosen = MUTANTS.filter(({ id, file }) => `${id} ${file}`.includes(options.only));
+const left = chosen.filter((mutant) => options.again || results[keyOf(mutant)] === undefined);
+
+/** One copy, and what it takes from the list. */
+async function work(name: string): Promise<void> {
+  const folder = newCopy(name);
+  for (let next = left.shift(); next !== undefined; next = left.shift()) {
+    const result = await tryOut(folder, next);
+    results[keyOf(next)] = result;
+    writeFileSync(RESULTS, JSON.stringify(results, undefined, 1));
+    console.log(
+      `${result.outcome.padEnd(9)} ${result.seconds} s  ${next.id}  (${left.length} left)`,
+    );
+  }
+  rmSync(folder, { recursive: true, force: true });
+}
+
+function report(): boolean {
+  const rooms = [...new Set(chosen.map(({ file }) => file.split('/')[0]!))];
+  const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]!.outcome;
+  const count = (among: readonly Mutant[], outcome: Outcome) =>
+    among.filter((mutant) => outcomeOf(mutant) === outcome).length;
+  console.log(
+    '\n| Room | Changes | Killed | Timed out | Survived | Score |\n|---|---|---|---|---|---|',
+  );
+  for (const room of [...rooms, '']) {
+    const among = chosen.filter(({ file }) => room === '' || file.startsWith(`${room}/`));
+    const [killed, late] = [count(among, 'killed'), count(among, 'timed out')];
+    const score = Math.floor((100 * (killed + late)) / among.length);
+    console.log(
+      `| ${room || 'all'} | ${among.length} | ${killed} | ${late} | ${count(among, 'survived')} | ${score} % |`,
+    );
+  }
+  const bad = chosen.filter((mutant) => !['killed', 'timed out'].includes(outcomeOf(mutant)));
+  for (const mutant of bad)
+    console.log(`\n${outcomeOf(mutant)}: ${mutant.id} (src/${mutant.file}): ${mutant.promise}`);
+  return bad.length === 0;
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => {
+    for (const child of running) process.kill(-child.pid!, 'SIGKILL');
+    process.exit(1);
+  });
+}
+mkdirSync(FOLDER, { recursive: true });
+console.log(`${chosen.length} changes, ${left.length} to run`);
+const jobs = Math.min(Number(options.jobs), left.length);
+await Promise.all(Array.from({ length: jobs }, (_, i) => work(`copy-${i}`)));
+process.exitCode = report() ? 0 : 1;
