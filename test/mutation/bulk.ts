@@ -63,7 +63,7 @@ export const BULK: readonly Mutant[] = [
     old: "(['bytes', 'mtime_ms', 'head'] as const)",
     new: "(['bytes', 'head'] as const)",
     promise: 'An input that was written again is not resumed.',
-    tests: ['cli/bulk-resume.test.ts'],
+    tests: ['unit/bulk/checkpoint.test.ts'],
   },
   {
     id: 'checkpoint-head',
@@ -71,7 +71,7 @@ export const BULK: readonly Mutant[] = [
     old: "(['bytes', 'mtime_ms', 'head'] as const)",
     new: "(['bytes', 'mtime_ms'] as const)",
     promise: 'An input that begins differently is not resumed.',
-    tests: ['cli/bulk-resume.test.ts'],
+    tests: ['unit/bulk/checkpoint.test.ts'],
   },
   {
     id: 'checkpoint-bytes',
@@ -79,7 +79,7 @@ export const BULK: readonly Mutant[] = [
     old: "(['bytes', 'mtime_ms', 'head'] as const)",
     new: "(['mtime_ms', 'head'] as const)",
     promise: 'An input of another length is not resumed.',
-    tests: ['cli/bulk-resume.test.ts'],
+    tests: ['unit/bulk/checkpoint.test.ts'],
   },
   {
     id: 'checkpoint-terms',

@@ -179,9 +179,9 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-bad-request-open',
-    file: 'http/answer.ts',
-    old: "if (code === 'bad_request' || code === 'headers_too_large') reply",
-    new: "if (code === 'headers_too_large') reply",
+    file: 'http/ending.ts',
+    old: "let is_last = code === 'bad_request' ||",
+    new: 'let is_last =',
     promise: 'No second request is read after a doubtful end.',
     tests: ['http/protocol.test.ts'],
   },
@@ -236,8 +236,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'shedding-health',
     file: 'http/shedding.ts',
-    old: 'if (!is_late || !isSheddable(request)) return',
-    new: 'if (!is_late) return',
+    old: 'is_late ? sheddableRoute(request) : undefined',
+    new: 'is_late ? request.url : undefined',
     promise: '`/health` is always answered.',
     tests: ['postgres/overload.test.ts'],
   },

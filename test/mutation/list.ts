@@ -1,8 +1,16 @@
 import { BULK } from './bulk.ts';
 import { CRYPTO } from './crypto.ts';
+import { FENCES } from './fences.ts';
 import { HTTP } from './http.ts';
 import type { Mutant } from './mutant.ts';
 import { SERVICE } from './service.ts';
 import { STORE } from './store.ts';
 
-export const MUTANTS: readonly Mutant[] = [...STORE, ...SERVICE, ...CRYPTO, ...HTTP, ...BULK];
+export const MUTANTS: readonly Mutant[] = [
+  ...STORE,
+  ...FENCES,
+  ...SERVICE,
+  ...CRYPTO,
+  ...HTTP,
+  ...BULK,
+];

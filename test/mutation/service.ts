@@ -1,11 +1,6 @@
 import type { Mutant } from './mutant.ts';
 
 const KEYS = ['postgres/keys.test.ts', 'cli/keyring.test.ts'];
-const KEYS_OF_CALLERS = [
-  'http/clients.test.ts',
-  'http/turned-away.test.ts',
-  'fault/access.test.ts',
-];
 
 export const SERVICE: readonly Mutant[] = [
   {
@@ -38,7 +33,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'await locked.countRecords(version)',
     new: '(await locked.countRecords(version)) * 0',
     promise: 'Retire counts again under its lock.',
-    tests: KEYS,
+    tests: ['postgres/fences.test.ts'],
   },
   {
     id: 'rotate-same-version',
@@ -62,7 +57,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'if (look < this.#last_told || this.#has_stopped) return;',
     new: 'if (this.#has_stopped) return;',
     promise: 'Older keys never replace newer ones.',
-    tests: KEYS,
+    tests: ['postgres/api-key-loads.test.ts'],
   },
   {
     id: 'renewal-primary-gone',
@@ -208,7 +203,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'if (known !== undefined && this.#isFresh()) return live(known);',
     new: 'if (known !== undefined) return live(known);',
     promise: 'Without the database a known API key ends after 4 s.',
-    tests: KEYS_OF_CALLERS,
+    tests: ['postgres/api-key-loads.test.ts'],
   },
   {
     id: 'authenticator-stale-load',
@@ -216,7 +211,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'if (started_at_ms < this.#loaded_at_ms) return;',
     new: '',
     promise: 'A slow load does not undo a revocation.',
-    tests: KEYS_OF_CALLERS,
+    tests: ['postgres/api-key-loads.test.ts'],
   },
   {
     id: 'authenticator-expired',
@@ -224,7 +219,7 @@ export const SERVICE: readonly Mutant[] = [
     old: "if (entry.expires_at_ms <= Date.now()) throw new CallerError('unauthorized');",
     new: '',
     promise: 'An API key ends at its time.',
-    tests: KEYS_OF_CALLERS,
+    tests: ['postgres/api-key-loads.test.ts'],
   },
   {
     id: 'authenticator-any-digits',
@@ -240,7 +235,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'Math.max(0, ',
     new: 'Math.min(0, ',
     promise: 'Unknown API keys share a look, four times a second.',
-    tests: ['http/turned-away.test.ts'],
+    tests: ['postgres/api-key-loads.test.ts', 'http/turned-away.test.ts'],
   },
   {
     id: 'authenticator-kept-header',

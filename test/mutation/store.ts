@@ -15,7 +15,7 @@ export const STORE: readonly Mutant[] = [
     old: ' and record.sealed = fresh.old_sealed',
     new: '',
     promise: 'A reseal never revives a forgotten value.',
-    tests: KEYS,
+    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
   },
   {
     id: 'walk-no-lock',
@@ -23,7 +23,7 @@ export const STORE: readonly Mutant[] = [
     old: "await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);",
     new: "await query('select $1::bigint', [VAULT_LOCK]);",
     promise: 'Retire waits for the batches of a reseal.',
-    tests: KEYS,
+    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
   },
   {
     id: 'walk-old-version',
@@ -31,7 +31,7 @@ export const STORE: readonly Mutant[] = [
     old: 'if (Number(newest[0]!.version) !== key_version) return undefined;',
     new: 'if (newest.length === 0) return undefined;',
     promise: 'A reseal stops when its key version is not the newest any more.',
-    tests: KEYS,
+    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
   },
   {
     id: 'walk-skips-one',
@@ -59,7 +59,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-shortens',
-    file: 'store/records.ts',
+    file: 'store/record-writes.ts',
     old: "there.sealed = '' or there.expires_at < excluded.expires_at",
     new: "there.sealed = '' or there.expires_at > excluded.expires_at",
     promise: 'A time to live is extended, never shortened.',
@@ -67,7 +67,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-not-removed',
-    file: 'store/records.ts',
+    file: 'store/record-writes.ts',
     old: "(there.sealed = '' or there.expires_at < excluded",
     new: '(there.expires_at < excluded',
     promise: 'A forgotten value can be tokenized again.',
@@ -75,7 +75,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-for-ever',
-    file: 'store/records.ts',
+    file: 'store/record-writes.ts',
     old: '(there.expires_at is not null and excluded.expires_at is null)',
     new: 'false',
     promise: 'A value tokenized without a time to live stays for ever.',
@@ -83,11 +83,11 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-other-value',
-    file: 'store/records.ts',
+    file: 'store/record-writes.ts',
     old: 'where there.value_fingerprint = excluded.value_fingerprint\n    and (',
     new: 'where (',
     promise: 'A token never comes to stand for another value.',
-    tests: RECORDS,
+    tests: ['postgres/fences.test.ts'],
   },
   {
     id: 'records-collision-stored',
@@ -120,7 +120,7 @@ export const STORE: readonly Mutant[] = [
     old: 'const READ_ONLY_PATIENCE_MS = 500;',
     new: 'const READ_ONLY_PATIENCE_MS = 0;',
     promise: 'A short promotion fails no request.',
-    tests: ['fault/failover.test.ts'],
+    tests: ['unit/retried.test.ts'],
   },
   {
     id: 'removal-no-ping',
@@ -136,7 +136,7 @@ export const STORE: readonly Mutant[] = [
     old: '? -1 : 1',
     new: '? 1 : -1',
     promise: 'A removal and an insert lock rows in one order.',
-    tests: ['postgres/retention.test.ts', 'postgres/nodes.test.ts'],
+    tests: ['postgres/fences.test.ts'],
   },
   {
     id: 'removal-removes-new',
@@ -208,7 +208,7 @@ export const STORE: readonly Mutant[] = [
     old: 'else client.release(failure instanceof Unavailable);',
     new: 'else client.release(false);',
     promise: 'A connection that failed is never used again.',
-    tests: ['postgres/cancel.test.ts', 'fault/network.test.ts'],
+    tests: ['postgres/pool.test.ts'],
   },
   {
     id: 'pool-late-reused',
@@ -229,9 +229,9 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'pool-any-server',
     file: 'store/pool.ts',
-    old: 'await query(DEMAND_PRIMARY);',
+    old: "this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');",
     new: '',
-    promise: 'A connection is used only when it leads to a primary.',
+    promise: 'An older primary is refused.',
     tests: ['fault/failover.test.ts'],
   },
   {

@@ -9,8 +9,6 @@ const MAX_CHARACTERS = 400_000_000;
 const MIN_CHARACTERS = 8;
 const TOKEN = /[0-9A-Za-z]_tok\b/;
 const API_KEY = /stk_[0-9A-Za-z]{34}/;
-/** What a first start prints for the person who made it: its API key, and a call to try it with. */
-const FIRST_START = /^First start: client [\s\S]*?\nTry it:\n\n.*\n/m;
 
 const outputs: (() => string)[] = [];
 const secrets = new Set<string>();
@@ -49,9 +47,8 @@ function* textsIn(data: unknown): Generator<string> {
 
 /** What is in an output and must not be. */
 export function toldBy(output: string, looked_for: Iterable<string>): string[] {
-  const text = output.replace(FIRST_START, '');
-  const forms = [TOKEN, API_KEY].flatMap((form) => form.exec(text)?.[0] ?? []);
-  return forms.concat(found(text, looked_for));
+  const forms = [TOKEN, API_KEY].flatMap((form) => form.exec(output)?.[0] ?? []);
+  return forms.concat(found(output, looked_for));
 }
 
 const BUCKETS = 1 << 20;

@@ -1,0 +1,77 @@
+import type { Mutant } from './mutant.ts';
+
+/** What stands between a write, a key version and a standby. */
+export const FENCES: readonly Mutant[] = [
+  {
+    id: 'insert-closed',
+    file: 'store/record-writes.ts',
+    old: 'sealed) where version = any(',
+    new: 'sealed) where 0 < cardinality(',
+    promise: 'No insert writes a record with a key version that was closed.',
+    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+  },
+  {
+    id: 'keep-closed',
+    file: 'store/record-writes.ts',
+    old: '\n  where version = any(',
+    new: '\n  where 0 < cardinality(',
+    promise: 'No row comes back with a key version that was closed.',
+    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+  },
+  {
+    id: 'mend-closed',
+    file: 'store/record-writes.ts',
+    old: 'fresh.version = any(',
+    new: '0 < cardinality(',
+    promise: 'No record is mended with a key version that was closed.',
+    tests: ['postgres/fences.test.ts'],
+  },
+  {
+    id: 'mend-changed',
+    file: 'store/record-writes.ts',
+    old: ' = fresh.old_sealed',
+    new: ' is not null',
+    promise: 'A record is mended only while it is the one that did not open.',
+    tests: ['postgres/fences.test.ts'],
+  },
+  {
+    id: 'retire-not-closed',
+    file: 'service/keys/key-lifecycle.ts',
+    old: 'await locked.close(version);',
+    new: '',
+    promise: 'Retire closes the version before it counts.',
+    tests: ['postgres/fences.test.ts'],
+  },
+  {
+    id: 'retire-writers',
+    file: 'service/keys/key-lifecycle.ts',
+    old: 'refuseWriters(version, await store.writersGone(writers_patience_ms));',
+    new: '',
+    promise: 'Retire waits for writes that began before.',
+    tests: ['postgres/fences.test.ts'],
+  },
+  {
+    id: 'tokenizer-dead',
+    file: 'service/tokenizer.ts',
+    old: 'if (dead.length > 0) await this.#mend(dead, is_keyring_known, deadline_ms);',
+    new: '',
+    promise: 'A value whose record does not open is sealed again.',
+    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+  },
+  {
+    id: 'records-standby',
+    file: 'store/records.ts',
+    old: 'this.#has_standby = has_standby;',
+    new: '',
+    promise: 'Stored already is as durable as stored now.',
+    tests: ['fault/standby.test.ts'],
+  },
+  {
+    id: 'ending-401',
+    file: 'http/ending.ts',
+    old: 'is_last = count >= MAX_UNAUTHORIZED;',
+    new: '',
+    promise: 'A connection ends after a few wrong API keys.',
+    tests: ['http/pipelining.test.ts'],
+  },
+];
