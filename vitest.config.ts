@@ -12,6 +12,8 @@ const LONG = [
   'test/package/installed.test.ts',
   'test/postgres/citus.test.ts',
 ];
+/** Spin needs a processor for minutes: `npm run test:model`. */
+const MODEL = 'test/model/*.test.ts';
 /** Servers that recover ten times, on a machine that others use as well. */
 const FAULT_TIMEOUT_MS = 300_000;
 
@@ -36,13 +38,14 @@ export default defineConfig({
           ...shared,
           name: 'main',
           include: ['test/**/*.test.ts'],
-          exclude: [FAULT, ...LONG],
+          exclude: [FAULT, MODEL, ...LONG],
         },
       },
       { test: { ...shared, name: 'long', include: LONG } },
       {
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
       },
+      { test: { name: 'model', include: [MODEL] } },
       // `npm run screenshots`: the pictures of the documents.
       { test: { ...shared, name: 'screenshots', include: ['test/browser/screenshots.ts'] } },
     ],
