@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 
 /** Beyond it, a connection is closed as soon as it is made. */
-export const MOST_CONNECTIONS = 20_000;
+const MOST_CONNECTIONS = 20_000;
 /** Kept free for files, libraries, Redis and the ops listener; the database comes on top. */
 const RESERVE = 128;
 /** A process with hardly any descriptors still answers some callers. */

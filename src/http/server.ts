@@ -15,6 +15,15 @@ import { METHODS, originForm, routeOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
+/** What a request has besides what Fastify gives it, at its beginning. */
+const OF_A_REQUEST = {
+  started_at_ms: 0,
+  caller: null,
+  held: null,
+  operation: null,
+  unknown_tokens: 0,
+};
+
 /** The public listener, ready to listen. */
 export function createHttpServer(context: ServerContext): FastifyInstance {
   const app: FastifyInstance = fastify({
@@ -31,15 +40,12 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     },
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
-      request.started_at_ms = performance.now();
+      // Fastify does not decorate these requests.
+      Object.assign(request, OF_A_REQUEST, { started_at_ms: performance.now() });
       answerError(context, request, reply as FastifyReply, error);
     },
   });
-  app.decorateRequest('started_at_ms', 0);
-  app.decorateRequest('caller', null);
-  app.decorateRequest('held', null);
-  app.decorateRequest('operation', null);
-  app.decorateRequest('unknown_tokens', 0);
+  for (const [name, value] of Object.entries(OF_A_REQUEST)) app.decorateRequest(name, value);
   app.addHook('onRequest', (request, reply, done) => {
     request.started_at_ms = performance.now();
     protocolGuard(request);

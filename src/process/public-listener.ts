@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config.ts';
 import type { ServerContext } from '../http/context.ts';
-import { Descriptors, MOST_CONNECTIONS } from '../http/descriptors.ts';
+import { Descriptors } from '../http/descriptors.ts';
 import { listen } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -37,6 +37,9 @@ export const FINISH_TIMEOUT_MS = 8_000;
  * answer tells them to, and a connection that is closed while a request is on its way fails it.
  */
 export const RETIRE_TIMEOUT_MS = 10_000;
+
+/** Fewer connections than this are worth a line in the log of the start. */
+const FEW_CONNECTIONS = 10_000;
 
 export interface PublicListenerOptions {
   readonly config: Config;
@@ -220,7 +223,7 @@ async function createContext(
 function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
   const descriptors = new Descriptors(config.DATABASE_CONNECTIONS);
   const { connections } = descriptors;
-  if (connections < MOST_CONNECTIONS)
+  if (connections < FEW_CONNECTIONS)
     log.info({ connections }, 'the limit of open files bounds the connections of callers');
   return descriptors;
 }

@@ -150,6 +150,8 @@ describe.runIf(postgres_bin !== undefined && redis_server !== undefined)(
         const path = join(folder, `secrets/${role}.pgpass`);
         execFileSync('sed', ['-i', `s/^postgres:5432:/127.0.0.1:${cluster.port}:/`, path]);
       }
+      // setup.sh gives them to the user of the containers; here the nodes run as this one.
+      execFileSync('chown', ['-R', String(process.getuid!()), join(folder, 'secrets')]);
       const place = { kind: 'server', folder, env: {}, remove: () => {} } as const;
       await expect(startService(place, environment(node))).rejects.toThrow('migrate --grant-to');
       for (const service of [migrate, keys]) {

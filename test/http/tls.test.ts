@@ -3,7 +3,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { ConnectionOptions } from 'node:tls';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, has_openssl, type Issued, openssl } from '../support/certificates.ts';
 import { expectErrorForm } from '../support/http.ts';
 import { workersOf } from '../support/processes.ts';
@@ -37,19 +37,20 @@ function put(issued: Issued, files: Issued): void {
 
 async function startTls(
   names = NAMES,
-  env: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
+  more: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
 ): Promise<Listening> {
+  const { place, authority, files, env } = await tlsPlace(names);
+  const service = await startService(place, { ...env, ...more(place, authority) });
+  return { service, authority, files, trusting: { ca: readFileSync(authority.ca) } };
+}
+
+async function tlsPlace(names: string) {
   const place = await usualPlace();
   const authority = new Authority(place.folder, 'authority');
   const files = { cert: join(place.folder, 'tls.crt'), key: join(place.folder, 'tls.key') };
   put(authority.issue(names), files);
-  const service = await startService(place, {
-    OPS_PORT: '0',
-    TLS_CERT_FILE: files.cert,
-    TLS_KEY_FILE: files.key,
-    ...env(place, authority),
-  });
-  return { service, authority, files, trusting: { ca: readFileSync(authority.ca) } };
+  const env = { OPS_PORT: '0', TLS_CERT_FILE: files.cert, TLS_KEY_FILE: files.key };
+  return { place, authority, files, env };
 }
 
 async function metric(service: Service, name: string): Promise<number> {
@@ -382,19 +383,16 @@ describe.skipIf(!has_openssl)('the files are looked at before anything is opened
   });
 });
 
-test.skipIf(!has_openssl)('the first call names a host that the certificate has', async () => {
-  const { service } = await startTls('DNS:tokens.example');
-  try {
-    const command = service
-      .output()
-      .split('\n')
-      .find((line) => line.startsWith('  curl '))!;
-    expect(command).toMatch(/--connect-to '::127\.0\.0\.1:\d+' 'https:\/\/tokens\.example:\d+\//);
-    if (spawnSync('curl', ['--version']).status !== 0) return;
-    const { data } = JSON.parse(execFileSync('sh', ['-c', command], { encoding: 'utf8' }));
-    expect(data.email).toMatch(/@/);
-  } finally {
-    await service.stop();
-    service.place.remove();
-  }
+const can_show = has_openssl && has_terminal;
+test.skipIf(!can_show)('the first call names a host that the certificate has', async () => {
+  const { place, env } = await tlsPlace('DNS:tokens.example');
+  onTestFinished(place.remove);
+  const service = await serveOnTerminal(place, env);
+  onTestFinished(service.stop);
+  const lines = service.output().split('\n');
+  const command = lines.find((line) => line.startsWith('  curl '))!;
+  expect(command).toMatch(/--connect-to '::127\.0\.0\.1:\d+' 'https:\/\/tokens\.example:\d+\//);
+  if (spawnSync('curl', ['--version']).status !== 0) return;
+  const { data } = JSON.parse(execFileSync('sh', ['-c', command], { encoding: 'utf8' }));
+  expect(data.email).toMatch(/@/);
 });

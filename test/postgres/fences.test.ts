@@ -100,7 +100,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     ];
     expect(await records.mend(replacements)).toBe(1);
     const fingerprints = [old.token_fingerprint, other.token_fingerprint];
-    expect(await records.find(fingerprints)).toEqual([mended, undefined]);
+    expect(await records.find(fingerprints)).toEqual([mended, null]);
   });
 
   test('a reseal does not bring back what was forgotten after it was read', async () => {

@@ -113,10 +113,11 @@ export async function startService(
 
 /** The client that a first start made, by its log; empty texts when it made none. */
 export function firstClient(output: string): { client_id: string; api_key: string } {
-  const line = output.split('\n').find((one) => one.includes('"api_key_file":'));
-  if (line === undefined) return { client_id: '', api_key: '' };
-  const { client_id, api_key_file } = JSON.parse(line);
-  return { client_id, api_key: readFileSync(api_key_file, 'utf8').trim() };
+  // Not the whole line: standard error may have written before it.
+  const found = /"client_id":("[^"]+"),"api_key_file":("[^"]+")/.exec(output);
+  if (found === null) return { client_id: '', api_key: '' };
+  const [client_id, file] = found.slice(1).map((text) => JSON.parse(text));
+  return { client_id, api_key: readFileSync(file, 'utf8').trim() };
 }
 
 export interface Answer {
