@@ -33,7 +33,8 @@ export interface LockedKeys {
 /**
  * Transactions that may write records at this moment, or wait to. An insert takes this lock before
  * it reads which key versions are open, and keeps it to the end of its transaction, so a writer
- * that is not here reads what was committed before. No `lock table`: that would hold up all writers behind it.
+ * that is not here reads what was committed before. No `lock table`: that would hold up all
+ * writers behind it.
  */
 const WRITERS = `select virtualtransaction as id, pid from pg_locks
   where locktype = 'relation' and relation = 'standin.records'::regclass

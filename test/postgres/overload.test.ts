@@ -2,7 +2,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { scrape } from '../support/commands.ts';
-import { parseAnswers, rawExchange, send } from '../support/http.ts';
+import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
 import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
@@ -88,8 +88,7 @@ test.skipIf(!is_server)(
     const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
       while (!is_over) {
         const { status } = await call(service, 'tokenize', { a: `Ann ${i}` });
-        // As Retry-After says.
-        if (status === 503) await new Promise((resolve) => setTimeout(resolve, 1_000));
+        if (status === 503) await retryAfter(1);
       }
     });
     const connections: Record<string, string | null> = {};

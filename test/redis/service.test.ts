@@ -36,23 +36,19 @@ async function isShared(service: Service): Promise<string | undefined> {
   return /^standin_rate_limit_shared (\d)/m.exec(text)?.[1];
 }
 
-/** Lines of the log above `info`. */
+const ALONE = 'Redis does not answer: this process limits on its own';
+const SHARED = 'Redis answers again: rate limits are shared';
+
+/** What the log tells of Redis. */
 function warnings(service: Service): any[] {
   return service
     .output()
     .split('\n')
-    .filter((line) => line.startsWith('{') && line.includes('"level":"warn"'))
+    .filter((line) => line.includes(ALONE) || line.includes(SHARED))
     .map((line) => JSON.parse(line));
 }
 
-const ALONE = 'Redis does not answer: this process limits on its own';
-const SHARED = 'Redis answers again: rate limits are shared';
-
-/** What it tells of Redis. */
-const changes = (service: Service): string[] =>
-  warnings(service)
-    .map(({ msg }) => msg)
-    .filter((message) => message === ALONE || message === SHARED);
+const changes = (service: Service): string[] => warnings(service).map(({ msg }) => msg);
 
 /** Calls without a pause, four at a time, until stopped; counts the answers by status. */
 function load(service: Service, api_key = service.api_key) {

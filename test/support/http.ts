@@ -96,3 +96,8 @@ export function parseAnswers(received: string): RawAnswer[] {
   }
   return answers;
 }
+
+/** What a caller does that is told to: it asks again after so long. */
+export function retryAfter(seconds: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+}
