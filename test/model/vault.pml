@@ -24,8 +24,10 @@
 #endif
 #define NODES 2
 #define NONE 7
-/* Commits that the standby lacks at once; the next one waits. */
-#define WAL_LENGTH 2
+/* Commits that the standby lacks at once: the next one waits for it. */
+#ifndef WAL_LENGTH
+#define WAL_LENGTH 1
+#endif
 
 /* What a row is. A stub had a value that was forgotten. */
 #define ABSENT 0
@@ -39,7 +41,7 @@ typedef Server {
   Row row[TOKENS];
   /* A row that is written and not yet committed: others wait for it. */
   bool is_held[TOKENS];
-  byte newest;
+  byte newest = 1;
   bool closed[VERSIONS + 1];
   bool destroyed[VERSIONS + 1]
 };
@@ -141,7 +143,7 @@ mtype = { insert, look, keep, mend };
 mtype = { idle, sent, unlocked, checked, waiting, done };
 mtype = { inserted, found, refused, looked, failed };
 typedef Slot {
-  mtype state; mtype statement; mtype answer;
+  mtype state = idle; mtype statement = insert; mtype answer = failed;
   byte where; byte value; byte token; byte version;
   /* Of `mend`: the row that it replaces. Of a look-up: the row that it saw. */
   Row seen;
@@ -299,6 +301,9 @@ inline send(what) {
   }
 }
 
+/* One statement at a time goes on that nobody waits for. */
+#define MAY_GIVE_UP (!slot[0].is_abandoned && !slot[1].is_abandoned && !slot[SLOTS - 1].is_abandoned)
+
 /* Its answer. The node may give up on it, or die, at any time. */
 inline hear(what) {
   if
@@ -308,7 +313,7 @@ inline hear(what) {
       row.version = slot[mine].seen.version;
       is_overtaken = is_overtaken || slot[mine].is_overtaken;
       freeSlot(mine) }
-  :: slot[mine].state != done ->
+  :: slot[mine].state != done && MAY_GIVE_UP ->
     if
     :: what == look -> freeSlot(mine)
     :: else -> slot[mine].is_abandoned = true
@@ -335,7 +340,8 @@ end:
     if
     :: known[me] < server[current].newest -> known[me] = server[current].newest; goto quiet
     :: value = 0
-    :: value = 1
+    /* By symmetry one node with both values is enough. */
+    :: me == 0 -> value = 1
     fi;
     /* A value that was stored a moment ago is looked up first. */
     if
@@ -528,17 +534,17 @@ end:
       if
       :: where == current && IS_AS_READ ->
         server[where].is_held[token] = true;
-        commit(RESEAL, where, put_row, token, SEALED, old.value, version);
-        PAUSE
-        if
-        :: where == current ->
-          behind[RESEAL] = 0; server[where].is_held[token] = false;
-          server[where].row[token].state = SEALED; server[where].row[token].value = old.value;
-          server[where].row[token].version = version; sharers = 0; checkAll()
-        :: else
-        fi
-      :: where == current && !IS_AS_READ -> sharers = 0
-      :: where != current
+        commit(RESEAL, where, put_row, token, SEALED, old.value, version)
+      :: where == current && !IS_AS_READ -> sharers = 0; goto resealed
+      :: where != current -> goto resealed
+      fi;
+      PAUSE
+      if
+      :: where == current ->
+        behind[RESEAL] = 0; server[where].is_held[token] = false;
+        server[where].row[token].state = SEALED; server[where].row[token].value = old.value;
+        server[where].row[token].version = version; sharers = 0; checkAll()
+      :: else
       fi;
 resealed:
       where = 0; token = 0; version = 0; old.state = 0; old.value = 0; old.version = 0 }
@@ -559,10 +565,7 @@ active proctype Forget() {
 end:
   do
   :: atomic {
-      if
-      :: acknowledged[0] != NONE -> value = 0
-      :: acknowledged[1] != NONE -> value = 1
-      fi;
+      acknowledged[0] != NONE;
       where = current; token = acknowledged[value];
       is_forgetting[value] = true; must_open[value] = false; overtake(value) };
     atomic { where != current || (!server[where].is_held[token] && CAN_COMMIT(where)) ->
@@ -675,13 +678,15 @@ end:
 init {
   byte i;
   atomic {
-    server[0].newest = 1; server[1].newest = 1;
     do
-    :: i < SLOTS ->
-      slot[i].state = idle; slot[i].statement = insert; slot[i].answer = failed;
-      run Connection(i); i++
+    :: i < SLOTS -> run Connection(i); i++
     :: else -> break
     od;
-    run Node(0); run Node(1)
+    run Node(0);
+#ifdef ONE_NODE
+    latest[1] = 1
+#else
+    run Node(1)
+#endif
   }
 }
