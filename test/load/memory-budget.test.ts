@@ -235,7 +235,7 @@ test.skipIf(!is_linux)(
     // The process reads its limit every second: not so many at once that none is left to read it with.
     await until(async () => {
       idle.push(open(service));
-      return (await refused()) > 50;
+      return (await refused()) > 100;
     }, 'refused connections');
     await caller.progress(200);
     expect(descriptorsOf(service.pid)).toBeLessThan(files - 50);
