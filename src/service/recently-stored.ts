@@ -18,9 +18,9 @@ export class RecentlyStored {
   }
 }
 
-const OPENED_SLOTS = 2 ** 15;
-/** Longer records are opened each time: 10 MiB at most are kept. */
-const MAX_SEALED_BYTES = 256;
+const OPENED_SLOTS = 2 ** 16;
+/** Longer records are opened each time: 12 MiB at most are kept. */
+const MAX_SEALED_BYTES = 128;
 
 /**
  * Which records opened to the value of their value fingerprint a short while ago: equal bytes open
