@@ -79,7 +79,12 @@ const caller_texts = new WeakMap<LoggedCaller, string>();
 function requestText(line: RequestLine, worker: string): string {
   const { request_id, caller, method, route, status, values, duration_ms } = line;
   const time = new Date().toISOString();
-  return `{"level":"info","time":"${time}",${worker}"request_id":"${request_id}",${textOfCaller(caller)}"method":"${method}","route":"${route}","status":${status},"values":${values},"duration_ms":${duration_ms}}\n`;
+  const who = textOfCaller(caller);
+  const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
+  return (
+    `{"level":"info","time":"${time}",${worker}"request_id":"${request_id}",` +
+    `${who}${what},"duration_ms":${duration_ms}}\n`
+  );
 }
 
 function textOfCaller(caller: LoggedCaller | null): string {

@@ -24,7 +24,7 @@ export interface Call {
   readonly bytes: number;
 }
 
-/** What comes to a thread: packed calls, news of the keys, or that its connections are to be new. */
+/** What comes to a thread: packed calls, news of the keys, or the wish for new connections. */
 export type ToThread = readonly Part[] | KeyNews | 'reconnect';
 
 /** A call of more texts or bytes is a piece of a large one: it takes 0.5 ms and more. */
