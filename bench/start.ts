@@ -184,27 +184,3 @@ class Group {
 
 /** A developer's own .env in the folder of the program must not reach it: empty goes before it, and is "not set". */
 const NO_SETTINGS = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, '']));
-
-/** Where the time of the fastest `npm start` goes. Of the fastest of all: what others use of the machine only adds. */
-export function partsOf({ times_ms }: StartTimes): [string, number][] {
-  const [npm_start, serve, postgres, build, modules, node] = TIMED.map((name) =>
-    times_ms[name].length === 0 ? undefined : Math.min(...times_ms[name]),
-  );
-  const rest: [string, number][] =
-    postgres === undefined
-      ? [['the embedded database and the rest', serve! - modules!]]
-      : [
-          ['the embedded database (more than PostgreSQL that runs already)', serve! - postgres],
-          [
-            'the rest: command line, connections, schema, keys, threads, listener',
-            postgres - modules!,
-          ],
-        ];
-  return [
-    ['npm', npm_start! - build! - serve!],
-    ['the build check', build!],
-    ['Node.js itself', node!],
-    ['loading the modules', modules! - node!],
-    ...rest,
-  ];
-}
