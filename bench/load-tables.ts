@@ -1,6 +1,6 @@
-import { cpu, latency, milliseconds, ratio, spread } from './cells.ts';
+import { cpu, latency, milliseconds, spread } from './cells.ts';
 import { type ContestantName, TITLES } from './contestants.ts';
-import { longestHeldUp, rateRatio } from './figures.ts';
+import { longestHeldUp } from './figures.ts';
 import { type Load, STEADY_SHARE } from './loads.ts';
 import { NONE, table } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
@@ -21,7 +21,7 @@ export function loadSections(measurements: readonly Measurement[]): string[] {
   return [
     ...(['tokenize', 'detokenize', 'repeat', 'bulk'] as const).map((name) =>
       section(named(name)[0]?.title.replace(/, \d+ connections$/, ''), measurements, [
-        ...named(name).flatMap((load) => peakColumns(load, measurements)),
+        ...named(name).map((load) => rateColumn(load, measurements)),
         ...costColumns(named(name)[0], measurements),
       ]),
     ),
@@ -53,17 +53,14 @@ function roundsOf(measurements: readonly Measurement[], load: Load) {
     measurements.filter((one) => one.load === load && one.contestant === contestant);
 }
 
-function peakColumns(load: Load, measurements: readonly Measurement[]): Column[] {
+function rateColumn(load: Load, measurements: readonly Measurement[]): Column {
   const rounds = roundsOf(measurements, load);
   const [what, count] =
     load.name === 'bulk' ? ['values', load.values_per_request] : ['requests', 1];
-  return [
-    {
-      heading: `${load.connections} connections: ${what}/s (min–max)`,
-      cell: (name) => spread(rounds(name).map(({ rate }) => rate * count)),
-    },
-    { heading: 'of the echo', cell: (name) => ratio(rateRatio(rounds(name), rounds('echo'))) },
-  ];
+  return {
+    heading: `${load.connections} connections: ${what}/s (min–max)`,
+    cell: (name) => spread(rounds(name).map(({ rate }) => rate * count)),
+  };
 }
 
 /** Of the load with the fewest connections: with more, batches are larger and requests cheaper. */
