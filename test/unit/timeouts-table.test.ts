@@ -86,7 +86,6 @@ const ROWS: Record<string, readonly number[]> = {
 
 /** Bounds of the program that no row needs: each is inside of a bound that has one, or of a command. */
 const WITHOUT_ROW = [
-  'service/keys/key-lifecycle.ts WRITERS_PATIENCE_MS',
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
@@ -125,6 +124,39 @@ test('a row that says another time, or that is missing, is found', () => {
   expect(Object.fromEntries(written(changed))).not.toEqual(ROWS);
   const shortened = document.replace(/^\| migration .*\n/m, '');
   expect(Object.fromEntries(written(shortened))).not.toEqual(ROWS);
+});
+
+test('bounds in the sentences of timeouts.md are those of the program', () => {
+  const text = readText(DOCUMENT);
+  const descriptors = file('http/descriptors.ts');
+  const queue = file('service/threads/queue-delay.ts');
+  const client = file('service/threads/vault-client.ts');
+  const whole = (number: number) => number.toLocaleString('en');
+  const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
+  expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
+  const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
+  const calls = constant('ops/console/playground.ts', 'MAX_UNDER_WAY');
+  expect(text).toContain(`takes ${ops('MAX_CONNECTIONS')} connections, ${readers} readers of`);
+  expect(text).toContain(`and ${calls} playground calls`);
+  expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);
+  expect(text).toContain(`${queue('MIN_CALLS')} calls may always wait`);
+  expect(text).toContain(
+    `longer than ${constant('http/shedding.ts', 'MAX_TURN_MS') / 1_000} s for the event loop`,
+  );
+  expect(text.replaceAll('\n', ' ')).toContain(
+    `${whole(client('MAX_PENDING_CALLS'))} calls or ${whole(client('MAX_PENDING_TEXTS'))} values`,
+  );
+});
+
+test('keys.md has the key lease, and how old the newest version must be', () => {
+  const lease_s = constant('service/keys/engine-keys.ts', 'SEAL_LEASE_MS') / 1_000;
+  const text = readText('docs/operating/keys.md');
+  expect(text).toContain(`tokenize works for ${lease_s} s (the key lease)`);
+  expect(text).toContain(`until the newest is ${2 * lease_s} s old, twice the key lease`);
+  expect(text).toContain(
+    `waits up to ${constant('service/keys/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
+  );
+  expect(readText('docs/glossary.md')).toContain(`**key lease**: ${lease_s} s`);
 });
 
 test('a time-out or patience that the service gets needs a row', () => {
