@@ -1,14 +1,11 @@
 import { spread } from './cells.ts';
 import { table, whole } from './markdown.ts';
-import { BUILD_CHECK, STARTS, type StartTimes, TIMED, type Timed } from './start.ts';
+import { STARTS, type StartTimes, TIMED, type Timed } from './start.ts';
 
 const TITLES: Record<Timed, string> = {
   npm_start: '`npm start`, until the first 200 of /health',
   serve: '`node dist/cli.js serve`, the same',
   postgres: '`node dist/cli.js serve` on PostgreSQL, the same',
-  build: `\`${BUILD_CHECK}\`, nothing to do`,
-  modules: "`import './dist/main.js'`, the modules of the service",
-  node: '`node -e 0`',
 };
 
 export function startSection(times: StartTimes): string {

@@ -121,7 +121,7 @@ describe('the summary of a benchmark', () => {
     ];
     expect(row({ measurements }, 'bulk')).toEqual(['at least 80,000', '**79,800**', '80,100']);
     expect(row({ measurements }, 'stored values, 64').slice(1, 2)).toEqual(['**0.990**']);
-    const none = { serve: [], postgres: [], build: [], modules: [], node: [] };
+    const none = { serve: [], postgres: [] };
     const start = { first_ms: 9_000, times_ms: { npm_start: [1_400, 1_499, 3_000], ...none } };
     expect(row({ start }, '`npm start`')).toEqual(['at most 1.5', '–', '1.499']);
   });
