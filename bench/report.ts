@@ -5,17 +5,16 @@ import { loadSections } from './load-tables.ts';
 import { STEADY_SHARE } from './loads.ts';
 import { whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
+import { type CrewRounds, nodesSection } from './nodes.ts';
 import type { OverloadRound } from './overload.ts';
 import { failuresOfRound, overloadSection } from './overload-report.ts';
 import { peersSection, withoutFolder } from './peers.ts';
 import { startSection } from './start-report.ts';
 import { type Results, summarySection } from './summary.ts';
-import type { CrewRounds } from './workers.ts';
-import { workersSection } from './workers-report.ts';
 
 /** All that a run measured. */
 export interface RunResults extends Results {
-  readonly workers: readonly CrewRounds[];
+  readonly nodes: readonly CrewRounds[];
   readonly overload: readonly OverloadRound[];
 }
 
@@ -30,18 +29,18 @@ export function page(
     'npm run bench',
     ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
   ].join(' ');
-  const { measurements, workers, overload, start, growth } = results;
+  const { measurements, nodes, overload, start, growth } = results;
   const sections = [
     '# Benchmarks',
     `Written by \`${command}\`: do not edit, run it again. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
     summarySection(results),
     `## Machine\n\n${facts.map(([name, value]) => `- ${name}: ${value}`).join('\n')}`,
     ...loadSections(measurements),
-    ...(workers.length === 0 ? [] : [workersSection(workers)]),
+    ...(nodes.length === 0 ? [] : [nodesSection(nodes)]),
     ...(overload.length === 0 ? [] : [overloadSection(overload)]),
     start && startSection(start),
     growth && growthSection(growth),
-    ...(measurements.length + workers.length === 0
+    ...(measurements.length + nodes.length === 0
       ? []
       : [peersSection(contestantsOf(measurements)), checks(all(results)), method(flags)]),
   ];
@@ -54,8 +53,8 @@ export function countFailures(results: RunResults): number {
   return failuresOf(all(results)) + sum(overload) + (results.growth?.failures ?? 0);
 }
 
-function all({ measurements, workers }: RunResults): Measurement[] {
-  return [...measurements, ...workers.flatMap(({ rounds }) => rounds)];
+function all({ measurements, nodes }: RunResults): Measurement[] {
+  return [...measurements, ...nodes.flatMap(({ rounds }) => rounds)];
 }
 
 function failuresOf(measurements: readonly Measurement[]): number {

@@ -27,8 +27,6 @@ export interface RequestLine {
 export interface LogOptions {
   readonly level: string;
   readonly is_pretty: boolean;
-  /** Number of the worker that writes the lines; undefined: there is one process. */
-  readonly worker?: number;
 }
 
 export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
@@ -47,19 +45,18 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const logger = pino(
     {
       level: options.level,
-      base: options.worker === undefined ? null : { worker: options.worker },
+      base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
     { write: (line) => output.write(textOf(line)) },
   );
   const has_requests = logger.isLevelEnabled('info');
-  const worker = options.worker === undefined ? '' : `"worker":${options.worker},`;
   return Object.assign(logger, {
     request(line: RequestLine): void {
       if (!has_requests) return;
       const rest = JSON.stringify(line).slice(1);
-      const text = `{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`;
+      const text = `{"level":"info","time":"${new Date().toISOString()}",${rest}\n`;
       output.write(textOf(text));
     },
     dropped: () => output.dropped,

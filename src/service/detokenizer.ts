@@ -3,7 +3,7 @@ import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-feed.ts';
+import { monotonicMs } from './keys/key-news.ts';
 import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Gives values back. */

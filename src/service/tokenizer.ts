@@ -13,7 +13,7 @@ import type {
 } from '../types.ts';
 import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-feed.ts';
+import { monotonicMs } from './keys/key-news.ts';
 import { RecentlyStored } from './recently-stored.ts';
 import { REQUEST_PATIENCE_MS } from './vault.ts';
 

@@ -80,6 +80,9 @@ const ROWS: Record<string, readonly number[]> = {
   'requests under way after the drain delay': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
   ],
+  'callers that move to another node (`REUSE_PORT`)': [
+    constant('process/public-listener.ts', 'LEAVE_TIMEOUT_MS'),
+  ],
   'log at the end': [constant('log-output.ts', 'FLUSH_TIMEOUT_MS')],
   'listener that is opening when SIGTERM arrives': [constant('main.ts', 'OPEN_TIMEOUT_MS')],
 };

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { type Call, errorOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
 import type { EngineObserver, Results } from './vault-engine.ts';
 

@@ -5,7 +5,7 @@ import {
   type InternalReason,
 } from '../../errors.ts';
 import { errorCode } from '../../store/failure.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import type { EngineData, Operation, Results } from './vault-engine.ts';
 
 /** What a vault thread is started with. */

@@ -1,6 +1,6 @@
 import { CallerError } from '../../errors.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import { CONTROL_CONNECTIONS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';

@@ -4,7 +4,7 @@ import { Timeline } from '../../store/timeline.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from '../vault.ts';
 import type { Call } from './thread-messages.ts';
