@@ -89,16 +89,19 @@ export class RecordStore {
    * Idempotent: a record that is there already is given back.
    * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
    * of the database; null: for ever. The longest that was ever asked for counts.
+   * @param deadline_ms a performance.now() time, as for all statements below
    */
   insert(
     records: readonly SealedRecord[],
     time_to_live_s: number | null = null,
+    deadline_ms?: number,
   ): Promise<readonly InsertOutcome[]> {
     let bytes = 0;
     for (const { sealed } of records) bytes += sealed.length;
     return this.#inserts.submit(
       time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
       bytes,
+      deadline_ms,
     );
   }
 
@@ -109,20 +112,25 @@ export class RecordStore {
   find(
     fingerprints: readonly TokenFingerprint[],
     bytes = 0,
+    deadline_ms?: number,
   ): Promise<readonly (SealedRecord | null | undefined)[]> {
-    return this.#finds.submit(fingerprints, bytes);
+    return this.#finds.submit(fingerprints, bytes, deadline_ms);
   }
 
   /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
   sizes(
     fingerprints: readonly TokenFingerprint[],
+    deadline_ms?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    return this.#sizes.submit(fingerprints);
+    return this.#sizes.submit(fingerprints, 0, deadline_ms);
   }
 
   /** What is there of each token, removed or not; as durable as what `insert` finds. */
-  holders(fingerprints: readonly TokenFingerprint[]): Promise<readonly (Holder | undefined)[]> {
-    return this.#holders.submit(fingerprints);
+  holders(
+    fingerprints: readonly TokenFingerprint[],
+    deadline_ms?: number,
+  ): Promise<readonly (Holder | undefined)[]> {
+    return this.#holders.submit(fingerprints, 0, deadline_ms);
   }
 
   /** Where commits wait for a standby, all statements share one. */
@@ -176,8 +184,10 @@ export class RecordStore {
    * Puts fresh records in the place of those that were found and do not open. One that was changed
    * meanwhile, or whose key version takes no records any more, stays: insert again to see.
    */
-  mend(replacements: readonly Replacement[]): Promise<number> {
-    const deadline_ms = performance.now() + this.#patience_ms;
+  mend(
+    replacements: readonly Replacement[],
+    deadline_ms = performance.now() + this.#patience_ms,
+  ): Promise<number> {
     return retried(deadline_ms, () =>
       mend((text, values) => this.#pool.query(text, values ?? [], deadline_ms), replacements),
     );

@@ -157,8 +157,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-late',
     file: 'store/batcher.ts',
-    old: 'this.#waiting[0]!.deadline_ms <= now_ms',
-    new: 'this.#waiting[0]!.deadline_ms <= 0',
+    old: 'if (entry.deadline_ms > now_ms) return true;',
+    new: 'if (entry.deadline_ms > 0) return true;',
     promise: 'What waits for a connection is refused at its deadline.',
     tests: ['unit/batcher.test.ts'],
   },

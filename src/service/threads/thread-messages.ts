@@ -24,6 +24,8 @@ export interface Call {
   readonly texts: readonly string[];
   /** Of the values of the call, at most; 0 for `sizes`. */
   readonly bytes: number;
+  /** A time of monotonicMs. A piece of a large call has its own, from when it is begun. */
+  readonly deadline_ms: number;
 }
 
 /** What comes to a thread: calls, news of the keys, or that its connections are to be new. */
