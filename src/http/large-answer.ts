@@ -72,8 +72,8 @@ const waiting: (() => void)[] = [];
 
 /**
  * One piece in a turn of the event loop, whichever answer it is of. A fast reader takes all pieces
- * at once; and with a piece of each answer in every turn, sixty answers held up all other callers for
- * a quarter of a second of processor time.
+ * at once. With a piece of each answer in every turn, sixty answers held up all other callers for a
+ * quarter of a second of processor time.
  */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {

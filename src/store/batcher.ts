@@ -94,8 +94,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * A call that fails for what is in it must not fail those beside it: each is tried alone. Nor does
-   * a call that has no time left: the others are tried again without it.
+   * A call that fails for what is in it must not fail those beside it: each is tried alone. Nor
+   * does a call that has no time left: the others are tried again without it.
    */
   async #answer(entries: readonly Entry<Item, Result>[]): Promise<void> {
     const items =

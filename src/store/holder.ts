@@ -40,7 +40,7 @@ const MESSAGE = "pg_logical_emit_message(true, 'standin', '')::text";
  */
 const ONCE = `(select case when ${HAS_CITUS} then 'citus'
     when ${HAS_STANDBY} then ${MESSAGE} end)`;
-/** For each row, and so on the worker that has the row, whose standby the commit there waits for. */
+/** For each row, so on the worker that has it: the commit there waits for its own standby. */
 const EACH_ROW = `case when ${HAS_STANDBY} then ${MESSAGE} end`;
 const ON_ONE_SERVER = findingWith(ONCE);
 const ON_CITUS = findingWith(EACH_ROW);
