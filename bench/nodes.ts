@@ -79,7 +79,7 @@ export async function measureNodes(
 }
 
 function titleOf(kind: CrewRounds['kind'], processes: number): string {
-  const name = kind === 'echo' ? 'bare Fastify echo' : 'Standin';
+  const name = kind === 'echo' ? 'Fastify echo' : 'Standin';
   const [one, many] = kind === 'echo' ? ['process', 'processes'] : ['node', 'nodes'];
   return `${name}, ${processes} ${processes === 1 ? one : many}`;
 }
@@ -149,11 +149,9 @@ const HEADINGS = [
   'requests/s (min–max)',
   'of as many echoes',
   'times one',
-  'p50 ms',
   'p99 ms',
-  'CPU s per 1,000 requests: service',
+  'CPU ms a request: service',
   'database',
-  'generator',
   'generator busy',
 ];
 
@@ -164,7 +162,7 @@ export function nodesSection(all: readonly CrewRounds[]): string {
       HEADINGS,
       all.map((one) => row(one, all)),
     ),
-    'Nodes and echoes share a port with `reusePort`: the kernel gives each connection to one of them. One node keeps two processors busy. The load generator is one process on the same processors: where it is busy nearly all the time (1.0), it is what is measured.',
+    'Nodes and echoes share a port with `reusePort`. One node keeps two processors busy. Where the generator is busy all the time (1.0), it is what is measured.',
   ].join('\n\n');
 }
 
@@ -176,11 +174,9 @@ function row({ kind, processes, rounds }: CrewRounds, all: readonly CrewRounds[]
     spread(rounds.map(({ rate }) => rate)),
     ratio(rateRatio(rounds, find('echo', processes))),
     ratio(rateRatio(rounds, find(kind, 1))),
-    latency(rounds.map(({ result }) => result.p50_ms)),
     latency(rounds.map(({ result }) => result.p99_ms)),
     cpu(rounds, ({ service_cpu_s }) => service_cpu_s, 1_000),
     cpu(rounds, ({ database_cpu_s }) => database_cpu_s, 1_000),
-    cpu(rounds, ({ result }) => result.cpu_s, 1_000),
     middle(rounds, ({ result }) => result.cpu_s / result.duration_s)?.toFixed(2) ?? NONE,
   ];
 }
