@@ -10,7 +10,7 @@ const LONG = [
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{backup,citus,pgbouncer}.test.ts',
+  'test/postgres/{backup,citus,pgbouncer,retention-citus}.test.ts',
 ];
 /** Spin needs a processor for minutes: `npm run test:model`. */
 const MODEL = 'test/model/*.test.ts';
