@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
-/** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
+/** Waits long or takes much processor time, and seldom breaks alone: `npm run test:long`, at every landing. */
 const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion}.test.ts',
