@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
+import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import { answer } from './answer.ts';
@@ -12,6 +13,7 @@ import { overLimit } from './guards.ts';
 import { hold, holdFields } from './held.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { addRateLimit } from './rate-limit-headers.ts';
+import { readBody } from './request-body.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 import { successFrame } from './success.ts';
 
@@ -24,7 +26,7 @@ export function detokenizeHandler(context: ServerContext) {
   const max_bytes = Math.min(MAX_ANSWER_BODIES * context.body_limit, context.budget.largest);
   const needs_no_measure = Math.min(max_bytes, MAX_WHOLE_BYTES);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const data = parseData(request.body as Buffer | undefined);
+    const data = parseData(await readBody(context, request, reply));
     const fields = collectFields(data, context.values_limit);
     holdFields(context, request, fields.length);
     const found = await lookUp(context, request, reply, fields, max_bytes);
@@ -36,7 +38,8 @@ export function detokenizeHandler(context: ServerContext) {
     if (bytes > max_bytes) throw tooLarge(max_bytes);
     replaceFields(fields, values);
     const body = bodyOf(context, request, reply, data, frame(request), bytes);
-    await audit(context, request, 'success', 200, fields.length);
+    const audited = audit(context, request, 'success', 200, fields.length);
+    if (audited !== undefined) await audited;
     context.metrics.values('detokenize', fields.length);
     return answer(context, request, reply, 200, body, fields.length);
   };
@@ -74,7 +77,8 @@ async function lookUp(
   if (fields.length === 0) return [];
   const { limits, metrics } = context;
   const { client } = request.caller!;
-  const refused = await limits.reserve(client);
+  const reserved = limits.reserve(client);
+  const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) {
     addRateLimit(reply, refused);
     throw overLimit(context, refused);
@@ -98,7 +102,7 @@ async function lookUp(
  * Has the request hold what its values will take, before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
-async function fetch(
+function fetch(
   context: ServerContext,
   request: FastifyRequest,
   fields: readonly Field[],
@@ -115,12 +119,22 @@ async function fetch(
     hold(context, request, most);
     return context.vault.detokenize(tokens);
   }
-  const sizes = await context.vault.sizes(tokens);
+  return fetchLarge(context, request, tokens, max_bytes);
+}
+
+async function fetchLarge(
+  context: ServerContext,
+  request: FastifyRequest,
+  tokens: readonly Token[],
+  max_bytes: number,
+): Promise<readonly Found[]> {
+  const deadline_ms = requestDeadline();
+  const sizes = await context.vault.sizes(tokens, deadline_ms);
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > max_bytes) throw tooLarge(max_bytes);
   // Equal tokens share one value.
   hold(context, request, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, sizes);
+  return context.vault.detokenize(tokens, sizes, deadline_ms);
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {

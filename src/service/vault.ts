@@ -59,7 +59,7 @@ export interface VitalPools {
   readonly keys: Pool;
 }
 
-/** Statements of requests: with the connect time-out, every answer comes within 5 s. */
+/** All statements of a request together: every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
 /** A database that does not take leave must not keep a process. */
 export const CLOSE_TIMEOUT_MS = 2_000;
@@ -124,16 +124,6 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     await pool.end();
     throw error;
   }
-}
-
-/**
- * The vault that another process has opened: with its keys, so that neither the database nor the
- * KEK file has to be there when this one starts.
- */
-export function joinVault(options: VaultOptions, plain_keys: readonly PlainKey[]): Vault {
-  const timeline = new Timeline();
-  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
-  return vaultOn(options, pool, timeline, plain_keys, { applied: [], distributed: undefined });
 }
 
 function vaultOn(
