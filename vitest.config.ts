@@ -27,6 +27,9 @@ const shared = {
   hookTimeout: 240_000,
 };
 
+/** Tests import the sources of our own packages, where the program imports their builds. */
+const ssr = { resolve: { conditions: ['source', 'module', 'node'] } };
+
 export default defineConfig({
   test: {
     // Each has processes of its own beside it: on two processors, more would wait for each other.
@@ -34,20 +37,22 @@ export default defineConfig({
     reporters: ['default', './test/support/count-reporter.ts'],
     projects: [
       {
+        ssr,
         test: {
           ...shared,
           name: 'main',
-          include: ['test/**/*.test.ts'],
+          include: ['test/**/*.test.ts', 'packages/*/test/**/*.test.ts'],
           exclude: [FAULT, MODEL, ...LONG],
         },
       },
-      { test: { ...shared, name: 'long', include: LONG } },
+      { ssr, test: { ...shared, name: 'long', include: LONG } },
       {
+        ssr,
         test: { ...shared, name: 'fault', include: [FAULT], testTimeout: FAULT_TIMEOUT_MS },
       },
       { test: { name: 'model', include: [MODEL] } },
       // `npm run screenshots`: the pictures of the documents.
-      { test: { ...shared, name: 'screenshots', include: ['test/browser/screenshots.ts'] } },
+      { ssr, test: { ...shared, name: 'screenshots', include: ['test/browser/screenshots.ts'] } },
     ],
   },
 });

@@ -37,7 +37,7 @@ function commit(): string {
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   try {
     const is_changed =
-      git('status', '--porcelain', '--', 'src', 'bench', 'package-lock.json') !== '';
+      git('status', '--porcelain', '--', 'src', 'packages', 'bench', 'package-lock.json') !== '';
     return `${git('rev-parse', '--short', 'HEAD').trim()}${is_changed ? ' with changes' : ''}`;
   } catch {
     return 'unknown';

@@ -1,6 +1,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
+import * as client from '#client';
+import { checkOptions } from '../packages/client/src/options.ts';
 import { SETTINGS } from '../src/config/settings.ts';
 import { isApiKey } from '../src/crypto/api-key.ts';
 import { kekOf } from '../src/crypto/kek.ts';
@@ -186,7 +188,7 @@ test('npm commands and files of the source that documents name exist', () => {
     for (const piece of codePieces(path)) {
       for (const [, script] of piece.matchAll(/npm run (?:-s )?([\w-]+)/g))
         expect(Object.keys(package_json.scripts), path).toContain(script);
-      const file = /^(?:src|test|migrations|docs)\/[\w./-]*$/.exec(piece)?.[0];
+      const file = /^(?:src|packages|test|migrations|docs)\/[\w./-]*$/.exec(piece)?.[0];
       if (file !== undefined) expect(existsSync(join(ROOT, file)), `${path}: ${file}`).toBe(true);
     }
   }
@@ -217,3 +219,17 @@ test.each(['docs/internals/threat-model.md', 'docs/internals/asvs.md'])(
     }
   },
 );
+
+test('client.md has every option with its default, and every error', () => {
+  const defaults: Record<string, unknown> = checkOptions({
+    url: 'http://127.0.0.1:8080',
+    apiKey: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG',
+  });
+  const rows = table('docs/client.md', ['Option', 'Default', 'Meaning']);
+  expect(rows.map(([name]) => name).sort()).toEqual(Object.keys(defaults).sort());
+  for (const [name, text] of rows)
+    if (/^\d/.test(text!)) expect([name, text]).toEqual([name, String(defaults[name!])]);
+  const errors = Object.keys(client).filter((name) => name.endsWith('Error'));
+  const told = table('docs/client.md', ['Class', 'When', 'What to do']).map(([name]) => name);
+  expect(told.sort()).toEqual(errors.sort());
+});

@@ -11,6 +11,8 @@ interface Locked {
   readonly integrity?: string;
   readonly dev?: boolean;
   readonly hasInstallScript?: boolean;
+  /** To a package of this repository. */
+  readonly link?: boolean;
 }
 
 interface Component {
@@ -20,7 +22,10 @@ interface Component {
 
 const package_json = JSON.parse(readText('package.json'));
 const lock: Record<string, Locked> = JSON.parse(readText('package-lock.json')).packages;
-const packages = Object.entries(lock).filter(([path]) => path !== '');
+/** Of others: the packages of this repository are its folders, and links to them. */
+const packages = Object.entries(lock).filter(
+  ([path, one]) => path.startsWith('node_modules/') && one.link !== true,
+);
 const production = packages.filter(([, one]) => one.dev !== true);
 const DOCUMENT = 'docs/internals/supply-chain.md';
 /** What npm runs by itself when a package is installed. */

@@ -11,6 +11,7 @@ import {
   nothingIsLeft,
   oneReaderOfTheEnvironment,
   type Rule,
+  readPackages,
   readSources,
   roomsKeepApart,
   type Source,
@@ -20,8 +21,11 @@ import {
 } from './support/tidy.ts';
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
-const sources = readSources(`${ROOT}src/`);
-const tests = readSources(`${ROOT}test/`).filter(({ path }) => path.endsWith('.test.ts'));
+const sources = [...readSources(`${ROOT}src/`), ...readPackages(`${ROOT}packages/`, 'src')];
+const tests_of_packages = readPackages(`${ROOT}packages/`, 'test');
+const tests = [...readSources(`${ROOT}test/`), ...tests_of_packages].filter(({ path }) =>
+  path.endsWith('.test.ts'),
+);
 
 /** Every rule with a canary that breaks it: a rule that finds nothing anywhere would be worth nothing. */
 const RULES: [string, Rule, Source[]][] = [
@@ -31,9 +35,34 @@ const RULES: [string, Rule, Source[]][] = [
     [{ path: 'shape/a.ts', text: "import { b } from '../crypto/b.ts';" }],
   ],
   [
-    'packages stay in their rooms',
+    'packages of others stay in their rooms',
     roomsKeepApart,
     [{ path: 'http/a.ts', text: "import pg from 'pg';" }],
+  ],
+  [
+    'only some rooms use our own packages',
+    roomsKeepApart,
+    [{ path: 'service/a.ts', text: "import { runBulk } from '#bulk';" }],
+  ],
+  [
+    'our own packages are imported by their names',
+    roomsKeepApart,
+    [{ path: 'ops/a.ts', text: "import { el } from '../../packages/console/src/dom.ts';" }],
+  ],
+  [
+    'our own packages import nothing of the service',
+    roomsKeepApart,
+    [{ path: 'packages/bulk/src/a.ts', text: "import { b } from '../../../src/errors.ts';" }],
+  ],
+  [
+    'our own packages import nothing of each other',
+    roomsKeepApart,
+    [{ path: 'packages/bulk/src/a.ts', text: "import { b } from '../../client/src/index.ts';" }],
+  ],
+  [
+    'our own packages need no other',
+    roomsKeepApart,
+    [{ path: 'packages/client/src/a.ts', text: "import { b } from 'undici';" }],
   ],
   [
     'no import cycles',
@@ -83,7 +112,7 @@ const TEST_RULES: [string, Rule, Source[]][] = [
 ];
 
 describe.each(RULES)('%s', (_name, rule, canary) => {
-  test('in all of src/', () => {
+  test('in all of src/ and packages/', () => {
     expect(sources.length).toBeGreaterThan(30);
     expect(sources.flatMap((source) => rule(source, sources))).toEqual([]);
   });
@@ -101,6 +130,16 @@ describe.each(TEST_RULES)('%s', (_name, rule, canary) => {
   test('and the canary is caught', () => {
     expect(canary.flatMap((source) => rule(source, canary))).not.toEqual([]);
   });
+});
+
+test('the tests of our own packages import nothing of the service either', () => {
+  expect(tests_of_packages.length).toBeGreaterThan(5);
+  expect(tests_of_packages.flatMap((source) => roomsKeepApart(source, tests_of_packages))).toEqual(
+    [],
+  );
+  const text = "import { b } from '../../../test/support/b.ts';";
+  const canary = { path: 'packages/bulk/test/a.ts', text };
+  expect(roomsKeepApart(canary, [canary])).not.toEqual([]);
 });
 
 /** `npm run lint` looks at all files with these settings. Lines with a brace alone do not count. */

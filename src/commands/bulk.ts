@@ -1,9 +1,16 @@
-import { BadRowError, BulkError, WriteError } from '../bulk/bulk-error.ts';
-import type { FormatOptions } from '../bulk/header.ts';
-import type { Job } from '../bulk/job.ts';
-import { type Ask, RefusedValue } from '../bulk/replace.ts';
-import { type RunEnd, RunFailure, runBulk } from '../bulk/run.ts';
-import { InvalidValueError, LimitError, Standin, StandinError } from '../client/index.ts';
+import {
+  type Ask,
+  BadRowError,
+  BulkError,
+  type FormatOptions,
+  type Job,
+  RefusedValue,
+  type RunEnd,
+  RunFailure,
+  runBulk,
+  WriteError,
+} from '#bulk';
+import { InvalidValueError, LimitError, Standin, StandinError } from '#client';
 import { OperatorError } from '../errors.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { Standin, StandinError, TimeoutError, UnavailableError } from '../../src/client/index.ts';
+import { Standin, StandinError, TimeoutError, UnavailableError } from '#client';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { Front, type Trouble } from '../support/front.ts';
 import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';

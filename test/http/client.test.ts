@@ -7,7 +7,7 @@ import {
   Standin,
   type StandinOptions,
   UnauthorizedError,
-} from '../../src/client/index.ts';
+} from '#client';
 import { createClient } from '../support/commands.ts';
 import { Front } from '../support/front.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';

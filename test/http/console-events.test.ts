@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { Sample } from '../../src/ops/console/state.ts';
+import type { Sample } from '#console';
 import { createClient } from '../support/commands.ts';
 import { ask, startWithOps, stateOf, type Watcher, watch } from '../support/ops.ts';
 import { PostgresCluster, postgres_bin } from '../support/postgres.ts';

@@ -3,16 +3,19 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
+import { pathsOf, roomOf } from './mutant.ts';
 
 /** What makes an entry worthless; undefined: nothing. */
-function problemOf({ file, old, new: by, promise, tests }: (typeof MUTANTS)[number]) {
-  const path = join(ROOT, 'src', file);
+function problemOf(mutant: (typeof MUTANTS)[number]) {
+  const { old, new: by, promise } = mutant;
+  const { file, tests } = pathsOf(mutant);
+  const path = join(ROOT, file);
   if (!existsSync(path)) return 'its file is gone';
   const times = readFileSync(path, 'utf8').split(old).length - 1;
   if (times !== 1) return `its old text occurs ${times} times`;
   if (by === old || promise === '' || tests.length === 0)
     return 'it has no change, promise or tests';
-  return tests.every((one) => existsSync(join(ROOT, 'test', one))) ? undefined : 'a test is gone';
+  return tests.every((one) => existsSync(join(ROOT, one))) ? undefined : 'a test is gone';
 }
 
 test('every change of the mutation list can still be made: its text occurs once, its tests exist', () => {
@@ -27,7 +30,7 @@ test('the mutation list has a hundred changes, with names of their own, in all f
   const ids = MUTANTS.map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids.length).toBeGreaterThanOrEqual(100);
-  const rooms = new Set(MUTANTS.map(({ file }) => file.split('/')[0]));
+  const rooms = new Set(MUTANTS.map(roomOf));
   expect([...rooms].sort()).toEqual(['bulk', 'crypto', 'http', 'service', 'store']);
 });
 

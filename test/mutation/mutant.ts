@@ -1,15 +1,30 @@
 /** A change of one place in the program that breaks a promise, and the tests that must notice. */
 export interface Mutant {
   readonly id: string;
-  /** From `src/`. */
+  /** From `src/`; of a package, as in `packages/bulk/src/csv.ts`. */
   readonly file: string;
   /** Occurs once in the file. */
   readonly old: string;
   readonly new: string;
   /** What does not hold any more. */
   readonly promise: string;
-  /** Files, from `test/`. */
+  /** Files, from `test/`; of a package, as in `packages/bulk/test/csv.test.ts`. */
   readonly tests: readonly string[];
   /** Only tests with this in their names. */
   readonly name?: string;
+}
+
+/** From the root of the repository: the file that is changed, and its tests. */
+export function pathsOf({ file, tests }: Pick<Mutant, 'file' | 'tests'>): {
+  readonly file: string;
+  readonly tests: readonly string[];
+} {
+  const within = (folder: string, path: string) =>
+    path.startsWith('packages/') ? path : `${folder}/${path}`;
+  return { file: within('src', file), tests: tests.map((one) => within('test', one)) };
+}
+
+/** As in `service` or `bulk`. */
+export function roomOf({ file }: Pick<Mutant, 'file'>): string {
+  return file.replace(/^packages\//, '').split('/')[0]!;
 }

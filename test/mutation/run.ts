@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
-import type { Mutant } from './mutant.ts';
+import { type Mutant, pathsOf, roomOf } from './mutant.ts';
 
 /**
  * Makes each change of the list in a copy of the repository, builds it and runs its tests, which must fail.
@@ -58,8 +58,8 @@ const bases = new Map<string, Promise<Tests>>();
 
 /** A result holds as long as all that it came of is the same. */
 function keyOf(mutant: Mutant): string {
-  const paths = [`src/${mutant.file}`, ...mutant.tests.map((path) => `test/${path}`)];
-  const texts = paths.map((path) => readFileSync(join(ROOT, path), 'utf8'));
+  const { file, tests } = pathsOf(mutant);
+  const texts = [file, ...tests].map((path) => readFileSync(join(ROOT, path), 'utf8'));
   const hash = createHash('sha256').update(JSON.stringify([mutant, texts]));
   return `${mutant.id} ${hash.digest('hex').slice(0, 16)}`;
 }
@@ -87,13 +87,12 @@ function newCopy(name: string): string {
 async function runTests(folder: string, mutant: Mutant, timeout_s: number): Promise<Tests> {
   const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
   const named = mutant.name === undefined ? [] : ['-t', mutant.name];
-  const files = mutant.tests.map((path) => `test/${path}`);
   const log = openSync(join(folder, '..', `${mutant.id}.log`), 'w');
   const started_at_ms = performance.now();
   // A group of its own: what the tests start ends with it.
   const child = spawn(
     'node_modules/.bin/vitest',
-    ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, ...files],
+    ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, ...pathsOf(mutant).tests],
     { cwd: folder, detached: true, stdio: ['ignore', log, log] },
   );
   const end = await endOf(child, timeout_s);
@@ -125,7 +124,7 @@ async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
   }
   const { end, seconds } = await base;
   if (end !== 'passed') return { outcome: 'tests fail without it', seconds };
-  const path = join(folder, 'src', mutant.file);
+  const path = join(folder, pathsOf(mutant).file);
   const text = readFileSync(path, 'utf8');
   writeFileSync(
     path,
@@ -165,7 +164,7 @@ async function work(name: string): Promise<void> {
 }
 
 function report(): boolean {
-  const rooms = [...new Set(chosen.map(({ file }) => file.split('/')[0]!))];
+  const rooms = [...new Set(chosen.map(roomOf))];
   const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]!.outcome;
   const count = (among: readonly Mutant[], outcome: Outcome) =>
     among.filter((mutant) => outcomeOf(mutant) === outcome).length;
@@ -173,7 +172,7 @@ function report(): boolean {
     '\n| Room | Changes | Killed | Timed out | Survived | Score |\n|---|---|---|---|---|---|',
   );
   for (const room of [...rooms, '']) {
-    const among = chosen.filter(({ file }) => room === '' || file.startsWith(`${room}/`));
+    const among = chosen.filter((mutant) => room === '' || roomOf(mutant) === room);
     const [killed, late] = [count(among, 'killed'), count(among, 'timed out')];
     const score = Math.floor((100 * (killed + late)) / among.length);
     console.log(
@@ -182,7 +181,9 @@ function report(): boolean {
   }
   const bad = chosen.filter((mutant) => !['killed', 'timed out'].includes(outcomeOf(mutant)));
   for (const mutant of bad)
-    console.log(`\n${outcomeOf(mutant)}: ${mutant.id} (src/${mutant.file}): ${mutant.promise}`);
+    console.log(
+      `\n${outcomeOf(mutant)}: ${mutant.id} (${pathsOf(mutant).file}): ${mutant.promise}`,
+    );
   return bad.length === 0;
 }
 

@@ -29,7 +29,7 @@ import { firstClient, until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
 
-const has_console = existsSync(join(ROOT, 'src/console/index.html'));
+const has_console = existsSync(join(ROOT, 'packages/console/src/index.html'));
 
 let folder: string;
 /** Where the package is installed, in node_modules. */
@@ -199,7 +199,12 @@ describe('standin/client', () => {
     expect(imported.stdout).toMatch(/\bStandin\b.*\bStandinError\b/);
     const required = await script("console.log(Object.keys(require('standin/client')).join())");
     expect(required.stdout).toBe(imported.stdout);
-    for (const other of ['standin', 'standin/dist/cli.js', 'standin/dist/crypto/kek.js'])
+    for (const other of [
+      'standin',
+      'standin/dist/cli.js',
+      'standin/dist/crypto/kek.js',
+      'standin/dist/bulk/run.js',
+    ])
       expect((await script(`import('${other}')`)).stderr).toContain(
         'ERR_PACKAGE_PATH_NOT_EXPORTED',
       );

@@ -23,6 +23,15 @@ function filesOf(path: string): string[] {
   );
 }
 
+/** Of the service and of our own packages: all that the build compiles or copies. */
+function sourceFiles(): string[] {
+  const folders = [
+    'src',
+    ...readdirSync(join(ROOT, 'packages')).map((name) => `packages/${name}/src`),
+  ];
+  return folders.flatMap(filesOf).filter((path) => /\.\w+$/.test(path));
+}
+
 describe('the package', () => {
   test('is small', () => {
     expect(packed.size).toBeLessThan(MAX_TARBALL_BYTES);
@@ -53,29 +62,23 @@ describe('the package', () => {
   });
 
   test('has what was compiled of each source file, of no other, and declarations of the client alone', () => {
-    const sources = filesOf('src').filter((path) => path.endsWith('.ts'));
-    const compiled = sources.map((path) => path.replace('src/', 'dist/').replace(/\.ts$/, '.js'));
-    const scripts = packed.files
-      .map(({ path }) => path)
-      .filter((path) => /^dist.*\.js$/.test(path));
-    expect(scripts.sort()).toEqual(compiled.sort());
-    const others = filesOf('src').filter((path) => /\.(?!ts$)\w+$/.test(path));
-    const copied = others.map((path) => path.replace('src/', 'dist/'));
-    expect(packed.files.map(({ path }) => path)).toEqual(expect.arrayContaining(copied));
-    const declarations = packed.files
-      .map(({ path }) => path)
-      .filter((path) => path.endsWith('.d.ts'));
+    const paths = packed.files.map(({ path }) => path);
+    const builds = sourceFiles().map((path) =>
+      path.replace(/^(?:packages\/(\w+\/))?src\//, 'dist/$1'),
+    );
+    const compiled = builds.map((path) => path.replace(/\.ts$/, '.js'));
+    const built = paths.filter((path) => path.startsWith('dist/'));
+    const declarations = built.filter((path) => path.endsWith('.d.ts'));
+    expect(built.filter((path) => !declarations.includes(path)).sort()).toEqual(compiled.sort());
     const client = compiled.filter((path) => path.startsWith('dist/client/'));
+    expect(client.length).toBeGreaterThan(5);
     expect(declarations.sort()).toEqual(
       client.map((path) => path.replace(/\.js$/, '.d.ts')).sort(),
     );
   });
 
   test('has the documents that its messages name', () => {
-    const messages = filesOf('src')
-      .filter((path) => path.endsWith('.ts'))
-      .map(readText)
-      .join();
+    const messages = sourceFiles().map(readText).join();
     const named = new Set([...messages.matchAll(/\bdocs\/[\w/-]+\.md/g)].map(([path]) => path));
     expect(named.size).toBeGreaterThan(3);
     const paths = new Set(packed.files.map(({ path }) => path));
@@ -89,8 +92,45 @@ describe('the package', () => {
     expect(is_private).toBe(true);
   });
 
+  publishes(() => packed, './client');
+});
+
+describe('the client alone', () => {
+  let alone: Packed;
+  beforeAll(async () => {
+    alone = await pack(folder, 'packages/client');
+  }, PACK_TIMEOUT_MS);
+
+  test('has its build, its documents and nothing else', () => {
+    const paths = alone.files.map(({ path }) => path);
+    expect(paths.filter((path) => !path.startsWith('dist/')).sort()).toEqual([
+      'LICENSE',
+      'README.md',
+      'package.json',
+    ]);
+    const of_package = packed.files.map(({ path }) => path.split('dist/client/')[1]);
+    const built = paths.flatMap((path) => path.split('dist/')[1] ?? []);
+    expect(built.sort()).toEqual(of_package.filter((path) => path !== undefined).sort());
+  });
+
+  test('is imported under the same conditions as standin/client', () => {
+    const of_service = JSON.parse(readText('package.json'));
+    const of_client = JSON.parse(readText('packages/client/package.json'));
+    const within = JSON.stringify([of_client.exports['.'], of_client.sideEffects]);
+    expect(JSON.stringify([of_service.exports['./client'], of_service.sideEffects])).toBe(
+      within.replaceAll('./dist/', './dist/client/'),
+    );
+    for (const name of ['version', 'license', 'engines', 'type', 'private'])
+      expect([name, of_client[name]]).toEqual([name, of_service[name]]);
+  });
+
+  publishes(() => alone, '.');
+});
+
+/** @param entry what its users import */
+function publishes(tarballOf: () => Packed, entry: string): void {
   test('publint has nothing to say of it', async () => {
-    const { buffer, byteOffset, byteLength } = readFileSync(packed.tarball);
+    const { buffer, byteOffset, byteLength } = readFileSync(tarballOf().tarball);
     const tarball = buffer.slice(byteOffset, byteOffset + byteLength);
     const { messages } = await publint({ pack: { tarball } });
     expect(messages).toEqual([]);
@@ -98,15 +138,15 @@ describe('the package', () => {
 
   test('Are the types wrong? finds nothing wrong for ES modules and bundlers', async () => {
     const attw = join(ROOT, 'node_modules/@arethetypeswrong/cli/dist/index.js');
-    const args = [attw, packed.tarball, '--profile', 'esm-only', '--format', 'json'];
+    const args = [attw, tarballOf().tarball, '--profile', 'esm-only', '--format', 'json'];
     const { code, stdout } = await run(process.execPath, args, { cwd: folder });
     const { analysis, problems } = JSON.parse(stdout);
     expect(analysis.types.kind).toBe('included');
-    expect(Object.keys(analysis.entrypoints)).toContain('./client');
+    expect(Object.keys(analysis.entrypoints)).toContain(entry);
     // Node 20.19 requires ES modules, and old ways of resolution know no exports.
     const kinds = (Object.values(problems) as { resolutionKind: string }[][]).flat();
     const forgiven = ['node10', 'node16-cjs'];
     expect(kinds.filter(({ resolutionKind: kind }) => !forgiven.includes(kind))).toEqual([]);
     expect(code).toBe(0);
   });
-});
+}

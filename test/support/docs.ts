@@ -14,7 +14,8 @@ export function documents(): string[] {
   const docs = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name));
-  return [...root, ...docs].sort();
+  const packages = readdirSync(join(ROOT, 'packages')).map((name) => `packages/${name}/README.md`);
+  return [...root, ...docs, ...packages].sort();
 }
 
 /** Cells of the rows of the table under these headings, without the backticks around whole cells. */

@@ -101,15 +101,14 @@ function copy(
   }
 }
 
-/** Paths in a folder, such as src or tsconfig*.json. */
+/** Paths in a folder, such as src, tsconfig*.json or the packages/<name>/src of all packages. */
 function matches(folder: string, pattern: string): string[] {
   const name = new RegExp(`^${basename(pattern).replaceAll('.', '\\.').replaceAll('*', '.*')}$`);
-  const parent = dirname(pattern);
-  return existsSync(join(folder, parent))
-    ? readdirSync(join(folder, parent)).flatMap((one) =>
-        name.test(one) ? [join(parent, one)] : [],
-      )
-    : [];
+  const above = dirname(pattern);
+  const parents = above === '.' || above === '/' ? [above] : matches(folder, above);
+  return parents.flatMap((parent) =>
+    readdirSync(join(folder, parent)).flatMap((one) => (name.test(one) ? [join(parent, one)] : [])),
+  );
 }
 
 /** Only npm, and only in the folder: it is this machine that it runs on. */

@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import type { ConsoleState, Sample } from '../../src/ops/console/state.ts';
+import type { ConsoleState, Sample } from '#console';
 import { freePort } from './ports.ts';
 import { type Place, type Service, startService, until } from './service.ts';
 

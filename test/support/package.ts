@@ -23,16 +23,23 @@ export const PACK_TIMEOUT_MS = 300_000;
 /** Not part of the source, or not to be copied. */
 const LEFT_OUT = new Set(['.git', 'node_modules', 'dist', 'build', 'data', 'coverage']);
 
-/** npm pack of a copy of the checkout: it builds, in a folder that no other test has. */
-export async function pack(folder: string): Promise<Packed> {
+function isLeftOut(path: string): boolean {
+  return LEFT_OUT.has(path.replace(/^packages\/\w+\//, '')) || path.endsWith('.tgz');
+}
+
+/**
+ * npm pack of a copy of the checkout: it builds, in a folder that no other test has.
+ * @param within the folder of the package in the checkout
+ */
+export async function pack(folder: string, within = ''): Promise<Packed> {
   const checkout = join(folder, 'checkout');
   cpSync(ROOT, checkout, {
     recursive: true,
-    filter: (path) => !LEFT_OUT.has(relative(ROOT, path)) && !path.endsWith('.tgz'),
+    filter: (path) => !isLeftOut(relative(ROOT, path)),
   });
   symlinkSync(join(ROOT, 'node_modules'), join(checkout, 'node_modules'));
   const args = ['pack', '--json', '--pack-destination', folder];
-  const { code, stdout, stderr } = await run('npm', args, { cwd: checkout });
+  const { code, stdout, stderr } = await run('npm', args, { cwd: join(checkout, within) });
   if (code !== 0) throw new Error(stdout + stderr);
   // What the build prints comes before it.
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));

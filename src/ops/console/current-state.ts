@@ -1,3 +1,4 @@
+import type { ClientState, ClientsState, ConsoleState, KeysState, VaultState } from '#console';
 import { isCounted } from '../../service/api-key-uses.ts';
 import { Health } from '../../service/health.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
@@ -6,7 +7,6 @@ import type { KeyRenewal } from '../../service/keys/key-renewal.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import type { Sampler } from './sampler.ts';
-import type { ClientState, ClientsState, ConsoleState, KeysState, VaultState } from './state.ts';
 
 /** Everybody who looks within it is told the same. */
 const FRESH_FOR_MS = 1_000;

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { ConsoleEvents } from '#console';
 import { Refusal } from '../answers.ts';
 import type { CurrentState } from './current-state.ts';
 import type { Sampler } from './sampler.ts';
@@ -15,7 +16,7 @@ interface Stream {
   readonly isAllowed: () => boolean;
 }
 
-/** Streams of server-sent events, all with the same: see ConsoleState. */
+/** Streams of server-sent events, all with the same. */
 export class EventStreams {
   readonly #sampler: Sampler;
   readonly #state: CurrentState;
@@ -80,6 +81,6 @@ export class EventStreams {
   }
 }
 
-function eventOf(name: string, data: unknown): string {
+function eventOf<Name extends keyof ConsoleEvents>(name: Name, data: ConsoleEvents[Name]): string {
   return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }

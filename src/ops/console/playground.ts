@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { type ClientRequest, type IncomingMessage, request as requestInClear } from 'node:http';
 import { type RequestOptions, request as requestOverTls } from 'node:https';
 import { pipeline } from 'node:stream/promises';
+import { API_KEY_HEADER, type Operation } from '#console';
 import { Refusal } from '../answers.ts';
 import { readJson } from '../bodies.ts';
 
@@ -47,7 +48,7 @@ export class Playground {
 
   /** @throws Refusal */
   async call(
-    operation: 'tokenize' | 'detokenize',
+    operation: Operation,
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
@@ -64,7 +65,7 @@ export class Playground {
     this.#under_way++;
     try {
       const body = await readJson(request, this.#body_limit);
-      const api_key = request.headers['standin-api-key'];
+      const api_key = request.headers[API_KEY_HEADER.toLowerCase()];
       const answer = await this.#send(operation, body, String(api_key ?? ''), response);
       const headers = PASSED_BACK.flatMap((name) => {
         const value = answer.headers[name];

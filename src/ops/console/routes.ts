@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type Operation, PATHS } from '#console';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, Refusal } from '../answers.ts';
 import { readJson } from '../bodies.ts';
@@ -19,7 +20,7 @@ export interface ConsoleParts {
 /** What the page asks for, by path. */
 export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
   const { access, state, events, playground } = parts;
-  const tryOut = (operation: 'tokenize' | 'detokenize'): Route => ({
+  const tryOut = (operation: Operation): Route => ({
     POST: async (request, response) => {
       checkSameOrigin(request);
       await playground.call(operation, request, response);
@@ -27,7 +28,7 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
   });
   return new Map<string, Route>([
     [
-      '/console/state',
+      PATHS.state,
       {
         GET: async (request, response) => {
           checkNotEmbedded(request);
@@ -36,7 +37,7 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
       },
     ],
     [
-      '/console/events',
+      PATHS.events,
       {
         GET: async (request, response) => {
           checkNotEmbedded(request);
@@ -45,7 +46,7 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
       },
     ],
     [
-      '/console/session',
+      PATHS.session,
       {
         is_open: true,
         POST: (request, response) => signIn(access, request, response),
@@ -57,8 +58,8 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
         },
       },
     ],
-    ['/console/playground/tokenize', tryOut('tokenize')],
-    ['/console/playground/detokenize', tryOut('detokenize')],
+    [PATHS.tokenize, tryOut('tokenize')],
+    [PATHS.detokenize, tryOut('detokenize')],
   ]);
 }
 

@@ -1,4 +1,4 @@
-import type { Latency, OperationSample, Sample } from './state.ts';
+import type { Latency, OperationSample, Sample } from '#console';
 import type { BatchTotals, OperationTotals, Totals } from './totals.ts';
 
 /**

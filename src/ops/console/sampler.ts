@@ -1,10 +1,9 @@
+import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from '#console';
 import type { Snapshot } from '../metrics.ts';
 import { rise, rounded, sampleBetween } from './sample.ts';
-import { SAMPLE_INTERVAL_MS, type Sample } from './state.ts';
 import { type Totals, totalsOf } from './totals.ts';
 
-/** 15 minutes. */
-const MAX_SAMPLES = 450;
+const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;
 /** Rates of clients are over so many intervals: most clients call now and then. */
 const RATE_INTERVALS = 5;
 

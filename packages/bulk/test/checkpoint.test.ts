@@ -1,0 +1,62 @@
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type Checkpoint, checkContinues } from '../src/checkpoint.ts';
+import { Input } from '../src/input.ts';
+
+const BEGUN_AT = new Date('2026-01-02T03:04:05.678Z');
+const TERMS = { '--fields': 'email' };
+
+let folder: string;
+let file: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-checkpoint-'));
+  file = join(folder, 'in.csv');
+  put(`email\n${'ann@example.com\n'.repeat(1_000)}`);
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Writes the file as if it had been there since the run began. */
+function put(content: string): void {
+  writeFileSync(file, content);
+  utimesSync(file, BEGUN_AT, BEGUN_AT);
+}
+
+async function identity() {
+  return (await Input.open(file)).identity!;
+}
+
+describe('a run to resume', () => {
+  /** The checkpoint of a run on the file as it is now. */
+  async function begun(): Promise<Checkpoint> {
+    const position = { input_bytes: 0, line: 2, rows: 0, values: 0, rejected: 0 };
+    const input = await identity();
+    return { terms: TERMS, input, position, lengths: {}, is_complete: false };
+  }
+
+  const CHANGES: [string, () => void][] = [
+    ['longer, of the same time', () => put(`${readFileSync(file, 'utf8')}bob@example.com\n`)],
+    [
+      'as long, of the same time, with another first KiB',
+      () => put(readFileSync(file, 'utf8').replace('ann@', 'bob@')),
+    ],
+    [
+      'as long, with the same first KiB, written later',
+      () => {
+        const text = readFileSync(file, 'utf8');
+        writeFileSync(file, `${text.slice(0, -16)}bob@example.com\n`);
+      },
+    ],
+  ];
+
+  test.each(CHANGES)('does not go on with an input that is %s', async (_how, change) => {
+    const checkpoint = await begun();
+    checkContinues(checkpoint, TERMS, await identity());
+    const before = await identity();
+    change();
+    const now = await identity();
+    expect(now).not.toEqual(before);
+    expect(() => checkContinues(checkpoint, TERMS, now)).toThrow('The input has changed since');
+  });
+});

@@ -1,0 +1,285 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { CsvScanner } from '../src/csv-scanner.ts';
+import { edited } from './edited.ts';
+
+const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
+/** Bytes that CSV is made of, and a letter. */
+const structure = fc
+  .array(fc.constantFrom('"', ',', '\r', '\n', 'a', 'é', ' ', '""', '\r\n', '\0'), {
+    maxLength: 60,
+  })
+  .map((parts) => Buffer.from(parts.join('')));
+
+/** Records by the rules, one character at a time; undefined: a quote never closes. */
+function reference(text: string, delimiter: string): string[][] | undefined {
+  const records: string[][] = [];
+  let record: string[] = [];
+  for (let i = 0; i < text.length; ) {
+    let cell = '';
+    if (text[i] === '"') {
+      for (i++; text[i] !== '"' || text[i + 1] === '"'; i++) {
+        if (i >= text.length) return undefined;
+        cell += text[i];
+        if (text[i] === '"') i++;
+      }
+      i++;
+    }
+    while (i < text.length && ![delimiter, '\n', '\r'].includes(text[i]!)) cell += text[i++];
+    record.push(cell);
+    if (text[i] === delimiter && i + 1 < text.length) {
+      i++;
+      continue;
+    }
+    if (text[i] === delimiter) record.push('');
+    i += text.startsWith('\r\n', i) ? 2 : 1;
+    records.push(record);
+    record = [];
+  }
+  return records;
+}
+
+/** Records as the scanner finds them; undefined: a quote never closes. */
+function scanned(input: Buffer, delimiter: string): string[][] | undefined {
+  const scanner = new CsvScanner(delimiter.charCodeAt(0), true);
+  const records: string[][] = [];
+  for (let at = 0; at < input.length; ) {
+    at = scanner.scan(input, at, true);
+    if (scanner.problem === 'unclosed_quote') return undefined;
+    const { cells, starts, ends } = scanner;
+    records.push(
+      Array.from({ length: cells }, (_, i) => {
+        const cell = input.toString('latin1', starts[i], ends[i]);
+        const quoted = /^"((?:[^"]|"")*)"(.*)$/s.exec(cell);
+        return quoted ? quoted[1]!.replaceAll('""', '"') + quoted[2] : cell;
+      }),
+    );
+  }
+  return records;
+}
+
+describe('the scanner', () => {
+  test.each([',', ';', '\t'])('finds the cells of the rules, with %j', (delimiter) => {
+    const some = structure.map((text) => Buffer.from(text.toString().replaceAll(',', delimiter)));
+    fc.assert(
+      fc.property(fc.oneof(some, bytes), (input) => {
+        const text = input.toString('latin1');
+        expect(scanned(input, delimiter)).toEqual(reference(text, delimiter));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test('never takes a record for complete whose bytes could go on', () => {
+    fc.assert(
+      fc.property(structure, structure, (first, second) => {
+        const scanner = new CsvScanner(0x2c, true);
+        const end = scanner.scan(first, 0, false);
+        if (end === -1) return;
+        const cells = scanner.cells;
+        expect(scanner.scan(Buffer.concat([first, second]), 0, true)).toBe(end);
+        expect(scanner.cells).toBe(cells);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('what is not replaced is copied byte for byte', () => {
+  const rows = fc.array(
+    fc.tuple(
+      fc.constantFrom('"', '""', 'a', 'é', ' ', 'x y'),
+      fc.uint8Array({ maxLength: 20 }),
+      fc.constantFrom('\n', '\r\n', '\r', '\n\n'),
+    ),
+    { maxLength: 30 },
+  );
+
+  test('whatever the bytes are and however they are cut, when values stay as they are', async () => {
+    await fc.assert(
+      fc.asyncProperty(rows, fc.integer({ min: 1, max: 64 }), async (parts, piece_bytes) => {
+        const lines = parts.map(([text, other, end]) => {
+          const cell = Buffer.from(other).filter(
+            (byte) => ![0x22, 0x2c, 0x0a, 0x0d].includes(byte),
+          );
+          const quoted = `"${text.replaceAll('"', '""')}",`;
+          return Buffer.concat([Buffer.from(quoted), cell, Buffer.from(end)]);
+        });
+        const input = Buffer.concat([Buffer.from('name,other\r\n'), ...lines]);
+        const { output, problems } = await edited(
+          input,
+          { fields: 'name' },
+          undefined,
+          piece_bytes,
+        );
+        expect(problems).toEqual([]);
+        expect(output.equals(input)).toBe(true);
+      }),
+    );
+  });
+
+  test('invalid UTF-8, NUL, spaces, quotes, mark and line ends beside a replaced cell', async () => {
+    const other = Buffer.from([0xff, 0x00, 0x20, 0xc3]);
+    const input = Buffer.concat([
+      Buffer.from('\ufeffemail,"other ",n\r\nann@x.org,'),
+      other,
+      Buffer.from(', 007 \rbob@x.org,"a\r\n""b"",",\n\n"c""@x.org",,\n'),
+    ]);
+    const { output, cells, rows } = await edited(input, { fields: 'email' }, () => 'T');
+    expect(cells.map(({ value }) => value)).toEqual(['ann@x.org', 'bob@x.org', 'c"@x.org']);
+    expect(rows).toBe(3);
+    expect(output.toString('latin1')).toBe(
+      input
+        .toString('latin1')
+        .replace('ann@x.org', 'T')
+        .replace('bob@x.org', 'T')
+        .replace('"c""@x.org"', '"T"'),
+    );
+  });
+});
+
+const csv = (text: string, fields = 'a', replace?: (value: string) => string) =>
+  edited(text, { fields }, replace);
+
+describe('a changed cell', () => {
+  test.each([
+    ['plain', 'a,b\nx,y\n', 'T', 'a,b\nT,y\n'],
+    ['was quoted and stays so', 'a,b\n"x",y\n', 'T', 'a,b\n"T",y\n'],
+    ['has a delimiter', 'a,b\nx,y\n', 'T,T', 'a,b\n"T,T",y\n'],
+    ['has a quote', 'a,b\nx,y\n', 'T"', 'a,b\n"T""",y\n'],
+    ['has a line end', 'a,b\nx,y\n', 'T\nT', 'a,b\n"T\nT",y\n'],
+    ['of another delimiter', 'a;b\nx;y\n', 'T,T', 'a;b\nT,T;y\n'],
+    ['at the end, without a line end', 'b,a\ny,x', 'T', 'b,a\ny,T'],
+    ['has a quote inside', 'a,b\nx"y,z\n', 'T', 'a,b\nT,z\n'],
+  ])('%s', async (_, input, replacement, output) => {
+    const result = await csv(input, 'a', () => replacement);
+    expect(result.output.toString()).toBe(output);
+    expect(result.problems).toEqual([]);
+  });
+
+  test('blank cells stay, quoted or not; a cell of spaces is a value', async () => {
+    const { output, cells } = await csv('a,b\n,1\n"",2\n  ,3\n', 'a', () => 'T');
+    expect(output.toString()).toBe('a,b\n,1\n"",2\nT,3\n');
+    expect(cells).toHaveLength(1);
+  });
+});
+
+describe('bad rows', () => {
+  test.each([
+    ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cells instead of 2'],
+    ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
+    ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
+    [
+      'a line after cells with line ends',
+      'a,b\n"1\r2\r\n3\n4",y\nx\n',
+      '6: has 1 cells instead of 2',
+    ],
+    [
+      'a value that is too long',
+      `a,b\n${'x'.repeat(65_537)},y\n`,
+      '2: a is longer than 65536 bytes',
+    ],
+  ])('%s', async (_, input, problem) => {
+    expect((await csv(input)).problems).toEqual([problem]);
+  });
+
+  test('invalid UTF-8 in a named cell; U+FFFD itself is a character', async () => {
+    const bad = Buffer.from('a,b\n\xff,y\n', 'latin1');
+    expect((await edited(bad, { fields: 'a' })).problems).toEqual(['2: a is not UTF-8']);
+    expect((await csv('a,b\n\ufffd,y\n')).problems).toEqual([]);
+  });
+
+  test('they are left out, and the others stay', async () => {
+    const { output } = await csv('a,b\nx,y\nbad\nz,w\n', 'a', (value) => value.toUpperCase());
+    expect(output.toString()).toBe('a,b\nX,y\nZ,w\n');
+  });
+
+  test('a quote that never closes names the line where it opens, after the rows before it', async () => {
+    await expect(csv('a,b\nx,y\n"q\n",z\n1,"never\n2,3\n')).rejects.toThrow(
+      'The quote that opens on line 5 never closes',
+    );
+  });
+
+  test('a row beyond the bound is refused, not gathered', async () => {
+    const input = Buffer.concat([Buffer.from('a,b\n"'), Buffer.alloc(17 * 1024 * 1024, 'x\n')]);
+    await expect(edited(input, { fields: 'a' }, undefined, 1 << 18)).rejects.toThrow(
+      'The row that begins on line 2 is longer than 16777216 bytes',
+    );
+  });
+});
+
+describe('the header', () => {
+  test.each([
+    ['a', 'b,c\n1,2\n', 'the file has no field a; its fields are: b, c'],
+    ['a', 'a,b,a\n1,2,3\n', 'The header of the file has the field a 2 times'],
+    ['a,b,a', 'a,b\n', '--fields names a twice'],
+    ['a,', 'a,b\n', '--fields: write names with commas between them'],
+    ['"a', 'a,b\n', '--fields: write names with commas between them'],
+    ['a', '', 'the file has no field a; its first line is empty'],
+    ['a', '"a,b\n', 'The quotes in the first line of the file do not match'],
+  ])('fields %j of %j', async (fields, input, message) => {
+    await expect(csv(input, fields)).rejects.toThrow(message);
+  });
+
+  test.each(['\ufffea,b\n', '\ufeffa,b\n'])('UTF-16 is refused in words', async (text) => {
+    await expect(edited(Buffer.from(text, 'utf16le'), { fields: 'a' })).rejects.toThrow('UTF-16');
+    const unmarked = Buffer.from('a,b\n', 'utf16le');
+    await expect(edited(unmarked, { fields: 'a' })).rejects.toThrow('UTF-16');
+  });
+
+  test('alone, with or without a line end, it is all there is', async () => {
+    for (const input of ['a,b', 'a,b\r\n', '\ufeffa,b\n'])
+      expect((await csv(input)).output.toString()).toBe(input);
+  });
+
+  test('names with commas, quotes and spaces', async () => {
+    const { cells } = await csv('"a, b"," c","d ""e"""\n1,2,3\n', '"a, b"," c","d ""e"""');
+    expect(cells.map(({ field, value }) => [field, value])).toEqual([
+      ['a, b', '1'],
+      [' c', '2'],
+      ['d "e"', '3'],
+    ]);
+  });
+
+  test.each([';', '\t', '|', ','])('the delimiter %j is found by the fields', async (delimiter) => {
+    const line = (...cells: string[]) => `${cells.join(delimiter)}\n`;
+    const input = line('x,y;1', 'name', 'mail') + line('"1"', 'Ann', 'a@x.org');
+    const quoted = delimiter === ',' || delimiter === ';' ? `"x,y;1"${input.slice(5)}` : input;
+    const { cells, problems } = await csv(quoted, 'name,mail');
+    expect(problems).toEqual([]);
+    expect(cells.map(({ value }) => value)).toEqual(['Ann', 'a@x.org']);
+  });
+
+  test('a delimiter that is given is the one', async () => {
+    const { output } = await edited('a:b\n1:2\n', { fields: 'b', delimiter: ':' }, () => 'T');
+    expect(output.toString()).toBe('a:b\n1:T\n');
+  });
+
+  test('--no-header: numbers, and the first line is a row', async () => {
+    const options = { fields: '2', has_header: false };
+    const { output } = await edited('\ufeff1;x\n2;y\n', options, () => 'T');
+    expect(output.toString()).toBe('\ufeff1;T\n2;T\n');
+    expect((await edited('', options)).rows).toBe(0);
+    await expect(edited('1,2\n', { ...options, fields: '3' })).rejects.toThrow(
+      'its first row has 2',
+    );
+    await expect(edited('1,2\n', { ...options, fields: 'a' })).rejects.toThrow(
+      'numbers of columns',
+    );
+  });
+});
+
+describe('tsv', () => {
+  test('a quote is a character like any other', async () => {
+    const { output, cells } = await edited('a\tb\n"x\ty"\n', { format: 'tsv', fields: 'a' });
+    expect(cells.map(({ value }) => value)).toEqual(['"x']);
+    expect(output.toString()).toBe('a\tb\n"x\ty"\n');
+  });
+
+  test('a value that no cell can hold makes a bad row', async () => {
+    const tsv = edited('a\tb\nx\ty\n', { format: 'tsv', fields: 'a' }, () => 'T\tT');
+    expect((await tsv).problems).toEqual([
+      '2: a would have a tab or line end in it, which no TSV has',
+    ]);
+  });
+});

@@ -1,0 +1,165 @@
+import { describe, expect, test } from 'vitest';
+import { readBlocks } from '../src/blocks.ts';
+import { readBeginning } from '../src/header.ts';
+import { inOrder } from '../src/in-order.ts';
+import { RefusedValue, replaceCells } from '../src/replace.ts';
+import { inputOf } from './edited.ts';
+
+/** A service that refuses a request for its first bad token, and counts as it does. */
+async function detokenized(
+  rows: readonly string[],
+  stops_at_bad_row = false,
+  most = Infinity,
+  fields = 'a',
+) {
+  const input = inputOf(Buffer.from(`${fields}\n${rows.join('\n')}\n`));
+  const options = { format: 'csv', fields, delimiter: undefined, has_header: true } as const;
+  const { format } = await readBeginning(input, options);
+  const requests: (readonly string[])[] = [];
+  let unknown = 0;
+  const ask = async (tokens: readonly string[]) => {
+    requests.push(tokens);
+    if (tokens.length > most) throw new RefusedValue(undefined, 'has too many values');
+    const bad = tokens.filter((token) => token.startsWith('bad'));
+    unknown += bad.length;
+    if (bad.length > 0) throw new RefusedValue(tokens.indexOf(bad[0]!), 'is not a known token');
+    return tokens.map((token) => token.replace('_tok', ''));
+  };
+  const { value: block } = await readBlocks(input, format, 2).next();
+  const replacing = { operation: 'detokenize', ask, format, stops_at_bad_row } as const;
+  const replaced = await replaceCells(block!, replacing, new AbortController().signal);
+  return { ...replaced, text: replaced.bytes.toString(), requests, unknown };
+}
+
+describe('replacing the cells of a block', () => {
+  test('equal values are sent once', async () => {
+    const { text, requests, values } = await detokenized(['x_tok', 'y_tok', 'x_tok', '']);
+    expect(text).toBe('x\ny\nx\n\n');
+    expect(requests).toEqual([['x_tok', 'y_tok']]);
+    expect(values).toBe(3);
+  });
+
+  test('what cannot be a token is not sent', async () => {
+    const { text, requests, bad_rows } = await detokenized(['x_tok', 'ann', 'é_tok', 'X_Tok']);
+    expect(text).toBe('x\n');
+    expect(requests).toEqual([['x_tok']]);
+    expect(bad_rows.map(({ line, problem }) => [line, problem!.reason])).toEqual([
+      [3, 'is not a token'],
+      [4, 'is not a token'],
+      [5, 'is not a token'],
+    ]);
+  });
+
+  test.each([1, 3, 20, 200])('of 1,000, %d unknown tokens cost few requests', async (count) => {
+    const cells = Array.from({ length: 1_000 }, (_, i) =>
+      i % Math.floor(1_000 / count) === 7 % count && i < (1_000 / count) * count
+        ? `bad${i}_tok`
+        : `t${i}_tok`,
+    );
+    const bad = cells.filter((cell) => cell.startsWith('bad'));
+    const { bad_rows, text, requests, unknown } = await detokenized(cells);
+    expect(bad_rows).toHaveLength(bad.length);
+    const good = cells.filter((cell) => !cell.startsWith('bad'));
+    expect(text).toBe(good.map((cell) => `${cell.replace('_tok', '')}\n`).join(''));
+    expect(requests.length).toBeLessThanOrEqual(3 * bad.length + 1);
+    expect(unknown).toBeLessThanOrEqual(bad.length * (1 + Math.ceil(Math.log2(bad.length + 1))));
+  });
+
+  test('where the first bad row ends the run, nothing is asked for after it', async () => {
+    const cells = ['a_tok', 'bad1_tok', 'bad2_tok', 'b_tok'];
+    const { bad_rows, requests, unknown } = await detokenized(cells, true);
+    expect(bad_rows[0]!.line).toBe(3);
+    expect(requests).toEqual([cells, ['a_tok']]);
+    expect(unknown).toBe(2);
+  });
+
+  test('nor where a part of a request that was too large has the bad row', async () => {
+    const cells = ['a_tok', 'bad1_tok', 'c_tok', 'd_tok', 'e_tok', 'f_tok'];
+    const { bad_rows, requests } = await detokenized(cells, true, 3);
+    expect(bad_rows[0]!.line).toBe(3);
+    expect(requests).toEqual([cells, cells.slice(0, 3), ['a_tok']]);
+  });
+
+  test('a bad cell after a good one of its row costs no other row', async () => {
+    const rows = ['a_tok,b_tok', 'c_tok,bad1_tok', 'd_tok,e_tok', 'f_tok,bad2_tok', 'g_tok,h_tok'];
+    const { text, bad_rows, values } = await detokenized(rows, false, Infinity, 'a,b');
+    expect(text).toBe('a,b\nd,e\ng,h\n');
+    expect(bad_rows.map(({ line }) => line)).toEqual([3, 5]);
+    expect(values).toBe(6);
+  });
+
+  test('a request that is too large goes in halves; one value alone is what is wrong', async () => {
+    const { text, requests } = await detokenized(['a_tok', 'b_tok', 'c_tok'], false, 1);
+    expect(text).toBe('a\nb\nc\n');
+    expect(requests).toHaveLength(5);
+    const none = await detokenized(['a_tok'], false, 0);
+    expect(none.bad_rows[0]!.problem).toEqual({ field: 'a', reason: 'has too many values' });
+  });
+});
+
+describe('work in order', () => {
+  const never = new AbortController().signal;
+
+  test('results come in the order of the items, with so many under way and no more', async () => {
+    const waiting: (() => void)[] = [];
+    let most = 0;
+    let under_way = 0;
+    async function* source() {
+      for (let i = 0; i < 20; i++) yield i;
+      return undefined;
+    }
+    const work = async (item: number) => {
+      most = Math.max(most, ++under_way);
+      await new Promise<void>((resolve) => {
+        waiting.push(resolve);
+        // The last to come is the first to go.
+        if (waiting.length === 4 || item > 16)
+          setImmediate(() =>
+            waiting
+              .splice(0)
+              .reverse()
+              .forEach((go) => {
+                go();
+              }),
+          );
+      });
+      under_way--;
+      return item;
+    };
+    const results: number[] = [];
+    for await (const result of inOrder(source(), work, 4, never)) results.push(result);
+    expect(results).toEqual(Array.from({ length: 20 }, (_, i) => i));
+    expect(most).toBe(4);
+  });
+
+  test('a source that waits holds up no result, and one that fails does so after them', async () => {
+    let fail = (_: Error): void => {};
+    async function* source() {
+      yield 1;
+      await new Promise((_, reject) => {
+        fail = reject;
+      });
+      return undefined;
+    }
+    const results = inOrder(source(), async (item) => item, 4, never);
+    expect(await results.next()).toEqual({ done: false, value: 1 });
+    fail(new Error('the source'));
+    await expect(results.next()).rejects.toThrow('the source');
+  });
+
+  test('the first failure by order is the one that is told, and a stop ends it at once', async () => {
+    async function* source() {
+      yield* [1, 2, 3];
+      return undefined;
+    }
+    const fails = async (item: number) => {
+      if (item === 1) await new Promise((resolve) => setImmediate(resolve));
+      throw new Error(`item ${item}`);
+    };
+    await expect(inOrder(source(), fails, 4, never).next()).rejects.toThrow('item 1');
+    const stop = new AbortController();
+    const stuck = inOrder(source(), () => new Promise(() => {}), 4, stop.signal).next();
+    stop.abort(new Error('stopped'));
+    await expect(stuck).rejects.toThrow('stopped');
+  });
+});

@@ -1,0 +1,142 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { batchesOf } from '../src/batches.ts';
+import { pathOf, rebuilt, snapshot, utf8Bytes } from '../src/data.ts';
+import { InvalidValueError } from '../src/errors.ts';
+
+/** What the client says of data that it does not send. */
+function refusal(data: unknown): InvalidValueError {
+  try {
+    snapshot(data);
+  } catch (error) {
+    if (error instanceof InvalidValueError) return error;
+    throw error;
+  }
+  throw new Error('was not refused');
+}
+
+describe('what JSON would change is refused', () => {
+  test.each<[string, unknown, string]>([
+    ['a date', { a: new Date(0) }, 'data.a: must be a string, not an instance of Date'],
+    ['a map', { a: [new Map()] }, 'data.a[0]: must be a string, not an instance of Map'],
+    [
+      'an instance',
+      { a: new (class {})() },
+      'data.a: must be a string, not an instance of a class',
+    ],
+    [
+      'a boxed string',
+      { a: new String('b') },
+      'data.a: must be a string, not an instance of String',
+    ],
+    ['a function', { a: () => 'b' }, 'data.a: must be a string, not a function'],
+    ['toJSON', { a: { toJSON: () => 'b' } }, 'data.a.toJSON: must be a string, not a function'],
+    ['a large number', { a: 1n }, 'data.a: must be a string, not a bigint'],
+    ['a hole in a list', { a: new Array(2) }, 'data.a[0]: must be a string, not undefined'],
+    ['a root that is a string', 'Ann Lee', 'data: must be an object or a list, not a string'],
+    ['no root', undefined, 'data: must be an object or a list, not undefined'],
+    ['a root that is a date', new Date(0), 'data: must be a string, not an instance of Date'],
+  ])('%s', (_, data, message) => {
+    expect(refusal(data).message).toContain(message);
+    expect(refusal(data)).toMatchObject({ code: 'invalid_type', attempts: 0, status: undefined });
+  });
+
+  test('a structure that has itself inside', () => {
+    const data: Record<string, unknown> = { a: 'b' };
+    data.self = data;
+    expect(refusal(data).message).toMatch(/is nested deeper than 16 levels$/);
+  });
+
+  test('no value is in a message', () => {
+    for (const data of [{ a: 'hunter2\ud83d' }, { a: 1234567 }, 'hunter2'])
+      expect(refusal(data).message).not.toMatch(/hunter2|1234567/);
+  });
+});
+
+test('properties that are undefined are left out, and symbols', () => {
+  const { copy, values } = snapshot({ a: undefined, b: 'c', [Symbol('d')]: 'e' });
+  expect(copy).toStrictEqual({ b: 'c' });
+  expect(values).toEqual(['c']);
+});
+
+/** Structures of strings as callers may give them. */
+const { structure } = fc.letrec((tie) => ({
+  structure: fc.oneof(
+    { maxDepth: 4 },
+    fc.string({ unit: 'binary' }),
+    fc.array(tie('structure'), { maxLength: 5 }),
+    fc.dictionary(
+      fc.string({ unit: 'binary', maxLength: 60 }).filter((name) => name !== '__proto__'),
+      tie('structure'),
+      { maxKeys: 5 },
+    ),
+  ),
+}));
+
+describe('any structure', () => {
+  test('is put together again, names in their order, and the twin is read at the same places', () => {
+    fc.assert(
+      fc.property(fc.array(structure, { maxLength: 5 }), (data) => {
+        const { copy, values } = snapshot(data);
+        const seen: string[] = [];
+        const twin = rebuilt(copy, (value) => `${value}!`);
+        const again = rebuilt(
+          copy,
+          (value, of_twin) => {
+            seen.push(value);
+            expect(of_twin).toBe(`${value}!`);
+            return value;
+          },
+          twin,
+        );
+        expect(JSON.stringify(again)).toBe(JSON.stringify(data));
+        expect(seen).toEqual(values);
+      }),
+    );
+  });
+
+  test('the first place of a value is found, and written as the service writes it', () => {
+    const { copy } = snapshot([{ 'e mail': { '"': ['x', 'y'] } }, { a: { b_1: 'z' } }, 'x']);
+    expect(['x', 'y', 'z'].map((value) => pathOf(copy, value))).toEqual([
+      'data[0]["e mail"]["\\""][0]',
+      'data[0]["e mail"]["\\""][1]',
+      'data[1].a.b_1',
+    ]);
+  });
+});
+
+describe('batches', () => {
+  test('have all values in order, each once, and keep to their bounds', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.string({ unit: 'binary' })),
+        fc.integer({ min: 1, max: 10 }),
+        fc.integer({ min: 1, max: 200 }),
+        (values, max_values, max_bytes) => {
+          const batches = [...batchesOf(values, max_values, max_bytes)];
+          expect(batches.flatMap((batch) => batch.values)).toEqual(values);
+          for (const { values, body } of batches) {
+            expect(JSON.parse(body)).toEqual({ data: { values } });
+            expect(values.length).toBeLessThanOrEqual(max_values);
+            if (values.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(max_bytes);
+          }
+        },
+      ),
+    );
+  });
+
+  test('are filled as far as they may be', () => {
+    const body = '{"data":{"values":["ä","b"]}}';
+    const bytes = Buffer.byteLength(body);
+    expect([...batchesOf(['ä', 'b'], 9, bytes)].map((batch) => batch.body)).toEqual([body]);
+    expect([...batchesOf(['ä', 'b'], 9, bytes - 1)]).toHaveLength(2);
+  });
+
+  test('bytes are those of UTF-8', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), (text) => {
+        expect(utf8Bytes(text)).toBe(Buffer.byteLength(text));
+      }),
+    );
+  });
+});

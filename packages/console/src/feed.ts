@@ -1,0 +1,129 @@
+import { EventReader } from './event-stream.ts';
+import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
+import { Samples } from './samples.ts';
+
+/**
+ * `stale`: connected, and nothing comes. `away`: not connected, trying again. `signed_out`: the
+ * service wants the OPS_TOKEN.
+ */
+export type Link = 'loading' | 'live' | 'stale' | 'away' | 'signed_out';
+
+const STALE_AFTER_MS = 3 * SAMPLE_INTERVAL_MS;
+/** A connection that says nothing for so long is given up: its other end may be gone. */
+const GIVE_UP_AFTER_MS = 20_000;
+const RETRY_MS = [1_000, 2_000, 5_000] as const;
+
+/** All that the page shows, kept up to date over one stream of events. */
+export class Feed {
+  readonly samples = new Samples();
+  state: ConsoleState | null = null;
+  link: Link = 'loading';
+  readonly #changed: () => void;
+  #heard_ms = 0;
+  #began_ms = 0;
+  #state_heard_ms = 0;
+  #tries = 0;
+  #connection = new AbortController();
+  #again: () => void = () => {};
+
+  /** @param changed called after every change, and once a second, since times are shown */
+  constructor(changed: () => void) {
+    this.#changed = changed;
+  }
+
+  start(): void {
+    void this.#run();
+    setInterval(() => this.#tick(), 1_000);
+  }
+
+  /** Connects at once: after signing in, or when somebody does not want to wait. */
+  reconnect(): void {
+    this.#tries = 0;
+    this.link = 'loading';
+    this.#connection.abort();
+    this.#again();
+  }
+
+  /** What was shown is for those alone who are signed in: a page that has shown it begins anew. */
+  signedOut(): void {
+    this.#connection.abort();
+    this.#setLink('signed_out');
+    if (this.state !== null) location.reload();
+  }
+
+  /** Since something was last heard. */
+  get silence_ms(): number {
+    return performance.now() - this.#heard_ms;
+  }
+
+  /** Unix time by the clock of the service, which is the one that all times of the state are by. */
+  get now_ms(): number {
+    if (this.state === null) return Date.now();
+    return Date.parse(this.state.at) + performance.now() - this.#state_heard_ms;
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      this.#connection = new AbortController();
+      this.#began_ms = performance.now();
+      try {
+        await this.#connect(this.#connection.signal);
+      } catch {
+        // Refused, broken or given up: the same for who looks.
+      }
+      const is_signed_out = this.link === 'signed_out';
+      if (!is_signed_out) this.#setLink('away');
+      const wait_ms = RETRY_MS[Math.min(this.#tries++, RETRY_MS.length - 1)]!;
+      await new Promise<void>((resolve) => {
+        this.#again = resolve;
+        if (!is_signed_out) setTimeout(resolve, wait_ms);
+      });
+    }
+  }
+
+  async #connect(signal: AbortSignal): Promise<void> {
+    const state = await this.#get(PATHS.state, signal);
+    this.#take('state', await state.text());
+    const events = await this.#get(PATHS.events, signal);
+    const reader = new EventReader();
+    const texts = events.body!.pipeThrough(new TextDecoderStream()).getReader();
+    for (;;) {
+      const { done, value } = await texts.read();
+      if (done) return;
+      for (const { name, data } of reader.read(value)) this.#take(name, data);
+      this.#tries = 0;
+      this.#setLink('live');
+    }
+  }
+
+  /** @throws Error when the answer is not a success */
+  async #get(path: string, signal: AbortSignal): Promise<Response> {
+    const response = await fetch(path, { signal, cache: 'no-store' });
+    if (response.status === 401) this.signedOut();
+    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    return response;
+  }
+
+  #take(name: string, data: string): void {
+    if (name === 'history') this.samples.replace(JSON.parse(data));
+    if (name === 'sample') this.samples.add(JSON.parse(data));
+    this.#heard_ms = performance.now();
+    if (name === 'state') {
+      this.state = JSON.parse(data);
+      this.#state_heard_ms = this.#heard_ms;
+    }
+    this.#changed();
+  }
+
+  #tick(): void {
+    if (this.link === 'live' && this.silence_ms > STALE_AFTER_MS) this.link = 'stale';
+    const waited_ms = performance.now() - Math.max(this.#heard_ms, this.#began_ms);
+    if (waited_ms > GIVE_UP_AFTER_MS) this.#connection.abort();
+    this.#changed();
+  }
+
+  #setLink(link: Link): void {
+    this.link = link;
+    this.#changed();
+  }
+}

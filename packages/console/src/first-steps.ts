@@ -1,0 +1,47 @@
+import { CopyButton } from './copy.ts';
+import { el, setText } from './dom.ts';
+import type { ConsoleState } from './protocol.ts';
+
+/** Where nobody has asked for anything yet: the line that does. */
+export class FirstSteps {
+  readonly #line = el('code');
+  readonly element: HTMLElement;
+
+  constructor() {
+    this.element = el(
+      'section',
+      { class: 'card first-steps', hidden: true },
+      el('h2', {}, 'No requests in the last 15 minutes'),
+      el(
+        'p',
+        {},
+        'The charts begin with the first one. Send it with an API key, or use the ',
+        el('a', { href: '#/playground' }, 'playground'),
+        '.',
+      ),
+      el(
+        'div',
+        { class: 'command' },
+        el('pre', { tabindex: 0, 'aria-label': 'Command that sends a request' }, this.#line),
+        new CopyButton('the command', () => this.#line.textContent).element,
+      ),
+    );
+  }
+
+  update(is_idle: boolean, state: ConsoleState | null): void {
+    this.element.hidden = !is_idle;
+    if (state !== null) setText(this.#line, commandOf(state.service_url));
+  }
+}
+
+/** A service that listens on all addresses is reached by the one that leads to this page. */
+function commandOf(service_url: string): string {
+  const url = new URL('/api/v1/tokenize', service_url);
+  if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = location.hostname;
+  return [
+    `curl ${url}`,
+    '  -H "Authorization: Bearer $API_KEY"',
+    "  -H 'Content-Type: application/json'",
+    `  -d '{"data":{"name":"Jane Doe"}}'`,
+  ].join(' \\\n');
+}

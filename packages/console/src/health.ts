@@ -1,0 +1,80 @@
+import { date, duration } from './format.ts';
+import type { ConsoleState } from './protocol.ts';
+
+export type Level = 'good' | 'warning' | 'bad';
+
+/** One thing that may be wrong with the service, in words. */
+export interface Check {
+  readonly name: string;
+  readonly level: Level;
+  readonly text: string;
+}
+
+const DAY_MS = 86_400_000;
+/** As the warnings of the log. */
+const LICENSE_WARNING_DAYS = 30;
+const CERTIFICATE_WARNING_MS = 14 * DAY_MS;
+/** A process that has not read the keyring for so long asks before it seals. */
+const KEYRING_WARNING_S = 30;
+
+export function checksOf(state: ConsoleState, now_ms: number): Check[] {
+  return [
+    databaseCheck(state),
+    licenseCheck(state),
+    certificateCheck(state, now_ms),
+    limitsCheck(state),
+    ...keyringChecks(state),
+  ];
+}
+
+/** The worst, and what it is about. */
+export function worstOf(checks: readonly Check[]): { level: Level; text: string } {
+  const bad = checks.find(({ level }) => level === 'bad');
+  const worst = bad ?? checks.find(({ level }) => level === 'warning');
+  if (worst === undefined) return { level: 'good', text: 'Healthy' };
+  return { level: worst.level, text: `${worst.name}: ${worst.text}` };
+}
+
+function databaseCheck({ database }: ConsoleState): Check {
+  const name = 'Database';
+  const kind = database.kind === 'embedded' ? 'embedded' : 'PostgreSQL';
+  if (!database.is_up) return { name, level: 'bad', text: 'does not answer' };
+  if (database.is_safe === false)
+    return { name, level: 'bad', text: 'can lose acknowledged tokens: see standin doctor' };
+  return { name, level: 'good', text: `${kind}, answers` };
+}
+
+function licenseCheck({ license }: ConsoleState): Check {
+  const name = 'License';
+  if (license === null) return { name, level: 'good', text: 'none asked for' };
+  const days = Math.floor(license.days_left);
+  if (license.days_left <= 0) return { name, level: 'bad', text: 'expired or not valid' };
+  const level = days < LICENSE_WARNING_DAYS ? 'warning' : 'good';
+  return { name, level, text: days === 1 ? '1 day left' : `${days} days left` };
+}
+
+function certificateCheck({ certificate }: ConsoleState, now_ms: number): Check {
+  const name = 'Certificate';
+  if (certificate === null) return { name, level: 'good', text: 'none: HTTP in clear' };
+  const ends_ms = Date.parse(certificate.expires_at);
+  const left_ms = ends_ms - now_ms;
+  if (left_ms <= 0) return { name, level: 'bad', text: `expired on ${date(ends_ms)}` };
+  const level = left_ms < CERTIFICATE_WARNING_MS ? 'warning' : 'good';
+  return { name, level, text: `until ${date(ends_ms)}, ${duration(left_ms)} left` };
+}
+
+function limitsCheck({ are_limits_shared }: ConsoleState): Check {
+  const name = 'Rate limits';
+  if (are_limits_shared === null) return { name, level: 'good', text: 'counted by this node' };
+  return are_limits_shared
+    ? { name, level: 'good', text: 'shared by the nodes' }
+    : { name, level: 'warning', text: 'not shared: REDIS_URL does not answer' };
+}
+
+/** Nothing where the keyring was not read: the database is away, and said to be. */
+function keyringChecks({ keys }: ConsoleState): Check[] {
+  if (keys === null) return [];
+  const is_old = keys.age_s > KEYRING_WARNING_S;
+  const text = `read ${duration(keys.age_s * 1_000)} ago`;
+  return [{ name: 'Keyring', level: is_old ? 'warning' : 'good', text }];
+}

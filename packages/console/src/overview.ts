@@ -1,0 +1,127 @@
+import { levelIcon } from './badge.ts';
+import { el, setChildren } from './dom.ts';
+import type { Feed } from './feed.ts';
+import { FirstSteps } from './first-steps.ts';
+import { duration, ms, si, whole } from './format.ts';
+import { type Check, checksOf } from './health.ts';
+import type { ConsoleState, Sample } from './protocol.ts';
+import { hasRequests, requestsOf } from './samples.ts';
+import { Tiles } from './tiles.ts';
+import { TrafficCharts } from './traffic-charts.ts';
+import type { View } from './view.ts';
+
+const WINDOWS_MIN = [1, 5, 15] as const;
+const MINUTE_MS = 60_000;
+
+/** What callers do now and did in the last minutes, and how the service is. */
+export class Overview implements View {
+  readonly route = '';
+  readonly title = 'Overview';
+  readonly element: HTMLElement;
+  readonly #tiles = new Tiles(['Requests /s', 'Values /s', 'p99', 'Errors /s', 'Records']);
+  readonly #first_steps = new FirstSteps();
+  readonly #charts = new TrafficCharts();
+  readonly #service = el('dl', { class: 'checks' });
+  #window_ms = 5 * MINUTE_MS;
+  #drawn: string | undefined;
+  #service_shown: string | undefined;
+
+  constructor() {
+    this.element = el(
+      'div',
+      { class: 'view' },
+      el('div', { class: 'bar' }, el('h1', {}, this.title), this.#windows()),
+      this.#tiles.element,
+      this.#first_steps.element,
+      this.#charts.element,
+      el('section', { class: 'card' }, el('h2', {}, 'Service'), this.#service),
+    );
+  }
+
+  update({ samples, state, now_ms }: Feed): void {
+    const last = samples.last;
+    this.#tiles.update(tilesOf(last, state));
+    const is_idle = state !== null && !hasRequests(samples.window(15 * MINUTE_MS));
+    this.#first_steps.update(is_idle, state);
+    if (state !== null) this.#showService(state, now_ms);
+    const drawn = `${last?.at_ms} ${this.#window_ms}`;
+    if (drawn === this.#drawn || document.hidden) return;
+    this.#drawn = drawn;
+    this.#charts.draw(samples.window(this.#window_ms), this.#window_ms);
+  }
+
+  redraw(): void {
+    this.#charts.redraw();
+  }
+
+  #windows(): HTMLElement {
+    const choices = WINDOWS_MIN.map((minutes) => {
+      const choice = el('input', {
+        type: 'radio',
+        name: 'window',
+        checked: minutes * MINUTE_MS === this.#window_ms,
+        change: () => {
+          this.#window_ms = minutes * MINUTE_MS;
+          this.element.dispatchEvent(new Event('refresh', { bubbles: true }));
+        },
+      });
+      return el('label', {}, choice, el('span', {}, `${minutes} min`));
+    });
+    const legend = el('legend', { class: 'unseen' }, 'Time shown');
+    return el('fieldset', { class: 'choices' }, legend, ...choices);
+  }
+
+  #showService(state: ConsoleState, now_ms: number): void {
+    const checks = checksOf(state, now_ms);
+    const runs = duration(now_ms - Date.parse(state.started_at));
+    // What did not change stays, for who has selected it or has it read out.
+    const shown = JSON.stringify([checks, runs]);
+    if (shown === this.#service_shown) return;
+    this.#service_shown = shown;
+    setChildren(
+      this.#service,
+      ...checks.map(checkRow),
+      row('Runs for', runs),
+      row('Interface', state.interface_version),
+    );
+  }
+}
+
+function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
+  const vault = state?.vault;
+  const records: [string, string] = vault
+    ? [(vault.is_estimate ? '≈ ' : '') + si(vault.records), `${whole(vault.records)} in the vault`]
+    : ['–', 'not known'];
+  if (last === undefined) return [null, null, null, null, state && records];
+  const { tokenize, detokenize, shed } = last;
+  const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
+  const known = quantiles.filter((value) => value !== undefined);
+  const refused = tokenize.refused + detokenize.refused;
+  const failed = tokenize.failed + detokenize.failed;
+  return [
+    pair(requestsOf(tokenize), requestsOf(detokenize)),
+    pair(tokenize.values, detokenize.values),
+    [
+      known.length === 0 ? '–' : ms(Math.max(...known)),
+      `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`,
+    ],
+    [
+      si(refused + failed + shed),
+      `refused ${si(refused)} · failed ${si(failed)} · shed ${si(shed)}`,
+    ],
+    records,
+  ] as const;
+}
+
+function pair(tokenized: number, restored: number): [string, string] {
+  return [si(tokenized + restored), `tokenize ${si(tokenized)} · detokenize ${si(restored)}`];
+}
+
+function checkRow({ name, level, text }: Check): HTMLElement {
+  const value = el('dd', { class: level }, levelIcon(level), text);
+  return el('div', {}, el('dt', {}, name), value);
+}
+
+function row(name: string, text: string): HTMLElement {
+  return el('div', {}, el('dt', {}, name), el('dd', {}, text));
+}

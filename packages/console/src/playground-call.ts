@@ -1,0 +1,45 @@
+import type { Answered } from './playground-words.ts';
+import { API_KEY_HEADER, type Operation, PATHS } from './protocol.ts';
+
+export interface Timed extends Answered {
+  /** From here to the service and back. */
+  readonly took_ms: number;
+}
+
+/** A little longer than the service takes for anything. */
+const TIMEOUT_MS = 30_000;
+
+/**
+ * Asks the service over the console. The text goes as it was typed, so that the service judges it
+ * and not this page. undefined: the console wants to be signed in to.
+ * @param text JSON, the `data` of the request
+ * @throws TypeError, DOMException when the console cannot be reached
+ */
+export async function ask(
+  operation: Operation,
+  api_key: string,
+  text: string,
+): Promise<Timed | undefined> {
+  const began_ms = performance.now();
+  const response = await fetch(PATHS[operation], {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', [API_KEY_HEADER]: api_key },
+    body: `{"data":${text}}`,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+    cache: 'no-store',
+  });
+  const answer = await response.text();
+  const took_ms = performance.now() - began_ms;
+  const request_id = response.headers.get('X-Request-Id') ?? '';
+  // A 401 of the service has a request id; the console's own has none.
+  if (response.status === 401 && request_id === '') return undefined;
+  return { status: response.status, body: parsed(answer), request_id, took_ms };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,77 @@
+import { el, setText } from './dom.ts';
+import { PATHS } from './protocol.ts';
+import { forget, remember } from './remembered.ts';
+
+/** Asks for the OPS_TOKEN, and changes it for a session in a cookie that no script can read. */
+export class SignIn {
+  readonly element: HTMLFormElement;
+  readonly #token: HTMLInputElement;
+  readonly #error = el('p', { class: 'error', id: 'ops-token-error', role: 'alert' });
+  readonly #signedIn: () => void;
+
+  constructor(signedIn: () => void) {
+    this.#signedIn = signedIn;
+    this.#token = el('input', {
+      id: 'ops-token',
+      type: 'password',
+      autocomplete: 'current-password',
+      'aria-describedby': 'ops-token-error ops-token-note',
+    });
+    this.element = el(
+      'form',
+      {
+        class: 'card sign-in field',
+        hidden: true,
+        submit: (event) => {
+          event.preventDefault();
+          void this.#try();
+        },
+      },
+      el('h1', {}, 'Sign in'),
+      el('label', { for: 'ops-token' }, 'OPS_TOKEN'),
+      this.#token,
+      this.#error,
+      el('p', { class: 'note', id: 'ops-token-note' }, 'It is a setting of this service.'),
+      el('button', { class: 'primary' }, 'Sign in'),
+    );
+  }
+
+  show(is_shown: boolean): void {
+    if (this.element.hidden !== is_shown) return;
+    this.element.hidden = !is_shown;
+    if (is_shown) this.#token.focus();
+  }
+
+  async #try(): Promise<void> {
+    const problem = await signIn(this.#token.value);
+    setText(this.#error, problem);
+    this.#token.setAttribute('aria-invalid', String(problem !== ''));
+    if (problem !== '') return this.#token.focus();
+    this.#token.value = '';
+    remember('signed_in', 'yes');
+    this.#signedIn();
+  }
+}
+
+/** Empty: it is done. */
+async function signIn(token: string): Promise<string> {
+  if (token === '') return 'Type the OPS_TOKEN first.';
+  try {
+    const { ok, status } = await fetch(PATHS.session, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ token }),
+    });
+    if (ok) return '';
+    if (status === 401) return 'This is not the OPS_TOKEN of this service.';
+    if (status === 429) return 'Too many tries. Wait a few seconds.';
+    return `The service answered ${status}. Try again.`;
+  } catch {
+    return 'The service cannot be reached. Try again.';
+  }
+}
+
+export async function signOut(): Promise<void> {
+  forget('signed_in');
+  await fetch(PATHS.session, { method: 'DELETE' }).catch(() => undefined);
+}

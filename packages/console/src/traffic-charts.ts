@@ -1,0 +1,191 @@
+import { Chart, type Line } from './chart.ts';
+import { el, setText } from './dom.ts';
+import { ms, si, whole } from './format.ts';
+import type { Latency, OperationSample, Sample } from './protocol.ts';
+import { columnsOf, figuresOf, type Pick, requestsOf } from './samples.ts';
+
+interface TrafficLine extends Line {
+  readonly pick: Pick;
+}
+
+interface TrafficPlot {
+  readonly title: string;
+  readonly unit: string;
+  readonly format: (value: number | null) => string;
+  readonly lines: readonly TrafficLine[];
+  /** Rates add up to a total, times and sizes do not. */
+  readonly is_rate: boolean;
+  /** Where nothing happened there is no line to see. */
+  readonly nothing: string;
+}
+
+const DASHED = [6, 4];
+const DOTTED = [2, 3];
+
+const latency = (operation: (sample: Sample) => OperationSample): readonly TrafficLine[] => {
+  const quantile = (name: keyof Latency) => (sample: Sample) =>
+    operation(sample).latency?.[name] ?? null;
+  return [
+    { label: 'p50', color: 3, dash: DOTTED, pick: quantile('p50_ms') },
+    { label: 'p95', color: 1, dash: DASHED, pick: quantile('p95_ms') },
+    { label: 'p99', color: 2, pick: quantile('p99_ms') },
+  ];
+};
+
+const PLOTS: readonly TrafficPlot[] = [
+  {
+    title: 'Requests',
+    unit: 'a second',
+    format: si,
+    is_rate: true,
+    nothing: 'No requests in this time',
+    lines: [
+      { label: 'tokenize', color: 1, pick: ({ tokenize }) => requestsOf(tokenize) },
+      {
+        label: 'detokenize',
+        color: 2,
+        dash: DASHED,
+        pick: ({ detokenize }) => requestsOf(detokenize),
+      },
+    ],
+  },
+  {
+    title: 'Values',
+    unit: 'a second',
+    format: si,
+    is_rate: true,
+    nothing: 'No values in this time',
+    lines: [
+      { label: 'tokenized', color: 1, pick: ({ tokenize }) => tokenize.values },
+      { label: 'restored', color: 2, dash: DASHED, pick: ({ detokenize }) => detokenize.values },
+    ],
+  },
+  {
+    title: 'Latency of tokenize',
+    unit: 'quantiles',
+    format: ms,
+    is_rate: false,
+    nothing: 'No requests in this time',
+    lines: latency(({ tokenize }) => tokenize),
+  },
+  {
+    title: 'Latency of detokenize',
+    unit: 'quantiles',
+    format: ms,
+    is_rate: false,
+    nothing: 'No requests in this time',
+    lines: latency(({ detokenize }) => detokenize),
+  },
+  {
+    title: 'Refused and failed',
+    unit: 'requests a second',
+    format: si,
+    is_rate: true,
+    nothing: 'Nothing was refused, nothing failed',
+    lines: [
+      {
+        label: 'refused',
+        color: 5,
+        pick: ({ tokenize, detokenize }) => tokenize.refused + detokenize.refused,
+      },
+      {
+        label: 'failed',
+        color: 4,
+        pick: ({ tokenize, detokenize }) => tokenize.failed + detokenize.failed,
+      },
+      {
+        label: 'by limit',
+        color: 1,
+        dash: DASHED,
+        pick: ({ limited }) => limited.requests + limited.detokenize + limited.unknown_tokens,
+      },
+      { label: 'overload', color: 2, dash: DOTTED, pick: ({ shed }) => shed },
+    ],
+  },
+  {
+    title: 'Batches',
+    unit: 'records a statement',
+    format: si,
+    is_rate: false,
+    nothing: 'No statements in this time',
+    lines: [
+      { label: 'insert', color: 1, pick: ({ batch }) => batch.insert },
+      { label: 'find', color: 2, dash: DASHED, pick: ({ batch }) => batch.find },
+    ],
+  },
+];
+
+/** The charts of what callers do, over one window of time. */
+export class TrafficCharts {
+  readonly element: HTMLElement;
+  readonly #charts = PLOTS.map((plot) => new TrafficChart(plot));
+
+  constructor() {
+    this.element = el('div', { class: 'charts' }, ...this.#charts.map(({ element }) => element));
+  }
+
+  draw(samples: readonly Sample[], window_ms: number): void {
+    for (const chart of this.#charts) chart.draw(samples, window_ms);
+  }
+
+  redraw(): void {
+    for (const chart of this.#charts) chart.redraw();
+  }
+}
+
+class TrafficChart {
+  readonly #plot: TrafficPlot;
+  readonly #chart: Chart;
+  /** By line: now, mean, highest, and of rates how many in all. */
+  readonly #cells: readonly (readonly HTMLElement[])[];
+
+  constructor(plot: TrafficPlot) {
+    this.#plot = plot;
+    const heads = ['Now', 'Mean', 'Highest', ...(plot.is_rate ? ['In all'] : [])];
+    const head = heads.map((text) => el('th', { scope: 'col' }, text));
+    this.#cells = plot.lines.map(() => heads.map(() => el('td')));
+    const rows = plot.lines.map(({ label }, i) =>
+      el('tr', {}, el('th', { scope: 'row' }, label), ...this.#cells[i]!),
+    );
+    const numbers = el(
+      'details',
+      {},
+      el('summary', {}, 'In numbers', el('span', { class: 'unseen' }, `: ${plot.title}`)),
+      el('table', {}, el('thead', {}, el('tr', {}, el('td'), ...head)), el('tbody', {}, ...rows)),
+    );
+    this.#chart = new Chart({ ...plot, group: 'traffic' }, numbers);
+  }
+
+  get element(): HTMLElement {
+    return this.#chart.element;
+  }
+
+  draw(samples: readonly Sample[], window_ms: number): void {
+    const { title, lines, is_rate, nothing, format } = this.#plot;
+    const picks = lines.map(({ pick }) => pick);
+    const figures = picks.map((pick) => figuresOf(samples, pick));
+    const end_s = (samples.at(-1)?.at_ms ?? Date.now()) / 1_000;
+    const is_empty = figures.every(({ highest }) => !highest);
+    this.#chart.draw(
+      columnsOf(samples, picks),
+      [end_s - window_ms / 1_000, end_s],
+      is_empty ? nothing : '',
+    );
+    const words = lines.map(
+      ({ label }, i) =>
+        `${label} ${format(figures[i]!.now)} now, ${format(figures[i]!.highest)} at most`,
+    );
+    this.#chart.describe(`${title}: ${is_empty ? nothing.toLowerCase() : words.join('; ')}`);
+    figures.forEach(({ now, mean, highest, total }, i) => {
+      const texts = [now, mean, highest].map(format);
+      if (is_rate) texts.push(whole(total));
+      texts.forEach((text, n) => {
+        setText(this.#cells[i]![n]!, text);
+      });
+    });
+  }
+
+  redraw(): void {
+    this.#chart.redraw();
+  }
+}

@@ -1,0 +1,131 @@
+import { badge } from './badge.ts';
+import { Chart } from './chart.ts';
+import { el, setChildren, setText } from './dom.ts';
+import type { Feed } from './feed.ts';
+import { ago, bytes, date, duration, percent, plural, si, whole } from './format.ts';
+import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
+import { Share } from './share.ts';
+import { Tiles } from './tiles.ts';
+import type { View } from './view.ts';
+
+const HEADS = ['Version', 'Made', 'Records', 'Share', ''];
+
+/** How much is in the vault, and what it is sealed with. */
+export class VaultView implements View {
+  readonly route = 'vault';
+  readonly title = 'Vault & keys';
+  readonly element: HTMLElement;
+  readonly #tiles = new Tiles(['Records', 'Size', 'A record', 'Since start']);
+  readonly #chart = new Chart({
+    title: 'Records',
+    unit: 'since the process started',
+    lines: [{ label: 'records', color: 1 }],
+    format: si,
+    group: 'growth',
+    floor: (lowest) => lowest,
+  });
+  readonly #unknown = el('p', { class: 'note', hidden: true });
+  readonly #versions = el('tbody');
+  readonly #reseal = new Share('Sealed with the newest key version');
+  readonly #advice = el('p', { class: 'note' });
+  #drawn: unknown;
+
+  constructor() {
+    const head = HEADS.map((text) => (text ? el('th', { scope: 'col' }, text) : el('td')));
+    this.element = el(
+      'div',
+      { class: 'view' },
+      el('div', { class: 'bar' }, el('h1', {}, this.title)),
+      this.#unknown,
+      this.#tiles.element,
+      el(
+        'div',
+        { class: 'halves' },
+        this.#chart.element,
+        el(
+          'section',
+          { class: 'card' },
+          el('h2', {}, 'Key versions'),
+          this.#reseal.element,
+          this.#advice,
+          el('table', { class: 'rows' }, el('thead', {}, el('tr', {}, ...head)), this.#versions),
+        ),
+      ),
+    );
+  }
+
+  update({ state, now_ms }: Feed): void {
+    if (state === null || state === this.#drawn || document.hidden) return;
+    this.#drawn = state;
+    const { vault, keys } = state;
+    this.#unknown.hidden = vault !== null && keys !== null;
+    setText(this.#unknown, 'Not known at the moment: the database does not answer.');
+    this.#tiles.update(tilesOf(vault));
+    if (vault !== null) this.#drawGrowth(vault);
+    if (keys !== null) this.#showKeys(keys, now_ms);
+  }
+
+  redraw(): void {
+    this.#chart.redraw();
+  }
+
+  #drawGrowth({ growth }: VaultState): void {
+    const times = growth.map(({ at_ms }) => at_ms / 1_000);
+    const records = growth.map((point) => point.records);
+    const end_s = times.at(-1) ?? 1;
+    const begin_s = Math.min(times[0] ?? 0, end_s - 60);
+    const nothing = growth.length < 2 ? 'The line begins with the second count' : '';
+    this.#chart.draw([times, records], [begin_s, end_s], nothing);
+    const from = plural(records[0] ?? 0, 'record');
+    const span = duration((end_s - (times[0] ?? end_s)) * 1_000);
+    this.#chart.describe(`Records: from ${from} to ${whole(records.at(-1) ?? 0)} in ${span}`);
+  }
+
+  #showKeys({ versions, resealed, age_s }: KeysState, now_ms: number): void {
+    this.#reseal.update(resealed, resealed === null ? 'not known' : percent(resealed));
+    const read = `The keyring was read ${duration(age_s * 1_000)} ago.`;
+    setText(this.#advice, `${adviceOn(versions, resealed)} ${read}`);
+    const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
+    const newest_first = versions.toReversed();
+    setChildren(this.#versions, ...newest_first.map((one) => versionRow(one, all, now_ms)));
+  }
+}
+
+function tilesOf(vault: VaultState | null): [string, string][] {
+  if (vault === null) return Array.from({ length: 4 }, () => ['–', 'not known']);
+  const { records, is_estimate, growth } = vault;
+  const first = growth[0];
+  const last = growth.at(-1);
+  const more = first && last ? last.records - first.records : 0;
+  const span_ms = first && last ? last.at_ms - first.at_ms : 0;
+  const each = vault.bytes === null || records === 0 ? null : vault.bytes / records;
+  return [
+    [(is_estimate ? '≈ ' : '') + si(records), is_estimate ? 'estimated' : whole(records)],
+    [bytes(vault.bytes), 'table and indexes'],
+    [bytes(each), 'on average'],
+    [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(span_ms)}`],
+  ];
+}
+
+function adviceOn(versions: readonly KeyVersionState[], resealed: number | null): string {
+  if (versions.length === 1) return 'There is one key version.';
+  if (resealed === null) return '';
+  if (resealed >= 1) return 'Older versions can be retired: standin keyring retire.';
+  return 'The rest is sealed anew by standin keyring reseal.';
+}
+
+function versionRow(key: KeyVersionState, all: number, now_ms: number): HTMLElement {
+  const made_ms = Date.parse(key.created_at);
+  const cells: [string, Node | string][] = [
+    ['Made', el('span', { title: ago(now_ms - made_ms) }, date(made_ms))],
+    ['Records', key.records === null ? '–' : `≈ ${si(key.records)}`],
+    ['Share', key.records === null || all === 0 ? '–' : percent(key.records / all)],
+    ['', key.is_newest ? badge('good', 'seals') : 'opens only'],
+  ];
+  return el(
+    'tr',
+    {},
+    el('th', { scope: 'row', 'data-head': 'Version' }, String(key.version)),
+    ...cells.map(([head, content]) => el('td', { 'data-head': head }, content)),
+  );
+}

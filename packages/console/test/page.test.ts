@@ -1,0 +1,204 @@
+import { describe, expect, test } from 'vitest';
+import { arrange } from '../src/client-order.ts';
+import { EventReader } from '../src/event-stream.ts';
+import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
+import { checksOf, worstOf } from '../src/health.ts';
+import { lineOf, placeOf } from '../src/json-place.ts';
+import { failureOf, pathIn, problemOf } from '../src/playground-words.ts';
+import type * as state from '../src/protocol.ts';
+import { columnsOf, figuresOf, Samples } from '../src/samples.ts';
+
+describe('numbers at a glance', () => {
+  test.each([
+    [0, '0'],
+    [0.004, '< 0.01'],
+    [0.5, '0.5'],
+    [12.345, '12.3'],
+    [99.96, '100'],
+    [999.4, '999'],
+    [999.6, '1 k'],
+    [12_345, '12.3 k'],
+    [2.5e9, '2.5 G'],
+    [null, '–'],
+    [Number.NaN, '–'],
+  ])('%s is %s', (value, text) => expect(si(value)).toBe(text));
+
+  test('with units', () => {
+    expect([bytes(0), bytes(1_500_000), bytes(null)]).toEqual(['0 B', '1.5 MB', '–']);
+    expect([ms(0.123), ms(1_500), ms(undefined)]).toEqual(['0.12 ms', '1.5 s', '–']);
+    expect([12_000, 240_000, 12_000_000, 180_000_000].map(duration)).toEqual([
+      '12 s',
+      '4 min',
+      '3 h 20 min',
+      '2 d 2 h',
+    ]);
+    expect([ago(59_999), ago(60_000)]).toEqual(['less than a minute ago', '1 min ago']);
+  });
+
+  test('100 % is all of it, and nothing less', () => {
+    expect([0, 0.5, 0.12345, 0.99999, 1].map(percent)).toEqual([
+      '0 %',
+      '50 %',
+      '12.3 %',
+      '99.9 %',
+      '100 %',
+    ]);
+  });
+});
+
+test('events are read whole, wherever the pieces end', () => {
+  const text =
+    ': hello\r\n\r\nretry: 2000\n\nevent: sample\ndata: {"a":1}\n\nevent: state\r\ndata: {\r\ndata: }\r\n\r\n';
+  const whole = [
+    { name: 'sample', data: '{"a":1}' },
+    { name: 'state', data: '{\n}' },
+  ];
+  expect(new EventReader().read(text)).toEqual(whole);
+  for (let size = 1; size < 9; size++) {
+    const reader = new EventReader();
+    const pieces = text.match(new RegExp(`[^]{1,${size}}`, 'g'))!;
+    expect(pieces.flatMap((piece) => reader.read(piece))).toEqual(whole);
+  }
+});
+
+describe('samples', () => {
+  const sample = (at_ms: number, requests = 1): state.Sample => {
+    const operation = { succeeded: requests, refused: 0, failed: 0, values: 0, latency: null };
+    return {
+      at_ms,
+      tokenize: operation,
+      detokenize: operation,
+      limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
+      shed: 0,
+      batch: { insert: null, find: null },
+    };
+  };
+  const requests = (one: state.Sample) => one.tokenize.succeeded;
+
+  test('of 15 minutes are kept, however long the page is open', () => {
+    const samples = new Samples();
+    for (let n = 1; n <= 43_200; n++) samples.add(sample(n * 2_000));
+    expect(samples.window(Number.POSITIVE_INFINITY)).toHaveLength(451);
+    expect(samples.window(60_000)).toHaveLength(31);
+  });
+
+  test('stay when the service was restarted, and never go back in time', () => {
+    const samples = new Samples();
+    samples.replace([sample(2_000), sample(4_000)]);
+    samples.replace([]);
+    samples.replace([sample(4_000, 7), sample(6_000)]);
+    samples.add(sample(6_000, 9));
+    samples.add(sample(5_000, 9));
+    expect(samples.window(60_000).map(requests)).toEqual([1, 7, 1]);
+  });
+
+  test('have nothing between them where none came', () => {
+    const samples = [sample(2_000), sample(4_000), sample(60_000)];
+    expect(columnsOf(samples, [requests])).toEqual([
+      [2, 4, 6, 60],
+      [1, 1, null, 1],
+    ]);
+  });
+
+  test('add up to what was sent', () => {
+    const samples = [sample(2_000, 5), sample(4_100, 10), sample(6_000, 0)];
+    expect(figuresOf(samples, requests)).toEqual({ now: 0, mean: 5, highest: 10, total: 31 });
+    const none = { now: null, mean: null, highest: null, total: 0 };
+    expect(figuresOf([], requests)).toEqual(none);
+    expect(figuresOf(samples, () => null)).toEqual(none);
+  });
+});
+
+describe('the place of a path in a text', () => {
+  test('is none where nothing is', () => {
+    expect(placeOf('{"a": 1}', ['b'])).toBeUndefined();
+    expect(placeOf('{"a": 1}', ['a', 'b'])).toBeUndefined();
+    expect(placeOf('{"a": []}', ['a', 0])).toBeUndefined();
+  });
+
+  test('is the last one of a name that is there twice', () => {
+    const text = '{"a": 1,\n "a": 2}';
+    const { begin, end } = placeOf(text, ['a'])!;
+    expect([text.slice(begin, end), lineOf(text, begin)]).toEqual(['2', 2]);
+  });
+});
+
+test('messages of the service name a path; others do not', () => {
+  expect(pathIn('data.a["b: c"][1]: must be a string')).toBe('data.a["b: c"][1]');
+  expect(pathIn('data: has more than 10000 values')).toBe('data');
+  expect(pathIn('the body is not JSON')).toBeUndefined();
+});
+
+test('what is no data of a request is told from what is', () => {
+  for (const text of ['', '  ', '{', '[]', 'null', '"a"', '{}, "b": {}']) {
+    expect(problemOf(text), text).toBeTypeOf('string');
+  }
+  expect(problemOf('{"a": "b"}')).toBeUndefined();
+});
+
+test('every failure is in words, and about an input or the service', () => {
+  const about = (status: number, body: unknown = null) =>
+    failureOf({ status, body, request_id: '' }, 'tokenize');
+  expect(about(400, { message: 'data.a: x' })).toEqual({ about: 'text', words: 'data.a: x' });
+  expect(about(429, { retry_after: 7 }).words).toContain('in 7 s');
+  expect(about(500, { message: 'database unavailable' }).words).toBe('database unavailable');
+  for (const status of [400, 401, 403, 409, 413, 429, 500, 502, 503]) {
+    expect(about(status).words).not.toMatch(/undefined|null|^$/);
+  }
+});
+
+test('clients are filtered by words of name and id, and put in order', () => {
+  const client = (name: string, requests_per_s: number | null, last_used_at: string | null) =>
+    ({ client_id: `id_${name}`, name, requests_per_s, last_used_at }) as state.ClientState;
+  const all = [
+    client('b one', 1, null),
+    client('a one', null, '2026-01-02'),
+    client('c', 3, '2026-01-01'),
+  ];
+  const names = (filter: string, column: 'name' | 'rate' | 'last_used', is_descending: boolean) =>
+    arrange(all, filter, { column, is_descending }).map(({ name }) => name);
+  expect(names('', 'name', false)).toEqual(['a one', 'b one', 'c']);
+  expect(names(' ONE  id_b', 'name', false)).toEqual(['b one']);
+  expect(names('', 'rate', true)).toEqual(['c', 'b one', 'a one']);
+  expect(names('', 'last_used', true)).toEqual(['a one', 'c', 'b one']);
+});
+
+test('the worst of the checks is what the header says', () => {
+  const now_ms = Date.parse('2026-11-21T12:00:00Z');
+  const healthy: state.ConsoleState = {
+    at: '2026-11-21T12:00:00Z',
+    started_at: '2026-11-21T11:00:00Z',
+    service_url: 'http://127.0.0.1:8080',
+    version: '0.1.0',
+    interface_version: '1.0.5',
+    database: { kind: 'postgres', is_up: true, is_safe: true },
+    license: { days_left: 200.5 },
+    certificate: { expires_at: '2027-11-21T12:00:00Z' },
+    are_limits_shared: true,
+    vault: null,
+    keys: { versions: [], age_s: 2, resealed: 1 },
+    clients: null,
+  };
+  const said = (changes: Partial<state.ConsoleState>) =>
+    worstOf(checksOf({ ...healthy, ...changes }, now_ms));
+  expect(said({})).toEqual({ level: 'good', text: 'Healthy' });
+  expect(said({ license: null, certificate: null, are_limits_shared: null }).level).toBe('good');
+  expect(said({ license: { days_left: 29.9 } })).toEqual({
+    level: 'warning',
+    text: 'License: 29 days left',
+  });
+  expect(said({ license: { days_left: 0 } }).level).toBe('bad');
+  expect(said({ certificate: { expires_at: '2026-11-22T12:00:00Z' } }).level).toBe('warning');
+  expect(said({ certificate: { expires_at: '2026-11-21T12:00:00Z' } }).level).toBe('bad');
+  expect(said({ are_limits_shared: false }).level).toBe('warning');
+  expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
+  expect(said({ database: { kind: 'postgres', is_up: true, is_safe: false } })).toEqual({
+    level: 'bad',
+    text: 'Database: can lose acknowledged tokens: see standin doctor',
+  });
+  const database = { kind: 'postgres', is_up: false, is_safe: true } as const;
+  expect(said({ are_limits_shared: false, keys: null, database })).toEqual({
+    level: 'bad',
+    text: 'Database: does not answer',
+  });
+});
