@@ -2,11 +2,10 @@ import type { ChildProcess } from 'node:child_process';
 import { newer_node } from '../test/support/newer-node.ts';
 import { freePort } from '../test/support/postgres.ts';
 import { makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
-import { cpu, latency, ratio, spread } from './cells.ts';
+import { cpu, latency, spread } from './cells.ts';
 import { type Contestant, end, healthy, startProgram } from './contestants.ts';
 import { familyCpuSeconds, processCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
-import { rateRatio } from './figures.ts';
 import type { Leftovers } from './leftovers.ts';
 import { small } from './loads.ts';
 import { table } from './markdown.ts';
@@ -144,32 +143,14 @@ function sumOf(pids: readonly number[]): number | undefined {
   return sum_s;
 }
 
-const HEADINGS = [
-  '',
-  'requests/s (min–max)',
-  'times one',
-  'p99 ms',
-  'CPU of the service, s per 1,000 requests',
-];
+const HEADINGS = ['', 'requests/s (min–max)', 'p99 ms', 'CPU ms a request: service'];
 
 export function nodesSection(all: readonly CrewRounds[]): string {
-  return [
-    `## Nodes on one port: ${LOAD.title.toLowerCase()}`,
-    table(
-      HEADINGS,
-      all.map((one) => row(one, all)),
-    ),
-    'The kernel gives each connection to one of the processes. One node keeps two processors busy.',
-  ].join('\n\n');
-}
-
-function row({ kind, processes, rounds }: CrewRounds, all: readonly CrewRounds[]): string[] {
-  const alone = all.find((one) => one.kind === kind && one.processes === 1)!.rounds;
-  return [
+  const rows = all.map(({ kind, processes, rounds }) => [
     titleOf(kind, processes),
     spread(rounds.map(({ rate }) => rate)),
-    ratio(rateRatio(rounds, alone)),
     latency(rounds.map(({ result }) => result.p99_ms)),
     cpu(rounds, ({ service_cpu_s }) => service_cpu_s, 1_000),
-  ];
+  ]);
+  return `## Nodes on one port: ${LOAD.title.toLowerCase()}\n\n${table(HEADINGS, rows)}`;
 }

@@ -5,6 +5,7 @@ import { afterReading, destroy, ignore } from './connection.ts';
 import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
 import {
   demandPrimary,
+  isWarned,
   mayRefusePins,
   openConnections,
   type Pins,
@@ -281,8 +282,9 @@ async function run(
 ): Promise<QueryResult> {
   try {
     const result = await client.query({ text, values: values as unknown[], types: AS_TEXT });
-    return { rows: result.rows };
+    if (!isWarned(client)) return { rows: result.rows };
   } catch (error) {
     throw databaseError(error);
   }
+  throw new Unavailable(new Error('the server answered with a warning'));
 }
