@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, has_openssl } from '../support/certificates.ts';
-import { workersOf } from '../support/processes.ts';
 import { until } from '../support/service.ts';
 import {
   type Listening,
@@ -28,30 +27,25 @@ function askOn(socket: TLSSocket): Promise<string> {
   });
 }
 
-describe.skipIf(!has_openssl).each([1, 2])('renewal with %i workers', (workers) => {
+describe.skipIf(!has_openssl)('renewal', () => {
   let tls: Listening;
   beforeAll(async () => {
-    tls = await startTls(NAMES, () => ({ WORKERS: String(workers) }));
+    tls = await startTls(NAMES);
   });
   afterAll(async () => {
     await tls.service.stop();
     tls.service.place.remove();
   });
-  /** Of as many connections as it takes to meet all workers. */
-  const shown = async () => {
-    const calls = Array.from({ length: 2 * workers }, () =>
-      tlsCall(tls.service, '/health', tls.trusting),
-    );
-    return new Set((await Promise.all(calls)).map(({ fingerprint }) => fingerprint));
-  };
+  /** The certificate of a new connection. */
+  const shown = async () => (await tlsCall(tls.service, '/health', tls.trusting)).fingerprint;
 
   test('new files are used without a restart, and connections go on', async () => {
-    const [old] = await shown();
+    const old = await shown();
     const kept = tlsConnect(tls.service, tls.trusting);
     // An answered request first: a connection without one is closed after 10 s.
     expect(await askOn(kept)).toMatch(/^HTTP\/1\.1 200/);
     put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => !(await shown()).has(old!), 'another certificate');
+    await until(async () => (await shown()) !== old, 'another certificate');
     await until(() => tls.service.output().includes('certificate renewed'), 'a line in the log');
     expect(await askOn(kept)).toMatch(/^HTTP\/1\.1 200/);
     kept.destroy();
@@ -65,16 +59,9 @@ describe.skipIf(!has_openssl).each([1, 2])('renewal with %i workers', (workers) 
     expect(tls.service.output()).toMatch(
       /TLS_KEY_FILE: \S+ does not belong to the certificate\. Put/,
     );
-    if (workers > 1) {
-      // One that starts now is given the certificate that can be used.
-      const [first] = workersOf(tls.service.pid);
-      process.kill(first!, 'SIGKILL');
-      await until(() => tls.service.output().includes('worker started'), 'another worker');
-    }
-    expect(before.size).toBe(1);
-    expect(await shown()).toEqual(before);
+    expect(await shown()).toBe(before);
     put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => !(await shown()).has([...before][0]!), 'a third certificate');
+    await until(async () => (await shown()) !== before, 'a third certificate');
     expect(told()).toBe(1);
   });
 });
