@@ -154,13 +154,25 @@ export function canSharePort(node_version: string): boolean {
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
-function contradictions(config: Values): string[] {
+function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
+  if (!REUSE_PORT) return [];
   const problems: string[] = [];
-  if (config.REUSE_PORT && !canSharePort(process.versions.node)) {
+  if (!canSharePort(process.versions.node)) {
     problems.push(
       `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
     );
   }
+  // Fastify listens on both of its addresses, and lets only one of the sockets be closed early.
+  if (HOST.toLowerCase() === 'localhost') {
+    problems.push(
+      'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',
+    );
+  }
+  return problems;
+}
+
+function contradictions(config: Values): string[] {
+  const problems = sharingProblems(config);
   if (config.DATABASE_URL !== undefined && !namesSource(config)) {
     problems.push(
       'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',

@@ -37,6 +37,14 @@ test.each([
   expect(canSharePort(version)).toBe(can);
 });
 
+test('REUSE_PORT takes no HOST with two addresses', () => {
+  const problem =
+    'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.';
+  expect(problemsOf({ REUSE_PORT: 'true', HOST: 'localhost' })).toContain(problem);
+  expect(problemsOf({ REUSE_PORT: 'true', HOST: '::1' })).not.toContain(problem);
+  expect(problemsOf({ HOST: 'localhost' })).toEqual([]);
+});
+
 test('REUSE_PORT on an older Node is refused with the remedy', () => {
   const problems = problemsOf({ REUSE_PORT: 'true' });
   if (canSharePort(process.versions.node)) expect(problems).toEqual([]);
