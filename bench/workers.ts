@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { parseConfig } from '../src/config.ts';
+import { parseConfig } from '../src/config/config.ts';
 import { type Contestant, startProgram, startStandin } from './contestants.ts';
 import { familyCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';

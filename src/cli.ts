@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
-import { buildProgram } from './cli/program.ts';
+import { buildProgram } from './commands/program.ts';
 import { InternalError } from './errors.ts';
 import { harden } from './hardening.ts';
 import { errorCode, operatorError } from './store/failure.ts';
@@ -25,7 +25,8 @@ function explain(error: unknown): string {
 async function main(): Promise<void> {
   harden();
   try {
-    await buildProgram().parseAsync();
+    const program = await buildProgram(process.argv[2]);
+    await program.parseAsync();
   } catch (error) {
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
     process.stderr.write(`standin: ${shownLines(explain(error))}\n`);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from './config.ts';
+import type { Config } from './config/config.ts';
 import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './ops/gauges.ts';

@@ -51,7 +51,7 @@ const RULES: [string, Rule, Source[]][] = [
   ],
   ['names say something', namesSaySomething, [{ path: 'store/helpers.ts', text: '' }]],
   [
-    'only config.ts reads the environment',
+    'only config/config.ts reads the environment',
     oneReaderOfTheEnvironment,
     [{ path: 'main.ts', text: 'process.env.PORT' }],
   ],

@@ -1,9 +1,25 @@
+import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { migrateVault, type SchemaChanges, type VaultOptions } from '../service/vault.ts';
+import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
+export function addMigrate(program: Command): void {
+  command(
+    program,
+    'migrate',
+    'Bring the schema of the vault up to this program, without serving.',
+    ['standin migrate', 'standin migrate --grant-to standin_app'],
+  )
+    .option(
+      '--grant-to <role>',
+      'also give a database role the rights of the service, and no other',
+    )
+    .action((options) => bringUp(config().vault, options));
+}
+
 /** For deployments in which the service itself may not change tables. */
-export async function migrateCommand(
+async function bringUp(
   vault: VaultOptions,
   options: OutputOptions & { readonly grantTo?: string },
 ): Promise<void> {

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { isApiKey, newApiKey } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import { createSecret, readSecret } from '../private-files.ts';

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { failureFields, type Log } from '../log.ts';
 import { Access } from '../ops/access.ts';

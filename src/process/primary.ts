@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { listen } from '../http/listen.ts';
 import type { Log } from '../log.ts';

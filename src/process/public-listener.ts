@@ -2,7 +2,7 @@ import { Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import type { ServerContext } from '../http/context.ts';
 import { Descriptors } from '../http/descriptors.ts';
 import { listen } from '../http/listen.ts';

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import type { Snapshot } from '../ops/metrics.ts';
 import type { KeyNews } from '../service/keys/key-feed.ts';
 import type { BucketsAnswer, BucketsCall } from '../service/limits/primary-buckets.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { parseConfig } from '../../src/config.ts';
+import { parseConfig } from '../../src/config/config.ts';
 import { connectionsWithin } from '../../src/http/descriptors.ts';
 import { defaultBudget } from '../../src/service/limits/memory.ts';
 
