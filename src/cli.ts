@@ -1,9 +1,8 @@
 #!/usr/bin/env node
 import { CommanderError } from 'commander';
 import { buildProgram } from './commands/program.ts';
-import { InternalError } from './errors.ts';
+import { errorCode, InternalError, operatorError } from './errors.ts';
 import { harden } from './hardening.ts';
-import { errorCode, operatorError } from './store/failure.ts';
 import { shownLines } from './terminal.ts';
 
 /**

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
+import { errorCode, operatorError } from './errors.ts';
 import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import type { Gauges } from './ops/gauges.ts';
-import { createMetrics } from './ops/metrics.ts';
+import type { Gauges } from './metrics/gauges.ts';
+import { createMetrics } from './metrics/metrics.ts';
 import type { Scrape } from './ops/server.ts';
 import { firstKey } from './process/first-key.ts';
 import { announce } from './process/first-start.ts';
@@ -15,14 +16,15 @@ import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
+import { kekSourceOf } from './service/kek/source.ts';
 import { type KeyFeed, monotonicMs } from './service/keys/key-feed.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/expiry.ts';
-import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/vault.ts';
+import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
-import { errorCode, operatorError } from './store/failure.ts';
 import { KeyringStore } from './store/keyring.ts';
+import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
 import type { TlsPem } from './types.ts';
 
 /** For a start that has got as far as its listener, when the process is told to end. */

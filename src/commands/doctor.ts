@@ -1,10 +1,9 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
+import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { auditFinding } from '../service/audit/audit-finding.ts';
-import { certificateFinding, type TlsFiles } from '../service/certificate.ts';
+import { certificateFinding } from '../service/certificate.ts';
 import { examine } from '../service/doctor.ts';
-import type { LicenseFiles } from '../service/license.ts';
-import type { VaultOptions } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';

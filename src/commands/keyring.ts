@@ -1,9 +1,10 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { newKekSettings } from '../config/config.ts';
-import type { KekSettings } from '../service/kek/source.ts';
+import type { KekSettings, VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/kek/source.ts';
 import { keyStatus, retireKey, rewrapKeys, rotateKey } from '../service/keys/key-lifecycle.ts';
 import { reseal } from '../service/records/reseal.ts';
-import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 import { command, config, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { type LicenseFiles, verifyLicense } from '../service/license.ts';
+import type { LicenseFiles } from '../options.ts';
+import { verifyLicense } from '../service/license.ts';
 import { shown } from '../terminal.ts';
 import { command, config } from './command.ts';
 import { type OutputOptions, print, time } from './output.ts';

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { migrateVault, type SchemaChanges, type VaultOptions } from '../service/vault.ts';
+import type { VaultOptions } from '../options.ts';
+import { migrateVault, type SchemaChanges } from '../service/vault.ts';
 import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 

@@ -1,10 +1,12 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import type { VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/kek/source.ts';
 import { KeyRenewal } from '../service/keys/key-renewal.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import type { BadRecord } from '../service/records/record-reader.ts';
 import type { VerifySettings } from '../service/records/verify.ts';
-import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';
 import { Progress } from './progress.ts';

@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import type { VaultOptions } from '../options.ts';
 import { verify } from '../service/records/verify.ts';
-import { lossOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import { lossOf, type Vault } from '../service/vault.ts';
 import { command, withVault } from './command.ts';
 import { print } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';

@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
+import type { Snapshot } from '../metrics/metrics.ts';
 import type { Access } from './access.ts';
 import { answer, answerJson, Refusal, TEXT } from './answers.ts';
-import type { Snapshot } from './metrics.ts';
 
 /** The metrics of the service, of all its processes. */
 export interface Scrape {

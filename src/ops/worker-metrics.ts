@@ -1,6 +1,6 @@
 import { AggregatorRegistry, Counter, type Registry } from 'prom-client';
-import { addGauges, type Gauges } from './gauges.ts';
-import { processRegistry, type Snapshot } from './metrics.ts';
+import { addGauges, type Gauges } from '../metrics/gauges.ts';
+import { processRegistry, type Snapshot } from '../metrics/metrics.ts';
 
 /** Ours are sums over all workers; the others tell of one process, and have its label. */
 const OURS = /^standin_/;

@@ -1,10 +1,9 @@
 import { resolve } from 'node:path';
 import type { Config } from '../config/config.ts';
 import { isApiKey, newApiKey } from '../crypto/api-key.ts';
-import { OperatorError } from '../errors.ts';
+import { errorCode, OperatorError } from '../errors.ts';
 import { createSecret, readSecret } from '../private-files.ts';
 import { makeUsable } from '../store/embedded.ts';
-import { errorCode } from '../store/failure.ts';
 
 /** Where the API key of the first client is, and the key itself. */
 export interface FirstKey {

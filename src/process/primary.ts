@@ -7,7 +7,7 @@ import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { listen } from '../http/listen.ts';
 import type { Log } from '../log.ts';
-import type { Gauges } from '../ops/gauges.ts';
+import type { Gauges } from '../metrics/gauges.ts';
 import { WorkerMetrics } from '../ops/worker-metrics.ts';
 import type { KeyFeed } from '../service/keys/key-feed.ts';
 import { PrimaryBuckets } from '../service/limits/primary-buckets.ts';

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts';
-import type { Snapshot } from '../ops/metrics.ts';
+import type { Snapshot } from '../metrics/metrics.ts';
 import type { KeyNews } from '../service/keys/key-feed.ts';
 import type { BucketsAnswer, BucketsCall } from '../service/limits/primary-buckets.ts';
 import type { TlsPem } from '../types.ts';

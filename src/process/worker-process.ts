@@ -1,6 +1,6 @@
 import type { Worker } from 'node:cluster';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CLOSE_TIMEOUT_MS } from '../service/vault.ts';
+import { CLOSE_TIMEOUT_MS } from '../timeouts.ts';
 import { FINISH_TIMEOUT_MS } from './public-listener.ts';
 import type { ToWorker } from './worker-messages.ts';
 

@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../errors.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from '../log.ts';
-import { createMetrics, type Metrics } from '../ops/metrics.ts';
+import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { RelayedKeys } from '../service/keys/key-feed.ts';
 import { License } from '../service/license.ts';
 import { RemoteBuckets } from '../service/limits/primary-buckets.ts';
-import { CLOSE_TIMEOUT_MS, joinVault, type Vault } from '../service/vault.ts';
+import { joinVault, type Vault } from '../service/vault.ts';
+import { CLOSE_TIMEOUT_MS } from '../timeouts.ts';
 import { PublicListener } from './public-listener.ts';
 import type { FromWorker, StartMessage, ToWorker } from './worker-messages.ts';
 

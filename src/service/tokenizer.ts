@@ -3,6 +3,7 @@ import { InternalError } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
+import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type {
   InsertOutcome,
   SealedRecord,
@@ -15,7 +16,6 @@ import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
 import { monotonicMs } from './keys/key-feed.ts';
 import { RecentlyStored } from './recently-stored.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** A value on its way to a token that is its own. */
 interface Draft {

@@ -1,5 +1,5 @@
 import { randomHex } from '../crypto/api-key.ts';
-import { errorCode } from '../store/failure.ts';
+import { errorCode } from '../errors.ts';
 import type { Pool } from '../store/pool.ts';
 import { tryToGrow } from '../store/space.ts';
 

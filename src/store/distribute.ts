@@ -1,4 +1,4 @@
-import { allowedOr } from './failure.ts';
+import { allowedOr } from './database-error.ts';
 import { takeMigrationLock } from './migration-lock.ts';
 import type { Pool, Query } from './pool.ts';
 

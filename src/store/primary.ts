@@ -1,7 +1,8 @@
 import pg from 'pg';
 import type { InternalError } from '../errors.ts';
+import { errorCode, operatorError, Unavailable } from '../errors.ts';
 import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
-import { databaseError, errorCode, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
+import { databaseError, ReadOnlyServer } from './database-error.ts';
 import type { Host } from './hosts.ts';
 import { timelineOf } from './session.ts';
 import type { Timeline } from './timeline.ts';

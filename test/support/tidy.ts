@@ -24,28 +24,39 @@ const ROOMS: Record<string, readonly string[]> = {
   hardening: [],
   'private-files': ['errors'],
   terminal: [],
+  timeouts: [],
+  options: [],
+  memory: [],
+  batcher: ['errors', 'timeouts'],
+  metrics: ['types'],
   shape: ['types'],
   crypto: ['types'],
-  store: ['types', 'errors', 'private-files'],
-  service: [...['types', 'errors', 'shape', 'crypto', 'store'], ...['private-files', 'terminal']],
+  store: ['types', 'errors', 'private-files', 'batcher', 'timeouts'],
+  service: [
+    ...['types', 'errors', 'shape', 'crypto', 'store', 'private-files', 'terminal'],
+    ...['batcher', 'options', 'timeouts'],
+  ],
   'log-output': [],
-  log: ['log-output', 'store', 'terminal'],
-  http: ['types', 'errors', 'service', 'log', 'ops'],
-  ops: ['types', 'errors', 'service'],
+  log: ['errors', 'log-output', 'terminal'],
+  http: ['types', 'errors', 'service', 'log', 'metrics'],
+  ops: ['types', 'errors', 'service', 'metrics'],
   client: [],
   bulk: ['client', 'errors'],
   console: ['ops'],
   commands: [
     ...['bulk', 'client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['version'],
+    ...['options', 'version'],
   ],
-  config: ['errors', 'service', 'store', 'private-files'],
+  config: ['errors', 'memory', 'options', 'store', 'private-files'],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
-    ...['private-files', 'version'],
+    ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
   ],
-  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: ['commands', 'errors', 'hardening', 'store', 'terminal'],
+  main: [
+    ...['config', 'errors', 'http', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
+    ...['timeouts', 'types'],
+  ],
+  cli: ['commands', 'errors', 'hardening', 'terminal'],
 };
 
 /** Packages that only one room may know. */
@@ -56,7 +67,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   fastify: ['http', 'ops', 'process'],
   commander: ['commands', 'cli'],
   pino: ['log'],
-  'prom-client': ['ops'],
+  'prom-client': ['metrics', 'ops'],
   jose: ['service'],
   uplot: ['console'],
   '@redis/client': ['service'],
@@ -128,6 +139,14 @@ export const namesSaySomething: Rule = ({ path }) =>
   /(^|[/-])(lib|utils?|helpers?|common|managers?)([./-]|$)/.test(path)
     ? [`${path}: banned name`]
     : [];
+
+/** A reader who looks for `config` should find one thing. */
+export const foldersHaveTheirOwnNames: Rule = ({ path }, all) => {
+  const folder = path.replace(/\.ts$/, '/');
+  return all.some((other) => other.path.startsWith(folder))
+    ? [`${path} has the name of a folder`]
+    : [];
+};
 
 export const oneReaderOfTheEnvironment: Rule = ({ path, text }) =>
   path !== 'config/config.ts' && text.includes('process.env') ? [`${path} reads process.env`] : [];

@@ -1,4 +1,4 @@
-import type { Snapshot } from '../metrics.ts';
+import type { Snapshot } from '../../metrics/metrics.ts';
 import { rise, rounded, sampleBetween } from './sample.ts';
 import { SAMPLE_INTERVAL_MS, type Sample } from './state.ts';
 import { type Totals, totalsOf } from './totals.ts';

@@ -1,12 +1,15 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import type { KekSettings, VaultOptions } from '../../options.ts';
 import { KeyringStore, type LockedKeys } from '../../store/keyring.ts';
 import { schemaVersion } from '../../store/migrate.ts';
 import { countByVersion } from '../../store/record-counts.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { KeyPurpose, WrappedKey } from '../../types.ts';
-import { type KekSettings, type KekSource, kekSource } from '../kek/source.ts';
-import { commandDeadline, kekSourceOf, openPool, type Vault, type VaultOptions } from '../vault.ts';
+import { type KekSource, kekSourceOf } from '../kek/source.ts';
+import { openPool } from '../pools.ts';
+import type { Vault } from '../vault.ts';
 import { SEAL_LEASE_MS } from './engine-keys.ts';
 import { unwrap } from './keyring.ts';
 
@@ -121,7 +124,7 @@ export interface Rewrapped {
  * new KEK does that. @throws OperatorError, and nothing was changed
  */
 export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
-  const target = kekSource(next, options.data_dir, options.database_url === undefined);
+  const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
   const current = kekSourceOf(options);
   // Not there any more once it is done: then there is nothing to unwrap.

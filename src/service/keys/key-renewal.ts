@@ -1,7 +1,6 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
-import { InternalError, OperatorError } from '../../errors.ts';
-import { operatorError } from '../../store/failure.ts';
+import { InternalError, OperatorError, operatorError } from '../../errors.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import type { WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';

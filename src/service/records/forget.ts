@@ -1,6 +1,7 @@
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { Token } from '../../types.ts';
-import { commandDeadline, type Vault } from '../vault.ts';
+import type { Vault } from '../vault.ts';
 
 export type { TokenState };
 

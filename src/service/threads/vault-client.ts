@@ -1,8 +1,8 @@
 import { CallerError } from '../../errors.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
+import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
-import { CONTROL_CONNECTIONS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
 import { type Call, isPiece } from './thread-messages.ts';

@@ -1,5 +1,5 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { Unavailable } from '../../store/failure.ts';
+import { Unavailable } from '../../errors.ts';
 import type { KeyNews } from '../keys/key-feed.ts';
 import {
   type Call,
