@@ -11,7 +11,6 @@ import { announce } from './process/first-start.ts';
 import { type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';
-import { remind } from './process/reminders.ts';
 import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
@@ -29,6 +28,8 @@ import type { TlsPem } from './types.ts';
 
 /** For a start that has got as far as its listener, when the process is told to end. */
 const OPEN_TIMEOUT_MS = 3_000;
+const REMINDER_LOOK_MS = 10_000;
+const REMINDER_INTERVAL_MS = 86_400_000;
 
 /** What answers on PORT: this process, or workers of it. */
 interface Front {
@@ -229,4 +230,24 @@ function keepFresh(certificate: Certificate, front: Front, log: Log): void {
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
   });
+}
+
+/** Says what is wrong when that changes, and again every day. @param look undefined: all is well */
+function remind(
+  log: Log,
+  look: () => string | undefined,
+  fields: () => Record<string, unknown>,
+): void {
+  let last: string | undefined;
+  let last_at_ms = -Infinity;
+  const warn = () => {
+    const warning = look();
+    const now_ms = performance.now();
+    if (warning === last && now_ms - last_at_ms < REMINDER_INTERVAL_MS) return;
+    last = warning;
+    last_at_ms = now_ms;
+    if (warning !== undefined) log.warn(fields(), warning);
+  };
+  warn();
+  setInterval(warn, REMINDER_LOOK_MS).unref();
 }

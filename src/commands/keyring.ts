@@ -76,7 +76,7 @@ async function rotate(
   vault_options: VaultOptions,
   options: OutputOptions,
 ): Promise<void> {
-  const version = await rotateKey(vault.keys, kekSourceOf(vault_options));
+  const version = await rotateKey(vault.keyring_store, kekSourceOf(vault_options));
   print(
     options,
     { version },
@@ -104,7 +104,7 @@ async function resealRecords(
 }
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
-  await retireKey(vault.keys, version);
+  await retireKey(vault.keyring_store, version);
   print(
     options,
     { version },

@@ -47,7 +47,7 @@ export async function watched<T>(
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const renewal = new KeyRenewal(vault.keys, kekSourceOf(vault_options), vault.plain_keys);
+  const renewal = new KeyRenewal(vault.keyring_store, kekSourceOf(vault_options), vault.plain_keys);
   const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
   const started_at_ms = performance.now();
   const listed: BadRecord[] = [];

@@ -12,7 +12,7 @@ import { serverFacts } from '../store/server.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
 import { isNamed, type KekSource, kekSourceOf } from './kek/source.ts';
-import { checkSuffix, unwrap } from './keys/keyring.ts';
+import { checkSuffix, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-rate-limit.ts';
 import { openPool } from './pools.ts';

@@ -2,7 +2,7 @@ import type { VaultOptions } from '../options.ts';
 import { EmbeddedDatabase } from '../store/embedded.ts';
 import { databaseHosts } from '../store/hosts.ts';
 import { Pool } from '../store/pool.ts';
-import { Primary } from '../store/primary.ts';
+import { PrimaryFinder } from '../store/primary-finder.ts';
 import { Timeline } from '../store/timeline.ts';
 
 export interface VitalPools {
@@ -27,8 +27,8 @@ export function openPool(
 ): Pool {
   const { database_url: url, data_dir } = options;
   if (url !== undefined) {
-    const primary = new Primary(databaseHosts(url)!, timeline);
-    return new Pool({ connections, timeline, locate: () => primary.locate() });
+    const finder = new PrimaryFinder(databaseHosts(url)!, timeline);
+    return new Pool({ connections, timeline, locate: () => finder.locate() });
   }
   const embedded = new EmbeddedDatabase(data_dir);
   return new Pool({ connections, timeline, locate: () => embedded.locate() });

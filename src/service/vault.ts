@@ -15,7 +15,7 @@ import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { Timeline } from '../store/timeline.ts';
 import { commandDeadline, migrationDeadline } from '../timeouts.ts';
 import { isNamed, kekSourceOf, readAhead } from './kek/source.ts';
-import { openKeys } from './keys/keyring.ts';
+import { openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
   HOUSEKEEPING_CONNECTIONS,
@@ -41,7 +41,7 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
-  readonly keys: KeyringStore;
+  readonly keyring_store: KeyringStore;
   /** For the vault thread, which has a keyring of its own. */
   readonly plain_keys: readonly PlainKey[];
   readonly schema_changes: SchemaChanges;
@@ -101,7 +101,7 @@ function vaultOn(
     timeline,
     keyring: new Keyring(plain_keys),
     plain_keys,
-    keys: new KeyringStore(pool),
+    keyring_store: new KeyringStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),

@@ -252,7 +252,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-lower-timeline',
-    file: 'store/primary.ts',
+    file: 'store/primary-finder.ts',
     old: 'b.timeline - a.timeline ||',
     new: 'a.timeline - b.timeline ||',
     promise: 'Of two servers that take writes, the newer one is the primary.',
@@ -260,9 +260,9 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-standby',
-    file: 'store/primary.ts',
-    old: "'failure' in sight || sight.is_standby ? []",
-    new: "'failure' in sight ? []",
+    file: 'store/primary-finder.ts',
+    old: "'failure' in result || result.is_standby ? []",
+    new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],
   },

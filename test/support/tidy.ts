@@ -21,7 +21,6 @@ const ROOMS: Record<string, readonly string[]> = {
   types: [],
   errors: [],
   version: [],
-  hardening: [],
   'private-files': ['errors'],
   terminal: [],
   timeouts: [],
@@ -56,7 +55,7 @@ const ROOMS: Record<string, readonly string[]> = {
     ...['config', 'errors', 'http', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
     ...['timeouts', 'types'],
   ],
-  cli: ['commands', 'errors', 'hardening', 'terminal'],
+  cli: ['commands', 'errors', 'terminal'],
 };
 
 /** Packages that only one room may know. */
