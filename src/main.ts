@@ -6,8 +6,7 @@ import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log
 import type { Gauges } from './metrics/gauges.ts';
 import { createMetrics } from './metrics/metrics.ts';
 import type { Scrape } from './ops/server.ts';
-import { firstKey } from './process/first-key.ts';
-import { announce } from './process/first-start.ts';
+import { announce, firstKey } from './process/first-client.ts';
 import { type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { Workers } from './process/primary.ts';
 import { PublicListener } from './process/public-listener.ts';

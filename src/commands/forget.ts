@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { Forgetting, type TokenState } from '../service/records/forget.ts';
+import { forgetTokens, type TokenState, tokenStates } from '../service/records/forget.ts';
 import type { Vault } from '../service/vault.ts';
 import type { Token } from '../types.ts';
 import { command, withVault } from './command.ts';
@@ -69,8 +69,8 @@ async function forget(
 ): Promise<void> {
   const is_sure = options.yes === true || options.dryRun === true;
   if (!is_sure) demandTerminal(options.file);
-  const forgetting = new Forgetting(vault);
-  const look = (batch: readonly Token[]) => forgetting.look(batch);
+  const look = (batch: readonly Token[]) => tokenStates(vault, batch);
+  const remove = (batch: readonly Token[]) => forgetTokens(vault, batch);
   await interruptible(async (stop) => {
     const source = await sourceOf(tokens, options.file);
     if (!is_sure) {
@@ -81,8 +81,7 @@ async function forget(
       if (found.known > 0 && !(await isConfirmed(found, stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
-    const work = options.dryRun ? look : (batch: readonly Token[]) => forgetting.forget(batch);
-    report(await each(source, work, stop), options);
+    report(await each(source, options.dryRun ? look : remove, stop), options);
   });
 }
 
