@@ -1,11 +1,4 @@
-import {
-  appendFileSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  utimesSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -43,7 +36,7 @@ describe('a run to resume', () => {
   }
 
   const CHANGES: [string, () => void][] = [
-    ['longer', () => appendFileSync(file, 'bob@example.com\n')],
+    ['longer, of the same time', () => put(`${readFileSync(file, 'utf8')}bob@example.com\n`)],
     [
       'as long, of the same time, with another first KiB',
       () => put(readFileSync(file, 'utf8').replace('ann@', 'bob@')),
