@@ -3,7 +3,6 @@ import { OperatorError } from '../errors.ts';
 import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { auditFinding } from '../service/audit/audit-finding.ts';
 import { certificateFinding } from '../service/certificate.ts';
-import { examine } from '../service/doctor.ts';
 import { shown } from '../terminal.ts';
 import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
@@ -31,6 +30,8 @@ interface Examined {
 /** Prints every finding; fails when one is a problem. */
 async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
   const { vault, license, tls, REDIS_URL, AUDIT_LOG } = examined;
+  // Help does not wait for the driver of the database.
+  const { examine } = await import('../service/doctor.ts');
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
     ...(await examine(vault, license, REDIS_URL)),

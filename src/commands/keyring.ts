@@ -2,12 +2,14 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { newKekSettings } from '../config/config.ts';
 import type { KekSettings, VaultOptions } from '../options.ts';
 import { kekSourceOf } from '../service/kek/source.ts';
-import { keyStatus, retireKey, rewrapKeys, rotateKey } from '../service/keys/key-lifecycle.ts';
 import { reseal } from '../service/records/reseal.ts';
 import type { Vault } from '../service/vault.ts';
 import { command, config, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
+
+/** Help does not wait for the driver of the database. */
+const lifecycle = () => import('../service/keys/key-lifecycle.ts');
 
 export function addKeyring(program: Command): void {
   const keyring = program.command('keyring').description('The keys of the vault.');
@@ -58,6 +60,7 @@ function keyVersion(text: string): number {
 
 /** Opening the vault has unwrapped every key already: what is listed here can be used. */
 async function status(vault: Vault, options: OutputOptions): Promise<void> {
+  const { keyStatus } = await lifecycle();
   const keys = await keyStatus(vault);
   const rows = keys.map((key) => [
     key.purpose,
@@ -76,6 +79,7 @@ async function rotate(
   vault_options: VaultOptions,
   options: OutputOptions,
 ): Promise<void> {
+  const { rotateKey } = await lifecycle();
   const version = await rotateKey(vault.keyring_store, kekSourceOf(vault_options));
   print(
     options,
@@ -104,6 +108,7 @@ async function resealRecords(
 }
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
+  const { retireKey } = await lifecycle();
   await retireKey(vault.keyring_store, version);
   print(
     options,
@@ -117,6 +122,7 @@ async function rewrap(
   next: KekSettings,
   options: OutputOptions,
 ): Promise<void> {
+  const { rewrapKeys } = await lifecycle();
   const { kek_id, keys } = await rewrapKeys(vault_options, next);
   print(
     options,

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { migrateVault, type SchemaChanges } from '../service/vault.ts';
+import type { SchemaChanges } from '../service/vault.ts';
 import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
@@ -30,6 +30,8 @@ async function bringUp(
       '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
     );
   }
+  // Help does not wait for the driver of the database.
+  const { migrateVault } = await import('../service/vault.ts');
   const { grants, ...changes } = await migrateVault(vault, role);
   if (role === undefined) return print(options, changes, sentences(changes));
   const granted = `${role} may do what the service does, and nothing else:\n\n${grants.join(';\n')};`;

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { verify } from '../service/records/verify.ts';
-import { lossOf, type Vault } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 import { command, withVault } from './command.ts';
 import { print } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
@@ -38,6 +38,8 @@ async function verifyRecords(
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);
+  // Help does not wait for the driver of the database.
+  const { lossOf } = await import('../service/vault.ts');
   const loss = lossOf(vault_options);
   if (loss !== undefined) throw new OperatorError(loss);
 }
