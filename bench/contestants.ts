@@ -113,19 +113,22 @@ export async function startStandin(
     api_key: JSON.parse(made.stdout).api_key,
     database_url,
     rssBytes: () => processRssBytes(pid),
-    // Of the embedded kind, the child is the database; else children are workers.
-    serviceCpuSeconds: () => (kind === 'server' ? familyCpuSeconds(pid) : processCpuSeconds(pid)),
+    serviceCpuSeconds: () => processCpuSeconds(pid),
     databaseCpuSeconds: () => database_pid && familyCpuSeconds(database_pid),
   };
 }
 
-/** Starts a program of the benchmark, which announces where it listens. */
+/**
+ * Starts a program of the benchmark, which announces where it listens.
+ * @param node that runs it
+ */
 export async function startProgram(
   file: string,
   args: readonly string[],
   leftovers: Leftovers,
+  node = process.execPath,
 ): Promise<{ child: ChildProcess; url: string }> {
-  const child = fork(new URL(file, import.meta.url), args, { execArgv: [] });
+  const child = fork(new URL(file, import.meta.url), args, { execArgv: [], execPath: node });
   leftovers.add(() => end(child, 'SIGKILL'));
   const url = await new Promise<string>((resolve, reject) => {
     child.once('message', (message: { url: string }) => resolve(message.url));

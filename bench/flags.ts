@@ -64,7 +64,7 @@ const OPTIONS = {
 const ALL_LOADS = [...LOADS, ...OTHERS] as const;
 /** Whom the loads with contestants of their own are about. */
 const SUBJECTS: Record<OtherName, ContestantName> = {
-  workers: 'postgres',
+  nodes: 'postgres',
   overload: 'postgres',
   start: 'embedded',
   growth: 'postgres',

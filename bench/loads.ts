@@ -4,7 +4,7 @@ import type { Prepared } from './prepare.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk', 'block'] as const;
 /** Not for every contestant, and with sections of their own; growth takes minutes and runs on demand only. */
-export const OTHERS = ['workers', 'overload', 'start', 'growth'] as const;
+export const OTHERS = ['nodes', 'overload', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
 export type OtherName = (typeof OTHERS)[number];
 type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';

@@ -6,17 +6,16 @@ import { growthSection } from './growth-report.ts';
 import type { Load } from './loads.ts';
 import { table, whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
+import { type CrewRounds, nodesSection } from './nodes.ts';
 import type { OverloadRound } from './overload.ts';
 import { failuresOfRound, overloadSection } from './overload-report.ts';
 import { peersSection, withoutFolder } from './peers.ts';
 import { startSection } from './start-report.ts';
 import { type Results, summarySection } from './summary.ts';
-import type { CrewRounds } from './workers.ts';
-import { workersSection } from './workers-report.ts';
 
 /** All that a run measured. */
 export interface RunResults extends Results {
-  readonly workers: readonly CrewRounds[];
+  readonly nodes: readonly CrewRounds[];
   readonly overload: readonly OverloadRound[];
 }
 
@@ -37,7 +36,7 @@ export function page(
     'npm run bench',
     ...(args.length === 0 ? [] : ['--', ...args.map(withoutFolder)]),
   ].join(' ');
-  const { measurements, workers, overload, start, growth } = results;
+  const { measurements, nodes, overload, start, growth } = results;
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const blocks = loads.filter(({ name }) => name === 'block');
   const sections = [
@@ -49,11 +48,11 @@ export function page(
       .filter((load) => !blocks.includes(load))
       .map((load) => section(load.title, columnsOf(load, measurements), measurements, load)),
     ...(blocks.length === 2 ? [blockSection(measurements, blocks)] : []),
-    ...(workers.length === 0 ? [] : [workersSection(workers)]),
+    ...(nodes.length === 0 ? [] : [nodesSection(nodes)]),
     ...(overload.length === 0 ? [] : [overloadSection(overload)]),
     start && startSection(start),
     growth && growthSection(growth),
-    ...(loads.length + workers.length === 0
+    ...(loads.length + nodes.length === 0
       ? []
       : [peersSection(contestantsOf(measurements)), checks(all(results)), method(flags)]),
   ];
@@ -66,8 +65,8 @@ export function countFailures(results: RunResults): number {
   return failuresOf(all(results)) + sum(overload) + (results.growth?.failures ?? 0);
 }
 
-function all({ measurements, workers }: RunResults): Measurement[] {
-  return [...measurements, ...workers.flatMap(({ rounds }) => rounds)];
+function all({ measurements, nodes }: RunResults): Measurement[] {
+  return [...measurements, ...nodes.flatMap(({ rounds }) => rounds)];
 }
 
 function failuresOf(measurements: readonly Measurement[]): number {

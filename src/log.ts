@@ -15,8 +15,9 @@ export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
 /** What is logged of a request. */
 export interface RequestLine {
   readonly request_id: string;
-  readonly client_id: string | undefined;
-  readonly api_key_id: string | undefined;
+  /** The same object for each request with an API key; null: none was accepted. */
+  readonly caller: LoggedCaller | null;
+  /** One that Node's parser knows. */
   readonly method: string;
   readonly route: string;
   readonly status: number;
@@ -24,11 +25,14 @@ export interface RequestLine {
   readonly duration_ms: number;
 }
 
+interface LoggedCaller {
+  readonly client: { readonly client_id: string };
+  readonly api_key_id: string;
+}
+
 export interface LogOptions {
   readonly level: string;
   readonly is_pretty: boolean;
-  /** Number of the worker that writes the lines; undefined: there is one process. */
-  readonly worker?: number;
 }
 
 export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
@@ -43,28 +47,53 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-  const textOf = options.is_pretty ? await prettyText() : shownLines;
+  const prettyOf = options.is_pretty ? await prettyText() : undefined;
+  const textOf = prettyOf ?? shownLines;
   const logger = pino(
     {
       level: options.level,
-      base: options.worker === undefined ? null : { worker: options.worker },
+      base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (level) => ({ level }) },
     },
     { write: (line) => output.write(textOf(line)) },
   );
   const has_requests = logger.isLevelEnabled('info');
-  const worker = options.worker === undefined ? '' : `"worker":${options.worker},`;
   return Object.assign(logger, {
     request(line: RequestLine): void {
       if (!has_requests) return;
-      const rest = JSON.stringify(line).slice(1);
-      const text = `{"level":"info","time":"${new Date().toISOString()}",${worker}${rest}\n`;
-      output.write(textOf(text));
+      const text = requestText(line);
+      output.write(prettyOf === undefined ? text : prettyOf(text));
     },
     dropped: () => output.dropped,
     end: (exit_code: number) => output.end(exit_code),
   });
+}
+
+const caller_texts = new WeakMap<LoggedCaller, string>();
+
+/** Nothing in it but the ids of the caller needs to be escaped. */
+function requestText(line: RequestLine): string {
+  const { request_id, caller, method, route, status, values, duration_ms } = line;
+  const time = new Date().toISOString();
+  const who = textOfCaller(caller);
+  const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
+  return (
+    `{"level":"info","time":"${time}","request_id":"${request_id}",` +
+    `${who}${what},"duration_ms":${duration_ms}}\n`
+  );
+}
+
+function textOfCaller(caller: LoggedCaller | null): string {
+  if (caller === null) return '';
+  let text = caller_texts.get(caller);
+  if (text === undefined) {
+    const { client, api_key_id } = caller;
+    const ids = JSON.stringify({ client_id: client.client_id, api_key_id });
+    text = shownLines(`${ids.slice(1, -1)},`);
+    caller_texts.set(caller, text);
+  }
+  return text;
 }
 
 async function prettyText(): Promise<(line: string) => string> {

@@ -5,17 +5,15 @@ import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './metrics/gauges.ts';
 import { createMetrics } from './metrics/metrics.ts';
-import type { Scrape } from './ops/server.ts';
 import { announce, firstKey } from './process/first-client.ts';
-import { type OpsListener, openOpsListener } from './process/ops-listener.ts';
-import { Workers } from './process/primary.ts';
+import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { PublicListener } from './process/public-listener.ts';
 import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
 import { kekSourceOf } from './service/kek/source.ts';
-import { type KeyFeed, monotonicMs } from './service/keys/key-feed.ts';
+import { monotonicMs } from './service/keys/key-news.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/expiry.ts';
@@ -23,35 +21,11 @@ import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
 import { KeyringStore } from './store/keyring.ts';
 import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
-import type { TlsPem } from './types.ts';
 
 /** For a start that has got as far as its listener, when the process is told to end. */
 const OPEN_TIMEOUT_MS = 3_000;
 const REMINDER_LOOK_MS = 10_000;
 const REMINDER_INTERVAL_MS = 86_400_000;
-
-/** What answers on PORT: this process, or workers of it. */
-interface Front {
-  readonly url: string;
-  readonly metrics: Scrape;
-  /** Answers for so long, with /health at 503; then finishes what is in flight. */
-  stop(delay_ms: number): Promise<void>;
-  /** A fresh process for each, without a request that fails. */
-  restart(): void;
-  /** Another certificate for connections that are made from now on. */
-  renew(tls: TlsPem): void;
-}
-
-interface Parts {
-  readonly config: Config;
-  readonly vault: Vault;
-  readonly keys: KeyFeed;
-  readonly license: License;
-  readonly certificate: Certificate | undefined;
-  readonly gauges: Gauges;
-  readonly log: Log;
-  readonly onFatal: (problems: readonly string[]) => void;
-}
 
 /** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
@@ -73,6 +47,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const license = new License(config.license);
   await license.start();
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
+  if (config.OPS_PORT !== 0) await checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
   const is_embedded = config.DATABASE_URL === undefined;
   // The first start makes it, which takes seconds: people at a terminal see that something goes on.
@@ -87,30 +62,27 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const keys = renewedKeys(vault, config, log);
   await keys.start();
   const sizes = new VaultSizes(vault.pool);
-  const gauges = gaugesOf(expiry, keys, sizes, license, certificate, config);
-  const onFatal = (problems: readonly string[]) => {
-    log.error({ problems }, 'workers cannot start, ending');
-    signals.end(0, 1);
-  };
-  const open = config.WORKERS === 1 ? openAlone : openWorkers;
+  const metrics = createMetrics();
+  metrics.observe(gaugesOf(expiry, keys, sizes, license, certificate, config));
   log.debug({}, 'vault opened');
-  const opening = open({ config, vault, keys, license, certificate, gauges, log, onFatal });
+  const parts = { config, vault, keys, license, tls: certificate?.pem, metrics, log };
+  const opening = PublicListener.open(parts);
   let ops: OpsListener | undefined;
   signals.handle(
-    async (delay_ms, exit_code) => {
+    async (delay_ms) => {
       log.info({ delay_ms }, 'draining');
       await stopAnswering(opening, delay_ms);
       ops?.close();
       keys.stop();
       await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
       log.info({}, 'stopped');
-      log.end(exit_code);
+      log.end(0);
     },
-    () => void opening.then((front) => front.restart()),
+    () => void opening.then((listener) => listener.lookAtAudit()),
   );
-  const front = await opening;
-  if (certificate !== undefined) keepFresh(certificate, front, log);
-  const { url, metrics } = front;
+  const listener = await opening;
+  if (certificate !== undefined) keepFresh(certificate, listener, log);
+  const { url } = listener;
   if (config.OPS_PORT !== 0) {
     ops = await openOpsListener({
       ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
@@ -124,10 +96,10 @@ async function start(config: Config, signals: Signals): Promise<void> {
   remindOf(license, log);
 }
 
-/** A front on its way may have answered already; one that does not come about has not. */
-async function stopAnswering(opening: Promise<Front>, delay_ms: number): Promise<void> {
-  const front = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
-  await front?.stop(delay_ms);
+/** A listener that is being opened may have answered already; one that fails to open has not. */
+async function stopAnswering(opening: Promise<PublicListener>, delay_ms: number): Promise<void> {
+  const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
+  await listener?.drain(delay_ms);
 }
 
 /** What the process knows beside its requests, read at each scrape. */
@@ -150,7 +122,7 @@ function gaugesOf(
 
 function tellListening(
   log: Log,
-  { DATABASE_URL, WORKERS }: Config,
+  { DATABASE_URL }: Config,
   { schema_changes }: Vault,
   url: string,
   ops_url: string | undefined,
@@ -159,41 +131,12 @@ function tellListening(
     {
       url,
       ops_url,
-      workers: WORKERS === 1 ? undefined : WORKERS,
       database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
       migrations: schema_changes.applied,
       distributed: schema_changes.distributed,
     },
     'listening',
   );
-}
-
-/** One process: it answers itself, and hands nothing to others. */
-async function openAlone({ gauges, certificate, ...parts }: Parts): Promise<Front> {
-  const metrics = createMetrics();
-  metrics.observe(gauges);
-  const listener = await PublicListener.open({ ...parts, tls: certificate?.pem, metrics });
-  return {
-    url: listener.url,
-    metrics,
-    stop: (delay_ms) => listener.drain(delay_ms),
-    restart: () => {
-      listener.lookAtAudit();
-      parts.log.info({}, 'nothing to restart one by one: WORKERS is 1');
-    },
-    renew: (tls) => listener.renew(tls),
-  };
-}
-
-async function openWorkers({ certificate, ...parts }: Parts): Promise<Front> {
-  const workers = await Workers.start({ ...parts, tls: certificate?.pem });
-  return {
-    url: workers.url,
-    metrics: workers.metrics,
-    stop: (delay_ms) => workers.stop(delay_ms),
-    restart: () => void workers.roll(),
-    renew: (pem) => workers.renew(pem),
-  };
 }
 
 /** What goes wrong with them is logged once, and again when it is well. */
@@ -216,7 +159,7 @@ function remindOf(license: License, log: Log): void {
 }
 
 /** Puts new files in use, without a restart. */
-function keepFresh(certificate: Certificate, front: Front, log: Log): void {
+function keepFresh(certificate: Certificate, listener: PublicListener, log: Log): void {
   remind(
     log,
     () => certificate.warning(),
@@ -224,7 +167,7 @@ function keepFresh(certificate: Certificate, front: Front, log: Log): void {
   );
   certificate.watch({
     onRenewed(pem) {
-      front.renew(pem);
+      listener.renew(pem);
       log.info({ expires_at: certificate.expires_at }, 'TLS certificate renewed');
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),

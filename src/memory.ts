@@ -30,12 +30,8 @@ export function memoryLimits(): MemoryLimits {
 }
 
 /** The budget of a process where MEMORY_BUDGET is not set. */
-export function defaultBudget(
-  { memory, heap }: MemoryLimits,
-  processes: number,
-  body_limit: number,
-): number {
-  const share = Math.min(memory / MEMORY_PARTS / processes, heap / HEAP_PARTS, MOST_BYTES);
+export function defaultBudget({ memory, heap }: MemoryLimits, body_limit: number): number {
+  const share = Math.min(memory / MEMORY_PARTS, heap / HEAP_PARTS, MOST_BYTES);
   return Math.max(Math.floor(share), leastBudget(body_limit));
 }
 

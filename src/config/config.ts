@@ -117,6 +117,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   const read = parseSettings(SETTINGS, environment);
   const config = read.values as unknown as Values;
   const problems = [
+    ...removedSettings(environment),
     ...read.problems.values(),
     ...kekProblems(config, read.problems),
     ...contradictions(config),
@@ -130,8 +131,27 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   };
 }
 
+/** An old setting that is ignored without a word would leave a machine half used. */
+function removedSettings(environment: NodeJS.Dict<string>): string[] {
+  if (!environment.WORKERS) return [];
+  return [
+    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or on ports of their own behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating.md, Several nodes on one machine.',
+  ];
+}
+
+/** Whether this Node has `reusePort` of net.Server.listen: older ones ignore it. */
+export function canSharePort(node_version: string): boolean {
+  const [major, minor] = node_version.split('.').map(Number) as [number, number];
+  return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
+}
+
 function contradictions(config: Values): string[] {
   const problems: string[] = [];
+  if (config.REUSE_PORT && !canSharePort(process.versions.node)) {
+    problems.push(
+      `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
+    );
+  }
   if (config.DATABASE_URL !== undefined && !namesSource(config)) {
     problems.push(
       'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',

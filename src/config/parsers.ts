@@ -1,4 +1,3 @@
-import { availableParallelism } from 'node:os';
 import { databaseHosts } from '../store/hosts.ts';
 
 /**
@@ -24,16 +23,6 @@ export const flag = (text: string): boolean | undefined =>
 export function parseRate(text: string): number | undefined {
   const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   return rate <= 1_000_000 ? rate : undefined;
-}
-
-const MAX_WORKERS = 64;
-/** A worker keeps as many busy: its event loop and its vault thread. */
-const PROCESSORS_A_WORKER = 2;
-
-export function workers(text: string): number | undefined {
-  if (text !== 'auto') return whole(1, MAX_WORKERS)(text);
-  const workers = Math.floor(availableParallelism() / PROCESSORS_A_WORKER);
-  return Math.min(MAX_WORKERS, Math.max(1, workers));
 }
 
 export function databaseUrl(text: string): string | undefined {

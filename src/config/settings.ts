@@ -9,7 +9,6 @@ import {
   redisUrl,
   text,
   whole,
-  workers,
 } from './parsers.ts';
 import { setting } from './setting.ts';
 
@@ -79,11 +78,11 @@ export const SETTINGS = {
     matching(/^[\x21-\x7e]{16,1024}$/),
     'What the ops listener asks for, as a bearer token or when signing in to the console; make one with `openssl rand -hex 24`. Not set: nothing, on the loopback only.',
   ),
-  WORKERS: setting(
-    '1',
-    '1 to 64, or auto',
-    workers,
-    'Processes that answer on PORT; auto: one for every two processors.',
+  REUSE_PORT: setting(
+    'false',
+    'true or false',
+    flag,
+    'Share HOST and PORT with other nodes of this machine that have it, too: the system gives each new connection to one of them. Needs Node 22.12 or newer on Linux or FreeBSD.',
   ),
   DATABASE_URL: setting(
     undefined,

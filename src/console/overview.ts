@@ -82,7 +82,6 @@ export class Overview implements View {
       this.#service,
       ...checks.map(checkRow),
       row('Runs for', runs),
-      row('Workers', whole(state.workers)),
       row('Interface', state.interface_version),
     );
   }

@@ -10,10 +10,11 @@ import { routeOf } from './routes.ts';
 import { ERROR_FIELDS } from './schema.ts';
 
 const HEADERS = {
-  'Content-Type': 'application/json; charset=utf-8',
-  'Cache-Control': 'no-store',
-  'X-Content-Type-Options': 'nosniff',
+  'content-type': 'application/json; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
 } as const;
+const HEADER_LIST: readonly string[] = Object.entries(HEADERS).flat();
 
 /** Answers, logs and counts: the one way out of every request that reached a route. */
 export function answer(
@@ -29,22 +30,34 @@ export function answer(
   context.metrics.request(route, status, duration_ms);
   context.log.request({
     request_id: request.id,
-    client_id: request.caller?.client.client_id,
-    api_key_id: request.caller?.api_key_id,
+    caller: request.caller,
     method: request.method,
     route,
     status,
     values,
     duration_ms: Math.round(duration_ms * 1000) / 1000,
   });
-  reply.code(status).headers(HEADERS).header('X-Request-Id', request.id);
   // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the
   // connection is kept.
   const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
   if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
-  reply.send(body);
+  send(reply, status, request.id, body);
   letGo(context, request, reply);
   return reply;
+}
+
+/** Fastify sends streams and empty answers; the others are written here, at half the cost. */
+function send(reply: FastifyReply, status: number, id: string, body: string | Readable): void {
+  if (typeof body !== 'string' || body === '') {
+    reply.code(status).headers(HEADERS).header('x-request-id', id).send(body);
+    return;
+  }
+  const length = String(Buffer.byteLength(body));
+  const headers = [...HEADER_LIST, 'x-request-id', id, 'content-length', length];
+  const of_this_one = reply.getHeaders();
+  for (const name in of_this_one) headers.push(name, String(of_this_one[name]));
+  reply.hijack();
+  reply.raw.writeHead(status, headers).end(body);
 }
 
 export function answerError(

@@ -9,9 +9,8 @@ export type JsonObject = Record<string, unknown>;
  * the last and lose the others.
  * @throws CallerError invalid_type
  */
-export function parseData(body: Buffer | undefined): JsonObject {
-  if (body === undefined || body.length === 0)
-    throw invalid('body: must be a JSON object with "data", not empty');
+export function parseData(body: Buffer): JsonObject {
+  if (body.length === 0) throw invalid('body: must be a JSON object with "data", not empty');
   // Decoding would replace malformed bytes silently.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');

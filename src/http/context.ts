@@ -13,10 +13,9 @@ export type InterfaceVersion = '1.0.5' | '1.0.4';
 
 /**
  * serving -> draining (still answering, /health says 503) -> closing (new requests are refused).
- * A worker that another replaces is retiring instead of draining: /health speaks for all of them.
  */
 export interface ServerState {
-  phase: 'serving' | 'retiring' | 'draining' | 'closing';
+  phase: 'serving' | 'draining' | 'closing';
 }
 
 /** All that the endpoints use. */

@@ -12,6 +12,7 @@ import { overLimit } from './guards.ts';
 import { hold, holdFields } from './held.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { addRateLimit } from './rate-limit-headers.ts';
+import { readBody } from './request-body.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 import { successFrame } from './success.ts';
 
@@ -24,7 +25,7 @@ export function detokenizeHandler(context: ServerContext) {
   const max_bytes = Math.min(MAX_ANSWER_BODIES * context.body_limit, context.budget.largest);
   const needs_no_measure = Math.min(max_bytes, MAX_WHOLE_BYTES);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const data = parseData(request.body as Buffer | undefined);
+    const data = parseData(await readBody(context, request, reply));
     const fields = collectFields(data, context.values_limit);
     holdFields(context, request, fields.length);
     const found = await lookUp(context, request, reply, fields, max_bytes);
@@ -36,7 +37,8 @@ export function detokenizeHandler(context: ServerContext) {
     if (bytes > max_bytes) throw tooLarge(max_bytes);
     replaceFields(fields, values);
     const body = bodyOf(context, request, reply, data, frame(request), bytes);
-    await audit(context, request, 'success', 200, fields.length);
+    const audited = audit(context, request, 'success', 200, fields.length);
+    if (audited !== undefined) await audited;
     context.metrics.values('detokenize', fields.length);
     return answer(context, request, reply, 200, body, fields.length);
   };
@@ -74,7 +76,8 @@ async function lookUp(
   if (fields.length === 0) return [];
   const { limits, metrics } = context;
   const { client } = request.caller!;
-  const refused = await limits.reserve(client);
+  const reserved = limits.reserve(client);
+  const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) {
     addRateLimit(reply, refused);
     throw overLimit(context, refused);
@@ -98,7 +101,7 @@ async function lookUp(
  * Has the request hold what its values will take, before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
-async function fetch(
+function fetch(
   context: ServerContext,
   request: FastifyRequest,
   fields: readonly Field[],
@@ -115,6 +118,15 @@ async function fetch(
     hold(context, request, most);
     return context.vault.detokenize(tokens);
   }
+  return fetchLarge(context, request, tokens, max_bytes);
+}
+
+async function fetchLarge(
+  context: ServerContext,
+  request: FastifyRequest,
+  tokens: readonly Token[],
+  max_bytes: number,
+): Promise<readonly Found[]> {
   const sizes = await context.vault.sizes(tokens);
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > max_bytes) throw tooLarge(max_bytes);

@@ -7,8 +7,7 @@ import type { HEALTH } from './schema.ts';
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { is_database_well, is_able } = await context.health.look();
-    const { phase } = context.state;
-    const is_ready = is_able && (phase === 'serving' || phase === 'retiring');
+    const is_ready = is_able && context.state.phase === 'serving';
     const body: Record<keyof (typeof HEALTH)['properties'], string> = {
       status: is_ready ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,

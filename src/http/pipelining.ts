@@ -58,7 +58,7 @@ class Lane {
 
   #begin(request: IncomingMessage, response: ServerResponse): void {
     this.#in_hand++;
-    response.once('close', this.#onAnswered);
+    response.on('close', this.#onAnswered);
     this.#handler(request, response);
   }
 

@@ -1,5 +1,4 @@
-import type { IncomingMessage } from 'node:http';
-import type { FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
 
@@ -8,19 +7,21 @@ const SEGMENT_BYTES = 16_384;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Reads a body as bytes, and holds them in the budget as they come: what a header promises is not
- * there yet. Fastify's own reader knows no budget.
+ * Reads the body of a request as bytes, and holds them in the budget as they come: what a header
+ * promises is not there yet. Fastify's own reader knows no budget.
+ * @throws CallerError payload_too_large, overloaded or request_timeout; the connection ends then
  */
-export function bodyReader({ budget, body_limit }: ServerContext) {
-  return (
-    request: FastifyRequest,
-    payload: IncomingMessage,
-    done: (error: Error | null, body?: Buffer) => void,
-  ): void => {
-    const held = request.held!;
-    const declared = Number(request.headers['content-length'] ?? Number.NaN);
-    const pieces = new Pieces();
-    let bytes = 0;
+export function readBody(
+  { budget, body_limit }: ServerContext,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<Buffer> {
+  const { raw: payload, held: holder } = request;
+  const held = holder!;
+  const declared = Number(request.headers['content-length'] ?? Number.NaN);
+  const pieces = new Pieces();
+  let bytes = 0;
+  return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
       bytes += chunk.length;
       if (bytes > body_limit) fail(new CallerError('payload_too_large'));
@@ -34,16 +35,17 @@ export function bodyReader({ budget, body_limit }: ServerContext) {
     };
     const finish = (): void => {
       leave();
-      done(null, pieces.joined());
+      resolve(pieces.joined());
     };
     const fail = (error: Error): void => {
       leave();
       // The rest of the body is thrown away; without a listener its errors would end the process.
       payload.on('error', () => {}).resume();
-      done(error);
+      reply.header('connection', 'close');
+      reject(error);
     };
     payload.on('data', take).on('end', finish).on('error', fail);
-  };
+  });
 }
 
 /** The bytes of a body in as few buffers as its callers allow. */

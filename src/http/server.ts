@@ -10,7 +10,6 @@ import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
-import { bodyReader } from './request-body.ts';
 import { METHODS, originForm, routeOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
@@ -56,10 +55,8 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
   app.setNotFoundHandler((request, reply) => notFound(context, request, reply));
-  app.removeAllContentTypeParsers();
-  // As bytes: the body is checked for UTF-8 and duplicate names before it is believed.
-  // By name too: of other types, Fastify takes the header apart again for every request.
-  app.addContentTypeParser(['application/json', '*'], bodyReader(context));
+  // The handlers read bodies themselves, in the budget of bytes (request-body.ts).
+  app.addHttpMethod('POST', { hasBody: false, overrideExisting: true });
   addRoutes(app, context);
   return app;
 }

@@ -95,7 +95,6 @@ function addCounter(
   });
 }
 
-/** Of several workers that have it, the sum is shown. */
 function addBytesHeld(registers: Registry[], bytesHeld: () => number): void {
   new Gauge({
     name: 'standin_held_bytes',
@@ -107,13 +106,11 @@ function addBytesHeld(registers: Registry[], bytesHeld: () => number): void {
   });
 }
 
-/** Of several workers that have it, the least is shown. */
 function addGauge(registers: Registry[], name: string, help: string, read: () => number): void {
   new Gauge({
     name,
     help,
     registers,
-    aggregator: 'min',
     collect() {
       this.set(read());
     },

@@ -13,7 +13,7 @@ const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'unknown_tokens'
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Metrics of one process as they go to the one that shows them. */
+/** Values of metrics, with their labels. */
 export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** What the console is made of: read every few seconds, so only what is cheap to read. */
@@ -29,12 +29,11 @@ const SAMPLED = [
   'standin_postgres_safe',
 ];
 
-/**
- * All metrics of a process, in the text format of Prometheus.
- * @param worker label of what Node tells of the process; undefined: there is one process
- */
-export function createMetrics(worker?: string) {
-  const registry = processRegistry(worker);
+/** All metrics of the node, in the text format of Prometheus. */
+export function createMetrics() {
+  const registry = new Registry();
+  // What Node tells of the process.
+  collectDefaultMetrics({ register: registry });
   const registers = [registry];
   const { requests, duration, values, batches } = workMetrics(registers);
   const { rejections, unknown, unaudited, damaged } = troubleMetrics(registers);
@@ -61,7 +60,6 @@ export function createMetrics(worker?: string) {
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),
     damaged: (records: number) => damaged.inc(records),
     observe: (gauges: Gauges) => addGauges(registers, gauges),
-    snapshot: (): Promise<Snapshot> => registry.getMetricsAsJSON(),
     sampled: async (): Promise<Snapshot> => {
       const there = SAMPLED.map((name) => registry.getSingleMetric(name));
       const read = there.flatMap((metric) => (metric === undefined ? [] : [metric.get()]));
@@ -157,11 +155,4 @@ function connectionMetrics(registers: Registry[]) {
     registers,
   });
   return { handshakes, shed, refused_connections, unread, cut };
-}
-
-/** With what Node tells of a process. */
-export function processRegistry(worker: string | undefined): Registry {
-  const register = new Registry();
-  collectDefaultMetrics({ register, labels: worker === undefined ? {} : { worker } });
-  return register;
 }

@@ -1,17 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
-import type { Snapshot } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Access } from './access.ts';
 import { answer, answerJson, Refusal, TEXT } from './answers.ts';
-
-/** The metrics of the service, of all its processes. */
-export interface Scrape {
-  /** What is shown at /metrics. */
-  text(): Promise<string>;
-  readonly content_type: string;
-  /** What the console is made of. */
-  sampled(): Promise<Snapshot>;
-}
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
@@ -33,7 +24,7 @@ export interface OpsPage {
 }
 
 export interface OpsServerOptions {
-  readonly metrics: Scrape;
+  readonly metrics: Metrics;
   readonly access: Access;
   /** By path. */
   readonly routes: ReadonlyMap<string, Route>;

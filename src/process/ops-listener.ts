@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { failureFields, type Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { Access } from '../ops/access.ts';
 import { readAssets } from '../ops/console/assets.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
@@ -8,9 +11,9 @@ import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, Playground } from '../ops/console/playground.ts';
 import { consoleRoutes } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
-import { createOpsServer, type OpsPage, type Scrape } from '../ops/server.ts';
+import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { KeyFeed } from '../service/keys/key-feed.ts';
+import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
 import type { Vault } from '../service/vault.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
@@ -20,9 +23,9 @@ export interface OpsListenerOptions {
   readonly config: Config;
   /** Of the public listener. */
   readonly url: string;
-  readonly metrics: Scrape;
+  readonly metrics: Metrics;
   readonly vault: Vault;
-  readonly keys: KeyFeed;
+  readonly keys: KeyRenewal;
   readonly sizes: VaultSizes;
   readonly license: License;
   /** undefined: HTTP in clear. */
@@ -35,6 +38,16 @@ export interface OpsListenerOptions {
 export interface OpsListener {
   readonly url: string;
   close(): void;
+}
+
+/**
+ * Before the public listener opens: a node that ends after it joined a shared port cuts the callers
+ * that it has accepted. @throws OperatorError when the ops listener could not listen
+ */
+export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void> {
+  const probe = createServer();
+  await listen(probe, OPS_HOST, OPS_PORT, 'OPS_PORT');
+  await once(probe.close(), 'close');
 }
 
 /** Metrics and console. @throws OperatorError when it cannot listen */
@@ -75,7 +88,6 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     started_at: new Date(Date.now() - 1000 * process.uptime()),
     version: VERSION,
     interface_version: config.INTERFACE_VERSION,
-    workers: config.WORKERS,
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     rate_limit: config.RATE_LIMIT,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),

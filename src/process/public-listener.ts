@@ -6,7 +6,7 @@ import type { Config } from '../config/config.ts';
 import { Unavailable } from '../errors.ts';
 import type { ServerContext } from '../http/context.ts';
 import { Descriptors } from '../http/descriptors.ts';
-import { listen } from '../http/listen.ts';
+import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
@@ -16,12 +16,12 @@ import { ApiKeyUses } from '../service/api-key-uses.ts';
 import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
 import { Health } from '../service/health.ts';
-import { type KeyFeed, primaryVersion } from '../service/keys/key-feed.ts';
+import { primaryVersion } from '../service/keys/key-news.ts';
+import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
 import { type Limits, openLimits } from '../service/limits/limits.ts';
-import type { SharedBuckets } from '../service/limits/shared-rate-limit.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
@@ -31,12 +31,12 @@ import { WriteGuards } from './write-guards.ts';
 /**
  * In-flight requests get this long after the listener is closed; then their connections are cut.
  */
-export const FINISH_TIMEOUT_MS = 8_000;
+const FINISH_TIMEOUT_MS = 8_000;
 /**
- * A worker that others have replaced waits this long for callers to leave by themselves: each
- * answer tells them to, and a connection that is closed while a request is on its way fails it.
+ * On a shared port, callers get this long to move to another node: each answer tells them to
+ * connect again. Closing their connections instead would fail the requests that are on their way.
  */
-export const RETIRE_TIMEOUT_MS = 10_000;
+const LEAVE_TIMEOUT_MS = 5_000;
 
 /** Fewer connections than this are worth a line in the log of the start. */
 const FEW_CONNECTIONS = 10_000;
@@ -44,12 +44,8 @@ const FEW_CONNECTIONS = 10_000;
 export interface PublicListenerOptions {
   readonly config: Config;
   readonly vault: Vault;
-  readonly keys: KeyFeed;
+  readonly keys: KeyRenewal;
   readonly license: License;
-  /** Rate limits of all workers of this node; undefined: there is one process. */
-  readonly primary_buckets?: SharedBuckets;
-  /** Number of this worker; undefined: there is one process. */
-  readonly worker?: number;
   /** undefined: HTTP in clear. */
   readonly tls: TlsPem | undefined;
   readonly metrics: Metrics;
@@ -64,15 +60,13 @@ export class PublicListener {
   readonly #limits: Limits;
   readonly #uses: ApiKeyUses;
   readonly #guards: WriteGuards;
-  #finished: Promise<void> | undefined;
+  readonly #is_shared: boolean;
 
   static async open(options: PublicListenerOptions): Promise<PublicListener> {
-    const { config, primary_buckets, metrics, log } = options;
+    const { config, metrics, log } = options;
     const limits = await openLimits({
       redis_url: config.REDIS_URL,
-      ...(primary_buckets && { primary: primary_buckets }),
-      onChange: (is_shared, code) =>
-        log.warn({ code }, changeOfLimits(is_shared, config.REDIS_URL !== undefined)),
+      onChange: (is_shared, code) => log.warn({ code }, changeOfLimits(is_shared)),
     });
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     const guards = new WriteGuards({ ...options, options: config.vault });
@@ -92,8 +86,9 @@ export class PublicListener {
       config.HOST,
       config.PORT,
       'PORT',
-      () => app.listen({ host: config.HOST, port: config.PORT }),
+      () => app.listen(addressOf(config)),
       options.tls === undefined ? 'http' : 'https',
+      config.REUSE_PORT,
     );
     uses.start();
     budget.start();
@@ -101,7 +96,7 @@ export class PublicListener {
       options.vault.pool.reconnect();
       context.vault.reconnect();
     });
-    return new PublicListener(url, app, context, limits, uses, guards);
+    return new PublicListener(url, app, context, limits, uses, guards, config.REUSE_PORT);
   }
 
   private constructor(
@@ -111,7 +106,9 @@ export class PublicListener {
     limits: Limits,
     uses: ApiKeyUses,
     guards: WriteGuards,
+    is_shared: boolean,
   ) {
+    this.#is_shared = is_shared;
     this.#limits = limits;
     this.#uses = uses;
     this.#guards = guards;
@@ -123,6 +120,10 @@ export class PublicListener {
   /** The file of the audit log was renamed, perhaps. */
   lookAtAudit(): void {
     this.#context.audit?.look();
+    this.#context.log.info(
+      {},
+      'SIGHUP: the next audit line goes to the file that has its name now',
+    );
   }
 
   /** For connections that are made from now on. */
@@ -132,24 +133,24 @@ export class PublicListener {
 
   /** Readiness first, then the listener, then what is in flight. */
   async drain(delay_ms: number): Promise<void> {
-    this.#context.state.phase = 'draining';
-    await sleep(delay_ms);
-    await this.#finish();
+    if (delay_ms > 0) {
+      this.#context.state.phase = 'draining';
+      await sleep(delay_ms);
+    }
+    if (this.#is_shared) await this.#leavePort();
+    await this.#close();
   }
 
-  /** Takes no more connections, and ends when those that it has are gone. */
-  async retire(): Promise<void> {
-    if (this.#context.state.phase !== 'serving') return;
-    this.#context.state.phase = 'retiring';
+  /** Ends when all connections are gone. New ones go to the other nodes of the port. */
+  async #leavePort(): Promise<void> {
+    const { server } = this.#app;
+    // The system resets what waits to be accepted when the socket closes.
+    await untilAccepted(server);
     // Not the close of an HTTP server: that would cut idle connections now.
-    const gone = new Promise((resolve) => Server.prototype.close.call(this.#app.server, resolve));
-    await Promise.race([gone, sleep(RETIRE_TIMEOUT_MS)]);
-    await this.#finish();
-  }
-
-  #finish(): Promise<void> {
-    this.#finished ??= this.#close();
-    return this.#finished;
+    const gone = new Promise((resolve) => Server.prototype.close.call(server, resolve));
+    // Only now: a caller that is told to connect again is to reach another node.
+    this.#context.state.phase = 'draining';
+    await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
   }
 
   async #close(): Promise<void> {
@@ -169,16 +170,20 @@ export class PublicListener {
   }
 }
 
-/** In bytes. Processes of one service share its memory. */
-function budgetOf({ MEMORY_BUDGET, WORKERS, BODY_LIMIT }: Config): number {
-  return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), WORKERS, BODY_LIMIT);
+/** @returns what is not in the types of Node 20: `reusePort` of 22.12 */
+function addressOf({ HOST: host, PORT: port, REUSE_PORT }: Config) {
+  return REUSE_PORT ? { host, port, reusePort: true } : { host, port };
 }
 
-function changeOfLimits(is_shared: boolean, is_redis: boolean): string {
-  const buckets = is_redis ? 'Redis' : 'The primary';
+/** In bytes. */
+function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
+  return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
+}
+
+function changeOfLimits(is_shared: boolean): string {
   return is_shared
-    ? `${buckets} answers again: rate limits are shared`
-    : `${buckets} does not answer: this process limits on its own`;
+    ? 'Redis answers again: rate limits are shared'
+    : 'Redis does not answer: this process limits on its own';
 }
 
 async function createContext(
@@ -190,7 +195,7 @@ async function createContext(
 ): Promise<ServerContext> {
   const { config, vault, keys, tls, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
-  // A database that is away does not keep a worker from taking the place of another.
+  // A database that went away after the vault was opened: API keys are read when it is back.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
@@ -240,13 +245,12 @@ function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits
 }
 
 function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog | undefined {
-  const { config, worker, metrics, log } = options;
+  const { config, metrics, log } = options;
   if (config.AUDIT_LOG === undefined) return undefined;
   return new AuditLog({
     path: config.AUDIT_LOG,
     is_required: config.AUDIT_REQUIRED,
     node: hostname(),
-    worker,
     onLost: metrics.unaudited,
     onWaiting: (bytes) => budget.count(bytes),
     onChange: (is_available, code) => {

@@ -2,7 +2,8 @@ import type { Log } from '../log.ts';
 import type { VaultOptions } from '../options.ts';
 import type { Work } from '../service/health.ts';
 import { SEAL_LEASE_MS } from '../service/keys/engine-keys.ts';
-import { type KeyFeed, monotonicMs, primaryVersion } from '../service/keys/key-feed.ts';
+import { monotonicMs, primaryVersion } from '../service/keys/key-news.ts';
+import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
 import { ServerSafety } from '../service/server-safety.ts';
 import type { Writes } from '../service/threads/vault-client.ts';
@@ -12,14 +13,14 @@ import { WriteSpace } from '../service/write-space.ts';
 export interface WriteGuardsOptions {
   readonly options: VaultOptions;
   readonly vault: Vault;
-  readonly keys: KeyFeed;
+  readonly keys: KeyRenewal;
   readonly license: License;
   readonly log: Log;
 }
 
 /** What a process needs to take values: a license, a safe server, space on its disk, a live key. */
 export class WriteGuards implements Writes, Work {
-  readonly #keys: KeyFeed;
+  readonly #keys: KeyRenewal;
   readonly #license: License;
   /** undefined: the embedded database promises nothing. */
   readonly #safety: ServerSafety | undefined;

@@ -4,7 +4,7 @@ import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-feed.ts';
+import { monotonicMs } from './keys/key-news.ts';
 
 /** Gives values back. */
 export class Detokenizer {

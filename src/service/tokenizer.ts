@@ -14,8 +14,8 @@ import type {
 } from '../types.ts';
 import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-feed.ts';
-import { RecentlyStored } from './recently-stored.ts';
+import { monotonicMs } from './keys/key-news.ts';
+import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
 interface Draft {
@@ -37,6 +37,7 @@ export class Tokenizer {
   readonly #suffix: string;
   readonly #onDamaged: (records: number) => void;
   readonly #recent = new RecentlyStored();
+  readonly #opened = new RecentlyOpened();
 
   /** @param onDamaged told of records that were there and did not open */
   constructor(
@@ -106,9 +107,10 @@ export class Tokenizer {
     outcomes: readonly InsertOutcome[],
     deadline_ms: number,
   ): Promise<readonly Step[]> {
-    const found = outcomes.filter((outcome) => typeof outcome === 'object');
-    if (found.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
-    const is_keyring_known = await this.#keys.readyToOpen(versionsOf(found), deadline_ms);
+    const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
+    if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
+    const versions = versionsOf(unproved as SealedRecord[]);
+    const is_keyring_known = await this.#keys.readyToOpen(versions, deadline_ms);
     const opened = outcomes.map(
       (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!.value),
     );
@@ -119,9 +121,17 @@ export class Tokenizer {
     return outcomes.map((outcome, i) => stepOf(outcome, opened[i]!));
   }
 
+  /** Whether the same bytes opened before, and their key is still there. */
+  #opensStill(record: SealedRecord): boolean {
+    return this.#keyring.hasVersion(record.key_version) && this.#opened.has(record);
+  }
+
   #has(record: SealedRecord, value: Value): boolean {
+    if (this.#opensStill(record)) return true;
     const opened = this.#keyring.open(record);
-    return 'value' in opened && opened.value === value;
+    const is_same = 'value' in opened && opened.value === value;
+    if (is_same) this.#opened.add(record);
+    return is_same;
   }
 
   /** Seals the values again, into the rows that are there. */

@@ -74,16 +74,6 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   }
 }
 
-/**
- * The vault that another process has opened: with its keys, so that neither the database nor the
- * KEK file has to be there when this one starts.
- */
-export function joinVault(options: VaultOptions, plain_keys: readonly PlainKey[]): Vault {
-  const timeline = new Timeline();
-  const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
-  return vaultOn(options, pool, timeline, plain_keys, { applied: [], distributed: undefined });
-}
-
 function vaultOn(
   options: VaultOptions,
   pool: Pool,

@@ -34,7 +34,7 @@ test('what the table of metrics says to alert on has an alert', () => {
   expect(wanted.filter((name) => !watched.has(name!))).toEqual([]);
 });
 
-/** With everything that brings metrics of its own: TLS, a license, Redis, workers. */
+/** With everything that brings metrics of its own: TLS, a license, Redis. */
 describe.runIf(has_openssl && redis_server !== undefined)('a service with all metrics', () => {
   let place: Place;
   let redis: RedisServer;
@@ -49,7 +49,6 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
     const licenser = new Licenser(place.folder);
     await licenser.issue(100);
     service = await startService(place, {
-      WORKERS: '2',
       OPS_PORT: String(await freePort()),
       OPS_TOKEN,
       REDIS_URL: redis.url,
@@ -77,8 +76,7 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
   test('exports what the table of metrics has, and nothing of ours besides', () => {
     const known = documented.map(([name]) => name!);
     const exported = [...scraped].filter((name) => /^standin_\w+$/.test(name));
-    // It has no row, as it is there only with workers: the text below the table names it.
-    expect(exported.sort()).toEqual([...known, 'standin_worker_restarts_total'].sort());
+    expect(exported.sort()).toEqual(known.toSorted());
   });
 
   test('exports every metric and label that alerts and dashboard ask for', () => {

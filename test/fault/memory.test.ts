@@ -41,13 +41,13 @@ async function start(kind: Kind, env: Record<string, string> = {}): Promise<numb
     expect((await call(service, 'detokenize', body.data)).status).toBe(200);
   }
   const pids = [service.pid, ...childrenOf(service.pid)];
-  expect(pids).toHaveLength(kind === 'embedded' ? 2 : 3);
+  expect(pids).toHaveLength(kind === 'embedded' ? 2 : 1);
   return pids;
 }
 
 const SERVICES: [string, Kind, Record<string, string>][] = [
-  ['one process and the embedded database', 'embedded', {}],
-  ['a primary and its workers', 'server', { WORKERS: '2' }],
+  ['a node and its embedded database', 'embedded', {}],
+  ['a node on a server', 'server', {}],
 ];
 const services = SERVICES.filter(([, kind]) => kinds().includes(kind));
 
@@ -150,7 +150,6 @@ describe.runIf(is_linux).each(services)('%s', (_name, kind, env) => {
   });
 
   test('C23: SIGUSR1 opens no debugger port', async () => {
-    // Workers take the ports behind it.
     const NODE_OPTIONS = `--inspect-port=${await freePort()}`;
     const pids = await start(kind, { ...env, NODE_OPTIONS });
     const before = pids.map(portsOf);
@@ -167,7 +166,7 @@ describe.runIf(is_linux).each(services)('%s', (_name, kind, env) => {
     const pids = await startWithCores(kind, env);
     for (const pid of pids)
       expect(readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size +0 +0 /m);
-    // Children first: a primary would end its workers, and an embedded database follows its parent.
+    // The child first: an embedded database follows its parent.
     for (const pid of pids.toReversed()) expect(await coreOf(pid)).toBeUndefined();
   });
 

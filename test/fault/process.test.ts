@@ -14,7 +14,6 @@ import {
   start,
   times,
 } from '../support/fault.ts';
-import { workersOf } from '../support/processes.ts';
 import { call, type Place, runCli, until, usualPlace } from '../support/service.ts';
 
 const CONNECTS = times(1_000, 1_000);
@@ -131,24 +130,6 @@ describe('a process that is half alive', () => {
       await writers.verifyRows(place);
     },
   );
-
-  test('F25: a worker whose vault thread ends is replaced by a whole one', async () => {
-    const place = await newPlaceHere();
-    const SABOTAGE = join(place.folder, 'sabotage');
-    const env = { NODE_OPTIONS: `--import=${SABOTEUR}`, SABOTAGE, WORKERS: '2' };
-    const service = await start(place, env);
-    const old = workersOf(service.pid);
-    const writers = newWriters(service, service.api_key, place);
-    await writers.progress(200);
-    writeFileSync(SABOTAGE, 'vault throw');
-    await until(() => !workersOf(service.pid).some((pid) => old.includes(pid)), 'their end');
-    writeFileSync(SABOTAGE, '');
-    await until(() => workersOf(service.pid).length === 2, 'new workers');
-    await recovery(service, service.api_key);
-    await writers.progress(200);
-    await writers.stop();
-    await writers.verify(service, service.api_key);
-  });
 });
 
 describe.skipIf(!is_linux)('the files that a process may open', () => {

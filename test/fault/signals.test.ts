@@ -50,17 +50,14 @@ async function held(place: Place, statement: string): Promise<void> {
   await client.query(statement);
 }
 
-describe.skipIf(postgres_bin === undefined).each([
-  ['one process', '1'],
-  ['two workers', '2'],
-])('signals during the start of %s', (_, WORKERS) => {
+describe.skipIf(postgres_bin === undefined)('signals during the start', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)('before the vault is open: %s', async (signal) => {
     const cluster = await newCluster();
     const proxy = await newProxy(cluster);
     const place = await newVault(cluster);
     proxy.silence();
     const DATABASE_URL = proxy.through(place.env.DATABASE_URL!);
-    const service = startService(place, { DATABASE_URL, WORKERS });
+    const service = startService(place, { DATABASE_URL });
     await says(service, 'starting');
     await expectOrderlyEnd(service, signal);
   });
@@ -71,7 +68,7 @@ describe.skipIf(postgres_bin === undefined).each([
     await says(first, 'listening');
     first.kill('SIGTERM');
     expect(await first.exit).toBe(0);
-    const service = startService(place, { WORKERS });
+    const service = startService(place, {});
     await says(service, 'starting');
     await held(place, 'lock table standin.api_keys');
     await says(service, 'vault opened');
@@ -82,7 +79,7 @@ describe.skipIf(postgres_bin === undefined).each([
     const place = await newVault(await newCluster());
     await held(place, 'select pg_advisory_xact_lock(7382161)');
     const PORT = String(await freePort());
-    const service = startService(place, { PORT, WORKERS });
+    const service = startService(place, { PORT });
     const ended = service.exit.then((code) =>
       Promise.reject(new Error(`${code}: ${service.output()}`)),
     );

@@ -24,10 +24,10 @@ function total(samples: readonly Sample[], rate: (sample: Sample) => number): nu
   return samples.slice(1).reduce((sum, sample, i) => sum + rate(sample) * gaps[i]!, 0);
 }
 
-describe.each(['1', '2'])('the events of a service with WORKERS=%s', (WORKERS) => {
+describe('the events of a service', () => {
   let service: OpsService;
   beforeAll(async () => {
-    service = await startWithOps(await usualPlace(), { WORKERS });
+    service = await startWithOps(await usualPlace());
   });
   afterAll(async () => {
     await service.stop();

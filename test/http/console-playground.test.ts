@@ -46,14 +46,10 @@ async function roundTrip(): Promise<void> {
 }
 
 describe('the playground', () => {
-  test.each([
-    ['127.0.0.1', '1'],
-    ['0.0.0.0', '2'],
-    ['::', '1'],
-  ])(
-    'tokenizes and restores on HOST=%s with WORKERS=%s, and nothing of it is in the log',
-    async (HOST, WORKERS) => {
-      await start(() => ({ HOST, WORKERS }));
+  test.each(['127.0.0.1', '0.0.0.0', '::'])(
+    'tokenizes and restores on HOST=%s, and nothing of it is in the log',
+    async (HOST) => {
+      await start(() => ({ HOST }));
       await roundTrip();
       expect(service.output()).not.toContain('Leeward');
       expect(service.output().split('listening')[1]).not.toContain(service.api_key);

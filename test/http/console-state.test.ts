@@ -12,7 +12,7 @@ afterEach(async () => {
   place.remove();
 });
 
-test('the state says what runs: version, workers, license, certificate, database', async () => {
+test('the state says what runs: version, license, certificate, database', async () => {
   place = await newPlace('embedded');
   const licenser = new Licenser(place.folder);
   await licenser.issue(90);
@@ -22,12 +22,12 @@ test('the state says what runs: version, workers, license, certificate, database
   service = await startWithOps(place, {
     ...licenser.env,
     ...(issued && { TLS_CERT_FILE: issued.cert, TLS_KEY_FILE: issued.key }),
-    ...{ WORKERS: '2', INTERFACE_VERSION: '1.0.4' },
+    INTERFACE_VERSION: '1.0.4',
   });
   const state = await stateOf(service.ops_url);
   expect(state).toMatchObject({
     version: expect.stringMatching(/^\d+\.\d+\.\d+/),
-    ...{ interface_version: '1.0.4', workers: 2, are_limits_shared: null },
+    ...{ interface_version: '1.0.4', are_limits_shared: null },
     database: { kind: 'embedded', is_up: true },
   });
   expect(state.license!.days_left).toBeGreaterThan(89);

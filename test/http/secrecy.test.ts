@@ -3,10 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAnswers, rawExchange, send } from '../support/http.ts';
 import { findText } from '../support/leaks.ts';
 import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
-import { workersOf } from '../support/processes.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { linesOfLog, toldBy } from '../support/secrecy.ts';
-import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';
@@ -71,7 +70,7 @@ const RAW = [
 /** SQLSTATEs of the classes that the service tells apart, and of some that it does not. */
 const CODES = ['23514', 'P0001', '22P02', '42501', '40001', '57014', 'XX001'];
 
-describe.skipIf(postgres_bin === undefined).each([1, 2])('with %i workers', (workers) => {
+describe.skipIf(postgres_bin === undefined)('on a server that logs all it can', () => {
   let cluster: PostgresCluster;
   let service: Service;
   beforeAll(async () => {
@@ -81,7 +80,7 @@ describe.skipIf(postgres_bin === undefined).each([1, 2])('with %i workers', (wor
       log_parameter_max_length_on_error: '-1',
     });
     const place = await leastPrivilegePlace(cluster.url('postgres'));
-    service = await startService(place, { WORKERS: String(workers), LOG_LEVEL: 'trace' });
+    service = await startService(place, { LOG_LEVEL: 'trace' });
   });
   afterAll(async () => {
     await service?.stop();
@@ -187,7 +186,7 @@ describe.skipIf(postgres_bin === undefined).each([1, 2])('with %i workers', (wor
       expect(findText(text, log)).toEqual([]);
   });
 
-  test('C02: a crash of the server and a lost worker are told without a value, a token or an API key', async () => {
+  test('C02: a crash of the server is told without a value, a token or an API key', async () => {
     const { body } = await call(service, 'tokenize', { a: `${VALUE} crash` });
     await cluster.crash();
     for (const path of [T, D]) {
@@ -196,15 +195,10 @@ describe.skipIf(postgres_bin === undefined).each([1, 2])('with %i workers', (wor
       for (const text of [VALUE, body.data.a]) expectNothingOf(text, answer);
     }
     expect((await fetch(`${service.url}/health`)).status).toBe(503);
-    const [worker] = workersOf(service.pid);
-    if (worker !== undefined) process.kill(worker, 'SIGKILL');
     cluster.startAgain();
     await until(
-      async () =>
-        // The connection may be to the worker that is gone.
-        (await call(service, 'detokenize', body.data).catch(() => undefined))?.status === 200 &&
-        workersOf(service.pid).length === (workers === 1 ? 0 : workers),
-      'the service is whole again',
+      async () => (await call(service, 'detokenize', body.data)).status === 200,
+      'the service works again',
     );
     await expectNothingLogged(VALUE, body.data.a);
   });
@@ -230,15 +224,14 @@ describe('the watch over all tests', () => {
     expect(toldBy(output, values)).toEqual(['value \\"99999\\"', 'value "70000"']);
   });
 
-  test('sees what a worker of a service writes on standard error', async () => {
-    const place = await usualPlace();
+  test('sees what the embedded database of a service writes on standard error', async () => {
+    const place = await newPlace('embedded');
     const written = 'zqjxkvbwqstderr';
-    const tells = `process.argv[1]?.endsWith('worker.js')&&process.stderr.write('${written}')`;
+    const tells = `process.argv[1]?.endsWith('embedded-server.js')&&process.stderr.write('${written}')`;
     const service = await startService(place, {
-      WORKERS: '2',
       NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(tells)}`,
     });
-    await until(() => toldBy(service.output(), [written]).length > 0, 'what the workers wrote');
+    await until(() => toldBy(service.output(), [written]).length > 0, 'what it wrote');
     expect(toldBy(service.output(), [written])).toEqual([written]);
     await service.stop();
     place.remove();

@@ -6,7 +6,6 @@ import type { ConnectionOptions } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, has_openssl, type Issued, openssl } from '../support/certificates.ts';
 import { expectErrorForm } from '../support/http.ts';
-import { workersOf } from '../support/processes.ts';
 import {
   type Place,
   runCli,
@@ -168,29 +167,24 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
   });
 });
 
-describe.skipIf(!has_openssl).each([1, 2])('renewal with %i workers', (workers) => {
+describe.skipIf(!has_openssl)('renewal', () => {
   let tls: Listening;
   beforeAll(async () => {
-    tls = await startTls(NAMES, () => ({ WORKERS: String(workers) }));
+    tls = await startTls(NAMES);
   });
   afterAll(async () => {
     await tls.service.stop();
     tls.service.place.remove();
   });
-  /** Of as many connections as it takes to meet all workers. */
-  const shown = async () => {
-    const calls = Array.from({ length: 2 * workers }, () =>
-      tlsCall(tls.service, '/health', tls.trusting),
-    );
-    return new Set((await Promise.all(calls)).map(({ fingerprint }) => fingerprint));
-  };
+  /** The certificate of a new connection. */
+  const shown = async () => (await tlsCall(tls.service, '/health', tls.trusting)).fingerprint;
 
   test('new files are used without a restart, and connections go on', async () => {
-    const [old] = await shown();
+    const old = await shown();
     const kept = tlsConnect(tls.service, tls.trusting);
     await new Promise((resolve) => kept.once('secureConnect', resolve));
     put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => !(await shown()).has(old!), 'another certificate');
+    await until(async () => (await shown()) !== old, 'another certificate');
     await until(() => tls.service.output().includes('certificate renewed'), 'a line in the log');
     const answer = new Promise<string>((resolve) =>
       kept.once('data', (bytes) => resolve(bytes.toString())),
@@ -208,16 +202,9 @@ describe.skipIf(!has_openssl).each([1, 2])('renewal with %i workers', (workers) 
     expect(tls.service.output()).toMatch(
       /TLS_KEY_FILE: \S+ does not belong to the certificate\. Put/,
     );
-    if (workers > 1) {
-      // One that starts now is given the certificate that can be used.
-      const [first] = workersOf(tls.service.pid);
-      process.kill(first!, 'SIGKILL');
-      await until(() => tls.service.output().includes('worker started'), 'another worker');
-    }
-    expect(before.size).toBe(1);
-    expect(await shown()).toEqual(before);
+    expect(await shown()).toBe(before);
     put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => !(await shown()).has([...before][0]!), 'a third certificate');
+    await until(async () => (await shown()) !== before, 'a third certificate');
     expect(told()).toBe(1);
   });
 });

@@ -286,7 +286,7 @@ test('the program makes a vault with it, asks once a start, and goes on when it 
     KEK_TRANSIT_KEY: 'standin',
     VAULT_TOKEN_FILE: token_file,
   };
-  const service = await startService(place, { ...env, WORKERS: '2' });
+  const service = await startService(place, env);
   expect(transit.asked).toHaveLength(1);
   transit.is_sealed = true;
   const { pid } = service;

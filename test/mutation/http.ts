@@ -212,8 +212,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'answer-cached',
     file: 'http/answer.ts',
-    old: "'Cache-Control': 'no-store',",
-    new: "'Cache-Control': 'private',",
+    old: "'cache-control': 'no-store',",
+    new: "'cache-control': 'private',",
     promise: 'No answer is kept by a cache.',
     tests: ['http/errors.test.ts', 'http/round-trip.test.ts'],
   },

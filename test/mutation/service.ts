@@ -134,6 +134,14 @@ export const SERVICE: readonly Mutant[] = [
     name: 'L15',
   },
   {
+    id: 'opened-by-token',
+    file: 'service/recently-stored.ts',
+    old: 'return known !== undefined && known === bytesOf(record);',
+    new: 'return known !== undefined;',
+    promise: 'A record that was changed since it opened is opened again.',
+    tests: ['unit/recently-stored.test.ts', 'postgres/tamper.test.ts'],
+  },
+  {
     id: 'tokenizer-recent-enough',
     file: 'service/tokenizer.ts',
     old: ' ? outcomes : this.#insert(drafts, terms)',

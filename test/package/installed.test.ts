@@ -131,9 +131,8 @@ test('it needs to write nowhere but in its data folder: read-only, of another us
   execFileSync('chmod', ['a+rx', folder, home]);
   const linked = join(folder, 'standin');
   symlinkSync(join(home, 'node_modules/.bin/standin'), linked);
-  // Workers are files of the package, too.
   const OPS_PORT = String(await freePort());
-  const where = { cwd: place, env: { WORKERS: '2', OPS_PORT }, ...owner };
+  const where = { cwd: place, env: { OPS_PORT }, ...owner };
   const service = await serve([linked, 'serve'], where);
   const response = await fetch(`${service.url}/health`);
   expect(response.status).toBe(200);

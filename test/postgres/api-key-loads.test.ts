@@ -5,7 +5,7 @@ import { CallerError } from '../../src/errors.ts';
 import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
 import { Authenticator } from '../../src/service/authenticator.ts';
 import { createFirstClient } from '../../src/service/clients.ts';
-import { primaryVersion } from '../../src/service/keys/key-feed.ts';
+import { primaryVersion } from '../../src/service/keys/key-news.ts';
 import { KeyRenewal } from '../../src/service/keys/key-renewal.ts';
 import { openKeys } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';

@@ -137,6 +137,10 @@ test.each([1, 4, 8, 12, 15, 27])('C06: sealed cut by %i bytes is an error', asyn
 describe('a record that does not open', () => {
   const broken: [string, string][] = [
     ['damaged', "sealed = '\\xdeadbeef'"],
+    [
+      'with its last bit changed',
+      'sealed = set_byte(sealed, length(sealed) - 1, get_byte(sealed, length(sealed) - 1) # 1)',
+    ],
     ['of a key version that is gone', 'key_version = 999'],
     ['with sealed null', 'sealed = null'],
   ];
@@ -153,6 +157,8 @@ describe('a record that does not open', () => {
     await sql(service.place, 'truncate standin.records');
     const values = ['Ann Lee', 'Bob Ray', 'Cy Vance'];
     const tokens = await tokensOf(values);
+    // Found and opened: what was true of a record then says nothing of a changed one.
+    expect(await tokensOf(values)).toEqual(tokens);
     await sql(service.place, `update standin.records set ${set}`);
     expect((await call(service, 'detokenize', { tokens })).status).toBe(500);
     const before = await damaged();

@@ -5,13 +5,6 @@ export function childrenOf(pid: number): number[] {
   return children(pid).map((child) => child.pid);
 }
 
-/** Living workers of a service with several. */
-export function workersOf(pid: number): number[] {
-  return children(pid)
-    .filter(({ command }) => /dist\/process\/worker\.js$/.test(command))
-    .map((child) => child.pid);
-}
-
 function children(parent: number): { pid: number; command: string }[] {
   const listed = execFileSync('ps', ['-ww', '-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
   return listed.split('\n').flatMap((line) => {

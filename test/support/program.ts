@@ -59,11 +59,12 @@ export function spawnCli(
   place: Place,
   env: Record<string, string> = {},
   stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
+  node = process.execPath,
 ): ChildProcess {
   // Not the environment of the test run: a developer's own settings must not reach the service under test.
   const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
   const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
-  return spawn(process.execPath, [CLI, ...args], {
+  return spawn(node, [CLI, ...args], {
     cwd: place.folder,
     env: { ...inherited, ...place.env, ...env },
     stdio,

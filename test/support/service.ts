@@ -63,8 +63,9 @@ export interface Service {
 export async function startService(
   place: Place,
   env: Record<string, string> = {},
+  node = process.execPath,
 ): Promise<Service> {
-  const child = spawnCli(['serve'], place, {
+  const settings = {
     PORT: '0',
     OPS_PORT: '0',
     ...NO_LIMITS,
@@ -72,7 +73,8 @@ export async function startService(
     LOG_LEVEL: 'trace',
     ...place.service?.env,
     ...env,
-  });
+  };
+  const child = spawnCli(['serve'], place, settings, ['ignore', 'pipe', 'pipe'], node);
   let output = '';
   watchOutput(() => output);
   const exit = new Promise<number | string>((resolve) =>

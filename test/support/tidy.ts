@@ -66,7 +66,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   fastify: ['http', 'ops', 'process'],
   commander: ['commands', 'cli'],
   pino: ['log'],
-  'prom-client': ['metrics', 'ops'],
+  'prom-client': ['metrics'],
   jose: ['service'],
   uplot: ['console'],
   '@redis/client': ['service'],

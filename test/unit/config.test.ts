@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { parseConfig, readEnvironment } from '../../src/config/config.ts';
+import { canSharePort, parseConfig, readEnvironment } from '../../src/config/config.ts';
 import { KEK_SETTINGS } from '../../src/config/kek.ts';
 import { parseRate } from '../../src/config/parsers.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
@@ -18,6 +18,35 @@ function problemsOf(environment: Record<string, string>): readonly string[] {
   }
 }
 
+test('a start with WORKERS set says that it is gone, whatever it is set to', () => {
+  for (const WORKERS of ['1', '2', 'auto', 'x']) {
+    const [problem] = problemsOf({ WORKERS })!;
+    expect(problem).toMatch(/^WORKERS is gone.*: remove it\..*REUSE_PORT=true.*REDIS_URL/);
+  }
+  expect(problemsOf({ WORKERS: '' })).toEqual([]);
+});
+
+test.each([
+  ['20.19.0', false],
+  ['22.11.9', false],
+  ['22.12.0', true],
+  ['23.0.0', false],
+  ['23.1.0', true],
+  ['24.0.0', true],
+])('on Node %s, REUSE_PORT can be used: %s', (version, can) => {
+  expect(canSharePort(version)).toBe(can);
+});
+
+test('REUSE_PORT on an older Node is refused with the remedy', () => {
+  const problems = problemsOf({ REUSE_PORT: 'true' });
+  if (canSharePort(process.versions.node)) expect(problems).toEqual([]);
+  else {
+    expect(problems).toEqual([
+      `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
+    ]);
+  }
+});
+
 describe('with nothing set', () => {
   test('every setting has its default', () => {
     expect(parseConfig({})).toMatchObject({
@@ -25,7 +54,7 @@ describe('with nothing set', () => {
       PORT: 8080,
       OPS_HOST: '127.0.0.1',
       OPS_PORT: 9464,
-      WORKERS: 1,
+      REUSE_PORT: false,
       DATABASE_CONNECTIONS: 12,
       DATA_DIR: './data',
       TOKEN_SUFFIX: 'tok',
@@ -93,7 +122,6 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['!'.repeat(16), '~'.repeat(1024)],
     refuses: ['a'.repeat(15), 'a'.repeat(1025), `${'a'.repeat(15)} b`, 'é'.repeat(16)],
   },
-  WORKERS: { takes: ['1', '64', 'auto'], refuses: ['0', '65', '1.5', 'all', 'AUTO'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
     refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],
@@ -142,6 +170,10 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   ALLOW_UNSAFE_POSTGRES: {
     takes: ['true', 'false'],
     refuses: ['yes', '1', 'TRUE', 'constructor', 'toString'],
+  },
+  REUSE_PORT: {
+    takes: canSharePort(process.versions.node) ? ['true', 'false'] : ['false'],
+    refuses: ['yes', '1', 'TRUE'],
   },
   AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },

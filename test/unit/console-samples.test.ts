@@ -46,9 +46,9 @@ describe('a sample', () => {
     return metrics.sampled();
   }
 
-  test('is what several processes counted in between, by status, a second', async () => {
-    const worker = () =>
-      countedBy((metrics) => {
+  test('is what was counted in between, by status, a second', async () => {
+    const after = totalsOf(
+      await countedBy((metrics) => {
         for (const status of [200, 200, 400, 429, 500, 503])
           metrics.request('/api/v1/tokenize', status, 2);
         metrics.request('/health', 503, 1);
@@ -61,38 +61,34 @@ describe('a sample', () => {
           clientRequests: () => new Map([['a', 4]]),
           rateLimitShared: () => true,
         });
-      });
+      }),
+    );
     const before = totalsOf(await countedBy(() => {}));
-    const after = totalsOf([...(await worker()), ...(await worker())]);
-    expect(after.clients).toEqual(new Map([['a', 8]]));
+    expect(after.clients).toEqual(new Map([['a', 4]]));
     expect([before.are_limits_shared, after.are_limits_shared]).toEqual([null, true]);
     const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
     expect(sampleBetween(before, after, 1_000, 2)).toEqual({
       at_ms: 1_000,
       tokenize: {
-        ...{ succeeded: 2, refused: 2, failed: 2, values: 20 },
+        ...{ succeeded: 1, refused: 1, failed: 1, values: 10 },
         latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
       },
-      detokenize: { ...none, failed: 3 },
-      limited: { requests: 0, detokenize: 0, unknown_tokens: 1 },
-      shed: 3,
+      detokenize: { ...none, failed: 1.5 },
+      limited: { requests: 0, detokenize: 0, unknown_tokens: 0.5 },
+      shed: 1.5,
       batch: { insert: 20, find: null },
     });
     expect(sampleBetween(after, after, 2_000, 2)).toMatchObject({ tokenize: none, shed: 0 });
   });
 
-  test('says that limits are not shared when one process of several does not share them', async () => {
-    const worker = (is_shared: boolean) =>
-      countedBy((metrics) => metrics.observe({ rateLimitShared: () => is_shared }));
-    const metrics = [...(await worker(false)), ...(await worker(true))];
-    expect(totalsOf(metrics).are_limits_shared).toBe(false);
+  test.each([true, false])('says whether limits are shared: %s', async (is_shared) => {
+    const metrics = await countedBy((one) => one.observe({ rateLimitShared: () => is_shared }));
+    expect(totalsOf(metrics).are_limits_shared).toBe(is_shared);
   });
 
-  test('says that the database is unsafe when one process of several finds it so', async () => {
-    const worker = (is_safe: boolean) =>
-      countedBy((metrics) => metrics.observe({ postgresSafe: () => is_safe }));
-    const metrics = [...(await worker(false)), ...(await worker(true))];
-    expect(totalsOf(metrics).is_database_safe).toBe(false);
+  test.each([true, false])('says whether the database is safe: %s', async (is_safe) => {
+    const metrics = await countedBy((one) => one.observe({ postgresSafe: () => is_safe }));
+    expect(totalsOf(metrics).is_database_safe).toBe(is_safe);
     expect(totalsOf(await countedBy(() => {})).is_database_safe).toBeNull();
   });
 });

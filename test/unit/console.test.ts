@@ -207,7 +207,6 @@ test('the worst of the checks is what the header says', () => {
     service_url: 'http://127.0.0.1:8080',
     version: '0.1.0',
     interface_version: '1.0.5',
-    workers: 1,
     database: { kind: 'postgres', is_up: true, is_safe: true },
     license: { days_left: 200.5 },
     certificate: { expires_at: '2027-11-21T12:00:00Z' },

@@ -10,18 +10,14 @@ const limits = (memory_mib: number, heap_mib: number) => ({
 });
 
 test('the budget is an eighth of the memory, or a quarter of the heap, and 256 MiB at most', () => {
-  expect(defaultBudget(limits(512, 259), 1, MIB)).toBe(64 * MIB);
-  expect(defaultBudget(limits(24_000, 128), 1, MIB)).toBe(32 * MIB);
-  expect(defaultBudget(limits(24_000, 4_096), 1, MIB)).toBe(256 * MIB);
-  expect(defaultBudget(limits(Number.POSITIVE_INFINITY, 4_096), 1, MIB)).toBe(256 * MIB);
-});
-
-test('workers share the memory, and not the heap', () => {
-  expect(defaultBudget(limits(1_024, 512), 4, MIB)).toBe(32 * MIB);
+  expect(defaultBudget(limits(512, 259), MIB)).toBe(64 * MIB);
+  expect(defaultBudget(limits(24_000, 128), MIB)).toBe(32 * MIB);
+  expect(defaultBudget(limits(24_000, 4_096), MIB)).toBe(256 * MIB);
+  expect(defaultBudget(limits(Number.POSITIVE_INFINITY, 4_096), MIB)).toBe(256 * MIB);
 });
 
 test('the budget has room for a body of any BODY_LIMIT', () => {
-  expect(defaultBudget(limits(512, 259), 1, 64 * MIB)).toBe(256 * MIB);
+  expect(defaultBudget(limits(512, 259), 64 * MIB)).toBe(256 * MIB);
   const env = { BODY_LIMIT: String(4 * MIB) };
   expect(() => parseConfig({ ...env, MEMORY_BUDGET: String(16 * MIB - 1) })).toThrow(
     'MEMORY_BUDGET is too small for BODY_LIMIT: set it to 16777216 or more, or do not set it.',

@@ -1,7 +1,8 @@
 import { isCounted } from '../../service/api-key-uses.ts';
 import { Health } from '../../service/health.ts';
-import { type KeyFeed, monotonicMs } from '../../service/keys/key-feed.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
+import { monotonicMs } from '../../service/keys/key-news.ts';
+import type { KeyRenewal } from '../../service/keys/key-renewal.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import type { Sampler } from './sampler.ts';
@@ -17,7 +18,6 @@ export interface Facts {
   readonly started_at: Date;
   readonly version: string;
   readonly interface_version: string;
-  readonly workers: number;
   readonly database: 'embedded' | 'postgres';
   /** Requests a second of a client without a limit of its own; 0: no limit. */
   readonly rate_limit: number;
@@ -32,7 +32,7 @@ export interface CurrentStateOptions {
   readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
-  readonly keys: KeyFeed;
+  readonly keys: KeyRenewal;
   readonly sizes: VaultSizes;
   readonly sampler: Sampler;
 }
@@ -78,7 +78,6 @@ export class CurrentState {
       service_url: url,
       version: facts.version,
       interface_version: facts.interface_version,
-      workers: facts.workers,
       database: { kind: facts.database, is_up, is_safe: sampler.is_database_safe },
       license: facts.licenseDaysLeft ? { days_left: facts.licenseDaysLeft() } : null,
       certificate: expires_at ? { expires_at: expires_at.toISOString() } : null,

@@ -23,7 +23,7 @@ export class Sampler {
   #timer: NodeJS.Timeout | undefined;
   #is_reading = false;
 
-  /** @param read the metrics of all processes */
+  /** @param read the metrics that a sample needs */
   constructor(read: () => Promise<Snapshot>) {
     this.#read = read;
   }

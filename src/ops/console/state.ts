@@ -52,7 +52,6 @@ export interface ConsoleState {
   /** Of the program. */
   readonly version: string;
   readonly interface_version: string;
-  readonly workers: number;
   readonly database: {
     readonly kind: 'embedded' | 'postgres';
     readonly is_up: boolean;

@@ -1,6 +1,6 @@
 import type { Snapshot } from '../../metrics/metrics.ts';
 
-/** What was counted since the start, of all processes together. */
+/** What was counted since the start. */
 export interface Totals {
   readonly tokenize: OperationTotals;
   readonly detokenize: OperationTotals;
@@ -9,9 +9,9 @@ export interface Totals {
   readonly insert: BatchTotals;
   readonly find: BatchTotals;
   readonly clients: Map<string, number>;
-  /** Of several processes, whether all do; null: limits are not meant to be shared. */
+  /** null: limits are not meant to be shared. */
   are_limits_shared: boolean | null;
-  /** Of several processes, whether all find it so; null: none has looked. */
+  /** null: nobody has looked. */
   is_database_safe: boolean | null;
 }
 
@@ -41,7 +41,6 @@ const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
   '/api/v1/detokenize': 'detokenize',
 };
 
-/** @param metrics of any number of processes: what has one name is added up */
 export function totalsOf(metrics: Snapshot): Totals {
   const totals: Totals = {
     tokenize: noRequests(),
@@ -94,10 +93,10 @@ const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = 
     clients.set(client_id, (clients.get(client_id) ?? 0) + value);
   },
   standin_rate_limit_shared(totals, { value }) {
-    totals.are_limits_shared = totals.are_limits_shared !== false && value === 1;
+    totals.are_limits_shared = value === 1;
   },
   standin_postgres_safe(totals, { value }) {
-    totals.is_database_safe = totals.is_database_safe !== false && value === 1;
+    totals.is_database_safe = value === 1;
   },
 };
 

@@ -171,7 +171,8 @@ async function openFile(path: string): Promise<OpenFile> {
     (there) => there.isFile(),
     () => true,
   );
-  // Workers share it: appends are not mixed. Opened for reading, a pipe would be its own reader.
+  // Nodes of a machine may share it: appends are not mixed. Opened for reading, a pipe would be
+  // its own reader.
   // A link to a file could have been made by somebody else; /dev/stdout is a link to a device.
   const flags = is_regular
     ? O_RDWR | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0)

@@ -37,8 +37,6 @@ export interface AuditLogOptions {
   readonly is_required: boolean;
   /** Name of the machine. */
   readonly node: string;
-  /** undefined: there is one process. */
-  readonly worker: number | undefined;
   /** Told how many lines could not be written. */
   readonly onLost: (lines: number) => void;
   /** Told how many bytes more wait to be written; fewer, when they are negative. */
@@ -69,8 +67,7 @@ export class AuditLog {
   constructor(options: AuditLogOptions) {
     this.#options = options;
     this.#file = new AuditFile(options.path);
-    const { node, worker } = options;
-    this.#origin = JSON.stringify({ node, worker }).slice(1);
+    this.#origin = JSON.stringify({ node: options.node }).slice(1);
     this.#lines = new Batcher({
       run: (lines, deadline_ms) => this.#write(lines, deadline_ms),
       onBatch: () => {},

@@ -1,6 +1,6 @@
 import { Keyring } from '../../crypto/keyring.ts';
 import { InternalError, type InternalReason } from '../../errors.ts';
-import { type KeyNews, monotonicMs } from './key-feed.ts';
+import { type KeyNews, monotonicMs } from './key-news.ts';
 
 /**
  * A process that has not read the keyring for so long reads it again before it seals. `keyring

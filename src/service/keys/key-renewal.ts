@@ -4,7 +4,7 @@ import { InternalError, OperatorError, operatorError } from '../../errors.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import type { WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
-import { type KeyFeed, type KeyNews, monotonicMs, primaryVersion } from './key-feed.ts';
+import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
 import { unwrap } from './open-keys.ts';
 
 /** A key version that was added or retired is known after this and the time of a query. */
@@ -48,7 +48,7 @@ interface Backoff {
  * Keeps the DEKs of a process that opened the vault those of standin.keyring, which commands on
  * other machines change. What cannot be read or unwrapped leaves it the keys that it has.
  */
-export class KeyRenewal implements KeyFeed {
+export class KeyRenewal {
   readonly #store: KeyringStore;
   readonly #source: KekSource;
   readonly #onChange: (problem: unknown) => void;

