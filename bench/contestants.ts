@@ -12,10 +12,10 @@ type OwnName = (typeof CONTESTANTS)[number];
 export type ContestantName = OwnName | PeerName;
 
 export const TITLES: Record<ContestantName, string> = {
-  echo: 'bare Fastify echo',
-  naive: 'naive service on PostgreSQL',
+  echo: 'Fastify echo',
+  naive: 'naive service',
   postgres: 'Standin on PostgreSQL',
-  embedded: 'Standin on its embedded database',
+  embedded: 'Standin, embedded',
   ...PEER_TITLES,
 };
 

@@ -32,7 +32,7 @@ const FIELDS = ['email', 'name', 'phone'];
 const ADAPTERS: Record<PeerName, Adapter> = {
   databunker: {
     title: 'Databunker on PostgreSQL',
-    note: 'a record is stored whole under one UUID, so a request makes or reads one token and none has the shape of its value; it first looks whether e-mail and phone are known, writes an audit event for every request, and opens connections to PostgreSQL without bound.',
+    note: 'stores a whole record under one UUID, without shapes. It first looks for e-mail and phone, writes an audit event a request, and opens connections without bound.',
     request: (operation, data) => ({
       method: operation === 'tokenize' ? 'POST' : 'GET',
       path: operation === 'tokenize' ? '/v1/user' : `/v1/user/token/${JSON.parse(data)}`,
@@ -44,7 +44,7 @@ const ADAPTERS: Record<PeerName, Adapter> = {
   },
   openbao: {
     title: 'OpenBao transit',
-    note: 'the transit engine (one aes256-gcm96 key) stores nothing: the caller gets three ciphertexts to keep instead of tokens of the same shape, other ones each time, and no database and no fsync is in the figures.',
+    note: 'stores nothing: the caller keeps three ciphertexts (aes256-gcm96), new ones each time. No database and no fsync is in its figures.',
     request: (operation, data) => {
       const texts: string[] = Object.values(JSON.parse(data));
       const batch_input =
@@ -154,5 +154,5 @@ export function peersSection(measured: readonly string[]): string {
       ? `- ${title}: ${note}`
       : `- ${title} is not in this run: \`--peer ${name}=FILE\` names its program.`;
   });
-  return `## Other products\n\nThey are Go programs that run on all cores, each asked in its own interface under the loads that it has requests for, and checked like the others.\n\n${lines.join('\n')}`;
+  return `## Other products\n\nThey are Go programs on all cores, asked in their own interfaces and checked like the others.\n\n${lines.join('\n')}`;
 }

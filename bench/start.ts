@@ -1,7 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { get } from 'node:http';
-import { join } from 'node:path';
 import { SETTINGS } from '../src/config/settings.ts';
 import { freePort } from '../test/support/ports.ts';
 import { CLI, makePlace, type Place, ROOT } from '../test/support/program.ts';
@@ -9,8 +7,8 @@ import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { Progress } from './progress.ts';
 
-/** What is timed, in turns: starts until the first 200 of /health, and commands that do a part of it. */
-export const TIMED = ['npm_start', 'serve', 'postgres', 'build', 'modules', 'node'] as const;
+/** What is timed, in turns: starts until the first 200 of /health. */
+export const TIMED = ['npm_start', 'serve', 'postgres'] as const;
 export type Timed = (typeof TIMED)[number];
 
 export interface StartTimes {
@@ -31,15 +29,6 @@ const STOP_TIMEOUT_MS = 20_000;
 
 const NPM_START: Command = ['npm', 'start'];
 const SERVE: Command = [process.execPath, CLI, 'serve'];
-/** What npm runs before the service: nothing to do when the build is there. */
-export const BUILD_CHECK: string = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  .scripts.prestart;
-const PARTS: Readonly<Partial<Record<Timed, Command>>> = {
-  // `npm run` has put the programs of node_modules on the PATH.
-  build: ['sh', '-c', BUILD_CHECK],
-  modules: [process.execPath, '--input-type=module', '-e', "import './dist/main.js'"],
-  node: [process.execPath, '-e', '0'],
-};
 
 /** Starts the service again and again; the folder of its database and the build are there, but for the first time. */
 export async function measureStart(
@@ -58,24 +47,13 @@ export async function measureStart(
     await timeStart(SERVE, postgres, part);
   }
   const first_ms = await timeStart(NPM_START, embedded, part);
-  const times_ms: Record<Timed, number[]> = {
-    npm_start: [],
-    serve: [],
-    postgres: [],
-    build: [],
-    modules: [],
-    node: [],
-  };
+  const times_ms: Record<Timed, number[]> = { npm_start: [], serve: [], postgres: [] };
   for (let turn = 1; turn <= STARTS; turn++) {
     const text = `start ${turn} of ${STARTS}`;
     progress.begin(text);
     times_ms.npm_start.push(await timeStart(NPM_START, embedded, part));
     times_ms.serve.push(await timeStart(SERVE, embedded, part));
     if (postgres !== undefined) times_ms.postgres.push(await timeStart(SERVE, postgres, part));
-    for (const name of TIMED) {
-      const command = PARTS[name];
-      if (command !== undefined) times_ms[name].push(await timeCommand(command, embedded, part));
-    }
     const [npm_ms, serve_ms] = [times_ms.npm_start.at(-1)!, times_ms.serve.at(-1)!];
     progress.end(text, `npm start ${npm_ms.toFixed(0)} ms, serve ${serve_ms.toFixed(0)} ms`);
   }
@@ -100,17 +78,6 @@ async function timeStart(command: Command, place: Place, leftovers: Leftovers): 
   return took_ms;
 }
 
-/** From the start of a program to its end. */
-async function timeCommand(command: Command, place: Place, leftovers: Leftovers): Promise<number> {
-  const started_ms = performance.now();
-  const group = new Group(command, place.env, leftovers);
-  const code = await group.exit;
-  const took_ms = performance.now() - started_ms;
-  await group.over;
-  if (code !== 0) throw new Error(`${command.join(' ')} ended with ${code}: ${group.stderr}`);
-  return took_ms;
-}
-
 function isHealthy(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const options = {
@@ -131,8 +98,6 @@ function isHealthy(port: number): Promise<boolean> {
 
 /** A program in a process group of its own, as a shell at a terminal starts it. */
 class Group {
-  /** Resolves with the exit code. */
-  readonly exit: Promise<number | null>;
   /** Resolves when nobody of the group has its standard error open: all have ended, the embedded database too. */
   readonly over: Promise<void>;
   is_over = false;
@@ -151,11 +116,8 @@ class Group {
     this.#child.stderr!.setEncoding('utf8').on('data', (text: string) => {
       this.stderr += text;
     });
-    this.exit = new Promise((resolve, reject) => {
-      this.#child.once('exit', resolve);
+    this.over = new Promise((resolve, reject) => {
       this.#child.once('error', reject);
-    });
-    this.over = new Promise((resolve) => {
       this.#child.once('close', () => {
         this.is_over = true;
         resolve();
@@ -184,27 +146,3 @@ class Group {
 
 /** A developer's own .env in the folder of the program must not reach it: empty goes before it, and is "not set". */
 const NO_SETTINGS = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, '']));
-
-/** Where the time of the fastest `npm start` goes. Of the fastest of all: what others use of the machine only adds. */
-export function partsOf({ times_ms }: StartTimes): [string, number][] {
-  const [npm_start, serve, postgres, build, modules, node] = TIMED.map((name) =>
-    times_ms[name].length === 0 ? undefined : Math.min(...times_ms[name]),
-  );
-  const rest: [string, number][] =
-    postgres === undefined
-      ? [['the embedded database and the rest', serve! - modules!]]
-      : [
-          ['the embedded database (more than PostgreSQL that runs already)', serve! - postgres],
-          [
-            'the rest: command line, connections, schema, keys, threads, listener',
-            postgres - modules!,
-          ],
-        ];
-  return [
-    ['npm', npm_start! - build! - serve!],
-    ['the build check', build!],
-    ['Node.js itself', node!],
-    ['loading the modules', modules! - node!],
-    ...rest,
-  ];
-}

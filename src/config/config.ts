@@ -135,7 +135,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
 function removedSettings(environment: NodeJS.Dict<string>): string[] {
   if (!environment.WORKERS) return [];
   return [
-    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or on ports of their own behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating.md, Several nodes on one machine.',
+    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or on ports of their own behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
   ];
 }
 

@@ -11,13 +11,13 @@ export const KEK_SETTINGS = {
     undefined,
     'a file',
     text,
-    'File of the key-encryption key: 32 bytes, or 64 hex digits; with KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL, of its ciphertext. Neither KEK_FILE nor KEK_COMMAND: `kek` in DATA_DIR, made with the vault; not with DATABASE_URL.',
+    'The KEK: 32 bytes or 64 hex digits; with KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
   ),
   KEK_COMMAND: setting(
     undefined,
     'a command line',
     text,
-    'Command that prints the key-encryption key, instead of KEK_FILE: run by `sh`, with 10 s to end.',
+    'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
   ),
   KEK_AWS_KMS_KEY_ID: setting(
     undefined,
@@ -29,7 +29,7 @@ export const KEK_SETTINGS = {
     undefined,
     HTTPS,
     httpsUrl,
-    'Endpoint of AWS KMS, such as that of a VPC. Not set: the public one of the region.',
+    'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
   ),
   AWS_REGION: setting(
     undefined,
@@ -41,7 +41,7 @@ export const KEK_SETTINGS = {
     undefined,
     'an access key id',
     credential,
-    'Credentials for KEK_AWS_KMS_KEY_ID. Not set: those of the profile, web identity, container or instance.',
+    'Credentials for KEK_AWS_KMS_KEY_ID. Not set: those of the machine.',
   ),
   AWS_SECRET_ACCESS_KEY: setting(
     undefined,
@@ -53,7 +53,7 @@ export const KEK_SETTINGS = {
     undefined,
     'a session token',
     credential,
-    'Goes with AWS_ACCESS_KEY_ID, when that is a temporary one.',
+    'Goes with a temporary AWS_ACCESS_KEY_ID.',
   ),
   KEK_TRANSIT_URL: setting(
     undefined,
@@ -68,23 +68,18 @@ export const KEK_SETTINGS = {
     'Name of the transit key.',
   ),
   KEK_TRANSIT_MOUNT: setting('transit', 'a path', path, 'Where the transit engine is mounted.'),
-  KEK_TRANSIT_NAMESPACE: setting(
-    undefined,
-    'a path',
-    path,
-    'Namespace of the transit engine, where there are any.',
-  ),
+  KEK_TRANSIT_NAMESPACE: setting(undefined, 'a path', path, 'Namespace of the transit engine.'),
   KEK_TRANSIT_CA_FILE: setting(
     undefined,
     'a file',
     text,
-    'Certificate authorities (PEM) of KEK_TRANSIT_URL. Not set: those that Node knows.',
+    'Authorities (PEM) for KEK_TRANSIT_URL. Not set: those of Node.',
   ),
   VAULT_TOKEN_FILE: setting(
     undefined,
     'a file',
     text,
-    'File of the token for KEK_TRANSIT_URL, read each time that it is needed.',
+    'Token for KEK_TRANSIT_URL, read at each use.',
   ),
   VAULT_TOKEN: setting(
     undefined,

@@ -32,13 +32,13 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
   addCounter(
     registers,
     'standin_expired_records_total',
-    'Records whose values this node removed after their time to live.',
+    'Expired records whose values this node removed.',
     expiredRecords,
   );
   addCounter(
     registers,
     'standin_log_lines_dropped_total',
-    'Lines of the log that standard output did not take.',
+    'Log lines that standard output did not take.',
     gauges.droppedLogLines,
   );
   if (bytesHeld !== undefined) addBytesHeld(registers, bytesHeld);
@@ -52,12 +52,12 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
   );
   add(
     'standin_rate_limit_shared',
-    '1: all nodes share the rate limits; 0: Redis is away and this node limits on its own.',
+    '1: nodes share rate limits; 0: Redis is away, this node limits alone.',
     rateLimitShared && (() => Number(rateLimitShared())),
   );
   add(
     'standin_postgres_safe',
-    '1: PostgreSQL keeps what it acknowledges; 0: a setting was changed so that a crash can lose tokens.',
+    '1: PostgreSQL keeps what it acknowledges; 0: a crash can lose tokens.',
     postgresSafe && (() => Number(postgresSafe())),
   );
   add(
@@ -65,14 +65,10 @@ export function addGauges(registers: Registry[], gauges: Gauges): void {
     'Time since the keyring was last read, with every key in it unwrapped.',
     keyringAge,
   );
-  add(
-    'standin_key_version',
-    'Version of the dek key that new records are sealed with.',
-    keyVersion,
-  );
+  add('standin_key_version', 'Version of the DEK that seals new records.', keyVersion);
   add(
     'standin_tls_certificate_expires_seconds',
-    'When the certificate of the public listener expires, as a Unix time.',
+    'Expiry of the public certificate, as a Unix time.',
     certificateExpires && (() => certificateExpires().getTime() / 1000),
   );
 }
@@ -98,7 +94,7 @@ function addCounter(
 function addBytesHeld(registers: Registry[], bytesHeld: () => number): void {
   new Gauge({
     name: 'standin_held_bytes',
-    help: 'Bytes that requests under way hold, of MEMORY_BUDGET.',
+    help: 'Bytes of MEMORY_BUDGET in use.',
     registers,
     collect() {
       this.set(bytesHeld());
@@ -138,7 +134,7 @@ function addClientRequests(
 ): void {
   new Counter({
     name: 'standin_client_requests_total',
-    help: 'Requests with an API key of the client, refused ones too; the 1,000 oldest clients by name.',
+    help: 'Requests of a client, refused ones too; the 1,000 oldest clients by name.',
     labelNames: ['client_id'],
     registers,
     collect() {

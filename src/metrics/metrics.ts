@@ -92,7 +92,7 @@ function workMetrics(registers: Registry[]) {
   });
   const batches = new Histogram({
     name: 'standin_batch_records',
-    help: 'Records of one statement to the vault.',
+    help: 'Records in one statement to the vault.',
     labelNames: ['statement'],
     buckets: BATCH_BUCKETS,
     registers,
@@ -103,7 +103,7 @@ function workMetrics(registers: Registry[]) {
 function troubleMetrics(registers: Registry[]) {
   const rejections = new Counter({
     name: 'standin_rate_limit_rejections_total',
-    help: 'Requests refused because the client was over one of its limits.',
+    help: 'Requests refused because a client was over a limit.',
     labelNames: ['limit'],
     registers,
   });
@@ -111,17 +111,17 @@ function troubleMetrics(registers: Registry[]) {
   for (const limit of LIMITS) rejections.inc({ limit }, 0);
   const unknown = new Counter({
     name: 'standin_unknown_tokens_total',
-    help: 'Tokens sent to detokenize that the vault has never given out.',
+    help: 'Unknown tokens sent to detokenize.',
     registers,
   });
   const unaudited = new Counter({
     name: 'standin_audit_failures_total',
-    help: 'Lines of the audit log that could not be written.',
+    help: 'Audit lines that could not be written.',
     registers,
   });
   const damaged = new Counter({
     name: 'standin_damaged_records_total',
-    help: 'Records that failed authentication: somebody changed the vault. Alert on any.',
+    help: 'Records that failed authentication: the vault was changed.',
     registers,
   });
   return { rejections, unknown, unaudited, damaged };
@@ -130,28 +130,28 @@ function troubleMetrics(registers: Registry[]) {
 function connectionMetrics(registers: Registry[]) {
   const handshakes = new Counter({
     name: 'standin_tls_handshake_failures_total',
-    help: 'Connections that ended before a request because TLS did not come about.',
+    help: 'Connections whose TLS handshake failed.',
     labelNames: ['reason'],
     registers,
   });
   const shed = new Counter({
     name: 'standin_requests_shed_total',
-    help: 'Requests refused with 503 before they were looked at, because they would have waited.',
+    help: 'Requests shed: refused with 503 before they were read.',
     registers,
   });
   const refused_connections = new Counter({
     name: 'standin_connections_refused_total',
-    help: 'Connections that were closed at once because the process has all that it takes.',
+    help: 'Connections refused because the node has all that it takes.',
     registers,
   });
   const unread = new Counter({
     name: 'standin_unread_answers_total',
-    help: 'Connections that were cut because an answer on them was not read.',
+    help: 'Connections cut because an answer was not read.',
     registers,
   });
   const cut = new Counter({
     name: 'standin_stalled_requests_total',
-    help: 'Requests that were cut off because memory was short and their callers did nothing.',
+    help: 'Requests cut off because memory was short and the caller idle.',
     registers,
   });
   return { handshakes, shed, refused_connections, unread, cut };

@@ -1,0 +1,179 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { ROOT, readText } from '../support/docs.ts';
+
+const DOCUMENT = 'docs/operating/timeouts.md';
+const UNITS_MS: Record<string, number> = { ms: 1, s: 1_000, h: 3_600_000 };
+
+/** Constants that a row depends on: `store/cancel.ts CANCEL_TIMEOUT_MS`. */
+const used = new Set<string>();
+
+/** The constant of a source file, read from its text: most are not exported. */
+function constant(path: string, name: string): number {
+  used.add(`${path} ${name}`);
+  const found = new RegExp(`\\b${name}(?: =|:) ([\\d_]+)`).exec(readText(`src/${path}`));
+  if (found === null) throw new Error(`src/${path} has no number ${name}`);
+  return Number(found[1]!.replaceAll('_', ''));
+}
+
+const file = (path: string) => (name: string) => constant(path, name);
+const listener = file('http/listener.ts');
+const ops = file('ops/server.ts');
+const vault = file('service/vault.ts');
+const uses = file('service/api-key-uses.ts');
+const authenticator = file('service/authenticator.ts');
+const renewal = file('service/keys/key-renewal.ts');
+const safety = file('service/server-safety.ts');
+const space = file('service/write-space.ts');
+const redis = file('service/limits/redis-buckets.ts');
+const shared = file('service/limits/shared-rate-limit.ts');
+const budget = file('service/limits/byte-budget.ts');
+const kek = file('service/kek/patience.ts');
+const embedded = file('store/embedded.ts');
+const seal_patience_ms = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
+
+/** What each row must say, in milliseconds, in the order of its figures. */
+const ROWS: Record<string, readonly number[]> = {
+  'TLS handshake': [listener('HANDSHAKE_TIMEOUT_MS')],
+  'headers of a request': [listener('HEADERS_TIMEOUT_MS')],
+  'headers and body of a request': [listener('REQUEST_TIMEOUT_MS')],
+  'answer of tokenize or detokenize': [vault('REQUEST_PATIENCE_MS') + seal_patience_ms],
+  'answer of `/health`': [constant('service/health.ts', 'PROBE_PATIENCE_MS')],
+  'answer that the caller does not read': [constant('http/connections.ts', 'UNREAD_TIMEOUT_MS')],
+  'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
+  'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
+  'request to the ops listener; next request': [ops('requestTimeout'), ops('keepAliveTimeout')],
+  "call of the console's playground": [constant('ops/console/playground.ts', 'TIMEOUT_MS')],
+  'name look-up, connection, TLS and login': [
+    constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
+  ],
+  'wait for a connection, and statement, of a request': [vault('REQUEST_PATIENCE_MS')],
+  'waiting piece of a large request, when another piece fails': [
+    constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
+  ],
+  'wait for the keyring before sealing': [seal_patience_ms],
+  'write of last uses of API keys': [uses('WRITE_PATIENCE_MS'), uses('LAST_WRITE_PATIENCE_MS')],
+  'read of API keys, every 2 s': [
+    authenticator('REFRESH_INTERVAL_MS'),
+    authenticator('MAX_AGE_MS'),
+  ],
+  'read of the keyring, every 2 s': [renewal('LOOK_INTERVAL_MS'), renewal('LOOK_PATIENCE_MS')],
+  "read of the server's settings, every 2 s": [
+    safety('LOOK_INTERVAL_MS'),
+    safety('LOOK_PATIENCE_MS'),
+  ],
+  'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
+  'statement of a command or of the start': [vault('COMMAND_PATIENCE_MS')],
+  migration: [vault('MIGRATION_PATIENCE_MS')],
+  'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
+  'closing of connections at the end': [vault('CLOSE_TIMEOUT_MS')],
+  'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
+  'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
+  'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
+  'KEK from a command, KMS or transit': [kek('total_ms'), kek('attempt_ms')],
+  'start of the embedded database': [embedded('START_TIMEOUT_MS')],
+  'embedded database that another process holds without serving it': [
+    embedded('HOLDER_TIMEOUT_MS'),
+  ],
+  'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
+  'requests under way after the drain delay': [
+    constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
+  ],
+  'callers that move to another node (`REUSE_PORT`)': [
+    constant('process/public-listener.ts', 'LEAVE_TIMEOUT_MS'),
+  ],
+  'log at the end': [constant('log-output.ts', 'FLUSH_TIMEOUT_MS')],
+  'listener that is opening when SIGTERM arrives': [constant('main.ts', 'OPEN_TIMEOUT_MS')],
+};
+
+/** Bounds of the program that no row needs: each is inside of a bound that has one, or of a command. */
+const WITHOUT_ROW = [
+  'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
+  'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
+  'ops/console/current-state.ts PATIENCE_MS',
+  'store/batcher.ts LEAST_PATIENCE_MS',
+  'store/distribute.ts COPY_PATIENCE_MS',
+  'store/embedded-server.ts IDLE_OWNER_TIMEOUT_MS',
+  'store/keyring.ts LOCKS_PATIENCE_MS',
+  'store/records.ts READ_ONLY_PATIENCE_MS',
+];
+
+function figuresMs(text: string): number[] {
+  return [...text.matchAll(/(?<![\d.])(\d+(?:\.\d+)?) (ms|s|h)\b/g)].map(
+    ([, number, unit]) => Number(number) * UNITS_MS[unit!]!,
+  );
+}
+
+/** The rows of all tables of time-outs: what, and the figures of the row. */
+function written(document: string): [string, number[]][] {
+  return [
+    ...document.matchAll(/^\| What \| Ends after \| Then \|\n\|---\|---\|---\|\n((?:\|.*\n)+)/gm),
+  ]
+    .flatMap(([, rows]) => rows!.trim().split('\n'))
+    .map((row) => {
+      const [what] = row.slice(2).split(' | ');
+      return [what!.replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1'), figuresMs(row)];
+    });
+}
+
+test('each row of timeouts.md has the figures of the constants, and each has a row', () => {
+  expect(Object.fromEntries(written(readText(DOCUMENT)))).toEqual(ROWS);
+});
+
+test('a row that says another time, or that is missing, is found', () => {
+  const document = readText(DOCUMENT);
+  const changed = document.replace('| TLS handshake | 5 s |', '| TLS handshake | 6 s |');
+  expect(Object.fromEntries(written(changed))).not.toEqual(ROWS);
+  const shortened = document.replace(/^\| migration .*\n/m, '');
+  expect(Object.fromEntries(written(shortened))).not.toEqual(ROWS);
+});
+
+test('bounds in the sentences of timeouts.md are those of the program', () => {
+  const text = readText(DOCUMENT);
+  const descriptors = file('http/descriptors.ts');
+  const queue = file('service/threads/queue-delay.ts');
+  const client = file('service/threads/vault-client.ts');
+  const whole = (number: number) => number.toLocaleString('en');
+  const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
+  expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
+  const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
+  const calls = constant('ops/console/playground.ts', 'MAX_UNDER_WAY');
+  expect(text).toContain(`takes ${ops('MAX_CONNECTIONS')} connections, ${readers} readers of`);
+  expect(text).toContain(`and ${calls} playground calls`);
+  expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);
+  expect(text).toContain(`${queue('MIN_CALLS')} calls may always wait`);
+  expect(text).toContain(
+    `longer than ${constant('http/shedding.ts', 'MAX_TURN_MS') / 1_000} s for the event loop`,
+  );
+  expect(text.replaceAll('\n', ' ')).toContain(
+    `${whole(client('MAX_PENDING_CALLS'))} calls or ${whole(client('MAX_PENDING_TEXTS'))} values`,
+  );
+});
+
+test('keys.md has the key lease, and how old the newest version must be', () => {
+  const lease_s = constant('service/keys/engine-keys.ts', 'SEAL_LEASE_MS') / 1_000;
+  const text = readText('docs/operating/keys.md');
+  expect(text).toContain(`tokenize works for ${lease_s} s (the key lease)`);
+  expect(text).toContain(`until the newest is ${2 * lease_s} s old, twice the key lease`);
+  expect(text).toContain(
+    `waits up to ${constant('service/keys/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
+  );
+  expect(readText('docs/glossary.md')).toContain(`**key lease**: ${lease_s} s`);
+});
+
+test('a time-out or patience that the service gets needs a row', () => {
+  const folders = ['http', 'ops', 'service', 'store'];
+  const paths = folders.flatMap((folder) =>
+    readdirSync(join(ROOT, 'src', folder), { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.ts'))
+      .map((path) => `${folder}/${path}`),
+  );
+  const bounds = paths.flatMap((path) =>
+    [...readText(`src/${path}`).matchAll(/const (\w*(?:TIMEOUT|PATIENCE)_MS) =/g)].map(
+      ([, name]) => `${path} ${name}`,
+    ),
+  );
+  const without_row = bounds.filter((bound) => !used.has(bound));
+  expect(without_row.sort()).toEqual(WITHOUT_ROW.toSorted());
+});
