@@ -13,7 +13,7 @@ export interface BatcherOptions<Item, Result> {
   readonly max_batch_bytes: number;
   /** Items waiting beyond this are refused with 503. */
   readonly max_waiting_items: number;
-  /** An item that has no answer after this long is Unavailable. */
+  /** An item that has no answer after this long is Unavailable, if its call has no deadline. */
   readonly patience_ms: number;
 }
 
@@ -40,6 +40,7 @@ export class Batcher<Item, Result> {
   #in_flight = 0;
   #flush_scheduled = false;
   #sweep: NodeJS.Timeout | undefined;
+  #sweep_at_ms = Infinity;
 
   constructor(options: BatcherOptions<Item, Result>) {
     this.#options = options;
@@ -48,8 +49,13 @@ export class Batcher<Item, Result> {
   /**
    * The items of one call stay together; results come in their order.
    * @param bytes what the items weigh, or their results
+   * @param deadline_ms a performance.now() time, after which they are Unavailable
    */
-  submit(items: readonly Item[], bytes = 0): Promise<readonly Result[]> {
+  submit(
+    items: readonly Item[],
+    bytes = 0,
+    deadline_ms = performance.now() + this.#options.patience_ms,
+  ): Promise<readonly Result[]> {
     if (items.length === 0) return Promise.resolve([]);
     if (
       this.#waiting_items + items.length > this.#options.max_waiting_items &&
@@ -58,7 +64,6 @@ export class Batcher<Item, Result> {
       return Promise.reject(new CallerError('overloaded', '', 1));
     }
     return new Promise((resolve, reject) => {
-      const deadline_ms = performance.now() + this.#options.patience_ms;
       this.#waiting.push({ items, bytes, deadline_ms, resolve, reject });
       this.#waiting_items += items.length;
       this.#schedule();
@@ -68,7 +73,7 @@ export class Batcher<Item, Result> {
   #schedule(): void {
     if (this.#flush_scheduled || this.#waiting.length === 0) return;
     if (this.#in_flight >= this.#options.lanes) {
-      this.#sweep ??= afterReading(this.#waiting[0]!.deadline_ms, () => this.#sweepExpired());
+      this.#sweepInTime();
       return;
     }
     this.#flush_scheduled = true;
@@ -87,13 +92,16 @@ export class Batcher<Item, Result> {
     this.#schedule();
   }
 
-  /** A call that fails for what is in it must not fail those beside it: each is tried alone. */
+  /**
+   * A call that fails for what is in it must not fail those beside it: each is tried alone. Nor
+   * does a call that has no time left: the others are tried again without it.
+   */
   async #answer(entries: readonly Entry<Item, Result>[]): Promise<void> {
     const items =
       entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
     this.#options.onBatch(items.length);
     try {
-      const deadline_ms = Math.max(entries[0]!.deadline_ms, performance.now() + LEAST_PATIENCE_MS);
+      const deadline_ms = Math.max(earliest(entries), performance.now() + LEAST_PATIENCE_MS);
       const results = await this.#options.run(items, deadline_ms);
       let from = 0;
       for (const entry of entries) {
@@ -102,7 +110,12 @@ export class Batcher<Item, Result> {
       }
     } catch (error) {
       if (entries.length === 1 || error instanceof Unavailable) {
-        for (const entry of entries) entry.reject(error);
+        const now_ms = performance.now();
+        const in_time = entries.filter((entry) => entry.deadline_ms > now_ms);
+        const is_cut_short = in_time.length < entries.length;
+        for (const entry of entries)
+          if (!is_cut_short || entry.deadline_ms <= now_ms) entry.reject(error);
+        if (is_cut_short && in_time.length > 0) await this.#answer(in_time);
         return;
       }
       for (const entry of entries) {
@@ -129,15 +142,32 @@ export class Batcher<Item, Result> {
     return this.#waiting.splice(0, count);
   }
 
+  /** Deadlines are not in order: the second statement of a call has what the first one left. */
+  #sweepInTime(): void {
+    const is_due = this.#sweep !== undefined;
+    const at_ms = is_due ? this.#waiting.at(-1)!.deadline_ms : earliest(this.#waiting);
+    if (is_due && at_ms >= this.#sweep_at_ms) return;
+    clearTimeout(this.#sweep);
+    this.#sweep_at_ms = at_ms;
+    this.#sweep = afterReading(at_ms, () => this.#sweepExpired());
+  }
+
   #sweepExpired(): void {
     this.#sweep = undefined;
     if (this.#flush_scheduled) return;
     const now_ms = performance.now();
-    while (this.#waiting.length > 0 && this.#waiting[0]!.deadline_ms <= now_ms) {
-      const entry = this.#waiting.shift()!;
+    this.#waiting = this.#waiting.filter((entry) => {
+      if (entry.deadline_ms > now_ms) return true;
       this.#waiting_items -= entry.items.length;
       entry.reject(new Unavailable(new Error('no connection was free in time')));
-    }
+      return false;
+    });
     this.#schedule();
   }
+}
+
+function earliest(entries: readonly { readonly deadline_ms: number }[]): number {
+  let deadline_ms = Infinity;
+  for (const entry of entries) deadline_ms = Math.min(deadline_ms, entry.deadline_ms);
+  return deadline_ms;
 }

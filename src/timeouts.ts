@@ -1,4 +1,4 @@
-/** Statements of requests: with the connect time-out, every answer comes within 5 s. */
+/** All statements of a request together: every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
 /** A database that does not take leave must not keep a process. */
 export const CLOSE_TIMEOUT_MS = 2_000;

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
+import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import { answer } from './answer.ts';
@@ -127,12 +128,13 @@ async function fetchLarge(
   tokens: readonly Token[],
   max_bytes: number,
 ): Promise<readonly Found[]> {
-  const sizes = await context.vault.sizes(tokens);
+  const deadline_ms = requestDeadline();
+  const sizes = await context.vault.sizes(tokens, deadline_ms);
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > max_bytes) throw tooLarge(max_bytes);
   // Equal tokens share one value.
   hold(context, request, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, sizes);
+  return context.vault.detokenize(tokens, sizes, deadline_ms);
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {

@@ -4,7 +4,6 @@ import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-news.ts';
 
 /** Gives values back. */
 export class Detokenizer {
@@ -24,26 +23,31 @@ export class Detokenizer {
    * forgotten or has expired. All of them take the same way, and so do malformed tokens, so that
    * nobody learns which is which.
    * @param bytes of all values together, at most, as far as it is known
+   * @param deadline_ms a performance.now() time
    * @throws InternalError record_damaged or key_missing, never another value
    */
   async detokenize(
     tokens: readonly Token[],
     bytes = 0,
+    deadline_ms = performance.now() + REQUEST_PATIENCE_MS,
   ): Promise<readonly (Value | null | undefined)[]> {
-    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
     const { keyring } = this.#keys;
     const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
-    const records = await this.#records.find(fingerprints, bytes);
+    const records = await this.#records.find(fingerprints, bytes, deadline_ms);
     // Another node may seal with a version that this one has not seen yet.
     await this.#keys.readyToOpen(versionsOf(records), deadline_ms);
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
   }
 
   /** How many bytes each value has, in order; undefined and null as of detokenize. */
-  async sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
+  async sizes(
+    tokens: readonly Token[],
+    deadline_ms?: number,
+  ): Promise<readonly (number | null | undefined)[]> {
     const { keyring } = this.#keys;
     const sealed = await this.#records.sizes(
       tokens.map((token) => keyring.tokenFingerprint(token)),
+      deadline_ms,
     );
     // A damaged record may be shorter than any; it fails when it is opened.
     return sealed.map((bytes) => bytes && Math.max(0, bytes - NONCE_BYTES - TAG_BYTES));

@@ -1,5 +1,4 @@
 import type { Pool } from '../store/pool.ts';
-import { ping } from '../store/server.ts';
 
 /** Within 1.5 s an orchestrator gets its answer. */
 const PROBE_PATIENCE_MS = 1_000;
@@ -45,7 +44,7 @@ export class Health {
   }
 
   async #ask(): Promise<boolean> {
-    const is_up = await ping(this.#pool, performance.now() + PROBE_PATIENCE_MS).then(
+    const is_up = await this.#pool.ping(performance.now() + PROBE_PATIENCE_MS).then(
       () => true,
       () => false,
     );

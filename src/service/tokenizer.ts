@@ -1,5 +1,5 @@
 import type { Keyring } from '../crypto/keyring.ts';
-import { InternalError } from '../errors.ts';
+import { InternalError, Unavailable } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
@@ -14,7 +14,6 @@ import type {
 } from '../types.ts';
 import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { monotonicMs } from './keys/key-news.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
 /** A value on its way to a token that is its own. */
@@ -57,46 +56,62 @@ export class Tokenizer {
    * One token a value, in order; all records are durable when it resolves, open with the keyring,
    * and are known for their time to live from this call on.
    * @param values distinct ones
+   * @param deadline_ms a performance.now() time: all of its statements together have until then
    * @throws InternalError database_unavailable, key_missing, record_damaged or
    * token_space_exhausted, CallerError overloaded
    */
-  async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
-    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
+  async tokenize(
+    values: readonly Value[],
+    terms: TokenTerms,
+    deadline_ms = performance.now() + REQUEST_PATIENCE_MS,
+  ): Promise<readonly Token[]> {
     const drafts = values.map((value) => this.#draft(value, this.#source(value, terms), 0));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
       const asked = pending.map((i) => drafts[i]!);
-      const steps = await this.#checked(asked, await this.#store(asked, terms), deadline_ms);
+      const outcomes = await this.#store(asked, terms, deadline_ms);
+      const steps = await this.#checked(asked, outcomes, deadline_ms);
       for (const [at, i] of pending.entries()) {
         const { value, source, draw } = drafts[i]!;
         if (steps[at] === 'draw') drafts[i] = this.#draft(value, source, draw + 1);
       }
       pending = pending.filter((_, at) => steps[at] !== 'done');
+      if (pending.length > 0 && performance.now() >= deadline_ms)
+        throw new Unavailable(new Error('no time to draw or store again'));
     }
     return drafts.map((draft) => draft.token);
   }
 
   /** Values stored a moment ago are looked up first: that spares the seal and the write. */
-  async #store(drafts: readonly Draft[], terms: TokenTerms): Promise<readonly InsertOutcome[]> {
-    if (!drafts.every((draft) => this.#recent.has(draft.token_fingerprint))) {
-      return this.#insert(drafts, terms);
-    }
-    const holders = await this.#records.holders(drafts.map((draft) => draft.token_fingerprint));
+  async #store(
+    drafts: readonly Draft[],
+    terms: TokenTerms,
+    deadline_ms: number,
+  ): Promise<readonly InsertOutcome[]> {
+    const fingerprints = drafts.map((draft) => draft.token_fingerprint);
+    if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
+      return this.#insert(drafts, terms, deadline_ms);
+    const holders = await this.#records.holders(fingerprints, deadline_ms);
     const outcomes = drafts.map(({ source }, i) =>
       outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
     );
     // Else rare: one was removed, ends too early, or another fingerprint looked the same.
-    return outcomes.every((one) => one !== undefined) ? outcomes : this.#insert(drafts, terms);
+    const are_there = outcomes.every((one) => one !== undefined);
+    return are_there ? outcomes : this.#insert(drafts, terms, deadline_ms);
   }
 
-  async #insert(drafts: readonly Draft[], terms: TokenTerms): Promise<readonly InsertOutcome[]> {
-    await this.#keys.readyToSeal();
+  async #insert(
+    drafts: readonly Draft[],
+    terms: TokenTerms,
+    deadline_ms: number,
+  ): Promise<readonly InsertOutcome[]> {
+    await this.#keys.readyToSeal(deadline_ms);
     const records = drafts.map(({ value, token_fingerprint, source }) =>
       this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
     );
-    const outcomes = await this.#records.insert(records, terms.time_to_live_s);
+    const outcomes = await this.#records.insert(records, terms.time_to_live_s, deadline_ms);
     if (outcomes.includes('key_retired'))
-      await this.#keys.readyToSealAfter(records[0]!.key_version);
+      await this.#keys.readyToSealAfter(records[0]!.key_version, deadline_ms);
     for (const { token_fingerprint } of drafts) this.#recent.add(token_fingerprint);
     return outcomes;
   }
@@ -142,16 +157,16 @@ export class Tokenizer {
   ): Promise<void> {
     // Another process may be able to open what this one has no key for.
     if (!is_keyring_known) throw new InternalError('key_missing');
-    if (monotonicMs() >= deadline_ms) throw new InternalError('record_damaged');
-    await this.#keys.readyToSeal();
+    if (performance.now() >= deadline_ms) throw new InternalError('record_damaged');
+    await this.#keys.readyToSeal(deadline_ms);
     const replacements = dead.map(({ old, value, token_fingerprint, source }) => ({
       old,
       fresh: this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
     }));
-    const mended = await this.#records.mend(replacements);
+    const mended = await this.#records.mend(replacements, deadline_ms);
     this.#onDamaged(mended);
     // Another was faster, or the key version was retired: then there is a newer one.
-    if (mended < dead.length) await this.#keys.lookAgain();
+    if (mended < dead.length) await this.#keys.lookAgain(deadline_ms);
   }
 
   #source(value: Value, { token_mode }: TokenTerms): Draft['source'] {

@@ -2,7 +2,6 @@ import type { TokenFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import type { Pool } from './pool.ts';
 import { FINGERPRINTS, tokenFingerprintOf } from './record-row.ts';
-import { ping } from './server.ts';
 
 /** PostgreSQL knows the length of a large value without reading the value. */
 const SIZES = `select ${FINGERPRINTS} as row,
@@ -25,6 +24,6 @@ export async function findSizes(
   }
   const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
   // A pooler may have changed servers under this connection, and a standby may not know it yet.
-  if (sizes.includes(undefined)) await ping(pool, deadline_ms);
+  if (sizes.includes(undefined)) await pool.ping(deadline_ms);
   return sizes;
 }

@@ -3,31 +3,19 @@ import { Unavailable } from '../errors.ts';
 import type { InsertOutcome, Sealed, SealedRecord, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { ReadOnlyServer } from './database-error.ts';
-import { type Holder, outcomeOf } from './holder.ts';
+import { type Holder, HolderFinder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasValue, recordOf, SEALED, tokenFingerprintOf, UNSEALED } from './record-row.ts';
 import { findSizes } from './record-sizes.ts';
 import type { Replacement } from './record-walk.ts';
-import { HAS_STANDBY, insertNew, keep, mend } from './record-writes.ts';
-import { ping } from './server.ts';
+import { insertNew, keep, mend } from './record-writes.ts';
 
 export interface RecordsOptions {
   readonly patience_ms: number;
   readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
 }
 
-/**
- * "There already" must be as durable as "written now". The commit of a statement that only reads
- * waits for no standby, so with one configured this statement writes a message to the WAL: its
- * commit then waits until the standby has everything from before. Evaluated once, if at all.
- */
-const AWAIT_STANDBY = `(select case when ${HAS_STANDBY}
-    then pg_logical_emit_message(true, 'standin', '') end) as waited_for`;
-const FIND_HOLDERS = `select ${UNSEALED} || ${SEALED} as row,
-    case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s,
-    ${AWAIT_STANDBY}
-  from standin.records as there where token_fingerprint = any($1::uuid[])`;
 /** A record that has expired is as one that was removed, before somebody removes it. */
 const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else ${SEALED} end as row
   from standin.records as there where token_fingerprint = any($1::uuid[])`;
@@ -53,6 +41,7 @@ export class RecordStore {
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
+  readonly #finder = new HolderFinder();
   /** As the last insert has seen it. */
   #has_standby = false;
 
@@ -90,7 +79,7 @@ export class RecordStore {
       run: (fingerprints, deadline_ms) =>
         retried(deadline_ms, async () => {
           const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
-          const holders = await findHolders(query, fingerprints);
+          const holders = await this.#finder.find(query, fingerprints);
           return fingerprints.map((fingerprint) => holders.get(fingerprint));
         }),
     });
@@ -101,16 +90,19 @@ export class RecordStore {
    * Idempotent: a record that is there already is given back.
    * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
    * of the database; null: for ever. The longest that was ever asked for counts.
+   * @param deadline_ms a performance.now() time, as for all statements below
    */
   insert(
     records: readonly SealedRecord[],
     time_to_live_s: number | null = null,
+    deadline_ms?: number,
   ): Promise<readonly InsertOutcome[]> {
     let bytes = 0;
     for (const { sealed } of records) bytes += sealed.length;
     return this.#inserts.submit(
       time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
       bytes,
+      deadline_ms,
     );
   }
 
@@ -121,20 +113,25 @@ export class RecordStore {
   find(
     fingerprints: readonly TokenFingerprint[],
     bytes = 0,
+    deadline_ms?: number,
   ): Promise<readonly (SealedRecord | null | undefined)[]> {
-    return this.#finds.submit(fingerprints, bytes);
+    return this.#finds.submit(fingerprints, bytes, deadline_ms);
   }
 
   /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
   sizes(
     fingerprints: readonly TokenFingerprint[],
+    deadline_ms?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    return this.#sizes.submit(fingerprints);
+    return this.#sizes.submit(fingerprints, 0, deadline_ms);
   }
 
   /** What is there of each token, removed or not; as durable as what `insert` finds. */
-  holders(fingerprints: readonly TokenFingerprint[]): Promise<readonly (Holder | undefined)[]> {
-    return this.#holders.submit(fingerprints);
+  holders(
+    fingerprints: readonly TokenFingerprint[],
+    deadline_ms?: number,
+  ): Promise<readonly (Holder | undefined)[]> {
+    return this.#holders.submit(fingerprints, 0, deadline_ms);
   }
 
   /** Where commits wait for a standby, all statements share one. */
@@ -153,18 +150,45 @@ export class RecordStore {
     const holders =
       count === rows.length
         ? new Map(rows.map((record) => [record.token_fingerprint, { record, left_s: null }]))
-        : await findHolders(query, fingerprints);
+        : await this.#finder.find(query, fingerprints);
     const written = new Map(rows.map((row) => [row.token_fingerprint, row.sealed]));
     const outcomes = records.map((record) => outcome(record, holders, written));
-    return isComplete(outcomes) ? outcomes : keepMissing(query, records, outcomes);
+    return isComplete(outcomes) ? outcomes : this.#keepMissing(query, records, outcomes);
+  }
+
+  /** For the records that have no outcome yet. */
+  async #keepMissing(
+    query: Query,
+    records: readonly NewRecord[],
+    outcomes: readonly (InsertOutcome | undefined)[],
+  ): Promise<InsertOutcome[]> {
+    const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
+    const { count, open_versions } = await keep(query, missing);
+    if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
+    // Another was faster, a removal was, or the key version takes no records any more.
+    const holders = await this.#finder.find(
+      query,
+      missing.map((row) => row.token_fingerprint),
+    );
+    const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
+    const kept = records.map((record, i) => {
+      const is_open = open_versions.has(record.key_version);
+      return (
+        outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired')
+      );
+    });
+    if (isComplete(kept)) return kept;
+    throw new Unavailable(new Error('a record went away'));
   }
 
   /**
    * Puts fresh records in the place of those that were found and do not open. One that was changed
    * meanwhile, or whose key version takes no records any more, stays: insert again to see.
    */
-  mend(replacements: readonly Replacement[]): Promise<number> {
-    const deadline_ms = performance.now() + this.#patience_ms;
+  mend(
+    replacements: readonly Replacement[],
+    deadline_ms = performance.now() + this.#patience_ms,
+  ): Promise<number> {
     return retried(deadline_ms, () =>
       mend((text, values) => this.#pool.query(text, values ?? [], deadline_ms), replacements),
     );
@@ -182,52 +206,9 @@ export class RecordStore {
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have changed servers under this connection, and a standby may not know it yet.
-    if (!records.every(Boolean)) await ping(this.#pool, deadline_ms);
+    if (!records.every(Boolean)) await this.#pool.ping(deadline_ms);
     return records;
   }
-}
-
-/** For the records that have no outcome yet. */
-async function keepMissing(
-  query: Query,
-  records: readonly NewRecord[],
-  outcomes: readonly (InsertOutcome | undefined)[],
-): Promise<InsertOutcome[]> {
-  const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
-  const { count, open_versions } = await keep(query, missing);
-  if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
-  // Another was faster, a removal was, or the key version takes no records any more.
-  const holders = await findHolders(
-    query,
-    missing.map((row) => row.token_fingerprint),
-  );
-  const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
-  const kept = records.map((record, i) => {
-    const is_open = open_versions.has(record.key_version);
-    return (
-      outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired')
-    );
-  });
-  if (isComplete(kept)) return kept;
-  throw new Unavailable(new Error('a record went away'));
-}
-
-/**
- * What each token stands for. A row of a concurrent insert is visible only to a new statement: read
- * again.
- */
-async function findHolders(
-  query: Query,
-  fingerprints: readonly TokenFingerprint[],
-): Promise<Map<TokenFingerprint, Holder>> {
-  const { rows } = await query(FIND_HOLDERS, [uuidArray(fingerprints)]);
-  const holders = new Map<TokenFingerprint, Holder>();
-  for (const { row, left_s } of rows) {
-    const record = recordOf(bytesOfBytea(row!));
-    const left = left_s == null ? null : Number(left_s);
-    holders.set(record.token_fingerprint, { record, left_s: left });
-  }
-  return holders;
 }
 
 /** @param written what this call has written, or tried to */

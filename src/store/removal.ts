@@ -3,7 +3,6 @@ import { bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
 import type { Pool } from './pool.ts';
 import { keyVersionOf, tokenFingerprintOf, UNSEALED, valueFingerprintOf } from './record-row.ts';
 import { retried } from './records.ts';
-import { ping } from './server.ts';
 
 /** What is there of a token: its value (expired or not), or only that it had one. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
@@ -82,7 +81,7 @@ export class RemovalStore {
   async #look(fingerprints: readonly TokenFingerprint[], deadline_ms: number): Promise<Row[]> {
     const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadline_ms);
     // As for detokenize: a standby behind a pooler may not know a token yet.
-    if (rows.length < new Set(fingerprints).size) await ping(this.#pool, deadline_ms);
+    if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadline_ms);
     return rows;
   }
 

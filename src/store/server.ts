@@ -42,11 +42,6 @@ export async function serverFacts(pool: Pool, deadline_ms: number): Promise<Serv
   return { version_number: Number(row.version_number), version: row.version!, unsafe_settings };
 }
 
-/** Resolves when a primary answers a trivial statement; Unavailable otherwise. */
-export async function ping(pool: Pool, deadline_ms: number): Promise<void> {
-  await pool.ping(deadline_ms);
-}
-
 /** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */
 export const SLICES = [
   { below: '0001', slices: 65_536 },

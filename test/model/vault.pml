@@ -12,6 +12,9 @@
 /* Both values draw token 0 first, then a token of their own. */
 #define TOKENS 3
 #define TOKEN(value, draw) (draw == 0 -> 0 : 1 + value)
+#elif defined(ONE_VALUE)
+#define TOKENS 1
+#define TOKEN(value, draw) 0
 #else
 #define TOKENS 2
 #define TOKEN(value, draw) value
@@ -340,8 +343,10 @@ end:
     if
     :: known[me] < server[current].newest -> known[me] = server[current].newest; goto quiet
     :: value = 0
+#ifndef ONE_VALUE
     /* By symmetry one node with both values is enough. */
     :: me == 0 -> value = 1
+#endif
     fi;
     /* A value that was stored a moment ago is looked up first. */
     if
@@ -511,7 +516,7 @@ end:
       where = current; version = server[where].newest;
       if
       :: token = 0
-      :: token = 1
+      :: TOKENS > 1 -> token = 1
       :: TOKENS > 2 -> token = 2
       fi;
       if

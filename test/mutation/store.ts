@@ -100,7 +100,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'records-no-ping',
     file: 'store/records.ts',
-    old: 'await ping(this.#pool, deadline_ms);',
+    old: 'await this.#pool.ping(deadline_ms);',
     new: 'void ping;',
     promise: 'Detokenize never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
@@ -125,7 +125,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-no-ping',
     file: 'store/removal.ts',
-    old: 'if (rows.length < new Set(fingerprints).size) await ping(this.#pool, deadline_ms);',
+    old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadline_ms);',
     new: '',
     promise: 'Forget never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts', ...FORGET],
@@ -157,8 +157,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-late',
     file: 'batcher.ts',
-    old: 'this.#waiting[0]!.deadline_ms <= now_ms',
-    new: 'this.#waiting[0]!.deadline_ms <= 0',
+    old: 'if (entry.deadline_ms > now_ms) return true;',
+    new: 'if (entry.deadline_ms > 0) return true;',
     promise: 'What waits for a connection is refused at its deadline.',
     tests: ['unit/batcher.test.ts'],
   },

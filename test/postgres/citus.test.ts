@@ -5,7 +5,7 @@ import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { CitusCluster, citus_is_installed, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
-import { query } from '../support/postgres.ts';
+import { type PostgresCluster, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
@@ -14,6 +14,7 @@ import {
   runCli,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 import { openTestPool, soon } from '../support/store.ts';
 import { detokenizeAll, openedVault, sealedWith, tokenizeAll } from '../support/vault.ts';
@@ -258,6 +259,42 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
     expect((await runCli(['keyring', 'reseal'], place)).code).toBe(0);
     await retireKey(keys, 1, 0);
     expect(await detokenizeAll(service, tokens)).toEqual(values);
+  });
+
+  /** Commits of a worker wait from then on, for a standby that never comes; until `back`. */
+  async function loseStandby(worker: PostgresCluster): Promise<() => Promise<void>> {
+    const url = worker.directUrl('postgres');
+    await query(url, "alter system set synchronous_standby_names = 'absent'");
+    await query(url, 'select pg_reload_conf()');
+    const probe = query(url, "select pg_logical_emit_message(true, 'probe', '')");
+    const is_waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
+    await until(async () => (await query(url, is_waiting)).length > 0, 'a commit that waits');
+    const back = async () => {
+      await query(url, 'alter system reset synchronous_standby_names');
+      await query(url, 'select pg_reload_conf()');
+      await probe;
+    };
+    cleanups.push(back);
+    return back;
+  }
+
+  test('a value that was stored before is not acknowledged while the standby of its worker is away', async () => {
+    const place = await newVault();
+    const [one, other] = [await start(place), await start(place)];
+    const values = Array.from({ length: 40 }, (_, i) => `repeated ${i}`);
+    const { a: tokens } = (await call(one, 'tokenize', { a: values })).body.data;
+    const back = await Promise.all(cluster.workers.map(loseStandby));
+    // Found by a look-up, and by an insert; in all shards, and in one.
+    const asked = [one, other].flatMap((node) =>
+      [values, ['repeated 0']].map((a) => call(node, 'tokenize', { a }, one.api_key)),
+    );
+    const answers = (await Promise.all(asked)).map(({ status, body }) => [status, body.message]);
+    expect(answers).toEqual(Array(4).fill([500, 'database unavailable']));
+    for (const resume of back) await resume();
+    for (const node of [one, other]) {
+      const again = await call(node, 'tokenize', { a: values }, one.api_key);
+      expect(again.body.data).toEqual({ a: tokens });
+    }
   });
 
   test('the user of the service has few rights: it serves, but does not distribute', async () => {

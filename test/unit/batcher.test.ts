@@ -242,6 +242,46 @@ describe('deadlines', () => {
     await Promise.all([oldest, result]);
   });
 
+  test('a call may have less time than others: a batch has the deadline of the earliest', async () => {
+    const { batcher, next } = setUp();
+    const by_ms = performance.now() + 10_000;
+    const results = [batcher.submit(['a']), batcher.submit(['b'], 0, by_ms)];
+    const batch = await next();
+    expect(batch.deadline_ms).toBe(by_ms);
+    batch.answer();
+    await Promise.all(results);
+  });
+
+  test('a call that has no time left fails alone: those beside it are tried again', async () => {
+    const { batcher, next } = setUp();
+    const patient = [batcher.submit(['a']), batcher.submit(['c'])];
+    const late = batcher.submit(['b'], 0, performance.now());
+    const batch = await next();
+    batch.fail(new Unavailable(new Error('no answer in time')));
+    await expect(late).rejects.toBeInstanceOf(Unavailable);
+    const rest = await next();
+    expect(rest.items).toEqual(['a', 'c']);
+    expect(rest.deadline_ms).toBeGreaterThan(batch.deadline_ms);
+    rest.answer();
+    expect(await Promise.all(patient)).toEqual([['<a>'], ['<c>']]);
+  });
+
+  test('a call that has less time than those before it does not wait longer', async () => {
+    const { batcher, batches, next } = setUp();
+    const stuck = batcher.submit(['stuck']);
+    const in_flight = await next();
+    const patient = batcher.submit(['a']);
+    const short = batcher.submit(['b'], 0, performance.now() + 30);
+    await expect(short).rejects.toBeInstanceOf(Unavailable);
+    const shorter = batcher.submit(['c'], 0, performance.now() + 30);
+    await expect(shorter).rejects.toBeInstanceOf(Unavailable);
+    in_flight.answer();
+    (await next()).answer();
+    await stuck;
+    expect(await patient).toEqual(['<a>']);
+    expect(batches.map(({ items }) => items)).toEqual([['stuck'], ['a']]);
+  });
+
   test('an item that waits longer than patience_ms is Unavailable, and never run', async () => {
     const { batcher, batches, next } = setUp({ patience_ms: 30 });
     const stuck = batcher.submit(['stuck']);

@@ -11,7 +11,7 @@ import { type KeyNews, monotonicMs } from './key-news.ts';
  */
 export const SEAL_LEASE_MS = 30_000;
 
-/** With the time of the insert that follows, an answer still comes within 5 s. */
+/** At most, within the deadline of the request. */
 const SEAL_PATIENCE_MS = 1_000;
 
 /** The keyring of an engine, and its way to newer keys. */
@@ -36,11 +36,14 @@ export class EngineKeys {
     for (const look of this.#waiting.splice(0)) look();
   }
 
-  /** Resolves when records may be sealed. @throws InternalError when the keys cannot be read */
-  async readyToSeal(): Promise<void> {
-    const now_ms = monotonicMs();
-    if (now_ms - this.#as_of_ms < SEAL_LEASE_MS) return;
-    if (!(await this.#renewed(now_ms + SEAL_PATIENCE_MS)))
+  /**
+   * Resolves when records may be sealed.
+   * @param deadline_ms a performance.now() time, as for all below
+   * @throws InternalError when the keys cannot be read
+   */
+  async readyToSeal(deadline_ms = Infinity): Promise<void> {
+    if (monotonicMs() - this.#as_of_ms < SEAL_LEASE_MS) return;
+    if (!(await this.lookAgain(deadline_ms)))
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
@@ -48,22 +51,21 @@ export class EngineKeys {
    * Resolves when there is a newer primary than this one, with which records are no longer taken.
    * @throws InternalError when there is none that this process can use
    */
-  async readyToSealAfter(key_version: number): Promise<void> {
+  async readyToSealAfter(key_version: number, deadline_ms = Infinity): Promise<void> {
     if (this.keyring.primary_version > key_version) return;
-    await this.lookAgain();
+    await this.lookAgain(deadline_ms);
     if (this.keyring.primary_version <= key_version)
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
-  /** Resolves when the keyring was read, or after a second. */
-  async lookAgain(): Promise<void> {
-    await this.#renewed(monotonicMs() + SEAL_PATIENCE_MS);
+  /** Whether the keyring was read, after a second at most. */
+  lookAgain(deadline_ms = Infinity): Promise<boolean> {
+    return this.#renewed(Math.min(performance.now() + SEAL_PATIENCE_MS, deadline_ms));
   }
 
   /**
    * Resolves when all of these versions are known, when the keyring turns out not to have them
    * either, or at the deadline: then false, as the keyring may have what is not known.
-   * @param deadline_ms a time of monotonicMs
    */
   async readyToOpen(key_versions: readonly number[], deadline_ms: number): Promise<boolean> {
     if (key_versions.every((version) => this.keyring.hasVersion(version))) return true;
@@ -75,7 +77,7 @@ export class EngineKeys {
     const asked_at_ms = monotonicMs();
     this.#demand();
     while (this.#as_of_ms < asked_at_ms) {
-      const left_ms = deadline_ms - monotonicMs();
+      const left_ms = deadline_ms - performance.now();
       if (left_ms <= 0) return false;
       await this.#news(left_ms);
     }

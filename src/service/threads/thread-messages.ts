@@ -22,6 +22,8 @@ export interface Call {
   readonly texts: readonly string[];
   /** Of the values of the call, at most; 0 for `sizes`. */
   readonly bytes: number;
+  /** A time of monotonicMs. A piece of a large call has its own, from when it is begun. */
+  readonly deadline_ms: number;
 }
 
 /** What comes to a thread: packed calls, news of the keys, or the wish for new connections. */
@@ -48,23 +50,24 @@ export type Report =
  */
 export type Part = string | number | null | undefined;
 
-export function packCall({ id, operation, texts, bytes }: Call, parts: Part[]): void {
+export function packCall({ id, operation, texts, bytes, deadline_ms }: Call, parts: Part[]): void {
   if (typeof operation === 'string') parts.push(id, operation, null);
   else parts.push(id, operation.token_mode, operation.time_to_live_s);
-  parts.push(bytes, texts.length);
+  parts.push(bytes, deadline_ms, texts.length);
   for (const text of texts) parts.push(text);
 }
 
 export function unpackCalls(parts: readonly Part[]): Call[] {
   const calls: Call[] = [];
   for (let at = 0; at < parts.length; ) {
-    const [id, name, time_to_live_s, bytes, count] = parts.slice(at, at + 5);
-    at += 5 + (count as number);
+    const [id, name, time_to_live_s, bytes, deadline_ms, count] = parts.slice(at, at + 6);
+    at += 6 + (count as number);
     calls.push({
       id: id as number,
       operation: operationOf(name as Operation | TokenMode, time_to_live_s as number | null),
       texts: parts.slice(at - (count as number), at) as string[],
       bytes: bytes as number,
+      deadline_ms: deadline_ms as number,
     });
   }
   return calls;

@@ -1,6 +1,7 @@
 import { CallerError } from '../../errors.ts';
+import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import { QueueDelay } from './queue-delay.ts';
@@ -26,6 +27,11 @@ export interface Writes {
 type Weigh = (text: string) => number;
 
 type Piece = Pick<Call, 'texts' | 'bytes'>;
+
+/** By when a request is to be answered that begins now: a time of monotonicMs. */
+export function requestDeadline(): number {
+  return monotonicMs() + REQUEST_PATIENCE_MS;
+}
 
 /**
  * Tokenize and detokenize for the HTTP side, done in two vault threads, so that they do not hold up
@@ -67,23 +73,32 @@ export class VaultClient {
   /**
    * As Detokenizer.detokenize.
    * @param sizes of the values, where they are known
+   * @param deadline_ms of requestDeadline, where the request has asked before
    * @throws as tokenize
    */
   detokenize(
     tokens: readonly Token[],
     sizes?: readonly number[],
+    deadline_ms?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
     const by_token = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
     const weigh: Weigh = by_token ? (token) => by_token.get(token)! : mostValueBytes;
-    return this.#call('detokenize', tokens, weigh) as Promise<(Value | null | undefined)[]>;
+    return this.#call('detokenize', tokens, weigh, deadline_ms) as Promise<
+      (Value | null | undefined)[]
+    >;
   }
 
   /**
    * As Detokenizer.sizes.
    * @throws as tokenize
    */
-  sizes(tokens: readonly Token[]): Promise<readonly (number | null | undefined)[]> {
-    return this.#call('sizes', tokens, () => 0) as Promise<(number | null | undefined)[]>;
+  sizes(
+    tokens: readonly Token[],
+    deadline_ms?: number,
+  ): Promise<readonly (number | null | undefined)[]> {
+    return this.#call('sizes', tokens, () => 0, deadline_ms) as Promise<
+      (number | null | undefined)[]
+    >;
   }
 
   /** Gives the threads newer keys. */
@@ -107,13 +122,18 @@ export class VaultClient {
     await Promise.all([this.#first.close(), this.#second.close()]);
   }
 
-  async #call(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
+  async #call(
+    operation: Operation,
+    texts: readonly string[],
+    weigh: Weigh,
+    deadline_ms = requestDeadline(),
+  ): Promise<Results> {
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
     this.#pending_calls++;
     this.#pending_texts += texts.length;
     try {
       const distinct = [...new Set(texts)];
-      const results = await this.#ask(operation, distinct, weigh);
+      const results = await this.#ask(operation, distinct, weigh, deadline_ms);
       if (distinct.length === texts.length) return results;
       const by_text = new Map(distinct.map((text, i) => [text, results[i]]));
       return texts.map((text) => by_text.get(text));
@@ -123,23 +143,33 @@ export class VaultClient {
     }
   }
 
-  async #ask(operation: Operation, texts: readonly string[], weigh: Weigh): Promise<Results> {
+  async #ask(
+    operation: Operation,
+    texts: readonly string[],
+    weigh: Weigh,
+    deadline_ms: number,
+  ): Promise<Results> {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
-    if (isPiece({ texts, bytes })) return this.#askInPieces(operation, cut(texts, weigh));
+    if (isPiece({ texts, bytes }))
+      return this.#askInPieces(operation, cut(texts, weigh), deadline_ms);
     this.#delay.begin(performance.now());
     try {
-      return await this.#first.call({ operation, texts, bytes });
+      return await this.#first.call({ operation, texts, bytes, deadline_ms });
     } finally {
       this.#delay.end(performance.now());
     }
   }
 
-  async #askInPieces(operation: Operation, pieces: readonly Piece[]): Promise<Results> {
+  async #askInPieces(
+    operation: Operation,
+    pieces: readonly Piece[],
+    deadline_ms: number,
+  ): Promise<Results> {
     const results = pieces.map((piece) => {
       const is_first_idler = this.#first.pending_texts < this.#second.pending_texts;
       const thread = is_first_idler ? this.#first : this.#second;
-      const result = thread.call({ operation, ...piece });
+      const result = thread.call({ operation, ...piece, deadline_ms });
       // A failure is thrown below; until then it must not count as unhandled.
       result.catch(() => {});
       return result;

@@ -6,7 +6,7 @@ import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
 import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import type { Call } from './thread-messages.ts';
@@ -32,6 +32,9 @@ export type Operation = TokenTerms | 'detokenize' | 'sizes';
 
 /** Of an answer: undefined for a token that is not known, null for one that was forgotten. */
 export type Results = readonly (string | number | null | undefined)[];
+
+/** For a call that is late because its process stood still. */
+const LEAST_PATIENCE_MS = 500;
 
 /** Shape, cryptography and records, with connections of their own. */
 export class VaultEngine {
@@ -61,9 +64,12 @@ export class VaultEngine {
   }
 
   /** One result a text, in order. @throws InternalError, or CallerError overloaded */
-  call({ operation, texts, bytes }: Omit<Call, 'id'>): Promise<Results> {
-    if (operation === 'detokenize') return this.#detokenizer.detokenize(texts as Token[], bytes);
-    if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[]);
-    return this.#tokenizer.tokenize(texts as Value[], operation);
+  call({ operation, texts, bytes, deadline_ms }: Omit<Call, 'id'>): Promise<Results> {
+    // On the clock of this thread.
+    const by_ms = performance.now() + Math.max(deadline_ms - monotonicMs(), LEAST_PATIENCE_MS);
+    if (operation === 'detokenize')
+      return this.#detokenizer.detokenize(texts as Token[], bytes, by_ms);
+    if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[], by_ms);
+    return this.#tokenizer.tokenize(texts as Value[], operation, by_ms);
   }
 }

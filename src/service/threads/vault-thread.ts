@@ -1,6 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
 import {
   type Call,
   failureOf,
@@ -68,7 +69,8 @@ function begin(): void {
   }
   if (pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY) {
     pieces_under_way++;
-    void answer(pieces.shift()!.call).then((error) => {
+    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
+    void answer({ ...pieces.shift()!.call, deadline_ms }).then((error) => {
       pieces_under_way--;
       if (error instanceof Unavailable) failStalled(error);
       beginSoon();
