@@ -47,7 +47,10 @@ const ROWS: Record<string, readonly number[]> = {
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
-  'wait for a connection, and statement, of a request': [shared_by_all('REQUEST_PATIENCE_MS')],
+  'all statements of a request, with the waits for connections and keys': [
+    shared_by_all('REQUEST_PATIENCE_MS'),
+    constant('service/threads/vault-engine.ts', 'LEAST_PATIENCE_MS'),
+  ],
   'waiting piece of a large request, when another piece fails': [
     constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
   ],
