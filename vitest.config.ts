@@ -2,15 +2,15 @@ import { defineConfig } from 'vitest/config';
 
 /** The fault suite takes minutes, and stops and kills what it tests: a project of its own. */
 const FAULT = 'test/fault/**/*.test.ts';
-/** Minutes of processor time for what seldom breaks alone: `npm run test:long`, before a release. */
+/** Waits long or takes much processor time, and seldom breaks alone: `npm run test:long`, at every landing. */
 const LONG = [
-  'test/browser/console-link.test.ts',
-  'test/cli/bulk-resume.test.ts',
+  'test/browser/*.test.ts',
+  'test/cli/{bulk-resume,completion}.test.ts',
   'test/deploy/{alerts,image}.test.ts',
-  'test/http/client-troubles.test.ts',
+  'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/citus.test.ts',
+  'test/postgres/{backup,citus,pgbouncer,retention-citus}.test.ts',
 ];
 /** Spin needs a processor for minutes: `npm run test:model`. */
 const MODEL = 'test/model/*.test.ts';

@@ -11,11 +11,6 @@ export function spread(numbers: readonly number[]): string {
   return `${whole(middle)} (${whole(Math.min(...numbers))}–${whole(Math.max(...numbers))})`;
 }
 
-export function ratio(number: number | undefined): string {
-  if (number === undefined) return NONE;
-  return number < 100 ? number.toPrecision(2) : whole(number);
-}
-
 export function latency(numbers: readonly number[]): string {
   const middle = median(numbers);
   return middle === undefined ? NONE : milliseconds(middle);

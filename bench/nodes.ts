@@ -2,14 +2,13 @@ import type { ChildProcess } from 'node:child_process';
 import { newer_node } from '../test/support/newer-node.ts';
 import { freePort } from '../test/support/postgres.ts';
 import { makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
-import { cpu, latency, ratio, spread } from './cells.ts';
+import { cpu, latency, spread } from './cells.ts';
 import { type Contestant, end, healthy, startProgram } from './contestants.ts';
 import { familyCpuSeconds, processCpuSeconds } from './cpu.ts';
 import type { DatabaseServer } from './database.ts';
-import { middle, rateRatio } from './figures.ts';
 import type { Leftovers } from './leftovers.ts';
 import { small } from './loads.ts';
-import { NONE, table } from './markdown.ts';
+import { table } from './markdown.ts';
 import { durationMs, type Measurement, measure, outcome, turnName } from './measurements.ts';
 import type { Progress } from './progress.ts';
 
@@ -79,7 +78,7 @@ export async function measureNodes(
 }
 
 function titleOf(kind: CrewRounds['kind'], processes: number): string {
-  const name = kind === 'echo' ? 'bare Fastify echo' : 'Standin';
+  const name = kind === 'echo' ? 'Fastify echo' : 'Standin';
   const [one, many] = kind === 'echo' ? ['process', 'processes'] : ['node', 'nodes'];
   return `${name}, ${processes} ${processes === 1 ? one : many}`;
 }
@@ -144,43 +143,14 @@ function sumOf(pids: readonly number[]): number | undefined {
   return sum_s;
 }
 
-const HEADINGS = [
-  '',
-  'requests/s (min–max)',
-  'of as many echoes',
-  'times one',
-  'p50 ms',
-  'p99 ms',
-  'CPU s per 1,000 requests: service',
-  'database',
-  'generator',
-  'generator busy',
-];
+const HEADINGS = ['', 'requests/s (min–max)', 'p99 ms', 'CPU ms a request: service'];
 
 export function nodesSection(all: readonly CrewRounds[]): string {
-  return [
-    `## Nodes on one port: ${LOAD.title.toLowerCase()}, on PostgreSQL`,
-    table(
-      HEADINGS,
-      all.map((one) => row(one, all)),
-    ),
-    'Nodes and echoes share a port with `reusePort`: the kernel gives each connection to one of them. One node keeps two processors busy. The load generator is one process on the same processors: where it is busy nearly all the time (1.0), it is what is measured.',
-  ].join('\n\n');
-}
-
-function row({ kind, processes, rounds }: CrewRounds, all: readonly CrewRounds[]): string[] {
-  const find = (wanted: CrewRounds['kind'], count: number) =>
-    all.find((one) => one.kind === wanted && one.processes === count)!.rounds;
-  return [
+  const rows = all.map(({ kind, processes, rounds }) => [
     titleOf(kind, processes),
     spread(rounds.map(({ rate }) => rate)),
-    ratio(rateRatio(rounds, find('echo', processes))),
-    ratio(rateRatio(rounds, find(kind, 1))),
-    latency(rounds.map(({ result }) => result.p50_ms)),
     latency(rounds.map(({ result }) => result.p99_ms)),
     cpu(rounds, ({ service_cpu_s }) => service_cpu_s, 1_000),
-    cpu(rounds, ({ database_cpu_s }) => database_cpu_s, 1_000),
-    cpu(rounds, ({ result }) => result.cpu_s, 1_000),
-    middle(rounds, ({ result }) => result.cpu_s / result.duration_s)?.toFixed(2) ?? NONE,
-  ];
+  ]);
+  return `## Nodes on one port: ${LOAD.title.toLowerCase()}\n\n${table(HEADINGS, rows)}`;
 }

@@ -7,6 +7,7 @@ import { destroy, ignore } from './connection.ts';
 import { databaseError, ReadOnlyServer } from './database-error.ts';
 import {
   demandPrimary,
+  isWarned,
   mayRefusePins,
   openConnections,
   type Pins,
@@ -283,8 +284,9 @@ async function run(
 ): Promise<QueryResult> {
   try {
     const result = await client.query({ text, values: values as unknown[], types: AS_TEXT });
-    return { rows: result.rows };
+    if (!isWarned(client)) return { rows: result.rows };
   } catch (error) {
     throw databaseError(error);
   }
+  throw new Unavailable(new Error('the server answered with a warning'));
 }

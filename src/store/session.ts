@@ -44,8 +44,26 @@ export function openConnections(address: Address, connections: number, pins: Pin
   // A connection that dies, idle or in use, is replaced by the next query; without listeners it
   // would end the process.
   pool.on('error', ignore);
-  pool.on('connect', (client) => client.on('error', ignore));
+  pool.on('connect', (client) => {
+    client.on('error', ignore);
+    client.on('notice', ({ code }) => {
+      if (code?.startsWith(WARNING_CLASS)) warned.add(client);
+    });
+  });
   return pool;
+}
+
+/** SQLSTATE class of warnings; hints and notes have 00. */
+const WARNING_CLASS = '01';
+const warned = new WeakSet<pg.ClientBase>();
+
+/**
+ * Whether the server has warned about a statement on this connection. No statement of the service
+ * is warned about for another reason than a commit that is not what it seems: PostgreSQL ends a
+ * cancelled wait for the synchronous standby with a success and a warning.
+ */
+export function isWarned(client: pg.ClientBase): boolean {
+  return warned.has(client);
 }
 
 /** PgBouncer and RDS Proxy answer so to `options`, and to other things. */

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { createWriteStream, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -226,4 +227,29 @@ test.skipIf(!can_mount)('a full disk ends it; with more room, --resume goes on',
   expect(stderr).toContain('What was done is kept');
   expect(stdout).toMatch(/^ended 1\n(.*\n)*ended 3\nout\.csv\nrejects\n$/);
   expectWhole(runs.read('out.csv'), runs.read('rejects'));
+});
+
+test('a file that is larger than its memory', async () => {
+  const file = createWriteStream(runs.path('large.csv'));
+  file.write('id,email,note\n');
+  const note = 'n'.repeat(1_000);
+  for (let block = 0; block < 300; block++) {
+    const rows = Array.from({ length: 1_000 }, (_, i) => {
+      const email = i % 20 === 0 ? `large${block}.${i}@example.org` : '';
+      return `${i},${email},${note}\n`;
+    });
+    if (!file.write(rows.join(''))) await once(file, 'drain');
+  }
+  file.end();
+  await once(file, 'close');
+  const told = 'process.on("exit",()=>process.stderr.write(process.resourceUsage().maxRSS+" KiB"))';
+  const child = runs.start('tokenize large.csv --fields email -o large.out.csv', {
+    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}`,
+  });
+  const { code, stdout, stderr } = await runs.end(child);
+  expect(code).toBe(0);
+  expect(stdout).toContain('15,000 values');
+  expect(Number(/(\d+) KiB$/.exec(stderr)![1])).toBeLessThan(200 * 1024);
+  const { size } = statSync(runs.path('large.out.csv'));
+  expect(size).toBeGreaterThan(300 * 1_000 * 1_000);
 });

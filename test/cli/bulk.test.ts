@@ -1,13 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  createWriteStream,
-  openSync,
-  readFileSync,
-  statSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { openSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
@@ -311,31 +304,6 @@ test('gzip data that is cut off is a failure, after the rows before it', async (
   expect(stderr).toContain('The gzip data of j.csv.gz is damaged or cut off');
   expect(runs.exists('j.out.csv')).toBe(false);
   expect(runs.read('j.out.csv.partial').split('\r\n').length).toBeGreaterThan(2);
-});
-
-test('a file that is larger than its memory', async () => {
-  const file = createWriteStream(runs.path('large.csv'));
-  file.write('id,email,note\n');
-  const note = 'n'.repeat(1_000);
-  for (let block = 0; block < 300; block++) {
-    const rows = Array.from({ length: 1_000 }, (_, i) => {
-      const email = i % 20 === 0 ? `large${block}.${i}@example.org` : '';
-      return `${i},${email},${note}\n`;
-    });
-    if (!file.write(rows.join(''))) await once(file, 'drain');
-  }
-  file.end();
-  await once(file, 'close');
-  const told = 'process.on("exit",()=>process.stderr.write(process.resourceUsage().maxRSS+" KiB"))';
-  const child = runs.start('tokenize large.csv --fields email -o large.out.csv', {
-    NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(told)}`,
-  });
-  const { code, stdout, stderr } = await runs.end(child);
-  expect(code).toBe(0);
-  expect(stdout).toContain('15,000 values');
-  expect(Number(/(\d+) KiB$/.exec(stderr)![1])).toBeLessThan(200 * 1024);
-  const { size } = statSync(runs.path('large.out.csv'));
-  expect(size).toBeGreaterThan(300 * 1_000 * 1_000);
 });
 
 test('an empty NDJSON file, and a file with a header alone, are done at once', async () => {

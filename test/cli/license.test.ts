@@ -1,5 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/postgres.ts';
@@ -16,117 +17,165 @@ import {
 
 const DATA = { name: 'Ann Lee' };
 
-let place: Place;
-let licenser: Licenser;
+interface Licensed {
+  readonly service: Service;
+  readonly licenser: Licenser;
+}
 
-describe('the service with a license', () => {
-  let service: Service;
+// At once, each with a license and a service of its own: a license is read again every 10 s.
+describe.concurrent('the service with a license', () => {
+  let of_all: Place;
   let api_key: string;
   let stored: unknown;
 
   beforeAll(async () => {
-    place = await usualPlace();
-    licenser = new Licenser(place.folder);
-    const first = await startService(place);
+    of_all = await usualPlace();
+    const first = await startService(of_all);
     api_key = first.api_key;
     stored = (await call(first, 'tokenize', DATA)).body.data;
     await first.stop();
   });
-  afterAll(() => place.remove());
-  afterEach(() => service.stop());
+  afterAll(() => of_all.remove());
 
-  const start = async () => {
-    service = await startService(place, { ...licenser.env, OPS_PORT: String(await freePort()) });
-  };
-  const tokenize = (): Promise<Answer> => call(service, 'tokenize', DATA, api_key);
+  const OPS = async () => ({ OPS_PORT: String(await freePort()) });
+  const tokenize = (service: Service): Promise<Answer> => call(service, 'tokenize', DATA, api_key);
 
-  async function daysLeft(): Promise<number> {
-    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+  /** A test with a service that starts when the license is there. */
+  function licensed(
+    name: string,
+    issue: (licenser: Licenser) => Promise<void> | void,
+    check: (licensed: Licensed) => Promise<void>,
+  ): void {
+    test(name, async ({ onTestFinished }) => {
+      const licenser = new Licenser(mkdtempSync(join(of_all.folder, 'license-')));
+      await issue(licenser);
+      const service = await startService(of_all, { ...licenser.env, ...(await OPS()) });
+      onTestFinished(service.stop);
+      await check({ service, licenser });
+    });
+  }
+
+  async function daysLeft({ ops_url }: Service): Promise<number> {
+    const metrics = await (await fetch(`${ops_url}/metrics`)).text();
     return Number(/^standin_license_days_left (\S+)$/m.exec(metrics)?.[1]);
   }
 
-  const expectRefused = async (message: string) => {
-    const { status, body } = await tokenize();
+  const expectRefused = async (service: Service, message: string) => {
+    const { status, body } = await tokenize(service);
     expect({ status, body }).toEqual({ status: 500, body: { error: 'internal_error', message } });
     const restored = await call(service, 'detokenize', stored, api_key);
     expect(restored.body).toMatchObject({ data: DATA, status: 'success' });
     expect((await fetch(`${service.url}/health`)).status).toBe(200);
   };
 
-  test('a valid one serves, with its days as a metric and no warning', async () => {
-    await licenser.issue(90);
-    await start();
-    expect((await tokenize()).status).toBe(200);
-    expect(await daysLeft()).toBeCloseTo(90, 1);
-    expect(service.output()).not.toContain('"level":"warn"');
-  });
+  licensed(
+    'a valid one serves, with its days as a metric and no warning',
+    (licenser) => licenser.issue(90),
+    async ({ service }) => {
+      expect((await tokenize(service)).status).toBe(200);
+      expect(await daysLeft(service)).toBeCloseTo(90, 1);
+      expect(service.output()).not.toContain('"level":"warn"');
+    },
+  );
 
-  test('one that expires within 30 days serves, and a warning counts the days', async () => {
-    await licenser.issue(29.5);
-    await start();
-    expect((await tokenize()).status).toBe(200);
-    expect(await daysLeft()).toBeCloseTo(29.5, 1);
-    await until(() => service.output().includes('license expires'), 'the warning');
-    expect(service.output()).toMatch(/"level":"warn".*"msg":"license expires in 30 days"/);
-  });
+  licensed(
+    'one that expires within 30 days serves, and a warning counts the days',
+    (licenser) => licenser.issue(29.5),
+    async ({ service }) => {
+      expect((await tokenize(service)).status).toBe(200);
+      expect(await daysLeft(service)).toBeCloseTo(29.5, 1);
+      await until(() => service.output().includes('license expires'), 'the warning');
+      expect(service.output()).toMatch(/"level":"warn".*"msg":"license expires in 30 days"/);
+    },
+  );
 
-  test('an expired one stops tokenize with a 500; detokenize goes on, and health stays well', async () => {
-    await licenser.issue(-2);
-    await start();
-    await expectRefused('license expired');
-    expect(await daysLeft()).toBeCloseTo(-2, 1);
-    expect(service.output()).toContain('"msg":"license expired; tokenize answers 500"');
-  });
+  licensed(
+    'an expired one stops tokenize with a 500; detokenize goes on, and health stays well',
+    (licenser) => licenser.issue(-2),
+    async ({ service }) => {
+      await expectRefused(service, 'license expired');
+      expect(await daysLeft(service)).toBeCloseTo(-2, 1);
+      expect(service.output()).toContain('"msg":"license expired; tokenize answers 500"');
+    },
+  );
 
-  test('an invalid one does the same in its own words, and a valid one in its place mends it without a restart', async () => {
-    licenser.write('not a license');
-    await start();
-    await expectRefused('license invalid');
-    expect(await daysLeft()).toBe(0);
-    expect(service.output()).toContain('license invalid: ERR_JWS_INVALID; tokenize answers 500');
-    await licenser.issue(90);
-    await until(async () => (await tokenize()).status === 200, 'the new license is read');
-    expect(await daysLeft()).toBeCloseTo(90, 1);
-  });
+  licensed(
+    'an invalid one does the same in its own words, and a valid one in its place mends it without a restart',
+    (licenser) => licenser.write('not a license'),
+    async ({ service, licenser }) => {
+      await expectRefused(service, 'license invalid');
+      expect(await daysLeft(service)).toBe(0);
+      expect(service.output()).toContain('license invalid: ERR_JWS_INVALID; tokenize answers 500');
+      await licenser.issue(90);
+      await until(async () => (await tokenize(service)).status === 200, 'the new license is read');
+      expect(await daysLeft(service)).toBeCloseTo(90, 1);
+    },
+  );
 
-  test('one that is taken away stops tokenize without a restart, with a line in the log', async () => {
-    await licenser.issue(90);
-    await start();
-    rmSync(licenser.env.LICENSE_FILE);
-    await until(async () => (await tokenize()).status === 500, 'the loss is seen');
-    await expectRefused('license invalid');
-    await until(() => service.output().includes('license.jwt: ENOENT'), 'the log line');
-  });
+  licensed(
+    'one that is taken away stops tokenize without a restart, with a line in the log',
+    (licenser) => licenser.issue(90),
+    async ({ service, licenser }) => {
+      rmSync(licenser.env.LICENSE_FILE);
+      await until(async () => (await tokenize(service)).status === 500, 'the loss is seen');
+      await expectRefused(service, 'license invalid');
+      await until(() => service.output().includes('license.jwt: ENOENT'), 'the log line');
+    },
+  );
 
-  test('one that was read stays when its file cannot be read, and not when the file says another thing', async () => {
-    await licenser.issue(90);
-    await start();
-    rmSync(licenser.env.LICENSE_FILE);
-    // Nobody can read a folder, root neither.
-    mkdirSync(licenser.env.LICENSE_FILE);
-    await until(() => service.output().includes('license cannot be read'), 'the log line');
-    expect(service.output()).toMatch(/license\.jwt: EISDIR\): the one read before stays until it/);
-    expect((await tokenize()).status).toBe(200);
-    expect(await daysLeft()).toBeCloseTo(90, 1);
-    rmdirSync(licenser.env.LICENSE_FILE);
-    licenser.write('not a license');
-    await until(async () => (await tokenize()).status === 500, 'the other thing');
-    await expectRefused('license invalid');
-  });
+  licensed(
+    'one that was read stays when its file cannot be read, and not when the file says another thing',
+    (licenser) => licenser.issue(90),
+    async ({ service, licenser }) => {
+      rmSync(licenser.env.LICENSE_FILE);
+      // Nobody can read a folder, root neither.
+      mkdirSync(licenser.env.LICENSE_FILE);
+      await until(() => service.output().includes('license cannot be read'), 'the log line');
+      expect(service.output()).toMatch(
+        /license\.jwt: EISDIR\): the one read before stays until it/,
+      );
+      expect((await tokenize(service)).status).toBe(200);
+      expect(await daysLeft(service)).toBeCloseTo(90, 1);
+      rmdirSync(licenser.env.LICENSE_FILE);
+      licenser.write('not a license');
+      await until(async () => (await tokenize(service)).status === 500, 'the other thing');
+      await expectRefused(service, 'license invalid');
+    },
+  );
 
-  test('without LICENSE_FILE none is asked for, and there is no metric', async () => {
-    service = await startService(place, { OPS_PORT: String(await freePort()) });
-    expect((await tokenize()).status).toBe(200);
-    expect(await daysLeft()).toBeNaN();
+  test('without LICENSE_FILE none is asked for, and there is no metric', async ({
+    onTestFinished,
+  }) => {
+    const service = await startService(of_all, await OPS());
+    onTestFinished(service.stop);
+    expect((await tokenize(service)).status).toBe(200);
+    expect(await daysLeft(service)).toBeNaN();
   });
 });
 
 describe('license verify', () => {
+  let place: Place;
+  let licenser: Licenser;
   beforeEach(async () => {
     place = await usualPlace();
     licenser = new Licenser(place.folder);
   });
   afterEach(() => place.remove());
+
+  /** A license of one signer beside the public key of the next. */
+  async function issueByAnother(): Promise<void> {
+    await licenser.issue(90);
+    licenser = new Licenser(place.folder);
+  }
+
+  async function otherKey(): Promise<void> {
+    await licenser.issue(90);
+    const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
+    writeFileSync(
+      licenser.env.LICENSE_PUBLIC_KEY_FILE,
+      publicKey.export({ type: 'spki', format: 'pem' }),
+    );
+  }
 
   const verify = async (args: string[] = ['--json'], env: Record<string, string> = licenser.env) =>
     runCli(['license', 'verify', ...args], place, env);
@@ -188,19 +237,4 @@ const CLAIMS = { sub: 'x', exp: 4_000_000_000 };
 
 function encoded(json: unknown): string {
   return Buffer.from(JSON.stringify(json)).toString('base64url');
-}
-
-/** A license of one signer beside the public key of the next. */
-async function issueByAnother(): Promise<void> {
-  await licenser.issue(90);
-  licenser = new Licenser(place.folder);
-}
-
-async function otherKey(): Promise<void> {
-  await licenser.issue(90);
-  const { publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-  writeFileSync(
-    licenser.env.LICENSE_PUBLIC_KEY_FILE,
-    publicKey.export({ type: 'spki', format: 'pem' }),
-  );
 }

@@ -39,9 +39,15 @@ async function waiting({ primary }: Pair): Promise<number[]> {
   return rows.map((row) => row.pid);
 }
 
-async function terminate({ primary }: Pair, pids: readonly number[]): Promise<void> {
-  for (const pid of pids)
-    await query(primary.directUrl('postgres'), 'select pg_terminate_backend($1)', [pid]);
+/** What an administrator can do to a backend that waits. */
+const ENDS = ['pg_terminate_backend', 'pg_cancel_backend'] as const;
+
+async function end(
+  { primary }: Pair,
+  pids: readonly number[],
+  how: (typeof ENDS)[number] = 'pg_terminate_backend',
+): Promise<void> {
+  for (const pid of pids) await query(primary.directUrl('postgres'), `select ${how}($1)`, [pid]);
 }
 
 async function newClient(place: Place, ...options: string[]): Promise<string> {
@@ -111,13 +117,15 @@ describe.skipIf(postgres_bin === undefined)(
       expect(acknowledged).toEqual([]);
 
       // Their own attempts to do it again are refused as well.
-      const calls = tokenizeEach(one, ten('cut short'), api_key);
-      await until(async () => (await waiting(pair)).length > 0, 'a commit that waits');
-      const first = await waiting(pair);
-      await terminate(pair, first);
-      const again = async () => (await waiting(pair)).some((pid) => !first.includes(pid));
-      await until(again, 'a commit that waits, of rows that were found');
-      expect(await calls).toEqual([]);
+      for (const how of ENDS) {
+        const calls = tokenizeEach(one, ten(how), api_key);
+        await until(async () => (await waiting(pair)).length > 0, 'a commit that waits');
+        const first = await waiting(pair);
+        await end(pair, first, how);
+        const again = async () => (await waiting(pair)).some((pid) => !first.includes(pid));
+        await until(again, 'a commit that waits, of rows that were found');
+        expect(await calls).toEqual([]);
+      }
 
       await failOver(pair);
       const there = [...kept, ...leased];
@@ -147,7 +155,7 @@ describe.skipIf(postgres_bin === undefined)(
       const is_waiting = async () => (await waiting(pair)).length > 0;
       await until(is_waiting, 'a removal that waits');
       // It finds them forgotten already when it tries again.
-      await terminate(pair, await waiting(pair));
+      await end(pair, await waiting(pair));
       await until(is_waiting, 'the same again');
       const again = runCli(['forget', '--yes', ...others], place);
       for (const { code, stderr } of await Promise.all([forgetting, again])) {

@@ -1,8 +1,9 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
 import type { Example } from '../../src/http/openapi/examples.ts';
-import { parseAnswers, type RawAnswer, rawExchange, send } from '../support/http.ts';
+import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
+import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/license.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
 import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
@@ -198,22 +199,31 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
     const locker = new pg.Client({ connectionString: service.place.env.DATABASE_URL });
     await locker.connect();
     await locker.query('begin; lock table standin.records in access exclusive mode');
-    const asked: Promise<unknown>[] = [];
     const refusals = new Map<string, RawAnswer>();
-    const ask = (path: string, i: number) =>
-      post(path, `{"data":{"a":"Ann ${i}"}}`).then((answer) => {
-        if (answer.status === 503) refusals.set(path, answer);
-      });
-    for (let i = 0; i < 500; i++) asked.push(ask(VAULT[i % 2]!, i));
+    const ask = async (path: string, i: number) => {
+      const answer = await post(path, `{"data":{"a":"Ann ${i}"}}`);
+      if (answer.status === 503) refusals.set(path, answer);
+      return answer.status;
+    };
+    let is_over = false;
+    onTestFinished(async () => {
+      is_over = true;
+      await locker.end();
+    });
+    // Each waits until it is refused or given up, so that there are always too many, however slow the machine.
+    const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
+      while (!is_over) if ((await ask(VAULT[i % 2]!, i)) === 503) await retryAfter(1);
+    });
+    const late: Promise<number>[] = [];
     await until(async () => {
       const more = VAULT.map((path, i) => ask(path, i));
-      asked.push(...more);
+      late.push(...more);
       await Promise.race([...more, new Promise((resolve) => setTimeout(resolve, 50))]);
       return refusals.size === VAULT.length;
     }, 'refusals');
-    await locker.query('rollback');
+    is_over = true;
     await locker.end();
-    await Promise.all(asked);
+    await Promise.all([...callers, ...late]);
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
   });
 

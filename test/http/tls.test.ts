@@ -1,8 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { join } from 'node:path';
-import type { ConnectionOptions } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Authority, has_openssl, type Issued, openssl } from '../support/certificates.ts';
 import { expectErrorForm } from '../support/http.ts';
@@ -15,42 +13,19 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
-import { tlsCall, tlsConnect, tlsExchange } from '../support/tls.ts';
+import {
+  type Listening,
+  NAMES,
+  startMutualTls,
+  startTls,
+  tlsCall,
+  tlsConnect,
+  tlsExchange,
+  tlsPlace,
+} from '../support/tls.ts';
 
-const NAMES = 'DNS:localhost,IP:127.0.0.1';
 const T = '/api/v1/tokenize';
 const SECLEVEL_0 = 'DEFAULT:@SECLEVEL=0';
-
-interface Listening {
-  readonly service: Service;
-  readonly authority: Authority;
-  /** The files that the service reads. */
-  readonly files: Issued;
-  readonly trusting: ConnectionOptions;
-}
-
-function put(issued: Issued, files: Issued): void {
-  copyFileSync(issued.key, files.key);
-  copyFileSync(issued.cert, files.cert);
-}
-
-async function startTls(
-  names = NAMES,
-  more: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
-): Promise<Listening> {
-  const { place, authority, files, env } = await tlsPlace(names);
-  const service = await startService(place, { ...env, ...more(place, authority) });
-  return { service, authority, files, trusting: { ca: readFileSync(authority.ca) } };
-}
-
-async function tlsPlace(names: string) {
-  const place = await usualPlace();
-  const authority = new Authority(place.folder, 'authority');
-  const files = { cert: join(place.folder, 'tls.crt'), key: join(place.folder, 'tls.key') };
-  put(authority.issue(names), files);
-  const env = { OPS_PORT: '0', TLS_CERT_FILE: files.cert, TLS_KEY_FILE: files.key };
-  return { place, authority, files, env };
-}
 
 async function metric(service: Service, name: string): Promise<number> {
   const text = await (await fetch(`${service.ops_url}/metrics`)).text();
@@ -167,90 +142,18 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
   });
 });
 
-describe.skipIf(!has_openssl)('renewal', () => {
-  let tls: Listening;
-  beforeAll(async () => {
-    tls = await startTls(NAMES);
-  });
-  afterAll(async () => {
-    await tls.service.stop();
-    tls.service.place.remove();
-  });
-  /** The certificate of a new connection. */
-  const shown = async () => (await tlsCall(tls.service, '/health', tls.trusting)).fingerprint;
-
-  test('new files are used without a restart, and connections go on', async () => {
-    const old = await shown();
-    const kept = tlsConnect(tls.service, tls.trusting);
-    await new Promise((resolve) => kept.once('secureConnect', resolve));
-    put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => (await shown()) !== old, 'another certificate');
-    await until(() => tls.service.output().includes('certificate renewed'), 'a line in the log');
-    const answer = new Promise<string>((resolve) =>
-      kept.once('data', (bytes) => resolve(bytes.toString())),
-    );
-    kept.write('GET /health HTTP/1.1\r\nHost: a\r\n\r\n');
-    expect(await answer).toMatch(/^HTTP\/1\.1 200/);
-    kept.destroy();
-  });
-
-  test('files that do not fit are logged once, and the old certificate stays', async () => {
-    const before = await shown();
-    copyFileSync(tls.authority.issue(NAMES).cert, tls.files.cert);
-    const told = () => tls.service.output().split('TLS certificate not renewed').length - 1;
-    await until(() => told() > 0, 'a line in the log');
-    expect(tls.service.output()).toMatch(
-      /TLS_KEY_FILE: \S+ does not belong to the certificate\. Put/,
-    );
-    expect(await shown()).toBe(before);
-    put(tls.authority.issue(NAMES), tls.files);
-    await until(async () => (await shown()) !== before, 'a third certificate');
-    expect(told()).toBe(1);
-  });
-});
-
 describe.skipIf(!has_openssl)('client certificates', () => {
   let tls: Listening;
   let other: Authority;
   beforeAll(async () => {
-    const of_clients: Authority[] = [];
-    tls = await startTls(NAMES, (place) => {
-      of_clients.push(new Authority(place.folder, 'clients'));
-      return { TLS_CLIENT_CA_FILE: of_clients[0]!.ca };
-    });
-    const { folder } = tls.service.place;
-    other = new Authority(folder, 'other');
-    const { cert, key } = of_clients[0]!.issue('DNS:caller');
-    tls = {
-      ...tls,
-      trusting: { ...tls.trusting, cert: readFileSync(cert), key: readFileSync(key) },
-    };
+    tls = await startMutualTls();
+    other = new Authority(tls.service.place.folder, 'other');
   });
   afterAll(async () => {
     await tls.service.stop();
     tls.service.place.remove();
   });
 
-  test('another authority in the place of the first is in force without a restart', async () => {
-    const { folder } = tls.service.place;
-    const client_ca = join(folder, 'clients.pem');
-    const before = readFileSync(client_ca);
-    const next = new Authority(folder, 'next');
-    const { cert, key } = next.issue('DNS:caller');
-    const { ca } = tls.trusting;
-    const theirs = { ca, cert: readFileSync(cert), key: readFileSync(key) };
-    const isServed = (options: ConnectionOptions) =>
-      tlsCall(tls.service, '/health/live', options).then(
-        () => true,
-        () => false,
-      );
-    expect(await isServed(theirs)).toBe(false);
-    copyFileSync(next.ca, client_ca);
-    await until(() => isServed(theirs), 'a caller of the new authority is served');
-    expect(await isServed(tls.trusting)).toBe(false);
-    writeFileSync(client_ca, before);
-    await until(() => isServed(tls.trusting), 'a caller of the first authority is served again');
-  });
   test('a caller with one is served', async () => {
     expect((await tlsCall(tls.service, T, tls.trusting, { a: 'b' })).status).toBe(200);
   });

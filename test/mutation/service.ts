@@ -267,7 +267,7 @@ export const SERVICE: readonly Mutant[] = [
     old: 'one.key === other.key &&\n    one.client_ca === other.client_ca',
     new: 'one.key === other.key',
     promise: 'A new client CA is in force without a restart.',
-    tests: ['http/tls.test.ts'],
+    tests: ['http/tls-renewal.test.ts'],
   },
   {
     id: 'audit-cut-line',

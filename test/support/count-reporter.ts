@@ -18,14 +18,15 @@ export default class CountReporter implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     const count = { passed: 0, failed: errors.length, skipped: 0 };
     for (const module of modules) {
-      if (module.children.size === 0 && module.state() === 'failed') count.failed++;
-      const before = count.skipped;
+      const before = { ...count };
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         if (state !== 'pending') count[state]++;
       }
-      if (count.skipped > before && !this.#is_filtered)
-        console.log(skippedLine(module, count.skipped - before));
+      // What failed is outside of its tests: the file, or a hook, whose tests count as skipped.
+      if (module.state() === 'failed' && count.failed === before.failed) count.failed++;
+      if (count.skipped > before.skipped && !this.#is_filtered)
+        console.log(skippedLine(module, count.skipped - before.skipped));
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
   }

@@ -62,8 +62,13 @@ export function spawnCli(
   node = process.execPath,
 ): ChildProcess {
   // Not the environment of the test run: a developer's own settings must not reach the service under test.
-  const { PATH = '', HOME = '', TMPDIR = '' } = process.env;
-  const inherited = TMPDIR === '' ? { PATH, HOME } : { PATH, HOME, TMPDIR };
+  const { PATH = '', HOME = '', TMPDIR = '', VITEST, NODE_OPTIONS = '' } = process.env;
+  const inherited = {
+    ...{ PATH, HOME },
+    ...(TMPDIR === '' ? {} : { TMPDIR }),
+    // What the set-up of the test run has put there.
+    ...(VITEST === undefined ? {} : { NODE_OPTIONS }),
+  };
   return spawn(node, [CLI, ...args], {
     cwd: place.folder,
     env: { ...inherited, ...place.env, ...env },

@@ -1,7 +1,13 @@
+import { copyFileSync, readFileSync } from 'node:fs';
 import { request } from 'node:https';
+import { join } from 'node:path';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
+import { Authority, type Issued } from './certificates.ts';
 import { parseAnswers, type RawAnswer } from './http.ts';
-import type { Service } from './service.ts';
+import { type Place, type Service, startService, usualPlace } from './service.ts';
+
+/** Where the services of tests listen. */
+export const NAMES = 'DNS:localhost,IP:127.0.0.1';
 
 /** One request on a connection of its own; rejects when TLS does not come about. */
 export function tlsCall(
@@ -54,4 +60,47 @@ export function tlsExchange(
 export function tlsConnect(service: Service, options: ConnectionOptions): TLSSocket {
   const { hostname, port } = new URL(service.url);
   return connect({ host: hostname, port: Number(port), ...options });
+}
+
+export interface Listening {
+  readonly service: Service;
+  readonly authority: Authority;
+  /** The files that the service reads. */
+  readonly files: Issued;
+  readonly trusting: ConnectionOptions;
+}
+
+export function put(issued: Issued, files: Issued): void {
+  copyFileSync(issued.key, files.key);
+  copyFileSync(issued.cert, files.cert);
+}
+
+export async function startTls(
+  names = NAMES,
+  more: (place: Place, authority: Authority) => Record<string, string> = () => ({}),
+): Promise<Listening> {
+  const { place, authority, files, env } = await tlsPlace(names);
+  const service = await startService(place, { ...env, ...more(place, authority) });
+  return { service, authority, files, trusting: { ca: readFileSync(authority.ca) } };
+}
+
+export async function tlsPlace(names: string) {
+  const place = await usualPlace();
+  const authority = new Authority(place.folder, 'authority');
+  const files = { cert: join(place.folder, 'tls.crt'), key: join(place.folder, 'tls.key') };
+  put(authority.issue(names), files);
+  const env = { OPS_PORT: '0', TLS_CERT_FILE: files.cert, TLS_KEY_FILE: files.key };
+  return { place, authority, files, env };
+}
+
+/** One that asks callers for a certificate of the authority `clients`, and what a caller with one has. */
+export async function startMutualTls(): Promise<Listening> {
+  const of_clients: Authority[] = [];
+  const tls = await startTls(NAMES, (place) => {
+    of_clients.push(new Authority(place.folder, 'clients'));
+    return { TLS_CLIENT_CA_FILE: of_clients[0]!.ca };
+  });
+  const { cert, key } = of_clients[0]!.issue('DNS:caller');
+  const own = { cert: readFileSync(cert), key: readFileSync(key) };
+  return { ...tls, trusting: { ...tls.trusting, ...own } };
 }
