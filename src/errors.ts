@@ -79,6 +79,16 @@ export class InternalError extends Error {
   }
 }
 
+/**
+ * The database could not be asked, or did not answer in time; the statement may or may not have
+ * run.
+ */
+export class Unavailable extends InternalError {
+  constructor(cause: unknown) {
+    super('database_unavailable', { cause });
+  }
+}
+
 /** The operator can mend it: printed by the command line as it is, exit code 1. */
 export class OperatorError extends Error {
   readonly problems: readonly string[];
@@ -87,4 +97,19 @@ export class OperatorError extends Error {
     super(problems.join('\n'));
     this.problems = problems;
   }
+}
+
+/**
+ * The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost
+ * connections).
+ */
+export function errorCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** What an operator can mend, also where it was wrapped on its way to be a 500 to a caller. */
+export function operatorError(error: unknown): OperatorError | undefined {
+  if (error instanceof OperatorError) return error;
+  return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;
 }

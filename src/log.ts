@@ -1,6 +1,6 @@
 import { type Logger, pino } from 'pino';
+import { errorCode } from './errors.ts';
 import { LogOutput } from './log-output.ts';
-import { errorCode } from './store/failure.ts';
 import { shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {

@@ -1,29 +1,31 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Config } from './config.ts';
+import type { Config } from './config/config.ts';
+import { errorCode, operatorError } from './errors.ts';
 import { apiPages } from './http/openapi/pages.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import type { Gauges } from './ops/gauges.ts';
-import { createMetrics } from './ops/metrics.ts';
-import { firstKey } from './process/first-key.ts';
-import { announce } from './process/first-start.ts';
+import type { Gauges } from './metrics/gauges.ts';
+import { createMetrics } from './metrics/metrics.ts';
+import { announce, firstKey } from './process/first-client.ts';
 import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { PublicListener } from './process/public-listener.ts';
-import { remind } from './process/reminders.ts';
 import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
+import { kekSourceOf } from './service/kek/source.ts';
 import { monotonicMs } from './service/keys/key-news.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/expiry.ts';
-import { CLOSE_TIMEOUT_MS, kekSourceOf, openVault, type Vault } from './service/vault.ts';
+import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
-import { errorCode, operatorError } from './store/failure.ts';
 import { KeyringStore } from './store/keyring.ts';
+import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
 
 /** For a start that has got as far as its listener, when the process is told to end. */
 const OPEN_TIMEOUT_MS = 3_000;
+const REMINDER_LOOK_MS = 10_000;
+const REMINDER_INTERVAL_MS = 86_400_000;
 
 /** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
@@ -170,4 +172,24 @@ function keepFresh(certificate: Certificate, listener: PublicListener, log: Log)
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
   });
+}
+
+/** Says what is wrong when that changes, and again every day. @param look undefined: all is well */
+function remind(
+  log: Log,
+  look: () => string | undefined,
+  fields: () => Record<string, unknown>,
+): void {
+  let last: string | undefined;
+  let last_at_ms = -Infinity;
+  const warn = () => {
+    const warning = look();
+    const now_ms = performance.now();
+    if (warning === last && now_ms - last_at_ms < REMINDER_INTERVAL_MS) return;
+    last = warning;
+    last_at_ms = now_ms;
+    if (warning !== undefined) log.warn(fields(), warning);
+  };
+  warn();
+  setInterval(warn, REMINDER_LOOK_MS).unref();
 }

@@ -98,3 +98,14 @@ export interface TlsPem {
   /** Authorities whose client certificates are taken; undefined: none is asked for. */
   readonly client_ca: string | undefined;
 }
+
+/** Which limit of a client refuses a request. */
+export type LimitName = 'requests' | 'detokenize' | 'unknown_tokens';
+
+/** A line of `standin doctor`. */
+export interface Finding {
+  readonly check: string;
+  readonly status: 'ok' | 'warning' | 'problem';
+  /** What is so, and for anything but `ok` what to do about it. */
+  readonly detail: string;
+}

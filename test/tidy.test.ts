@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import {
   filesAreShort,
+  foldersHaveTheirOwnNames,
   namesSaySomething,
   noCycles,
   nothingIsLeft,
@@ -33,6 +34,14 @@ const RULES: [string, Rule, Source[]][] = [
     'rooms import only what they may',
     roomsKeepApart,
     [{ path: 'shape/a.ts', text: "import { b } from '../crypto/b.ts';" }],
+  ],
+  [
+    'a folder and a file never share a name',
+    foldersHaveTheirOwnNames,
+    [
+      { path: 'config.ts', text: '' },
+      { path: 'config/settings.ts', text: '' },
+    ],
   ],
   [
     'packages of others stay in their rooms',
@@ -80,7 +89,7 @@ const RULES: [string, Rule, Source[]][] = [
   ],
   ['names say something', namesSaySomething, [{ path: 'store/helpers.ts', text: '' }]],
   [
-    'only config.ts reads the environment',
+    'only config/config.ts reads the environment',
     oneReaderOfTheEnvironment,
     [{ path: 'main.ts', text: 'process.env.PORT' }],
   ],
@@ -91,6 +100,21 @@ const RULES: [string, Rule, Source[]][] = [
   ],
   ['nothing is left over', nothingIsLeft, [{ path: 'a.ts', text: '// TODO' }]],
 ];
+
+/** Imports that were there once, and made a circle of two rooms or a room know too much. */
+const WRONG_WAYS: [string, string][] = [
+  ['config/kek.ts', '../service/kek/source.ts'],
+  ['http/context.ts', '../ops/server.ts'],
+  ['log.ts', './store/database-error.ts'],
+  ['commands/forget.ts', '../store/removal.ts'],
+  ['batcher.ts', './store/pool.ts'],
+  ['timeouts.ts', './service/vault.ts'],
+  ['metrics/metrics.ts', '../service/limits/client-limits.ts'],
+];
+
+test.each(WRONG_WAYS)('%s must not import %s', (path, target) => {
+  expect(roomsKeepApart({ path, text: `import { a } from '${target}';` }, [])).not.toEqual([]);
+});
 
 /** The same for files of tests. */
 const TEST_RULES: [string, Rule, Source[]][] = [

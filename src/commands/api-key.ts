@@ -1,20 +1,63 @@
+import { type Command, InvalidArgumentError } from 'commander';
 import { issueApiKey, listApiKeys, newApiKey, revokeApiKey } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
+import { command, spanMs, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
-export interface IssueOptions extends OutputOptions {
+export function addApiKey(program: Command): void {
+  const api_key = program
+    .command('api-key')
+    .description('API keys of clients; several may be live at once.');
+  command(api_key, 'issue', 'Issue one more API key; it is shown only once.', [
+    'standin api-key issue --client standin_0123456789abcdef01234567 --expires 90d',
+  ])
+    .requiredOption('--client <client_id>', 'whose key it is')
+    .option(
+      '--expires <when>',
+      'a time from now like 90d or 12h, or an ISO date; default: never',
+      expiry,
+    )
+    .action((options) => withVault((vault) => issue(vault, options)));
+  command(
+    api_key,
+    'new',
+    'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.',
+    ['standin api-key new'],
+  ).action(makeNew);
+  command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
+    'standin api-key list --client standin_0123456789abcdef01234567',
+  ])
+    .option('--client <client_id>', 'only those of one client')
+    .action((options) => withVault((vault) => list(vault, options)));
+  command(api_key, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
+    'standin api-key revoke key_0123456789ab',
+  ]).action((api_key_id, options) => withVault((vault) => revoke(vault, api_key_id, options)));
+}
+
+function expiry(text: string): Date {
+  const span_ms = spanMs(text);
+  const date = new Date(Number.isNaN(span_ms) ? text : Date.now() + span_ms);
+  if (Number.isNaN(date.getTime()) || date <= new Date()) {
+    throw new InvalidArgumentError(
+      'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',
+    );
+  }
+  return date;
+}
+
+interface IssueOptions extends OutputOptions {
   readonly client: string;
   readonly expires?: Date;
 }
 
 /** For a file that BOOTSTRAP_API_KEY_FILE names: no vault knows the key yet. */
-export function apiKeyNew(options: OutputOptions): void {
+function makeNew(options: OutputOptions): void {
   const api_key = newApiKey();
   print(options, { api_key }, api_key);
 }
 
-export async function apiKeyIssue(vault: Vault, options: IssueOptions): Promise<void> {
+async function issue(vault: Vault, options: IssueOptions): Promise<void> {
   const { api_key, api_key_id, client_id, expires_at } = await issueApiKey(
     vault,
     options.client,
@@ -27,7 +70,7 @@ export async function apiKeyIssue(vault: Vault, options: IssueOptions): Promise<
   );
 }
 
-export async function apiKeyList(
+async function list(
   vault: Vault,
   options: OutputOptions & { readonly client?: string },
 ): Promise<void> {
@@ -48,11 +91,7 @@ export async function apiKeyList(
   );
 }
 
-export async function apiKeyRevoke(
-  vault: Vault,
-  api_key_id: string,
-  options: OutputOptions,
-): Promise<void> {
+async function revoke(vault: Vault, api_key_id: string, options: OutputOptions): Promise<void> {
   const api_key = await revokeApiKey(vault, api_key_id);
   print(options, api_key, `${api_key_id} is revoked; it stops working within 5 s.`);
 }

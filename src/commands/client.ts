@@ -1,3 +1,5 @@
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { parseRate } from '../config/parsers.ts';
 import {
   createClient,
   DEFAULT_SETTINGS,
@@ -8,12 +10,139 @@ import {
 import type { Vault } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
+import { command, spanMs, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
-/** What a client may do: one column each. */
-export type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
+export function addClient(program: Command): void {
+  const client = program.command('client').description('Clients: who may call.');
+  const creating = command(
+    client,
+    'create',
+    'Make a client with an API key; the key is shown only once.',
+    [
+      'standin client create --name billing',
+      'standin client create --name crm --rate-limit 200 --token-mode random --json',
+      'standin client create --name intake --can tokenize',
+    ],
+  ).requiredOption('--name <name>', 'what people call it', nonEmpty);
+  addPermissionsAndLimits(creating, 'default', rate)
+    .addOption(tokenMode().default('deterministic'))
+    .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
+    .action((options) =>
+      withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
+    );
+  command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
+    withVault((vault) => list(vault, options)),
+  );
+  addUpdate(client);
+  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+    'standin client disable standin_0123456789abcdef01234567',
+  ]).action((client_id, options) => withVault((vault) => disable(vault, client_id, options)));
+}
 
-export interface CreateOptions extends OutputOptions {
+function addUpdate(client: Command): void {
+  const updating = command(client, 'update <client_id>', 'Change a client.', [
+    'standin client update standin_0123456789abcdef01234567 --rate-limit default',
+    'standin client update standin_0123456789abcdef01234567 --can detokenize',
+    'standin client update standin_0123456789abcdef01234567 --enable',
+  ]).option('--name <name>', 'what people call it', nonEmpty);
+  addPermissionsAndLimits(updating, '"default"', rateOrDefault)
+    .addOption(tokenMode())
+    .option(
+      '--time-to-live <time>',
+      'how long tokens that it gets from now on are known; "none": for ever',
+      timeToLiveOrNone,
+    )
+    .option('--enable', 'undo disable')
+    .action((client_id, options, itself: Command) => {
+      if (!isChange(options))
+        itself.error('error: name what to change, for example --rate-limit 200');
+      return withVault((vault) => update(vault, client_id, options));
+    });
+}
+
+/** @param fallback how the limit of the deployment is called for */
+function addPermissionsAndLimits(
+  made: Command,
+  fallback: string,
+  parse: (text: string) => number | 'default',
+): Command {
+  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
+  // Unlike choices alone, in any order.
+  made.addOption(can.argParser(permissions));
+  for (const [option, counted, setting] of LIMITS) {
+    const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
+    made.option(`--${option} <n>`, help, parse);
+  }
+  return made;
+}
+
+const LIMITS = [
+  ['rate-limit', 'requests', 'RATE_LIMIT'],
+  ['detokenize-limit', 'detokenize requests', 'DETOKENIZE_LIMIT'],
+  ['unknown-token-limit', 'unknown tokens', 'UNKNOWN_TOKEN_LIMIT'],
+] as const;
+
+function tokenMode(): Option {
+  return new Option(
+    '--token-mode <mode>',
+    'equal values get equal tokens, or a fresh one each time',
+  ).choices(['deterministic', 'random']);
+}
+
+/** What --can takes. */
+const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
+
+function permissions(text: string): Permissions {
+  const operations = text.split(',');
+  const can_tokenize = operations.includes('tokenize');
+  const can_detokenize = operations.includes('detokenize');
+  const known = Number(can_tokenize) + Number(can_detokenize);
+  if (known !== operations.length)
+    throw new InvalidArgumentError('It must be tokenize, detokenize or tokenize,detokenize.');
+  return { can_tokenize, can_detokenize };
+}
+
+function nonEmpty(text: string): string {
+  if (text.trim() === '' || text.length > 200)
+    throw new InvalidArgumentError('It must have 1 to 200 characters.');
+  return text;
+}
+
+function isChange({ json: _, ...change }: UpdateOptions): boolean {
+  return Object.keys(change).length > 0;
+}
+
+function rate(text: string): number {
+  const parsed = parseRate(text);
+  if (parsed === undefined)
+    throw new InvalidArgumentError('It must be a number of requests a second, 0 to 1000000.');
+  return parsed;
+}
+
+/** Not null for the default: commander makes that an empty text. */
+function rateOrDefault(text: string): number | 'default' {
+  return text === 'default' ? text : rate(text);
+}
+
+/** In seconds. */
+function timeToLive(text: string): number {
+  const time_to_live_s = spanMs(text) / 1000;
+  if (!(time_to_live_s > 0 && time_to_live_s <= MAX_TIME_TO_LIVE_S))
+    throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
+  return time_to_live_s;
+}
+
+function timeToLiveOrNone(text: string): number | 'none' {
+  return text === 'none' ? text : timeToLive(text);
+}
+
+const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
+
+/** What a client may do: one column each. */
+type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
+
+interface CreateOptions extends OutputOptions {
   readonly name: string;
   readonly can?: Permissions;
   readonly rateLimit?: number;
@@ -23,11 +152,7 @@ export interface CreateOptions extends OutputOptions {
   readonly timeToLive?: number;
 }
 
-export async function clientCreate(
-  vault: Vault,
-  client_prefix: string,
-  options: CreateOptions,
-): Promise<void> {
+async function create(vault: Vault, client_prefix: string, options: CreateOptions): Promise<void> {
   const { name, can, tokenMode: token_mode } = options;
   const settings = {
     ...DEFAULT_SETTINGS,
@@ -48,7 +173,7 @@ export async function clientCreate(
   );
 }
 
-export async function clientList(vault: Vault, options: OutputOptions): Promise<void> {
+async function list(vault: Vault, options: OutputOptions): Promise<void> {
   const clients = await listClients(vault);
   const rows = clients.map((client) => [
     client.client_id,
@@ -80,7 +205,7 @@ const HEADINGS = [
   'DISABLED',
 ];
 
-export interface UpdateOptions extends OutputOptions {
+interface UpdateOptions extends OutputOptions {
   readonly name?: string;
   readonly can?: Permissions;
   readonly rateLimit?: number | 'default';
@@ -91,11 +216,7 @@ export interface UpdateOptions extends OutputOptions {
   readonly enable?: boolean;
 }
 
-export async function clientUpdate(
-  vault: Vault,
-  client_id: string,
-  options: UpdateOptions,
-): Promise<void> {
+async function update(vault: Vault, client_id: string, options: UpdateOptions): Promise<void> {
   const { name, can, tokenMode: token_mode, timeToLive, enable } = options;
   const client = await updateClient(vault, client_id, {
     name,
@@ -110,11 +231,7 @@ export async function clientUpdate(
   print(options, client, describe(client));
 }
 
-export async function clientDisable(
-  vault: Vault,
-  client_id: string,
-  options: OutputOptions,
-): Promise<void> {
+async function disable(vault: Vault, client_id: string, options: OutputOptions): Promise<void> {
   const client = await updateClient(vault, client_id, { disabled: true });
   print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
 }

@@ -1,16 +1,25 @@
+import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
+import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { auditFinding } from '../service/audit/audit-finding.ts';
-import { certificateFinding, type TlsFiles } from '../service/certificate.ts';
-import { examine } from '../service/doctor.ts';
-import type { LicenseFiles } from '../service/license.ts';
-import type { VaultOptions } from '../service/vault.ts';
+import { certificateFinding } from '../service/certificate.ts';
 import { shown } from '../terminal.ts';
+import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
 
+export function addDoctor(program: Command): void {
+  command(
+    program,
+    'doctor',
+    'Say what is wrong with configuration, database, keys and settings, and what to do.',
+    ['standin doctor'],
+  ).action((options) => doctor(config(), options));
+}
+
 /** What is examined: of the configuration, by its names there. */
-export interface Examined {
+interface Examined {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
   readonly tls: TlsFiles | undefined;
@@ -19,8 +28,10 @@ export interface Examined {
 }
 
 /** Prints every finding; fails when one is a problem. */
-export async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
+async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
   const { vault, license, tls, REDIS_URL, AUDIT_LOG } = examined;
+  // Help does not wait for the driver of the database.
+  const { examine } = await import('../service/doctor.ts');
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
     ...(await examine(vault, license, REDIS_URL)),

@@ -1,21 +1,44 @@
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { Forgetting, type TokenState } from '../service/records/forget.ts';
+import { forgetTokens, type TokenState, tokenStates } from '../service/records/forget.ts';
 import type { Vault } from '../service/vault.ts';
 import type { Token } from '../types.ts';
+import { command, withVault } from './command.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import { type OutputOptions, print } from './output.ts';
 import { Progress } from './progress.ts';
 import { type TokenLine, tokenLines } from './token-lines.ts';
+
+export function addForget(program: Command): void {
+  command(
+    program,
+    'forget [token...]',
+    'Remove the values behind tokens, for ever: they are as unknown from then on.',
+    [
+      'standin forget --file tokens.txt --dry-run',
+      'standin forget --file tokens.txt',
+      'standin forget --file - --yes --json',
+    ],
+  )
+    .option('--file <file>', 'tokens, one a line; "-": standard input')
+    .option('--dry-run', 'say how many are known, and change nothing')
+    .option('--yes', 'do not ask')
+    .action((tokens: string[], options, itself: Command) => {
+      if ((tokens.length === 0) === (options.file === undefined))
+        itself.error('error: name tokens, or a file of them with --file');
+      return withVault((vault) => forget(vault, tokens, options));
+    });
+}
 
 /** Tokens of a statement: more would hold requests for the same records up for longer. */
 const BATCH_TOKENS = 500;
 /** All are counted; so many have their lines named. */
 const MAX_UNKNOWN_LINES = 10_000;
 
-export interface ForgetOptions extends OutputOptions {
+interface ForgetOptions extends OutputOptions {
   readonly file?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -39,15 +62,15 @@ interface Source {
  * Removes the values behind tokens. No token is printed.
  * @throws OperatorError when it may not ask and was not told that it need not
  */
-export async function forget(
+async function forget(
   vault: Vault,
   tokens: readonly string[],
   options: ForgetOptions,
 ): Promise<void> {
   const is_sure = options.yes === true || options.dryRun === true;
   if (!is_sure) demandTerminal(options.file);
-  const forgetting = new Forgetting(vault);
-  const look = (batch: readonly Token[]) => forgetting.look(batch);
+  const look = (batch: readonly Token[]) => tokenStates(vault, batch);
+  const remove = (batch: readonly Token[]) => forgetTokens(vault, batch);
   await interruptible(async (stop) => {
     const source = await sourceOf(tokens, options.file);
     if (!is_sure) {
@@ -58,8 +81,7 @@ export async function forget(
       if (found.known > 0 && !(await isConfirmed(found, stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
-    const work = options.dryRun ? look : (batch: readonly Token[]) => forgetting.forget(batch);
-    report(await each(source, work, stop), options);
+    report(await each(source, options.dryRun ? look : remove, stop), options);
   });
 }
 

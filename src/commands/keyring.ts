@@ -1,10 +1,66 @@
-import type { KekSettings } from '../service/kek/source.ts';
-import { keyStatus, retireKey, rewrapKeys, rotateKey } from '../service/keys/key-lifecycle.ts';
-import { kekSourceOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import { type Command, InvalidArgumentError } from 'commander';
+import { newKekSettings } from '../config/config.ts';
+import type { KekSettings, VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/kek/source.ts';
+import { reseal } from '../service/records/reseal.ts';
+import type { Vault } from '../service/vault.ts';
+import { command, config, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
+import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
+
+/** Help does not wait for the driver of the database. */
+const lifecycle = () => import('../service/keys/key-lifecycle.ts');
+
+export function addKeyring(program: Command): void {
+  const keyring = program.command('keyring').description('The keys of the vault.');
+  command(
+    keyring,
+    'status',
+    'List the keys: purpose, version, which is primary, which KEK wraps them, how many records need them.',
+    ['standin keyring status --json'],
+  ).action((options) => withVault((vault) => status(vault, options)));
+  command(keyring, 'rotate', 'Add a version of the dek key, which seals new records from now on.', [
+    'standin keyring rotate',
+  ]).action((options) => withVault((vault, { vault: of }) => rotate(vault, of, options)));
+  addRate(
+    command(
+      keyring,
+      'reseal',
+      'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
+      ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
+    ),
+  ).action((options) => withVault((vault, { vault: of }) => resealRecords(vault, of, options)));
+  command(keyring, 'retire', 'Destroy a version of the dek key that no record needs.', [
+    'standin keyring retire 1',
+  ])
+    .argument('<version>', 'of a dek key, as keyring status lists it', keyVersion)
+    .action((version, options) => withVault((vault) => retire(vault, version, options)));
+  addRewrap(keyring);
+}
+
+function addRewrap(keyring: Command): void {
+  command(keyring, 'rewrap', 'Wrap all keys by another key-encryption key; no record is touched.', [
+    'standin keyring rewrap --new-kek-file /etc/standin/new-kek',
+    'standin keyring rewrap --new-kek-env new-kek.env',
+  ])
+    .option('--new-kek-file <file>', 'file of the new key-encryption key, as for KEK_FILE')
+    .option('--new-kek-env <file>', 'file of settings, as .env, that name the new one')
+    .action((options, itself: Command) => {
+      const { newKekFile: file, newKekEnv: env } = options;
+      if ((file === undefined) === (env === undefined))
+        itself.error('error: name the new one by either --new-kek-file or --new-kek-env');
+      return rewrap(config().vault, newKekSettings({ file, env }), options);
+    });
+}
+
+function keyVersion(text: string): number {
+  if (!/^[1-9]\d{0,4}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.');
+  return Number(text);
+}
 
 /** Opening the vault has unwrapped every key already: what is listed here can be used. */
-export async function keyringStatus(vault: Vault, options: OutputOptions): Promise<void> {
+async function status(vault: Vault, options: OutputOptions): Promise<void> {
+  const { keyStatus } = await lifecycle();
   const keys = await keyStatus(vault);
   const rows = keys.map((key) => [
     key.purpose,
@@ -18,12 +74,13 @@ export async function keyringStatus(vault: Vault, options: OutputOptions): Promi
   print(options, keys, table(headings, rows));
 }
 
-export async function keyringRotate(
+async function rotate(
   vault: Vault,
   vault_options: VaultOptions,
   options: OutputOptions,
 ): Promise<void> {
-  const version = await rotateKey(vault.keys, kekSourceOf(vault_options));
+  const { rotateKey } = await lifecycle();
+  const version = await rotateKey(vault.keyring_store, kekSourceOf(vault_options));
   print(
     options,
     { version },
@@ -32,12 +89,27 @@ Back up the database. Records of before stay as they are until: standin keyring 
   );
 }
 
-export async function keyringRetire(
+async function resealRecords(
   vault: Vault,
-  version: number,
-  options: OutputOptions,
+  vault_options: VaultOptions,
+  options: RecordsOptions,
 ): Promise<void> {
-  await retireKey(vault.keys, version);
+  const { result, listed, seconds } = await watched(vault, vault_options, options, reseal);
+  const { key_version, resealed, bad, next } = result;
+  const is_complete = next === undefined;
+  print(
+    options,
+    { key_version, resealed, bad, bad_records: listed, is_complete, seconds },
+    is_complete
+      ? `${resealed} records were resealed with key version ${key_version}.`
+      : `${resealed} records were resealed with key version ${key_version}. The rest: standin keyring reseal`,
+  );
+  conclude(result, bad);
+}
+
+async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
+  const { retireKey } = await lifecycle();
+  await retireKey(vault.keyring_store, version);
   print(
     options,
     { version },
@@ -45,11 +117,12 @@ export async function keyringRetire(
   );
 }
 
-export async function keyringRewrap(
+async function rewrap(
   vault_options: VaultOptions,
   next: KekSettings,
   options: OutputOptions,
 ): Promise<void> {
+  const { rewrapKeys } = await lifecycle();
   const { kek_id, keys } = await rewrapKeys(vault_options, next);
   print(
     options,

@@ -1,10 +1,36 @@
+import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { type LicenseFiles, verifyLicense } from '../service/license.ts';
+import type { LicenseFiles } from '../options.ts';
+import { verifyLicense } from '../service/license.ts';
 import { shown } from '../terminal.ts';
+import { command, config } from './command.ts';
 import { type OutputOptions, print, time } from './output.ts';
 
+export function addLicense(program: Command): void {
+  command(
+    program.command('license').description('The license.'),
+    'verify [file]',
+    'Verify a license offline.',
+    ['standin license verify', 'standin license verify license.jwt --public-key key.pem'],
+  )
+    .option('--public-key <file>', 'public key in PEM; default: LICENSE_PUBLIC_KEY_FILE')
+    .action((file, options) => verify(licenseFiles(file, options.publicKey), options));
+}
+
+function licenseFiles(file: string | undefined, public_key: string | undefined): LicenseFiles {
+  const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = config();
+  const license_file = file ?? LICENSE_FILE;
+  const public_key_file = public_key ?? LICENSE_PUBLIC_KEY_FILE;
+  if (license_file === undefined || public_key_file === undefined) {
+    throw new OperatorError(
+      'Name a license and a public key: set LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE, or give FILE and --public-key.',
+    );
+  }
+  return { license_file, public_key_file };
+}
+
 /** Prints the state of the license; fails when tokenize would. */
-export async function licenseVerify(files: LicenseFiles, options: OutputOptions): Promise<void> {
+async function verify(files: LicenseFiles, options: OutputOptions): Promise<void> {
   const state = await verifyLicense(files);
   const detail =
     state.status === 'invalid'

@@ -1,9 +1,26 @@
+import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { migrateVault, type SchemaChanges, type VaultOptions } from '../service/vault.ts';
+import type { VaultOptions } from '../options.ts';
+import type { SchemaChanges } from '../service/vault.ts';
+import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
+export function addMigrate(program: Command): void {
+  command(
+    program,
+    'migrate',
+    'Bring the schema of the vault up to this program, without serving.',
+    ['standin migrate', 'standin migrate --grant-to standin_app'],
+  )
+    .option(
+      '--grant-to <role>',
+      'also give a database role the rights of the service, and no other',
+    )
+    .action((options) => bringUp(config().vault, options));
+}
+
 /** For deployments in which the service itself may not change tables. */
-export async function migrateCommand(
+async function bringUp(
   vault: VaultOptions,
   options: OutputOptions & { readonly grantTo?: string },
 ): Promise<void> {
@@ -13,6 +30,8 @@ export async function migrateCommand(
       '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
     );
   }
+  // Help does not wait for the driver of the database.
+  const { migrateVault } = await import('../service/vault.ts');
   const { grants, ...changes } = await migrateVault(vault, role);
   if (role === undefined) return print(options, changes, sentences(changes));
   const granted = `${role} may do what the service does, and nothing else:\n\n${grants.join(';\n')};`;

@@ -1,12 +1,14 @@
+import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
+import type { VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/kek/source.ts';
 import { KeyRenewal } from '../service/keys/key-renewal.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import type { BadRecord } from '../service/records/record-reader.ts';
-import { reseal } from '../service/records/reseal.ts';
-import { verify } from '../service/records/verify.ts';
-import { kekSourceOf, lossOf, type Vault, type VaultOptions } from '../service/vault.ts';
+import type { VerifySettings } from '../service/records/verify.ts';
+import type { Vault } from '../service/vault.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
-import { type OutputOptions, print } from './output.ts';
+import type { OutputOptions } from './output.ts';
 import { Progress } from './progress.ts';
 
 /** Work on all records: how fast, and from where. */
@@ -25,52 +27,27 @@ const REASONS: Record<BadRecord['reason'], string> = {
   key_missing: 'key version not in the keyring',
 };
 
-export async function keyringReseal(
-  vault: Vault,
-  vault_options: VaultOptions,
-  options: RecordsOptions,
-): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vault_options, options, reseal);
-  const { key_version, resealed, bad, next } = result;
-  const is_complete = next === undefined;
-  print(
-    options,
-    { key_version, resealed, bad, bad_records: listed, is_complete, seconds },
-    is_complete
-      ? `${resealed} records were resealed with key version ${key_version}.`
-      : `${resealed} records were resealed with key version ${key_version}. The rest: standin keyring reseal`,
-  );
-  conclude(result, bad);
+export function addRate(made: Command): Command {
+  return made.option('--rate <n>', 'at most so many records a second; default: no bound', rate);
 }
 
-export async function verifyRecords(
-  vault: Vault,
-  vault_options: VaultOptions,
-  options: RecordsOptions,
-): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vault_options, options, verify);
-  const { records, bad, next } = result;
-  const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
-  print(
-    options,
-    { records, bad, bad_records: listed, next: next ?? null, seconds },
-    `${records} records were opened, ${bad} of them bad.${rest}`,
-  );
-  conclude(result, bad);
-  const loss = lossOf(vault_options);
-  if (loss !== undefined) throw new OperatorError(loss);
+function rate(text: string): number {
+  const parsed = Number(text);
+  if (!Number.isInteger(parsed) || parsed < 1 || parsed > 10_000_000)
+    throw new InvalidArgumentError('It must be a whole number of records a second, 1 to 10000000.');
+  return parsed;
 }
 
-type Work<T> = (vault: Vault, settings: Parameters<typeof verify>[1]) => Promise<T>;
+type Work<T> = (vault: Vault, settings: VerifySettings) => Promise<T>;
 
 /** Runs it with a progress bar, until Ctrl-C, and names bad records as they are found. */
-async function watched<T>(
+export async function watched<T>(
   vault: Vault,
   vault_options: VaultOptions,
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const renewal = new KeyRenewal(vault.keys, kekSourceOf(vault_options), vault.plain_keys);
+  const renewal = new KeyRenewal(vault.keyring_store, kekSourceOf(vault_options), vault.plain_keys);
   const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
   const started_at_ms = performance.now();
   const listed: BadRecord[] = [];
@@ -91,7 +68,7 @@ async function watched<T>(
 }
 
 /** @throws OperatorError on bad records, or why the database ended it */
-function conclude({ next, error }: PassEnd, bad: number): void {
+export function conclude({ next, error }: PassEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(

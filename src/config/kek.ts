@@ -1,5 +1,5 @@
 import { OperatorError } from '../errors.ts';
-import type { KekSettings } from '../service/kek/source.ts';
+import type { KekSettings } from '../options.ts';
 import { credential, httpsUrl, matching, path, text } from './parsers.ts';
 import { parseSettings, type Setting, setting } from './setting.ts';
 

@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
-import type { Admission, LimitName, Quota } from '../service/limits/client-limits.ts';
+import type { Admission, Quota } from '../service/limits/client-limits.ts';
+import type { LimitName } from '../types.ts';
 
 /** The names of the limits in headers. */
 const NAMES: Readonly<Record<LimitName, string>> = {

@@ -21,11 +21,14 @@ export const MAX_ANSWER_BODIES = 16;
 export const FORBIDDEN_NAME = '__proto__';
 
 /** What is in a field of a success. */
-export type Meaning = 'data' | 'status' | 'request_id' | 'client_id';
+export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
 /** The fields of a success in their order. */
 export const SUCCESS: Readonly<
-  Record<InterfaceVersion, Readonly<Record<ClientOperation, Readonly<Record<string, Meaning>>>>>
+  Record<
+    InterfaceVersion,
+    Readonly<Record<ClientOperation, Readonly<Record<string, FieldContent>>>>
+  >
 > = {
   '1.0.5': {
     tokenize: { data: 'data', request_id: 'request_id', client_id: 'client_id' },
@@ -97,7 +100,7 @@ const TOKEN: Schema = {
   pattern: '^[ -~]+_[a-z]{1,16}$',
 };
 
-const MEANINGS: Record<Exclude<Meaning, 'data'>, Schema> = {
+const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
   status: { type: 'string', description: 'Always `success`.', const: 'success' },
   request_id: {
     type: 'string',
@@ -120,10 +123,10 @@ function request(name: string, description: string): Schema {
   };
 }
 
-function success(fields: Readonly<Record<string, Meaning>>, data: Schema): Schema {
-  const properties = Object.entries(fields).map(([name, meaning]) => [
+function success(fields: Readonly<Record<string, FieldContent>>, data: Schema): Schema {
+  const properties = Object.entries(fields).map(([name, content]) => [
     name,
-    meaning === 'data' ? data : MEANINGS[meaning],
+    content === 'data' ? data : CONTENT_SCHEMAS[content],
   ]);
   return {
     type: 'object',

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { InterfaceVersion } from './context.ts';
-import { type Meaning, SUCCESS } from './schema.ts';
+import { type FieldContent, SUCCESS } from './schema.ts';
 
 /** The body of a success in the names of the version: what stands before `data`, and after it. */
 export function successFrame(version: InterfaceVersion, operation: ClientOperation) {
@@ -11,12 +11,12 @@ export function successFrame(version: InterfaceVersion, operation: ClientOperati
     let before = '';
     let text = '{';
     for (let i = 0; i <= last; i++) {
-      const [name, meaning] = fields[i]!;
+      const [name, content] = fields[i]!;
       text += `"${name}":`;
-      if (meaning === 'data') {
+      if (content === 'data') {
         before = text;
         text = '';
-      } else text += contentOf(meaning, request);
+      } else text += contentOf(content, request);
       text += i === last ? '}' : ',';
     }
     return [before, text];
@@ -24,8 +24,8 @@ export function successFrame(version: InterfaceVersion, operation: ClientOperati
 }
 
 /** Ids are of characters that JSON takes as they are. */
-function contentOf(meaning: Exclude<Meaning, 'data'>, request: FastifyRequest): string {
-  switch (meaning) {
+function contentOf(content: Exclude<FieldContent, 'data'>, request: FastifyRequest): string {
+  switch (content) {
     case 'status':
       return '"success"';
     case 'request_id':

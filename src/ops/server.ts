@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { finished } from 'node:stream/promises';
+import type { Metrics } from '../metrics/metrics.ts';
 import type { Access } from './access.ts';
 import { answer, answerJson, Refusal, TEXT } from './answers.ts';
-import type { Metrics } from './metrics.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 

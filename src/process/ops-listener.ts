@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import type { Config } from '../config.ts';
+import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { failureFields, type Log } from '../log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
 import { Access } from '../ops/access.ts';
 import { readAssets } from '../ops/console/assets.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
@@ -10,7 +11,6 @@ import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, Playground } from '../ops/console/playground.ts';
 import { consoleRoutes } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
-import type { Metrics } from '../ops/metrics.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { KeyRenewal } from '../service/keys/key-renewal.ts';

@@ -1,4 +1,5 @@
 import type { Log } from '../log.ts';
+import type { VaultOptions } from '../options.ts';
 import type { Work } from '../service/health.ts';
 import { SEAL_LEASE_MS } from '../service/keys/engine-keys.ts';
 import { monotonicMs, primaryVersion } from '../service/keys/key-news.ts';
@@ -6,7 +7,7 @@ import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
 import { ServerSafety } from '../service/server-safety.ts';
 import type { Writes } from '../service/threads/vault-client.ts';
-import type { Vault, VaultOptions } from '../service/vault.ts';
+import type { Vault } from '../service/vault.ts';
 import { WriteSpace } from '../service/write-space.ts';
 
 export interface WriteGuardsOptions {

@@ -3,9 +3,9 @@ import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError } from '../errors.ts';
 import type { ApiKeyStore, LiveApiKey } from '../store/api-keys.ts';
+import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Who a request comes from. */
 export interface Caller {

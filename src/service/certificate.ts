@@ -1,16 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { examineTls, nameFor } from '../crypto/certificate.ts';
 import { OperatorError } from '../errors.ts';
-import type { TlsPem } from '../types.ts';
-import type { Finding } from './doctor.ts';
-
-/** Files in PEM. */
-export interface TlsFiles {
-  readonly certificate_file: string;
-  readonly key_file: string;
-  /** undefined: callers need no certificate. */
-  readonly client_ca_file: string | undefined;
-}
+import type { TlsFiles } from '../options.ts';
+import type { Finding, TlsPem } from '../types.ts';
 
 export interface CertificateListener {
   /** A new certificate that can be used. */

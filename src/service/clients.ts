@@ -2,10 +2,11 @@ import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
-import { allowedOr } from '../store/failure.ts';
+import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
+import { commandDeadline } from '../timeouts.ts';
 import type { ApiKey, Client, UsedApiKey } from '../types.ts';
-import { commandDeadline, type Vault } from './vault.ts';
+import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
 const API_KEY_ID_BYTES = 6;

@@ -1,9 +1,9 @@
 import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
+import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** Gives values back. */
 export class Detokenizer {

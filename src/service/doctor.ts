@@ -1,33 +1,22 @@
 import { kekOf } from '../crypto/kek.ts';
-import { OperatorError } from '../errors.ts';
+import { errorCode, OperatorError, operatorError } from '../errors.ts';
+import type { LicenseFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { errorCode, operatorError } from '../store/failure.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
-import type { WrappedKey } from '../types.ts';
-import { isNamed, type KekSource } from './kek/source.ts';
-import { checkSuffix, unwrap } from './keys/keyring.ts';
-import { type LicenseFiles, verifyLicense } from './license.ts';
+import { commandDeadline } from '../timeouts.ts';
+import type { Finding, WrappedKey } from '../types.ts';
+import { isNamed, type KekSource, kekSourceOf } from './kek/source.ts';
+import { checkSuffix, unwrap } from './keys/open-keys.ts';
+import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-rate-limit.ts';
-import {
-  commandDeadline,
-  kekSourceOf,
-  openPool,
-  serverProblems,
-  type VaultOptions,
-} from './vault.ts';
-
-export interface Finding {
-  readonly check: string;
-  readonly status: 'ok' | 'warning' | 'problem';
-  /** What is so, and for anything but `ok` what to do about it. */
-  readonly detail: string;
-}
+import { openPool } from './pools.ts';
+import { serverProblems } from './vault.ts';
 
 /**
  * Looks at everything that a start needs, changes nothing, and goes on after a problem as far as it

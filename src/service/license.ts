@@ -1,10 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { InternalError } from '../errors.ts';
-
-export interface LicenseFiles {
-  readonly license_file: string;
-  readonly public_key_file: string;
-}
+import type { LicenseFiles } from '../options.ts';
 
 export type LicenseState =
   | { readonly status: 'valid' | 'expired'; readonly subject: string; readonly expires_at: Date }

@@ -1,9 +1,9 @@
 import type { Keyring } from '../crypto/keyring.ts';
-import { InternalError } from '../errors.ts';
+import { InternalError, Unavailable } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
-import { Unavailable } from '../store/failure.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
+import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type {
   InsertOutcome,
   SealedRecord,
@@ -15,7 +15,6 @@ import type {
 import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
 
 /** A value on its way to a token that is its own. */
 interface Draft {

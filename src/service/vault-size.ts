@@ -1,6 +1,6 @@
 import type { Pool } from '../store/pool.ts';
 import { countRecords, recordsBytes } from '../store/server.ts';
-import { REQUEST_PATIENCE_MS } from './vault.ts';
+import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 
 /** Between points of growth at first. */
 const FIRST_INTERVAL_MS = 10_000;

@@ -1,32 +1,28 @@
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
+import type { VaultOptions } from '../options.ts';
 import { ApiKeyUseStore } from '../store/api-key-uses.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
+import { allowedOr } from '../store/database-error.ts';
 import { distribute } from '../store/distribute.ts';
-import { EmbeddedDatabase } from '../store/embedded.ts';
 import { openedTwice } from '../store/embedded-owner.ts';
-import { allowedOr } from '../store/failure.ts';
-import { databaseHosts } from '../store/hosts.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
-import { Pool } from '../store/pool.ts';
-import { Primary } from '../store/primary.ts';
+import type { Pool } from '../store/pool.ts';
 import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { Timeline } from '../store/timeline.ts';
-import { isNamed, type KekSettings, type KekSource, kekSource, readAhead } from './kek/source.ts';
-import { openKeys } from './keys/keyring.ts';
-
-export interface VaultOptions {
-  /** undefined: the embedded database in data_dir. */
-  readonly database_url: string | undefined;
-  readonly database_connections: number;
-  readonly data_dir: string;
-  readonly kek: KekSettings;
-  readonly token_suffix: string;
-  readonly allow_unsafe_postgres: boolean;
-}
+import { commandDeadline, migrationDeadline } from '../timeouts.ts';
+import { isNamed, kekSourceOf, readAhead } from './kek/source.ts';
+import { openKeys } from './keys/open-keys.ts';
+import {
+  HEALTH_CONNECTIONS,
+  HOUSEKEEPING_CONNECTIONS,
+  KEYS_CONNECTIONS,
+  openPool,
+  type VitalPools,
+} from './pools.ts';
 
 export interface SchemaChanges {
   /** Names of the migrations that were applied. */
@@ -45,62 +41,14 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
-  readonly keys: KeyringStore;
+  readonly keyring_store: KeyringStore;
   /** For the vault thread, which has a keyring of its own. */
   readonly plain_keys: readonly PlainKey[];
   readonly schema_changes: SchemaChanges;
   close(): Promise<void>;
 }
 
-export interface VitalPools {
-  /** For /health alone, which touches no table. */
-  readonly health: Pool;
-  /** For API keys, keys and the settings of the server. */
-  readonly keys: Pool;
-}
-
-/** All statements of a request together: every answer comes within 5 s. */
-export const REQUEST_PATIENCE_MS = 4_000;
-/** A database that does not take leave must not keep a process. */
-export const CLOSE_TIMEOUT_MS = 2_000;
-/** Statements of commands and of the start. */
-export const COMMAND_PATIENCE_MS = 30_000;
-/** One that rewrites a large table, or waits for the node that does. */
-const MIGRATION_PATIENCE_MS = 3_600_000;
-const HEALTH_CONNECTIONS = 1;
-const KEYS_CONNECTIONS = 1;
-/** For expiry, counts, the console, metrics and last uses; commands have as many. */
-const HOUSEKEEPING_CONNECTIONS = 2;
-/** Of the connections of a process; the vault threads have the others, for requests. */
-export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSEKEEPING_CONNECTIONS;
 const OLDEST_POSTGRES = 140_000;
-
-export function commandDeadline(): number {
-  return performance.now() + COMMAND_PATIENCE_MS;
-}
-
-function migrationDeadline(): number {
-  return performance.now() + MIGRATION_PATIENCE_MS;
-}
-
-/** @param timeline shared by all pools of a process */
-export function openPool(
-  options: VaultOptions,
-  connections = HOUSEKEEPING_CONNECTIONS,
-  timeline = new Timeline(),
-): Pool {
-  const { database_url: url, data_dir } = options;
-  if (url !== undefined) {
-    const primary = new Primary(databaseHosts(url)!, timeline);
-    return new Pool({ connections, timeline, locate: () => primary.locate() });
-  }
-  const embedded = new EmbeddedDatabase(data_dir);
-  return new Pool({ connections, timeline, locate: () => embedded.locate() });
-}
-
-export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekSource {
-  return kekSource(kek, data_dir, database_url === undefined);
-}
 
 /**
  * Connects, checks the server, migrates, loads the keys. @throws OperatorError with what to do
@@ -143,7 +91,7 @@ function vaultOn(
     timeline,
     keyring: new Keyring(plain_keys),
     plain_keys,
-    keys: new KeyringStore(pool),
+    keyring_store: new KeyringStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),

@@ -1,7 +1,7 @@
 import { randomHex } from '../crypto/api-key.ts';
-import { errorCode } from '../store/failure.ts';
+import { errorCode } from '../errors.ts';
 import type { Pool } from '../store/pool.ts';
-import { tryToGrow } from '../store/space.ts';
+import { tryToGrow } from '../store/server.ts';
 
 const DISK_FULL = '53100';
 const PROBE_INTERVAL_MS = 1_000;

@@ -1,5 +1,5 @@
-import { allowedOr } from './failure.ts';
-import { takeMigrationLock } from './migration-lock.ts';
+import { allowedOr } from './database-error.ts';
+import { takeMigrationLock } from './migrate.ts';
 import type { Pool, Query } from './pool.ts';
 
 /**

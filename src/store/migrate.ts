@@ -1,6 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { OperatorError } from '../errors.ts';
-import { takeMigrationLock } from './migration-lock.ts';
 import type { Pool, Query } from './pool.ts';
 
 const FOLDER = new URL('../../migrations/', import.meta.url);
@@ -93,4 +92,15 @@ export async function migrate(
 async function readVersion(query: Query): Promise<number> {
   const result = await query('select coalesce(max(version), 0) as version from standin.migrations');
   return Number(result.rows[0]!.version);
+}
+
+/** Any number, the same in all versions: nodes that start at once migrate one after the other. */
+const MIGRATION_LOCK = 7_382_159;
+
+/** Begins a transaction that changes tables: others wait until it has ended. */
+export async function takeMigrationLock(query: Query): Promise<void> {
+  await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+  // Citus otherwise refuses to change a table that refers to others after one that does not, in one
+  // transaction. Elsewhere it is a setting that nobody reads.
+  await query("set local citus.multi_shard_modify_mode = 'sequential'");
 }

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
+import { operatorError, Unavailable } from '../errors.ts';
+import { afterReading } from '../timeouts.ts';
 import { cancelStatement } from './cancel.ts';
-import { afterReading, destroy, ignore } from './connection.ts';
-import { databaseError, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
+import { destroy, ignore } from './connection.ts';
+import { databaseError, ReadOnlyServer } from './database-error.ts';
 import {
   demandPrimary,
   isWarned,

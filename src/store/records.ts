@@ -1,7 +1,8 @@
+import { Batcher } from '../batcher.ts';
+import { Unavailable } from '../errors.ts';
 import type { InsertOutcome, Sealed, SealedRecord, TokenFingerprint } from '../types.ts';
-import { Batcher } from './batcher.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
-import { ReadOnlyServer, Unavailable } from './failure.ts';
+import { ReadOnlyServer } from './database-error.ts';
 import { type Holder, HolderFinder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';

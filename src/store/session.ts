@@ -1,6 +1,6 @@
 import pg from 'pg';
+import { errorCode } from '../errors.ts';
 import { CONNECT_TIMEOUT_MS, ignore } from './connection.ts';
-import { errorCode } from './failure.ts';
 import type { Address, Query } from './pool.ts';
 import { IS_MARKED, MARK, STARTUP_OPTIONS } from './settings.ts';
 

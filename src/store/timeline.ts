@@ -1,4 +1,4 @@
-import { OldPrimary } from './failure.ts';
+import { OldPrimary } from './database-error.ts';
 
 /** The highest timeline that a process has seen, in all its threads: the least that it accepts. */
 export class Timeline {

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
-import { type AwsKmsSettings, kekAwsKms } from '../../src/service/kek/aws-kms.ts';
-import type { Patience } from '../../src/service/kek/patience.ts';
+import type { AwsKmsSettings } from '../../src/options.ts';
+import { kekAwsKms } from '../../src/service/kek/aws-kms.ts';
+import type { KekTimeouts } from '../../src/timeouts.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
 import { freePort } from '../support/ports.ts';
@@ -28,13 +29,16 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function source(changes: Partial<AwsKmsSettings> = {}, patience?: Patience) {
+function source(changes: Partial<AwsKmsSettings> = {}, patience?: KekTimeouts) {
   const { url: endpoint, credentials } = kms;
   const settings = { key_id, region: REGION, endpoint, credentials, ...changes };
   return kekAwsKms(file, settings as AwsKmsSettings, patience);
 }
 
-async function problemOf(changes?: Partial<AwsKmsSettings>, patience?: Patience): Promise<string> {
+async function problemOf(
+  changes?: Partial<AwsKmsSettings>,
+  patience?: KekTimeouts,
+): Promise<string> {
   const caught = await source(changes, patience)
     .read()
     .catch((caught: unknown) => caught);

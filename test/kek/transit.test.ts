@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
-import type { Patience } from '../../src/service/kek/patience.ts';
-import { kekTransit, type TransitSettings } from '../../src/service/kek/transit.ts';
+import type { TransitSettings } from '../../src/options.ts';
+import { kekTransit } from '../../src/service/kek/transit.ts';
+import type { KekTimeouts } from '../../src/timeouts.ts';
 import { testKey } from '../support/keys.ts';
 import { freePort } from '../support/ports.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
@@ -29,7 +30,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function source(changes: Partial<TransitSettings> = {}, patience?: Patience) {
+function source(changes: Partial<TransitSettings> = {}, patience?: KekTimeouts) {
   const settings: TransitSettings = {
     url: transit.url,
     key: 'standin',
@@ -43,7 +44,10 @@ function source(changes: Partial<TransitSettings> = {}, patience?: Patience) {
   return kekTransit(file, settings, patience);
 }
 
-async function problemOf(changes?: Partial<TransitSettings>, patience?: Patience): Promise<string> {
+async function problemOf(
+  changes?: Partial<TransitSettings>,
+  patience?: KekTimeouts,
+): Promise<string> {
   const caught = await source(changes, patience)
     .read()
     .catch((caught: unknown) => caught);

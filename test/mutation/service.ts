@@ -6,8 +6,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'retire-primary',
     file: 'service/keys/key-lifecycle.ts',
-    old: 'if (version === primaryOf(keys)) {',
-    new: 'if (version > primaryOf(keys)) {',
+    old: 'if (version === primaryVersionOf(keys)) {',
+    new: 'if (version > primaryVersionOf(keys)) {',
     promise: 'The newest key version cannot be retired.',
     tests: KEYS,
   },
@@ -38,8 +38,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'rotate-same-version',
     file: 'service/keys/key-lifecycle.ts',
-    old: 'const version = primaryOf(keys) + 1;',
-    new: 'const version = primaryOf(keys) + 2;',
+    old: 'const version = primaryVersionOf(keys) + 1;',
+    new: 'const version = primaryVersionOf(keys) + 2;',
     promise: 'Versions are counted one by one.',
     tests: KEYS,
   },
@@ -62,8 +62,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'renewal-primary-gone',
     file: 'service/keys/key-renewal.ts',
-    old: 'if (deks.every(({ version }) => version < primary)) throw new PrimaryIsGone(primary);',
-    new: 'if (deks.length === 0) throw new PrimaryIsGone(primary);',
+    old: 'if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);',
+    new: 'if (deks.length === 0) throw new PrimaryVersionGone(primary);',
     promise: 'A node whose newest key is gone from the keyring does not seal.',
     tests: KEYS,
   },

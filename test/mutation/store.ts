@@ -156,7 +156,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-late',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'if (entry.deadline_ms > now_ms) return true;',
     new: 'if (entry.deadline_ms > 0) return true;',
     promise: 'What waits for a connection is refused at its deadline.',
@@ -164,7 +164,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-unbounded',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'this.#waiting_items + items.length > this.#options.max_waiting_items &&',
     new: 'this.#waiting_items + items.length > Infinity &&',
     promise: 'The queue is bounded.',
@@ -172,7 +172,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-too-large',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'items + entry.items.length',
     new: '0 * entry.items.length',
     promise: 'A batch has a bound.',
@@ -180,7 +180,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-not-full',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'items + entry.items.length',
     new: 'items + entry.items.length + 1',
     promise: 'A batch fills to its bound.',
@@ -188,7 +188,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-mixes',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'results.slice(from, from + entry.items.length)',
     new: 'results.slice(0, entry.items.length)',
     promise: 'Each caller gets its own results.',
@@ -196,7 +196,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'batcher-lanes',
-    file: 'store/batcher.ts',
+    file: 'batcher.ts',
     old: 'while (this.#in_flight < this.#options.lanes &&',
     new: 'while (this.#in_flight <= this.#options.lanes &&',
     promise: 'No more batches are under way than there are lanes.',
@@ -252,7 +252,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-lower-timeline',
-    file: 'store/primary.ts',
+    file: 'store/primary-finder.ts',
     old: 'b.timeline - a.timeline ||',
     new: 'a.timeline - b.timeline ||',
     promise: 'Of two servers that take writes, the newer one is the primary.',
@@ -260,9 +260,9 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-standby',
-    file: 'store/primary.ts',
-    old: "'failure' in sight || sight.is_standby ? []",
-    new: "'failure' in sight ? []",
+    file: 'store/primary-finder.ts',
+    old: "'failure' in result || result.is_standby ? []",
+    new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],
   },

@@ -7,7 +7,7 @@ import { Authenticator } from '../../src/service/authenticator.ts';
 import { createFirstClient } from '../../src/service/clients.ts';
 import { primaryVersion } from '../../src/service/keys/key-news.ts';
 import { KeyRenewal } from '../../src/service/keys/key-renewal.ts';
-import { openKeys } from '../../src/service/keys/keyring.ts';
+import { openKeys } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyUseStore } from '../../src/store/api-key-uses.ts';
 import { ApiKeyStore } from '../../src/store/api-keys.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Unavailable } from '../../src/store/failure.ts';
+import { Unavailable } from '../../src/errors.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
 import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';

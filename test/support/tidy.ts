@@ -31,28 +31,38 @@ const ROOMS: Record<string, readonly string[]> = {
   types: [],
   errors: [],
   version: [],
-  hardening: [],
   'private-files': ['errors'],
   terminal: [],
+  timeouts: [],
+  options: [],
+  memory: [],
+  batcher: ['errors', 'timeouts'],
+  metrics: ['types'],
   shape: ['types'],
   crypto: ['types'],
-  store: ['types', 'errors', 'private-files'],
-  service: [...['types', 'errors', 'shape', 'crypto', 'store'], ...['private-files', 'terminal']],
+  store: ['types', 'errors', 'private-files', 'batcher', 'timeouts'],
+  service: [
+    ...['types', 'errors', 'shape', 'crypto', 'store', 'private-files', 'terminal'],
+    ...['batcher', 'options', 'timeouts'],
+  ],
   'log-output': [],
-  log: ['log-output', 'store', 'terminal'],
-  http: ['types', 'errors', 'service', 'log', 'ops'],
-  ops: ['types', 'errors', 'service', '#console'],
-  commands: ['types', 'errors', 'service', 'terminal', '#bulk', '#client'],
-  config: ['errors', 'service', 'store', 'private-files'],
+  log: ['errors', 'log-output', 'terminal'],
+  http: ['types', 'errors', 'service', 'log', 'metrics'],
+  ops: ['types', 'errors', 'service', 'metrics', '#console'],
+  commands: [
+    ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
+    ...['options', 'version'],
+  ],
+  config: ['errors', 'memory', 'options', 'store', 'private-files'],
   process: [
     ...['config', 'crypto', 'errors', 'http', 'log', 'ops', 'service', 'store', 'types'],
-    ...['private-files', 'version'],
+    ...['memory', 'metrics', 'options', 'private-files', 'timeouts', 'version'],
   ],
-  main: ['config', 'http', 'log', 'ops', 'process', 'service', 'store', 'types'],
-  cli: [
-    ...['commands', 'config', 'errors', 'hardening', 'http', 'main', 'service', 'store'],
-    ...['terminal', 'version'],
+  main: [
+    ...['config', 'errors', 'http', 'log', 'metrics', 'ops', 'process', 'service', 'store'],
+    ...['timeouts', 'types'],
   ],
+  cli: ['commands', 'errors', 'terminal'],
 };
 
 /** Rooms of their own, which the service imports by these names of its package.json. */
@@ -64,9 +74,9 @@ const PACKAGES: Record<string, readonly string[]> = {
   '@electric-sql/pglite': ['store'],
   'node:crypto': ['crypto', 'http', 'ops'],
   fastify: ['http', 'ops', 'process'],
-  commander: ['cli'],
+  commander: ['commands', 'cli'],
   pino: ['log'],
-  'prom-client': ['ops'],
+  'prom-client': ['metrics'],
   jose: ['service'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['service'],
@@ -143,8 +153,16 @@ export const namesSaySomething: Rule = ({ path }) =>
     ? [`${path}: banned name`]
     : [];
 
+/** A reader who looks for `config` should find one thing. */
+export const foldersHaveTheirOwnNames: Rule = ({ path }, all) => {
+  const folder = path.replace(/\.ts$/, '/');
+  return all.some((other) => other.path.startsWith(folder))
+    ? [`${path} has the name of a folder`]
+    : [];
+};
+
 export const oneReaderOfTheEnvironment: Rule = ({ path, text }) =>
-  path !== 'config.ts' && text.includes('process.env') ? [`${path} reads process.env`] : [];
+  path !== 'config/config.ts' && text.includes('process.env') ? [`${path} reads process.env`] : [];
 
 export const statementsHaveNoName: Rule = ({ path, text }) =>
   path.startsWith('store/') && /query\(\{[^}]*\bname:/.test(text)

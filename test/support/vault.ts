@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { type KekSource, kekSource } from '../../src/service/kek/source.ts';
-import { openKeys } from '../../src/service/keys/keyring.ts';
+import { openKeys } from '../../src/service/keys/open-keys.ts';
 import { KeyringStore } from '../../src/store/keyring.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';

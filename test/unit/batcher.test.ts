@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { CallerError } from '../../src/errors.ts';
-import { Batcher, type BatcherOptions } from '../../src/store/batcher.ts';
-import { Unavailable } from '../../src/store/failure.ts';
+import { Batcher, type BatcherOptions } from '../../src/batcher.ts';
+import { CallerError, Unavailable } from '../../src/errors.ts';
 
 interface Batch {
   readonly items: readonly string[];

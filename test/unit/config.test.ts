@@ -2,10 +2,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { canSharePort, parseConfig, readEnvironment } from '../../src/config/config.ts';
 import { KEK_SETTINGS } from '../../src/config/kek.ts';
 import { parseRate } from '../../src/config/parsers.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
-import { canSharePort, parseConfig, readEnvironment } from '../../src/config.ts';
 import { OperatorError } from '../../src/errors.ts';
 
 function problemsOf(environment: Record<string, string>): readonly string[] {

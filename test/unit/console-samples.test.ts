@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { createMetrics } from '../../src/metrics/metrics.ts';
 import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sample.ts';
 import { totalsOf } from '../../src/ops/console/totals.ts';
-import { createMetrics } from '../../src/ops/metrics.ts';
 
 describe('quantiles', () => {
   test('are interpolated within a bucket, and never beyond the last bound', () => {

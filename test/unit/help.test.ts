@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { teach } from '../../src/cli/help.ts';
-import { buildProgram } from '../../src/cli/program.ts';
+import { teach } from '../../src/commands/help.ts';
+import { buildProgram } from '../../src/commands/program.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 function below(made: Command): Command[] {
@@ -36,8 +36,8 @@ function wordsIn(example: string): string[] {
 }
 
 /** Parses it as the program would; what it would run is named instead. @throws what is wrong with it */
-function commandOf(example: string): string {
-  const program = buildProgram();
+async function commandOf(example: string): Promise<string> {
+  const program = await buildProgram();
   const called: string[] = [];
   for (const made of below(program)) {
     made.configureOutput({ writeErr: () => {} });
@@ -47,14 +47,18 @@ function commandOf(example: string): string {
   return called[0]!;
 }
 
-const commands = below(buildProgram()).map((made) => [pathOf(made), helpOf(made)] as const);
+const program = await buildProgram();
+const commands = below(program).map((made) => [pathOf(made), helpOf(made)] as const);
 
-test.each(commands)('help of %s has examples, and each is right usage of it', (path, help) => {
-  const examples = examplesIn(help);
-  expect(examples).not.toEqual([]);
-  for (const example of examples)
-    expect(`${commandOf(example)} `, example).toMatch(new RegExp(`^${path} `));
-});
+test.each(commands)(
+  'help of %s has examples, and each is right usage of it',
+  async (path, help) => {
+    const examples = examplesIn(help);
+    expect(examples).not.toEqual([]);
+    for (const example of examples)
+      expect(`${await commandOf(example)} `, example).toMatch(new RegExp(`^${path} `));
+  },
+);
 
 test.each(commands)('help of %s says what each command, option and argument is', (_, help) => {
   const lists = help.split('\n\n').filter((part) => /^[A-Z][\w ]*:\n {2}\S/.test(part));
@@ -66,18 +70,26 @@ test.each(commands)('help of %s says what each command, option and argument is',
   for (const item of items) expect(item).toMatch(/^ {2}\S.*? {2,}\S/);
 });
 
-test('an example that is wrong is found', () => {
+test('a command that is called is the same without the others', async () => {
+  const called = program.commands.filter((made) => made.name() !== 'completion');
+  for (const made of called) {
+    const alone = await buildProgram(made.name());
+    expect(alone.commands.map((one) => one.name())).toEqual([made.name(), 'completion']);
+    expect(helpOf(alone.commands[0]!)).toBe(helpOf(made));
+  }
+});
+
+test('an example that is wrong is found', async () => {
   for (const wrong of [
     'standin clients',
     'standin client create --nam x',
     'standin keyring retire',
   ])
-    expect(() => commandOf(wrong)).toThrow();
+    await expect(commandOf(wrong)).rejects.toThrow();
 });
 
 describe('standin --help', () => {
   test('has every command under what it is for', () => {
-    const program = buildProgram();
     const ungrouped = program.commands.filter((made) => made.helpGroup() === 'More:');
     const known = ['openapi', 'completion'];
     expect(ungrouped.map((made) => made.name()).filter((name) => !known.includes(name))).toEqual(
@@ -95,7 +107,7 @@ describe('standin --help', () => {
   });
 
   test('says where settings come from, what exit codes mean and where the documents are', () => {
-    const help = helpOf(buildProgram());
+    const help = helpOf(program);
     expect(help).toMatch(/Settings are environment variables, or lines of a file \.env/);
     expect(help).toMatch(
       /Exit codes: 0 done; 1 failed, .*; 2 wrong usage; 3 done, .*; 130 interrupted\./s,

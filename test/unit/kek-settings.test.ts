@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
+import { parseConfig } from '../../src/config/config.ts';
 import { KEK_SETTINGS, parseKekSettings } from '../../src/config/kek.ts';
-import { parseConfig } from '../../src/config.ts';
 import { OperatorError } from '../../src/errors.ts';
 
 type Environment = Record<string, string>;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseConfig } from '../../src/config.ts';
+import { parseConfig } from '../../src/config/config.ts';
 import { connectionsWithin } from '../../src/http/descriptors.ts';
-import { defaultBudget } from '../../src/service/limits/memory.ts';
+import { defaultBudget } from '../../src/memory.ts';
 
 const MIB = 1_048_576;
 const limits = (memory_mib: number, heap_mib: number) => ({

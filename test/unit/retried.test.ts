@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { ReadOnlyServer, Unavailable } from '../../src/store/failure.ts';
+import { Unavailable } from '../../src/errors.ts';
+import { ReadOnlyServer } from '../../src/store/database-error.ts';
 import { retried } from '../../src/store/records.ts';
 
 const soon = () => performance.now() + 60_000;

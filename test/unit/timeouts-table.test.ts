@@ -20,7 +20,7 @@ function constant(path: string, name: string): number {
 const file = (path: string) => (name: string) => constant(path, name);
 const listener = file('http/listener.ts');
 const ops = file('ops/server.ts');
-const vault = file('service/vault.ts');
+const shared_by_all = file('timeouts.ts');
 const uses = file('service/api-key-uses.ts');
 const authenticator = file('service/authenticator.ts');
 const renewal = file('service/keys/key-renewal.ts');
@@ -29,7 +29,6 @@ const space = file('service/write-space.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-rate-limit.ts');
 const budget = file('service/limits/byte-budget.ts');
-const kek = file('service/kek/patience.ts');
 const embedded = file('store/embedded.ts');
 const seal_patience_ms = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
 
@@ -38,7 +37,7 @@ const ROWS: Record<string, readonly number[]> = {
   'TLS handshake': [listener('HANDSHAKE_TIMEOUT_MS')],
   'headers of a request': [listener('HEADERS_TIMEOUT_MS')],
   'headers and body of a request': [listener('REQUEST_TIMEOUT_MS')],
-  'answer of tokenize or detokenize': [vault('REQUEST_PATIENCE_MS') + seal_patience_ms],
+  'answer of tokenize or detokenize': [shared_by_all('REQUEST_PATIENCE_MS') + seal_patience_ms],
   'answer of `/health`': [constant('service/health.ts', 'PROBE_PATIENCE_MS')],
   'answer that the caller does not read': [constant('http/connections.ts', 'UNREAD_TIMEOUT_MS')],
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
@@ -48,7 +47,10 @@ const ROWS: Record<string, readonly number[]> = {
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
-  'wait for a connection, and statement, of a request': [vault('REQUEST_PATIENCE_MS')],
+  'all statements of a request, with the waits for connections and keys': [
+    shared_by_all('REQUEST_PATIENCE_MS'),
+    constant('service/threads/vault-engine.ts', 'LEAST_PATIENCE_MS'),
+  ],
   'waiting piece of a large request, when another piece fails': [
     constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
   ],
@@ -64,14 +66,14 @@ const ROWS: Record<string, readonly number[]> = {
     safety('LOOK_PATIENCE_MS'),
   ],
   'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
-  'statement of a command or of the start': [vault('COMMAND_PATIENCE_MS')],
-  migration: [vault('MIGRATION_PATIENCE_MS')],
+  'statement of a command or of the start': [shared_by_all('COMMAND_PATIENCE_MS')],
+  migration: [shared_by_all('MIGRATION_PATIENCE_MS')],
   'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
-  'closing of connections at the end': [vault('CLOSE_TIMEOUT_MS')],
+  'closing of connections at the end': [shared_by_all('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [kek('total_ms'), kek('attempt_ms')],
+  'KEK from a command, KMS or transit': [shared_by_all('total_ms'), shared_by_all('attempt_ms')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'embedded database that another process holds without serving it': [
     embedded('HOLDER_TIMEOUT_MS'),
@@ -89,10 +91,11 @@ const ROWS: Record<string, readonly number[]> = {
 
 /** Bounds of the program that no row needs: each is inside of a bound that has one, or of a command. */
 const WITHOUT_ROW = [
+  'batcher.ts LEAST_PATIENCE_MS',
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
-  'store/batcher.ts LEAST_PATIENCE_MS',
+
   'store/distribute.ts COPY_PATIENCE_MS',
   'store/embedded-server.ts IDLE_OWNER_TIMEOUT_MS',
   'store/keyring.ts LOCKS_PATIENCE_MS',
@@ -169,6 +172,7 @@ test('a time-out or patience that the service gets needs a row', () => {
       .filter((path) => path.endsWith('.ts'))
       .map((path) => `${folder}/${path}`),
   );
+  paths.push('batcher.ts', 'timeouts.ts');
   const bounds = paths.flatMap((path) =>
     [...readText(`src/${path}`).matchAll(/const (\w*(?:TIMEOUT|PATIENCE)_MS) =/g)].map(
       ([, name]) => `${path} ${name}`,

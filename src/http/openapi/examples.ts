@@ -1,6 +1,6 @@
 import { type CallerErrorCode, INTERNAL_REASONS } from '../../errors.ts';
 import type { InterfaceVersion } from '../context.ts';
-import { ERROR_FIELDS, type Meaning, SUCCESS } from '../schema.ts';
+import { ERROR_FIELDS, type FieldContent, SUCCESS } from '../schema.ts';
 
 export type ErrorCode = CallerErrorCode | 'internal_error';
 
@@ -41,14 +41,14 @@ export function answerExamples(
 ): Examples {
   const kind = operation === 'tokenize' ? 'tokens' : 'values';
   return examplesOf(({ summary, ...contents }) => {
-    const in_fields: Record<Meaning, unknown> = {
+    const in_fields: Record<FieldContent, unknown> = {
       data: contents[kind],
       status: 'success',
       request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
       client_id: 'standin_4907e74b8c583784ff4253cc',
     };
     const fields = Object.entries(SUCCESS[version][operation]);
-    const value = Object.fromEntries(fields.map(([name, meaning]) => [name, in_fields[meaning]]));
+    const value = Object.fromEntries(fields.map(([name, content]) => [name, in_fields[content]]));
     return { summary, value };
   });
 }
@@ -59,14 +59,14 @@ function examplesOf(
   return { flat: example(CONTENTS.flat), nested: example(CONTENTS.nested) };
 }
 
-interface Said {
+interface ErrorExample {
   readonly message: string;
   /** undefined: of both. */
   readonly operation?: 'tokenize' | 'detokenize';
 }
 
 /** What `message` says in the examples, by their names. */
-const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, Said>>>>> = {
+const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, ErrorExample>>>>> = {
   invalid_type: {
     no_string: {
       message:

@@ -1,12 +1,16 @@
-import type { OpsPage } from '../../ops/server.ts';
 import { type OpenApiDocument, openApiDocument } from './document.ts';
 import { referencePage } from './reference.ts';
 import { STYLE } from './style.ts';
 import type { DocumentSettings } from './text.ts';
 
+interface ApiPage {
+  readonly content_type: string;
+  readonly body: string;
+}
+
 /** What the ops listener shows of the interface, by path. */
-export function apiPages(settings: DocumentSettings, url: string): Record<string, OpsPage> {
-  const page = (type: string, body: string): OpsPage => ({
+export function apiPages(settings: DocumentSettings, url: string): Record<string, ApiPage> {
+  const page = (type: string, body: string): ApiPage => ({
     content_type: `${type}; charset=utf-8`,
     body,
   });

@@ -95,7 +95,9 @@ export class CurrentState {
 
   async #keys(deadline_ms: number): Promise<KeysState> {
     const { vault, keys } = this.#options;
-    const deks = (await vault.keys.list(deadline_ms)).filter(({ purpose }) => purpose === 'dek');
+    const deks = (await vault.keyring_store.list(deadline_ms)).filter(
+      ({ purpose }) => purpose === 'dek',
+    );
     const by_version = await this.#countKeys(deadline_ms);
     const newest = Math.max(...deks.map(({ version }) => version));
     const all = by_version && [...by_version.values()].reduce((sum, count) => sum + count, 0);

@@ -1,4 +1,4 @@
-import type { Snapshot } from '../metrics.ts';
+import type { Snapshot } from '../../metrics/metrics.ts';
 
 /** What was counted since the start. */
 export interface Totals {

@@ -1,8 +1,7 @@
 import * as fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { OperatorError } from '../../errors.ts';
-import { errorCode } from '../../store/failure.ts';
+import { errorCode, OperatorError } from '../../errors.ts';
 import { shownLines } from '../../terminal.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;

@@ -1,8 +1,8 @@
 import { constants } from 'node:fs';
 import { access, realpath, stat, statfs } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { errorCode } from '../../store/failure.ts';
-import type { Finding } from '../doctor.ts';
+import { errorCode } from '../../errors.ts';
+import type { Finding } from '../../types.ts';
 import { cannotWrite, STANDARD_OUTPUT } from './audit-file.ts';
 
 const { R_OK, W_OK, X_OK } = constants;

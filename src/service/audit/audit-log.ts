@@ -1,5 +1,5 @@
+import { Batcher } from '../../batcher.ts';
 import { InternalError } from '../../errors.ts';
-import { Batcher } from '../../store/batcher.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
 import { UnknownCallers } from './unknown-callers.ts';

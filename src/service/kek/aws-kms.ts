@@ -1,30 +1,19 @@
 import { OperatorError } from '../../errors.ts';
+import type { AwsCredentials, AwsKmsSettings } from '../../options.ts';
+import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts';
 import { decryptedKek, readCiphertext } from './file.ts';
-import { ATTEMPTS, PATIENCE, type Patience } from './patience.ts';
 import type { KekSource } from './source.ts';
-
-export interface AwsKmsSettings {
-  /** Id, alias or ARN. */
-  readonly key_id: string;
-  readonly region: string;
-  /** undefined: the public one of the region. */
-  readonly endpoint: string | undefined;
-  /** undefined: those that the AWS SDK finds: profile, web identity, container, instance. */
-  readonly credentials: AwsCredentials | undefined;
-}
-
-interface AwsCredentials {
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-  readonly session_token: string | undefined;
-}
 
 const PACKAGE = '@aws-sdk/client-kms';
 /** Authenticated with the ciphertext, and something that a key policy can ask for. */
 const ENCRYPTION_CONTEXT = { service: 'standin' };
 
 /** @param path file of the ciphertext of a data key, as KMS gave it, or in base64 */
-export function kekAwsKms(path: string, settings: AwsKmsSettings, patience = PATIENCE): KekSource {
+export function kekAwsKms(
+  path: string,
+  settings: AwsKmsSettings,
+  patience = KEK_TIMEOUTS,
+): KekSource {
   const by = `AWS KMS key ${settings.key_id} in ${settings.region}`;
   const read = async () => {
     const ciphertext = blobOf(readCiphertext(path, 'KEK_AWS_KMS_KEY_ID'));
@@ -48,7 +37,7 @@ function blobOf(content: Buffer): Buffer {
 async function decrypt(
   ciphertext: Buffer,
   settings: AwsKmsSettings,
-  patience: Patience,
+  patience: KekTimeouts,
 ): Promise<Buffer> {
   const { KMSClient, DecryptCommand } = await loadSdk();
   const { region, endpoint, credentials, key_id } = settings;
@@ -56,7 +45,7 @@ async function decrypt(
     region,
     ...(endpoint && { endpoint }),
     ...(credentials && { credentials: sdkCredentials(credentials) }),
-    maxAttempts: ATTEMPTS,
+    maxAttempts: KEK_ATTEMPTS,
     requestHandler: {
       connectionTimeout: patience.attempt_ms,
       requestTimeout: patience.attempt_ms,
@@ -99,7 +88,7 @@ function sdkCredentials({ access_key_id, secret_access_key, session_token }: Aws
 }
 
 /** Looking for credentials cannot be aborted, and asks services of the machine. */
-async function within<T>({ total_ms }: Patience, work: Promise<T>): Promise<T> {
+async function within<T>({ total_ms }: KekTimeouts, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${total_ms / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { parseKek } from '../../crypto/kek.ts';
 import { OperatorError } from '../../errors.ts';
-import { PATIENCE } from './patience.ts';
+import { KEK_TIMEOUTS } from '../../timeouts.ts';
 import type { KekSource } from './source.ts';
 
 /** 64 hex digits, and room for white space. */
@@ -9,7 +9,7 @@ const MAX_OUTPUT_BYTES = 4_096;
 const BY_HAND = 'Run it by hand, as the user of the service, to see why.';
 
 /** @param command_line run by `sh`; never shown, as there may be a password in it */
-export function kekCommand(command_line: string, timeout_ms = PATIENCE.total_ms): KekSource {
+export function kekCommand(command_line: string, timeout_ms = KEK_TIMEOUTS.total_ms): KekSource {
   const read = async () => {
     const output = await outputOf(command_line, timeout_ms);
     const kek = parseKek(output);

@@ -1,19 +1,9 @@
 import { join } from 'node:path';
-import { type AwsKmsSettings, kekAwsKms } from './aws-kms.ts';
+import type { KekSettings, VaultOptions } from '../../options.ts';
+import { kekAwsKms } from './aws-kms.ts';
 import { kekCommand } from './command.ts';
 import { kekFile } from './file.ts';
-import { kekTransit, type TransitSettings } from './transit.ts';
-
-/** Which source the KEK comes from: the settings that name it. Plain data; has secrets in it. */
-export interface KekSettings {
-  /** undefined without a command: `kek` in the data folder, made with an embedded vault. */
-  readonly file: string | undefined;
-  /** A command line that prints the KEK. */
-  readonly command?: string;
-  /** What decrypts the file; without, it is in clear. */
-  readonly aws_kms?: AwsKmsSettings;
-  readonly transit?: TransitSettings;
-}
+import { kekTransit } from './transit.ts';
 
 /** Where the KEK comes from. One interface for all places. */
 export interface KekSource {
@@ -39,6 +29,10 @@ export function kekSource(
   if (aws_kms !== undefined) return kekAwsKms(file, aws_kms);
   if (transit !== undefined) return kekTransit(file, transit);
   return kekFile(file, false);
+}
+
+export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekSource {
+  return kekSource(kek, data_dir, database_url === undefined);
 }
 
 /** Whether an operator named a source; otherwise it may still have to be made. */

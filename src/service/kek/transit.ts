@@ -2,23 +2,11 @@ import { type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
+import type { TransitSettings } from '../../options.ts';
 import { readSecret, readTrusted } from '../../private-files.ts';
+import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts';
 import { decryptedKek, readCiphertext } from './file.ts';
-import { ATTEMPTS, PATIENCE, type Patience } from './patience.ts';
 import type { KekSource } from './source.ts';
-
-/** The transit engine of HashiCorp Vault or OpenBao. */
-export interface TransitSettings {
-  readonly url: string;
-  readonly key: string;
-  readonly mount: string;
-  readonly namespace: string | undefined;
-  /** undefined: the authorities that Node knows. */
-  readonly ca_file: string | undefined;
-  /** Before `token`; one of them is set. */
-  readonly token_file: string | undefined;
-  readonly token: string | undefined;
-}
 
 /** After the first attempt; four times as long after each further one. */
 const PAUSE_MS = 200;
@@ -33,7 +21,7 @@ interface Answer {
 export function kekTransit(
   path: string,
   settings: TransitSettings,
-  patience = PATIENCE,
+  patience = KEK_TIMEOUTS,
 ): KekSource {
   const by = `transit key ${settings.key} of ${settings.url}`;
   const read = async () => {
@@ -61,7 +49,7 @@ function ciphertextOf(path: string): string {
 async function decrypt(
   ciphertext: string,
   settings: TransitSettings,
-  patience: Patience,
+  patience: KekTimeouts,
 ): Promise<Buffer> {
   const { url, mount, key, namespace } = settings;
   const target = new URL(`${url.replace(/\/+$/, '')}/v1/${mount}/decrypt/${key}`);
@@ -122,14 +110,14 @@ async function post(
   target: URL,
   options: RequestOptions,
   body: string,
-  { total_ms, attempt_ms }: Patience,
+  { total_ms, attempt_ms }: KekTimeouts,
 ): Promise<Answer> {
   const deadline_ms = performance.now() + total_ms;
   for (let attempt = 1; ; attempt++) {
     const left_ms = Math.max(1, Math.ceil(deadline_ms - performance.now()));
     const signal = AbortSignal.timeout(Math.min(attempt_ms, left_ms));
     const pause_ms = PAUSE_MS * 4 ** (attempt - 1);
-    const isLast = () => attempt === ATTEMPTS || performance.now() + pause_ms >= deadline_ms;
+    const isLast = () => attempt === KEK_ATTEMPTS || performance.now() + pause_ms >= deadline_ms;
     try {
       const answer = await exchange(target, { ...options, signal }, body);
       if (answer.status < 500 || isLast()) return answer;

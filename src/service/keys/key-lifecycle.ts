@@ -1,14 +1,17 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import type { KekSettings, VaultOptions } from '../../options.ts';
 import { KeyringStore, type LockedKeys } from '../../store/keyring.ts';
 import { schemaVersion } from '../../store/migrate.ts';
 import { countByVersion } from '../../store/record-counts.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { KeyPurpose, WrappedKey } from '../../types.ts';
-import { type KekSettings, type KekSource, kekSource } from '../kek/source.ts';
-import { commandDeadline, kekSourceOf, openPool, type Vault, type VaultOptions } from '../vault.ts';
+import { type KekSource, kekSourceOf } from '../kek/source.ts';
+import { openPool } from '../pools.ts';
+import type { Vault } from '../vault.ts';
 import { SEAL_LEASE_MS } from './engine-keys.ts';
-import { unwrap } from './keyring.ts';
+import { unwrap } from './open-keys.ts';
 
 /** `key_version` of a record is a smallint. */
 const MAX_VERSION = 32_767;
@@ -29,7 +32,7 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
   return store.locked(commandDeadline(), async ({ keys, insert }) => {
     // With another KEK, or a row that was changed, the new key would only hide the trouble.
     unwrap(keys, kek, source);
-    const version = primaryOf(keys) + 1;
+    const version = primaryVersionOf(keys) + 1;
     if (version > MAX_VERSION) {
       throw new OperatorError(`A vault can have ${MAX_VERSION} key versions, and this one has.`);
     }
@@ -50,18 +53,18 @@ export async function retireKey(
   min_primary_age_s = MIN_PRIMARY_AGE_S,
   writers_patience_ms = WRITERS_PATIENCE_MS,
 ): Promise<void> {
-  refusePrimary(await store.list(commandDeadline()), version);
+  refusePrimaryVersion(await store.list(commandDeadline()), version);
   // Before it is closed, and before the lock, which a reseal would wait for.
   const needed = await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS);
   refuseNeeded(version, needed, 'nothing was changed');
   await store.locked(commandDeadline(), async (locked) => {
-    refusePrimary(locked.keys, version);
+    refusePrimaryVersion(locked.keys, version);
     await refuseEarly(locked, version, min_primary_age_s);
     await locked.close(version);
   });
   refuseWriters(version, await store.writersGone(writers_patience_ms));
   await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
-    refusePrimary(locked.keys, version);
+    refusePrimaryVersion(locked.keys, version);
     refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
     await locked.remove({ purpose: 'dek', version });
   });
@@ -69,13 +72,13 @@ export async function retireKey(
 
 const STAYS_CLOSED = 'it stays closed (no record is sealed with it any more), and opens records';
 
-function refusePrimary(keys: readonly WrappedKey[], version: number): void {
+function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): void {
   if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
     throw new OperatorError(
       `There is no dek key of version ${version}. List them with: standin keyring status`,
     );
   }
-  if (version === primaryOf(keys)) {
+  if (version === primaryVersionOf(keys)) {
     throw new OperatorError(
       `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
     );
@@ -87,7 +90,7 @@ async function refuseEarly(
   version: number,
   min_primary_age_s: number,
 ): Promise<void> {
-  const primary = primaryOf(keys);
+  const primary = primaryVersionOf(keys);
   const age_s = await ageOf({ purpose: 'dek', version: primary });
   if (age_s < min_primary_age_s) {
     throw new OperatorError(
@@ -121,7 +124,7 @@ export interface Rewrapped {
  * new KEK does that. @throws OperatorError, and nothing was changed
  */
 export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
-  const target = kekSource(next, options.data_dir, options.database_url === undefined);
+  const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
   const current = kekSourceOf(options);
   // Not there any more once it is done: then there is nothing to unwrap.
@@ -182,11 +185,11 @@ export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
 }
 
 /** The keys, and of each DEK how many records need it: an estimate above 200,000. */
-export async function keyStatus({ keys: store, pool }: Vault): Promise<KeyStatus[]> {
+export async function keyStatus({ keyring_store: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
   const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());
-  const primary = primaryOf(keys);
+  const primary = primaryVersionOf(keys);
   return keys.map(({ wrapped: _, ...key }) => {
     const is_dek = key.purpose === 'dek';
     return {
@@ -211,6 +214,6 @@ function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer) {
   return { purpose, version, kek_id: kek.id, wrapped: kek.wrap(purpose, version, bytes) };
 }
 
-function primaryOf(keys: readonly WrappedKey[]): number {
+function primaryVersionOf(keys: readonly WrappedKey[]): number {
   return Math.max(...keys.filter(({ purpose }) => purpose === 'dek').map((key) => key.version));
 }

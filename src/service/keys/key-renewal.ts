@@ -1,12 +1,11 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
-import { InternalError, OperatorError } from '../../errors.ts';
-import { operatorError } from '../../store/failure.ts';
+import { InternalError, OperatorError, operatorError } from '../../errors.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import type { WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
 import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
-import { unwrap } from './keyring.ts';
+import { unwrap } from './open-keys.ts';
 
 /** A key version that was added or retired is known after this and the time of a query. */
 const LOOK_INTERVAL_MS = 2_000;
@@ -23,7 +22,7 @@ const MAX_LOOKS_UNDER_WAY = 3;
  * The primary is never retired, so its row was lost: deleted, or not on a standby that was
  * promoted. What is sealed with it cannot be opened once the last process that has it has ended.
  */
-class PrimaryIsGone extends OperatorError {
+class PrimaryVersionGone extends OperatorError {
   constructor(version: number) {
     super(
       `Version ${version} of the dek key, the primary, is gone from standin.keyring. Put its row back from your backup: until then this process does not tokenize, and it may be the last that can open the records of that version. If an older database was restored on purpose, restart.`,
@@ -38,7 +37,7 @@ interface Known {
 }
 
 /** A look that failed: not begun again before `until_ms` unless rows have changed. */
-interface Setback {
+interface Backoff {
   readonly rows: string;
   readonly error: unknown;
   readonly pause_ms: number;
@@ -57,7 +56,7 @@ export class KeyRenewal {
   readonly #known = new Map<number, Known>();
   #latest: KeyNews;
   #problem: unknown;
-  #setback: Setback | undefined;
+  #backoff: Backoff | undefined;
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Timeout | undefined;
   #looks = 0;
@@ -125,10 +124,10 @@ export class KeyRenewal {
     try {
       const rows = await this.#store.list(performance.now() + LOOK_PATIENCE_MS);
       const keys = await this.#keysOf(rows.filter(({ purpose }) => purpose === 'dek'));
-      this.#tell(look, { keys, as_of_ms, failure: undefined }, this.#setback?.error);
+      this.#tell(look, { keys, as_of_ms, failure: undefined }, this.#backoff?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
-      const is_gone = error instanceof PrimaryIsGone;
+      const is_gone = error instanceof PrimaryVersionGone;
       const last_as_of_ms = is_gone ? -Infinity : this.#latest.as_of_ms;
       this.#tell(look, { ...this.#latest, as_of_ms: last_as_of_ms, failure }, error);
     } finally {
@@ -149,15 +148,15 @@ export class KeyRenewal {
   /** @throws OperatorError when the key of a row is not known and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
     const primary = primaryVersion(this.#latest);
-    if (deks.every(({ version }) => version < primary)) throw new PrimaryIsGone(primary);
+    if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
     if (this.#known.size === 0) this.#recognise(deks);
     const changed = deks.filter(
       ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
     );
     if (changed.length > 0) await this.#unwrap(changed);
-    else this.#setback = undefined;
+    else this.#backoff = undefined;
     const missing = deks.find(({ version }) => !this.#known.has(version));
-    if (missing !== undefined) throw this.#setback!.error;
+    if (missing !== undefined) throw this.#backoff!.error;
     const versions = new Set(deks.map(({ version }) => version));
     for (const version of this.#known.keys()) {
       if (!versions.has(version)) this.#known.delete(version);
@@ -174,10 +173,10 @@ export class KeyRenewal {
     }
   }
 
-  /** Takes rows that are new, or were wrapped anew; a failure is kept as the setback. */
+  /** Takes rows that are new, or were wrapped anew; a failure is kept as the backoff. */
   async #unwrap(changed: readonly WrappedKey[]): Promise<void> {
     const rows = changed.map(({ wrapped }) => wrapped.toString('base64')).join();
-    const last = this.#setback?.rows === rows ? this.#setback : undefined;
+    const last = this.#backoff?.rows === rows ? this.#backoff : undefined;
     if (last !== undefined && monotonicMs() < last.until_ms) return;
     try {
       const kek: Kek = kekOf(await this.#source.read());
@@ -185,10 +184,10 @@ export class KeyRenewal {
         const [key] = unwrap([row], kek, this.#source);
         this.#known.set(row.version, { wrapped: row.wrapped, key: key! });
       }
-      this.#setback = undefined;
+      this.#backoff = undefined;
     } catch (error) {
       const pause_ms = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pause_ms : FIRST_PAUSE_MS);
-      this.#setback = { rows, error, pause_ms, until_ms: monotonicMs() + pause_ms };
+      this.#backoff = { rows, error, pause_ms, until_ms: monotonicMs() + pause_ms };
     }
   }
 }

@@ -1,12 +1,9 @@
-import type { Client } from '../../types.ts';
+import type { Client, LimitName } from '../../types.ts';
 import type { Bucket, Grant, RateLimiter } from './bucket.ts';
 import { atMostWhole } from './guess-budget.ts';
 import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize';
-
-/** Which limit refuses a request. */
-export type LimitName = 'requests' | 'detokenize' | 'unknown_tokens';
 
 /** Those of the deployment, for clients without their own; a second, 0: none. */
 export interface DefaultLimits {

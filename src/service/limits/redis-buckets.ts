@@ -1,5 +1,5 @@
 import { type CommandParser, createClient, defineScript, ErrorReply } from '@redis/client';
-import { errorCode } from '../../store/failure.ts';
+import { errorCode } from '../../errors.ts';
 import type { Bucket, Grant, Outcome } from './bucket.ts';
 import { KNOWN_FOR_ONE, MAX_IDLE_MS, TRUSTED_PART } from './guess-budget.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pool } from '../../store/pool.ts';
 import { RemovalStore } from '../../store/removal.ts';
-import { REQUEST_PATIENCE_MS } from '../vault.ts';
+import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import { Throttle } from './throttle.ts';
 
 /** Rows that a statement locks, for some 10 ms. */

@@ -1,34 +1,24 @@
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { Token } from '../../types.ts';
-import { commandDeadline, type Vault } from '../vault.ts';
+import type { Vault } from '../vault.ts';
 
 export type { TokenState };
 
-/** Removes the values behind tokens, for as many of them as anybody has. */
-export class Forgetting {
-  readonly #vault: Vault;
-  readonly #removals: RemovalStore;
+/**
+ * Removes the values behind tokens. What was there of each token, in order; the known ones are
+ * forgotten on all nodes when it resolves.
+ * @throws InternalError database_unavailable: some may be forgotten; it can be called again
+ */
+export function forgetTokens(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
+  return new RemovalStore(vault.pool).forget(fingerprints(vault, tokens), commandDeadline());
+}
 
-  constructor(vault: Vault) {
-    this.#vault = vault;
-    this.#removals = new RemovalStore(vault.pool);
-  }
+/** What is there of each token, in order. @throws as forgetTokens */
+export function tokenStates(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
+  return new RemovalStore(vault.pool).look(fingerprints(vault, tokens), commandDeadline());
+}
 
-  /**
-   * What was there of each token, in order; the known ones are forgotten on all nodes when it
-   * resolves.
-   * @throws InternalError database_unavailable: some may be forgotten; it can be called again
-   */
-  forget(tokens: readonly Token[]): Promise<TokenState[]> {
-    return this.#removals.forget(this.#fingerprints(tokens), commandDeadline());
-  }
-
-  /** What is there of each token, in order. @throws as forget */
-  look(tokens: readonly Token[]): Promise<TokenState[]> {
-    return this.#removals.look(this.#fingerprints(tokens), commandDeadline());
-  }
-
-  #fingerprints(tokens: readonly Token[]) {
-    return tokens.map((token) => this.#vault.keyring.tokenFingerprint(token));
-  }
+function fingerprints({ keyring }: Vault, tokens: readonly Token[]) {
+  return tokens.map((token) => keyring.tokenFingerprint(token));
 }

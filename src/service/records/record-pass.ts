@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Unavailable } from '../../store/failure.ts';
+import { Unavailable } from '../../errors.ts';
 import {
   FIRST_RECORD,
   fingerprintOf,
@@ -8,8 +8,9 @@ import {
   type Window,
 } from '../../store/record-walk.ts';
 import { countRecords } from '../../store/server.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../../types.ts';
-import { commandDeadline, type Vault } from '../vault.ts';
+import type { Vault } from '../vault.ts';
 import { Throttle } from './throttle.ts';
 
 /** A database that is away for longer ends the pass; it can be gone on with. */

@@ -1,8 +1,9 @@
 import type { Keyring } from '../../crypto/keyring.ts';
 import { OperatorError } from '../../errors.ts';
 import { RecordWalk, type Replacement } from '../../store/record-walk.ts';
+import { commandDeadline } from '../../timeouts.ts';
 import type { KeyRenewal } from '../keys/key-renewal.ts';
-import { commandDeadline, type Vault } from '../vault.ts';
+import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
 import { type BadRecord, type OpenedRecord, RecordReader } from './record-reader.ts';
 

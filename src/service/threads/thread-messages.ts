@@ -1,10 +1,10 @@
 import {
   CallerError,
   type CallerErrorCode,
+  errorCode,
   InternalError,
   type InternalReason,
 } from '../../errors.ts';
-import { errorCode } from '../../store/failure.ts';
 import type { TokenMode } from '../../types.ts';
 import type { KeyNews } from '../keys/key-news.ts';
 import type { EngineData, Operation, Results } from './vault-engine.ts';

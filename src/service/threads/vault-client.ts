@@ -1,8 +1,9 @@
 import { CallerError } from '../../errors.ts';
+import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
-import { CONTROL_CONNECTIONS, REQUEST_PATIENCE_MS } from '../vault.ts';
 import { QueueDelay } from './queue-delay.ts';
 import { ThreadClient } from './thread-client.ts';
 import { type Call, isPiece } from './thread-messages.ts';

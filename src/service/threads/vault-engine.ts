@@ -1,12 +1,14 @@
+import type { VaultOptions } from '../../options.ts';
 import type { Pool } from '../../store/pool.ts';
 import { RecordStore } from '../../store/records.ts';
 import { Timeline } from '../../store/timeline.ts';
+import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
 import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
-import { openPool, REQUEST_PATIENCE_MS, type VaultOptions } from '../vault.ts';
 import type { Call } from './thread-messages.ts';
 
 /** What a vault engine is made of; can be cloned to a thread. */

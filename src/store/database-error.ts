@@ -1,4 +1,4 @@
-import { InternalError, OperatorError } from '../errors.ts';
+import { errorCode, InternalError, OperatorError, Unavailable } from '../errors.ts';
 
 /**
  * SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, conflict.
@@ -19,16 +19,6 @@ const CONNECTION_CODES = new Set([
   'ENOTFOUND',
   'EAI_AGAIN',
 ]);
-
-/**
- * The database could not be asked, or did not answer in time; the statement may or may not have
- * run.
- */
-export class Unavailable extends InternalError {
-  constructor(cause: unknown) {
-    super('database_unavailable', { cause });
-  }
-}
 
 const READ_ONLY = '25006';
 
@@ -128,19 +118,4 @@ export function databaseError(error: unknown): InternalError {
   if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))
     return new Unavailable(error);
   return new InternalError('unexpected', { cause: error });
-}
-
-/**
- * The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost
- * connections).
- */
-export function errorCode(error: unknown): string | undefined {
-  const code = (error as { code?: unknown } | null)?.code;
-  return typeof code === 'string' ? code : undefined;
-}
-
-/** What an operator can mend, also where it was wrapped on its way to be a 500 to a caller. */
-export function operatorError(error: unknown): OperatorError | undefined {
-  if (error instanceof OperatorError) return error;
-  return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;
 }

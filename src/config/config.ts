@@ -1,20 +1,11 @@
 import { parseEnv } from 'node:util';
-import {
-  type KekValues,
-  kekProblems,
-  kekSettings,
-  namesSource,
-  parseKekSettings,
-} from './config/kek.ts';
-import { parseSettings, type Setting } from './config/setting.ts';
-import { SERVICE_SETTINGS, SETTINGS } from './config/settings.ts';
-import { OperatorError } from './errors.ts';
-import { readSecret, readTrusted } from './private-files.ts';
-import type { TlsFiles } from './service/certificate.ts';
-import type { KekSettings } from './service/kek/source.ts';
-import type { LicenseFiles } from './service/license.ts';
-import { leastBudget } from './service/limits/memory.ts';
-import type { VaultOptions } from './service/vault.ts';
+import { OperatorError } from '../errors.ts';
+import { leastBudget } from '../memory.ts';
+import type { KekSettings, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import { readSecret, readTrusted } from '../private-files.ts';
+import { type KekValues, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
+import { parseSettings, type Setting } from './setting.ts';
+import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 
 type Settings = {
   [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;

@@ -1,4 +1,4 @@
-import type { CommandWords, Offer, OptionWords } from './words.ts';
+import type { Candidates, CommandWords, OptionWords } from './words.ts';
 
 /** To be put in a folder of fpath as `_standin`, or to be sourced after compinit. */
 export function zshCompletion(commands: readonly CommandWords[]): string {
@@ -13,8 +13,8 @@ function completer({ path, options, subcommands, operands }: CommandWords): stri
   const specs = options.map(optionSpec);
   if (subcommands.length === 0) {
     specs.push(
-      ...operands.map(({ name, offer, is_variadic }) =>
-        quoted(`${is_variadic ? '*' : ''}:${escaped(name)}:${action(offer)}`),
+      ...operands.map(({ name, candidates, is_variadic }) =>
+        quoted(`${is_variadic ? '*' : ''}:${escaped(name)}:${action(candidates)}`),
       ),
     );
     return functionOf(path, [`  _arguments ${specs.join(' \\\n    ')}`]);
@@ -47,7 +47,7 @@ function functionName(path: readonly string[]): string {
 
 function optionSpec({ flags, description, value }: OptionWords): string {
   const text = `[${escaped(description)}]`;
-  const taken = value === undefined ? '' : `:${escaped(value.name)}:${action(value.offer)}`;
+  const taken = value === undefined ? '' : `:${escaped(value.name)}:${action(value.candidates)}`;
   // --help and --version stand alone.
   const others = flags.includes('--help') || flags.includes('--version') ? '- *' : flags.join(' ');
   return flags
@@ -59,8 +59,12 @@ function optionSpec({ flags, description, value }: OptionWords): string {
 }
 
 /** A space: only the name of what is wanted is shown. */
-function action(offer: Offer): string {
-  return offer === 'files' ? '_files' : offer === undefined ? ' ' : `(${offer.join(' ')})`;
+function action(candidates: Candidates): string {
+  return candidates === 'files'
+    ? '_files'
+    : candidates === undefined
+      ? ' '
+      : `(${candidates.join(' ')})`;
 }
 
 function escaped(text: string): string {

@@ -1,5 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { type Command, Option } from 'commander';
+import { documentText } from '../http/openapi/pages.ts';
 import { command, config } from './command.ts';
 
 export function addOpenApi(program: Command): void {
@@ -16,8 +17,7 @@ export function addOpenApi(program: Command): void {
         'of this version; default: INTERFACE_VERSION',
       ).choices(['1.0.5', '1.0.4']),
     )
-    .action(async ({ interfaceVersion }) => {
-      const { documentText } = await import('../http/openapi/pages.ts');
+    .action(({ interfaceVersion }) => {
       const settings = config();
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
       const host = isIPv6(HOST) ? `[${HOST}]` : HOST;

@@ -1,4 +1,4 @@
-import type { CommandWords, Offer } from './words.ts';
+import type { Candidates, CommandWords } from './words.ts';
 
 /** Also for the bash 3.2 of macOS, and without the package bash-completion. */
 export function bashCompletion(commands: readonly CommandWords[]): string {
@@ -6,7 +6,7 @@ export function bashCompletion(commands: readonly CommandWords[]): string {
   return `# Completion of standin for bash. Made by: standin completion bash
 _standin() {
   local word=\${COMP_WORDS[COMP_CWORD]} before=\${COMP_WORDS[COMP_CWORD-1]}
-  local at= offer= options= operands= i
+  local at= candidates= options= operands= i
   # Bash takes --option=value apart.
   if [[ $word == = ]]; then word=
   elif [[ $before == = ]]; then before=\${COMP_WORDS[COMP_CWORD-2]}
@@ -23,14 +23,14 @@ ${valueCases(commands).join('\n')}
     case "$at" in
 ${commands.map(wordCase).join('\n')}
     esac
-    if [[ $word == -* ]]; then offer=$options; else offer=$operands; fi ;;
+    if [[ $word == -* ]]; then candidates=$options; else candidates=$operands; fi ;;
   esac
   COMPREPLY=()
-  if [[ $offer == ${FILES} ]]; then
+  if [[ $candidates == ${FILES} ]]; then
     # The shell's own way, with quotes and tildes; bash 3.2 takes it of complete, below.
     compopt -o default 2>/dev/null
   else
-    COMPREPLY=($(compgen -W "$offer" -- "$word"))
+    COMPREPLY=($(compgen -W "$candidates" -- "$word"))
   fi
 }
 if type compopt >/dev/null 2>&1; then complete -F _standin standin
@@ -48,23 +48,25 @@ function valueCases(commands: readonly CommandWords[]): string[] {
   for (const { path, options } of commands) {
     for (const { flags, value } of options) {
       if (value === undefined) continue;
-      const key = words(value.offer);
+      const key = words(value.candidates);
       const found = flags.map((flag) => pattern(...path, flag));
       patterns.set(key, [...(patterns.get(key) ?? []), ...found]);
     }
   }
-  return [...patterns].map(([offer, found]) => `  ${found.join('|')})\n    offer='${offer}' ;;`);
+  return [...patterns].map(
+    ([candidates, found]) => `  ${found.join('|')})\n    candidates='${candidates}' ;;`,
+  );
 }
 
 function wordCase({ path, options, subcommands, operands }: CommandWords): string {
   const flags = options.flatMap((option) => option.flags).filter((flag) => flag.startsWith('--'));
   const names = subcommands.map(({ name }) => name);
-  const others = names.length > 0 ? names.join(' ') : words(operands[0]?.offer);
+  const others = names.length > 0 ? names.join(' ') : words(operands[0]?.candidates);
   return `    ${pattern(...path)}) options='${flags.join(' ')}' operands='${others}' ;;`;
 }
 
-function words(offer: Offer): string {
-  return offer === 'files' ? FILES : (offer ?? []).join(' ');
+function words(candidates: Candidates): string {
+  return candidates === 'files' ? FILES : (candidates ?? []).join(' ');
 }
 
 /** As the loop of the script puts them together. */

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
-import type { LimitName } from '../service/limits/client-limits.ts';
+import type { LimitName } from '../types.ts';
 import { addGauges, type Gauges } from './gauges.ts';
 
 /** Close together where answers are: quantiles are interpolated in them. */

@@ -1,4 +1,4 @@
-import type { CommandWords, Offer } from './words.ts';
+import type { Candidates, CommandWords } from './words.ts';
 
 export function fishCompletion(commands: readonly CommandWords[]): string {
   return `# Completion of standin for fish. Made by: standin completion fish
@@ -37,24 +37,24 @@ function lines({ path, options, subcommands, operands }: CommandWords): string[]
         ),
         ...(value === undefined
           ? []
-          : value.offer === 'files'
+          : value.candidates === 'files'
             ? ['-r -F']
-            : ['-x', ...choices(value.offer)]),
+            : ['-x', ...choices(value.candidates)]),
         `-d ${quoted(description)}`,
       ].join(' '),
     ),
-    ...operands.flatMap(({ offer }) =>
-      offer === undefined
+    ...operands.flatMap(({ candidates }) =>
+      candidates === undefined
         ? []
         : [
-            `complete -c standin -n '${under}' ${offer === 'files' ? '-F' : choices(offer).join(' ')}`,
+            `complete -c standin -n '${under}' ${candidates === 'files' ? '-F' : choices(candidates).join(' ')}`,
           ],
     ),
   ];
 }
 
-function choices(offer: Offer): string[] {
-  return offer === undefined || offer === 'files' ? [] : [`-a '${offer.join(' ')}'`];
+function choices(candidates: Candidates): string[] {
+  return candidates === undefined || candidates === 'files' ? [] : [`-a '${candidates.join(' ')}'`];
 }
 
 function quoted(text: string): string {

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { type Config, parseConfig, readEnvironment } from '../config.ts';
+import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import type { Vault } from '../service/vault.ts';
 
 /** A command with its examples and, unless it prints nothing of use to programs, --json. */
@@ -28,6 +28,14 @@ export function examplesHelp(examples: readonly string[]): string {
   return `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
+const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
+
+/** Of a time like 30m, 12h or 90d; NaN: it is not one. */
+export function spanMs(text: string): number {
+  const span = /^(\d{1,6})([mhd])$/.exec(text);
+  return span ? Number(span[1]) * UNITS_MS[span[2]!]! : Number.NaN;
+}
+
 export function config(): Config {
   return parseConfig(readEnvironment());
 }
@@ -36,6 +44,7 @@ export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
+  // The help of a command does not wait for the modules of the database.
   const { openVault } = await import('../service/vault.ts');
   const vault = await openVault(configured.vault);
   try {

@@ -1,6 +1,5 @@
-import { CallerError } from '../errors.ts';
-import { afterReading } from './connection.ts';
-import { Unavailable } from './failure.ts';
+import { CallerError, Unavailable } from './errors.ts';
+import { afterReading } from './timeouts.ts';
 
 export interface BatcherOptions<Item, Result> {
   /** Answers a batch, one result an item, in order, by the deadline (a performance.now() time). */

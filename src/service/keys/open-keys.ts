@@ -2,7 +2,7 @@ import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
-import { allowedOr } from '../../store/failure.ts';
+import { allowedOr } from '../../store/database-error.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';

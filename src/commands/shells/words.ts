@@ -1,14 +1,14 @@
 import type { Command, Option } from 'commander';
 
 /** What a shell can offer where a value is wanted; undefined: the value is the user's own. */
-export type Offer = readonly string[] | 'files' | undefined;
+export type Candidates = readonly string[] | 'files' | undefined;
 
 export interface OptionWords {
   /** Such as `-o` and `--output`. */
   readonly flags: readonly string[];
   readonly description: string;
   /** Without it, the option takes no value. */
-  readonly value?: { readonly name: string; readonly offer: Offer };
+  readonly value?: { readonly name: string; readonly candidates: Candidates };
 }
 
 /** One command, as completion sees it. */
@@ -19,7 +19,7 @@ export interface CommandWords {
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
   readonly operands: readonly {
     readonly name: string;
-    readonly offer: Offer;
+    readonly candidates: Candidates;
     readonly is_variadic: boolean;
   }[];
 }
@@ -44,7 +44,7 @@ function below(made: Command, path: readonly string[], beside: readonly string[]
     options: help.visibleOptions(made).map(optionWords),
     operands: made.registeredArguments.map((operand) => ({
       name: operand.name(),
-      offer: made.name() === HELP ? beside : offerOf(operand.name(), operand.argChoices),
+      candidates: made.name() === HELP ? beside : candidatesOf(operand.name(), operand.argChoices),
       is_variadic: operand.variadic,
     })),
   };
@@ -57,9 +57,9 @@ function optionWords(option: Option): OptionWords {
   const flags = [short, long].filter((flag) => flag !== undefined);
   const name = /[<[]([^.\]>]+)/.exec(option.flags)?.[1];
   if (name === undefined) return { flags, description };
-  return { flags, description, value: { name, offer: offerOf(name, argChoices) } };
+  return { flags, description, value: { name, candidates: candidatesOf(name, argChoices) } };
 }
 
-function offerOf(name: string, choices: readonly string[] | undefined): Offer {
+function candidatesOf(name: string, choices: readonly string[] | undefined): Candidates {
   return choices ?? (PATH.test(name) ? 'files' : undefined);
 }

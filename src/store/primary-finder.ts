@@ -1,19 +1,20 @@
 import pg from 'pg';
 import type { InternalError } from '../errors.ts';
+import { errorCode, operatorError, Unavailable } from '../errors.ts';
 import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
-import { databaseError, errorCode, operatorError, ReadOnlyServer, Unavailable } from './failure.ts';
+import { databaseError, ReadOnlyServer } from './database-error.ts';
 import type { Host } from './hosts.ts';
 import { timelineOf } from './session.ts';
 import type { Timeline } from './timeline.ts';
 
-interface State {
+interface HostState {
   readonly is_standby: boolean;
   readonly takes_writes: boolean;
   readonly timeline: number;
 }
 
-/** What was seen of a host. */
-type Sight = { readonly host: Host } & (State | { readonly failure: InternalError });
+/** What a host answered. */
+type ProbeResult = { readonly host: Host } & (HostState | { readonly failure: InternalError });
 
 // All names have their schema, so that no setting of the server changes what they mean.
 const STATE = `select pg_catalog.pg_is_in_recovery() as is_standby,
@@ -23,7 +24,7 @@ const TIMELINE = 'select pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_ls
 const SETTLE_MS = 1_000;
 
 /** Finds the primary among the hosts of a database URL. */
-export class Primary {
+export class PrimaryFinder {
   readonly #hosts: readonly Host[];
   readonly #timeline: Timeline;
   #last: Host | undefined;
@@ -41,9 +42,9 @@ export class Primary {
    */
   async locate(): Promise<Host> {
     if (this.#hosts.length === 1) return this.#hosts[0]!;
-    const seen = await lookAtAll(this.#hosts, this.#timeline);
-    const primaries = seen.flatMap((sight) =>
-      'failure' in sight || sight.is_standby ? [] : [sight],
+    const results = await probeAll(this.#hosts, this.#timeline);
+    const primaries = results.flatMap((result) =>
+      'failure' in result || result.is_standby ? [] : [result],
     );
     const [best] = primaries.toSorted(
       (a, b) =>
@@ -51,7 +52,7 @@ export class Primary {
         Number(b.takes_writes) - Number(a.takes_writes) ||
         Number(b.host === this.#last) - Number(a.host === this.#last),
     );
-    if (best === undefined) throw noPrimary(seen);
+    if (best === undefined) throw noPrimary(results);
     this.#timeline.demand(best.timeline, best.host.name);
     this.#last = best.host;
     return best.host;
@@ -59,30 +60,30 @@ export class Primary {
 }
 
 /** In the order of the hosts; without those that were late. */
-async function lookAtAll(hosts: readonly Host[], timeline: Timeline): Promise<Sight[]> {
-  const seen = new Map<Host, Sight>();
+async function probeAll(hosts: readonly Host[], timeline: Timeline): Promise<ProbeResult[]> {
+  const results = new Map<Host, ProbeResult>();
   await new Promise<void>((resolve) => {
     let timer: NodeJS.Timeout | undefined;
     for (const host of hosts) {
-      void look(host).then((sight) => {
-        seen.set(host, sight);
-        if (seen.size === hosts.length) {
+      void probe(host).then((result) => {
+        results.set(host, result);
+        if (results.size === hosts.length) {
           clearTimeout(timer);
           resolve();
         } else if (
-          'takes_writes' in sight &&
-          sight.takes_writes &&
-          !timeline.isOld(sight.timeline)
+          'takes_writes' in result &&
+          result.takes_writes &&
+          !timeline.isOld(result.timeline)
         ) {
           timer ??= setTimeout(resolve, SETTLE_MS);
         }
       });
     }
   });
-  return hosts.flatMap((host) => seen.get(host) ?? []);
+  return hosts.flatMap((host) => results.get(host) ?? []);
 }
 
-async function look(host: Host): Promise<Sight> {
+async function probe(host: Host): Promise<ProbeResult> {
   try {
     return { host, ...(await ask(host)) };
   } catch (error) {
@@ -90,7 +91,7 @@ async function look(host: Host): Promise<Sight> {
   }
 }
 
-async function ask(host: Host): Promise<State> {
+async function ask(host: Host): Promise<HostState> {
   // It throws where a certificate that the URL names cannot be read.
   const client = new pg.Client({ connectionString: host.url, application_name: 'standin' });
   client.on('error', ignore);
@@ -116,11 +117,11 @@ async function askTimeline(client: pg.Client): Promise<number> {
   }
 }
 
-function noPrimary(seen: readonly Sight[]): InternalError {
-  const failures = seen.flatMap((sight) => ('failure' in sight ? [sight.failure] : []));
-  if (failures.length < seen.length) {
+function noPrimary(results: readonly ProbeResult[]): InternalError {
+  const failures = results.flatMap((result) => ('failure' in result ? [result.failure] : []));
+  if (failures.length < results.length) {
     return new ReadOnlyServer(
-      `No host of DATABASE_URL is a primary: ${seen.map(inWords).join(', ')}. Promote one, or name the primary.`,
+      `No host of DATABASE_URL is a primary: ${results.map(inWords).join(', ')}. Promote one, or name the primary.`,
     );
   }
   // What an operator can mend, a wrong password, says more than a host that is away.
@@ -129,8 +130,8 @@ function noPrimary(seen: readonly Sight[]): InternalError {
   return failures.find(can_be_mended) ?? failures[0]!;
 }
 
-function inWords(sight: Sight): string {
-  if (!('failure' in sight)) return `${sight.host.name} is a standby`;
-  const code = errorCode(sight.failure.cause);
-  return `${sight.host.name} does not answer${code === undefined ? '' : ` (${code})`}`;
+function inWords(result: ProbeResult): string {
+  if (!('failure' in result)) return `${result.host.name} is a standby`;
+  const code = errorCode(result.failure.cause);
+  return `${result.host.name} does not answer${code === undefined ? '' : ` (${code})`}`;
 }

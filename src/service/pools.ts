@@ -1,0 +1,35 @@
+import type { VaultOptions } from '../options.ts';
+import { EmbeddedDatabase } from '../store/embedded.ts';
+import { databaseHosts } from '../store/hosts.ts';
+import { Pool } from '../store/pool.ts';
+import { PrimaryFinder } from '../store/primary-finder.ts';
+import { Timeline } from '../store/timeline.ts';
+
+export interface VitalPools {
+  /** For /health alone, which touches no table. */
+  readonly health: Pool;
+  /** For API keys, keys and the settings of the server. */
+  readonly keys: Pool;
+}
+
+export const HEALTH_CONNECTIONS = 1;
+export const KEYS_CONNECTIONS = 1;
+/** For expiry, counts, the console, metrics and last uses; commands have as many. */
+export const HOUSEKEEPING_CONNECTIONS = 2;
+/** Of the connections of a process; the vault threads have the others, for requests. */
+export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSEKEEPING_CONNECTIONS;
+
+/** @param timeline shared by all pools of a process */
+export function openPool(
+  options: VaultOptions,
+  connections = HOUSEKEEPING_CONNECTIONS,
+  timeline = new Timeline(),
+): Pool {
+  const { database_url: url, data_dir } = options;
+  if (url !== undefined) {
+    const finder = new PrimaryFinder(databaseHosts(url)!, timeline);
+    return new Pool({ connections, timeline, locate: () => finder.locate() });
+  }
+  const embedded = new EmbeddedDatabase(data_dir);
+  return new Pool({ connections, timeline, locate: () => embedded.locate() });
+}
