@@ -28,7 +28,7 @@ const shared = {
 };
 
 /** Tests import the sources of our own packages, where the program imports their builds. */
-const ssr = { resolve: { conditions: ['source', 'module', 'node'] } };
+const ssr = { resolve: { conditions: ['source', 'node'] } };
 
 export default defineConfig({
   test: {

@@ -28,8 +28,8 @@ export function cpu(
   unit: number,
 ): string {
   const costs = rounds.flatMap((one) => {
-    const spent_s = seconds(one);
-    return spent_s === undefined || one.result.right === 0 ? [] : [spent_s / one.result.right];
+    const spentS = seconds(one);
+    return spentS === undefined || one.result.right === 0 ? [] : [spentS / one.result.right];
   });
   const middle = median(costs);
   return middle === undefined ? NONE : (middle * unit).toPrecision(2);

@@ -18,8 +18,8 @@ export class Connection {
   readonly #socket: Socket;
   readonly #onAnswer: (answer: Answer) => void;
   #text = '';
-  #needed_bytes = 0;
-  #body_start = 0;
+  #neededBytes = 0;
+  #bodyStart = 0;
 
   /** @param onLost told once when the connection ends that close() did not end */
   constructor(
@@ -60,12 +60,12 @@ export class Connection {
   #read(bytes: number): void {
     const chunk = shared.latin1Slice(0, bytes);
     this.#text = this.#text === '' ? chunk : this.#text + chunk;
-    if (this.#needed_bytes === 0 && !this.#readHead()) return;
-    if (this.#text.length < this.#needed_bytes) return;
+    if (this.#neededBytes === 0 && !this.#readHead()) return;
+    if (this.#text.length < this.#neededBytes) return;
     const status = Number(this.#text.slice(STATUS_AT, STATUS_AT + 3));
-    const body = this.#text.slice(this.#body_start, this.#needed_bytes);
+    const body = this.#text.slice(this.#bodyStart, this.#neededBytes);
     this.#text = '';
-    this.#needed_bytes = 0;
+    this.#neededBytes = 0;
     this.#onAnswer({ status, body });
   }
 
@@ -75,8 +75,8 @@ export class Connection {
     if (end === -1) return false;
     const length = CONTENT_LENGTH.exec(this.#text)?.[1];
     if (length === undefined) throw new Error('an answer without Content-Length');
-    this.#body_start = end + 4;
-    this.#needed_bytes = this.#body_start + Number(length);
+    this.#bodyStart = end + 4;
+    this.#neededBytes = this.#bodyStart + Number(length);
     return true;
   }
 }
@@ -87,6 +87,6 @@ const shared = Buffer.allocUnsafeSlow(READ_BYTES) as Buffer & {
 };
 
 /** A POST of `{"data": ...}` as it goes over the wire. @param data JSON, ASCII only */
-export function post(path: string, api_key: string, data: string): string {
-  return `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${api_key}\r\nContent-Type: application/json\r\nContent-Length: ${data.length + 9}\r\n\r\n{"data":${data}}`;
+export function post(path: string, apiKey: string, data: string): string {
+  return `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${apiKey}\r\nContent-Type: application/json\r\nContent-Length: ${data.length + 9}\r\n\r\n{"data":${data}}`;
 }

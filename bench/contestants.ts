@@ -31,7 +31,7 @@ export interface Contestant {
 /** One whose vault and memory can be looked into. */
 export interface Standin extends Contestant {
   /** undefined: the embedded database. */
-  readonly database_url: string | undefined;
+  readonly databaseUrl: string | undefined;
   rssBytes(): number | undefined;
 }
 
@@ -71,9 +71,9 @@ async function startEcho(leftovers: Leftovers): Promise<Contestant> {
 }
 
 async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise<Contestant> {
-  const database_url = await createDatabase(server.url);
-  leftovers.add(() => server.drop(database_url));
-  const { child, url } = await startProgram('naive.js', [database_url], leftovers);
+  const databaseUrl = await createDatabase(server.url);
+  leftovers.add(() => server.drop(databaseUrl));
+  const { child, url } = await startProgram('naive.js', [databaseUrl], leftovers);
   return {
     name: 'naive',
     url,
@@ -94,9 +94,9 @@ export async function startStandin(
   settings: Readonly<Record<string, string>> = {},
 ): Promise<Standin> {
   const place = await makePlace(kind, server?.url ?? '');
-  const { DATABASE_URL: database_url } = place.env;
+  const { DATABASE_URL: databaseUrl } = place.env;
   leftovers.add(async () => place.remove());
-  if (database_url !== undefined) leftovers.add(() => server!.drop(database_url));
+  if (databaseUrl !== undefined) leftovers.add(() => server!.drop(databaseUrl));
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
   const port = await freePort();
@@ -106,15 +106,15 @@ export async function startStandin(
   const url = `http://127.0.0.1:${port}`;
   await healthy('standin serve', `${url}/health`, child);
   const pid = child.pid!;
-  const database_pid = kind === 'server' ? server!.pid : childrenOf(pid)[0];
+  const databasePid = kind === 'server' ? server!.pid : childrenOf(pid)[0];
   return {
     name: kind === 'server' ? 'postgres' : 'embedded',
     url,
     api_key: JSON.parse(made.stdout).api_key,
-    database_url,
+    databaseUrl,
     rssBytes: () => processRssBytes(pid),
     serviceCpuSeconds: () => processCpuSeconds(pid),
-    databaseCpuSeconds: () => database_pid && familyCpuSeconds(database_pid),
+    databaseCpuSeconds: () => databasePid && familyCpuSeconds(databasePid),
   };
 }
 
@@ -139,8 +139,8 @@ export async function startProgram(
 
 /** Waits until a program that was started answers. @param name for its failures */
 export async function healthy(name: string, url: string, child: ChildProcess): Promise<void> {
-  const give_up_ms = performance.now() + START_TIMEOUT_MS;
-  while (performance.now() < give_up_ms) {
+  const giveUpMs = performance.now() + START_TIMEOUT_MS;
+  while (performance.now() < giveUpMs) {
     if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
     const answer = await fetch(url).catch(() => undefined);
     if (answer?.status === 200) return;

@@ -6,12 +6,12 @@ import { readdirSync, readFileSync } from 'node:fs';
 interface ProcessTimes {
   readonly parent_pid: number;
   /** User and system time of the process itself, in clock ticks. */
-  readonly own_ticks: number;
+  readonly ownTicks: number;
   /** Of its children that have ended and were waited for. */
-  readonly reaped_ticks: number;
+  readonly reapedTicks: number;
 }
 
-const ticks_per_s = clockTicks();
+const ticksPerS = clockTicks();
 
 function clockTicks(): number {
   try {
@@ -24,16 +24,16 @@ function clockTicks(): number {
 /** Of one process, all its threads. */
 export function processCpuSeconds(pid: number): number | undefined {
   const times = readTimes(pid);
-  return times && times.own_ticks / ticks_per_s;
+  return times && times.ownTicks / ticksPerS;
 }
 
 /** Of a process and of its children, ended ones too: a Postgres with its backends. */
 export function familyCpuSeconds(pid: number): number | undefined {
   const head = readTimes(pid);
   if (head === undefined) return undefined;
-  let ticks = head.own_ticks + head.reaped_ticks;
-  for (const child of childrenOf(pid)) ticks += readTimes(child)?.own_ticks ?? 0;
-  return ticks / ticks_per_s;
+  let ticks = head.ownTicks + head.reapedTicks;
+  for (const child of childrenOf(pid)) ticks += readTimes(child)?.ownTicks ?? 0;
+  return ticks / ticksPerS;
 }
 
 export function childrenOf(pid: number): number[] {
@@ -56,8 +56,8 @@ function readTimes(pid: number): ProcessTimes | undefined {
     const field = (number: number) => Number(fields[number - 3]);
     return {
       parent_pid: field(4),
-      own_ticks: field(14) + field(15),
-      reaped_ticks: field(16) + field(17),
+      ownTicks: field(14) + field(15),
+      reapedTicks: field(16) + field(17),
     };
   } catch {
     return undefined;

@@ -1,4 +1,4 @@
-import { PostgresCluster, postgres_bin, query } from '../test/support/postgres.ts';
+import { PostgresCluster, postgresBin, query } from '../test/support/postgres.ts';
 import type { Leftovers } from './leftovers.ts';
 
 /** The PostgreSQL server of a run. */
@@ -10,7 +10,7 @@ export interface DatabaseServer {
   /** undefined: not a process of ours. */
   readonly pid: number | undefined;
   /** Removes a database that the benchmark made. */
-  drop(database_url: string): Promise<void>;
+  drop(databaseUrl: string): Promise<void>;
 }
 
 /**
@@ -25,11 +25,11 @@ export async function startDatabaseServer(
   if (given !== undefined && given !== '') {
     return describe(given, undefined);
   }
-  if (postgres_bin === undefined) return undefined;
+  if (postgresBin === undefined) return undefined;
   const cluster = await PostgresCluster.start({ min_wal_size: '1GB', ...settings });
   leftovers.add(async () => cluster.stop());
   await age(cluster.url('postgres'));
-  return describe(cluster.url('postgres'), cluster.postmaster_pid);
+  return describe(cluster.url('postgres'), cluster.postmasterPid);
 }
 
 const WAL_MESSAGES = 128;
@@ -71,8 +71,8 @@ async function describe(url: string, pid: number | undefined): Promise<DatabaseS
     version: String(row?.server_version),
     settings: settings.map(({ name, value }) => `${name}=${value}`),
     pid,
-    drop: async (database_url) => {
-      const name = new URL(database_url).pathname.slice(1);
+    drop: async (databaseUrl) => {
+      const name = new URL(databaseUrl).pathname.slice(1);
       // A cluster of our own goes away as a whole.
       if (pid === undefined) await query(url, `drop database if exists ${name} with (force)`);
     },

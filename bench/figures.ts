@@ -24,6 +24,6 @@ export function rateRatio(
 
 /** The longest that the event loop was held up in any round. */
 export function longestHeldUp(rounds: readonly Measurement[]): number | undefined {
-  const all_ms = rounds.flatMap(({ held_up_ms }) => held_up_ms ?? []);
-  return all_ms.length === 0 ? undefined : Math.max(...all_ms);
+  const allMs = rounds.flatMap(({ heldUpMs }) => heldUpMs ?? []);
+  return allMs.length === 0 ? undefined : Math.max(...allMs);
 }

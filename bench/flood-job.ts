@@ -19,7 +19,7 @@ export interface Latencies {
   readonly count: number;
   readonly p50_ms: number;
   readonly p99_ms: number;
-  readonly max_ms: number;
+  readonly maxMs: number;
 }
 
 export interface FloodResult {
@@ -34,7 +34,7 @@ export interface FloodResult {
   /** To the last right answer. */
   readonly seconds: number;
   /** By which the generator itself was late at most. */
-  readonly late_ms: number;
+  readonly lateMs: number;
   readonly samples: readonly (readonly [unknown, unknown])[];
   readonly next: number;
 }

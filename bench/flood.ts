@@ -13,84 +13,84 @@ const SAMPLES = 50;
 
 class Flood {
   readonly #job: FloodJob;
-  readonly #idle: ((due_ms: number) => void)[] = [];
+  readonly #idle: ((dueMs: number) => void)[] = [];
   readonly #waiting: number[] = [];
   readonly #connections: Connection[] = [];
-  readonly #latencies_ms: Record<'ok' | 'shed', number[]> = { ok: [], shed: [] };
+  readonly #latenciesMs: Record<'ok' | 'shed', number[]> = { ok: [], shed: [] };
   readonly #failures: Record<string, number> = {};
   readonly #samples: [unknown, unknown][] = [];
   #offered = 0;
-  #last_ok_ms = 0;
-  #late_ms = 0;
+  #lastOkMs = 0;
+  #lateMs = 0;
 
   constructor(job: FloodJob) {
     this.#job = job;
   }
 
   async run(): Promise<FloodResult> {
-    const { connections, duration_ms, rate } = this.#job;
+    const { connections, duration_ms: durationMs, rate } = this.#job;
     const counter = { next: this.#job.from };
     const next = requests(this.#job.source, counter);
     for (let i = 0; i < connections; i++) this.#idle.push(this.#lane(next));
-    const start_ms = performance.now();
-    const interval_ms = 1_000 / rate;
+    const startMs = performance.now();
+    const intervalMs = 1_000 / rate;
     await new Promise<void>((resolve) => {
-      let due_ms = start_ms;
+      let dueMs = startMs;
       const timer = setInterval(() => {
-        const now_ms = Math.min(performance.now(), start_ms + duration_ms);
-        this.#late_ms = Math.max(this.#late_ms, now_ms - due_ms);
-        for (; due_ms < now_ms; due_ms += interval_ms) this.#send(due_ms);
-        if (now_ms < start_ms + duration_ms) return;
+        const nowMs = Math.min(performance.now(), startMs + durationMs);
+        this.#lateMs = Math.max(this.#lateMs, nowMs - dueMs);
+        for (; dueMs < nowMs; dueMs += intervalMs) this.#send(dueMs);
+        if (nowMs < startMs + durationMs) return;
         clearInterval(timer);
         resolve();
       }, 1);
     });
-    const seconds = duration_ms / 1_000;
-    const give_up_ms = performance.now() + DRAIN_TIMEOUT_MS;
-    while (this.#idle.length < connections && performance.now() < give_up_ms)
+    const seconds = durationMs / 1_000;
+    const giveUpMs = performance.now() + DRAIN_TIMEOUT_MS;
+    while (this.#idle.length < connections && performance.now() < giveUpMs)
       await new Promise((resolve) => setTimeout(resolve, 5));
     for (const connection of this.#connections) connection.close();
-    const { ok, shed } = this.#latencies_ms;
+    const { ok, shed } = this.#latenciesMs;
     return {
       offered: this.#offered,
       failures: this.#failures,
       unanswered: connections - this.#idle.length,
       // Answers that come after the end are of the same flood.
-      seconds: Math.max(seconds, (this.#last_ok_ms - start_ms) / 1_000),
+      seconds: Math.max(seconds, (this.#lastOkMs - startMs) / 1_000),
       ok: latencies(ok),
       shed: latencies(shed),
-      late_ms: this.#late_ms,
+      lateMs: this.#lateMs,
       samples: this.#samples,
       next: counter.next,
     };
   }
 
-  #send(due_ms: number): void {
+  #send(dueMs: number): void {
     this.#offered++;
     const lane = this.#idle.pop();
-    if (lane === undefined) this.#waiting.push(due_ms);
-    else lane(due_ms);
+    if (lane === undefined) this.#waiting.push(dueMs);
+    else lane(dueMs);
   }
 
-  #lane(next: ReturnType<typeof requests>): (due_ms: number) => void {
-    const { url, operation, api_key } = this.#job;
+  #lane(next: ReturnType<typeof requests>): (dueMs: number) => void {
+    const { url, operation, api_key: apiKey } = this.#job;
     const { hostname, port } = new URL(url);
-    let due_ms = 0;
+    let dueMs = 0;
     let sent = '';
     let expected: string | undefined;
-    const send = (from_ms: number) => {
-      due_ms = from_ms;
+    const send = (fromMs: number) => {
+      dueMs = fromMs;
       ({ sent, expected } = next());
-      connection.send(post(`/api/v1/${operation}`, api_key, sent));
+      connection.send(post(`/api/v1/${operation}`, apiKey, sent));
     };
     const connection = new Connection(
       hostname,
       Number(port),
       (answer) => {
-        this.#take(answer, due_ms, sent, expected);
-        const waiting_ms = this.#waiting.shift();
-        if (waiting_ms === undefined) this.#idle.push(send);
-        else send(waiting_ms);
+        this.#take(answer, dueMs, sent, expected);
+        const waitingMs = this.#waiting.shift();
+        if (waitingMs === undefined) this.#idle.push(send);
+        else send(waitingMs);
       },
       (reason) => {
         this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
@@ -100,16 +100,16 @@ class Flood {
     return send;
   }
 
-  #take({ status, body }: Answer, due_ms: number, sent: string, expected?: string): void {
-    const now_ms = performance.now();
-    const is_right = status === 200 && body.startsWith(`{"data":${expected ?? ''}`);
-    if (is_right) {
-      this.#last_ok_ms = now_ms;
-      this.#latencies_ms.ok.push(now_ms - due_ms);
+  #take({ status, body }: Answer, dueMs: number, sent: string, expected?: string): void {
+    const nowMs = performance.now();
+    const isRight = status === 200 && body.startsWith(`{"data":${expected ?? ''}`);
+    if (isRight) {
+      this.#lastOkMs = nowMs;
+      this.#latenciesMs.ok.push(nowMs - dueMs);
       if (this.#samples.length < SAMPLES && expected === undefined)
         this.#samples.push([JSON.parse(sent), JSON.parse(body).data]);
     } else if (status === 503 && body.includes('"overloaded"')) {
-      this.#latencies_ms.shed.push(now_ms - due_ms);
+      this.#latenciesMs.shed.push(nowMs - dueMs);
     } else {
       const reason = status === 200 ? 'wrong answer' : String(status);
       this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
@@ -117,13 +117,13 @@ class Flood {
   }
 }
 
-function latencies(all_ms: number[]): Latencies {
-  const sorted = all_ms.sort((a, b) => a - b);
+function latencies(allMs: number[]): Latencies {
+  const sorted = allMs.sort((a, b) => a - b);
   return {
     count: sorted.length,
     p50_ms: quantile(sorted, 0.5),
     p99_ms: quantile(sorted, 0.99),
-    max_ms: quantile(sorted, 1),
+    maxMs: quantile(sorted, 1),
   };
 }
 

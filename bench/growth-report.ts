@@ -27,7 +27,7 @@ export function growthSection(growth: Growth): string {
       ['rows', 'filled at rows/s', 'bytes a record: table', 'index', 'RSS of the service, MiB'],
       shown.map(milestoneRow),
     ),
-    `Filled through the service with requests of ${whole(FILL_RECORDS)} records of 3 values. Tokenize: ${TOKENIZE_CONNECTIONS} connections. Detokenize: tokens of the whole vault, ${1_000 / DETOKENIZE_INTERVAL_MS} requests a second. The vaults take turns on one PostgreSQL, each after a checkpoint, in ${rounds.length} rounds of ${growth.seconds} s. All rows were counted, ${whole(growth.verified_tokens)} new tokens compared; ${whole(growth.failures)} requests failed, ${whole(growth.repeated)} of the fill were sent again.`,
+    `Filled through the service with requests of ${whole(FILL_RECORDS)} records of 3 values. Tokenize: ${TOKENIZE_CONNECTIONS} connections. Detokenize: tokens of the whole vault, ${1_000 / DETOKENIZE_INTERVAL_MS} requests a second. The vaults take turns on one PostgreSQL, each after a checkpoint, in ${rounds.length} rounds of ${growth.seconds} s. All rows were counted, ${whole(growth.verifiedTokens)} new tokens compared; ${whole(growth.failures)} requests failed, ${whole(growth.repeated)} of the fill were sent again.`,
   ].join('\n\n');
 }
 
@@ -40,9 +40,9 @@ type Rounds = Growth['rounds'];
 
 /** Figures of a turn, in the order of the columns. */
 const FIGURES: readonly ((turn: Turn) => number)[] = [
-  ({ tokenize }) => tokenize.right / tokenize.duration_s,
+  ({ tokenize }) => tokenize.right / tokenize.durationS,
   ({ tokenize }) => tokenize.p99_ms,
-  ({ wal_bytes_per_row }) => wal_bytes_per_row,
+  ({ walBytesPerRow }) => walBytesPerRow,
   ({ detokenize }) => detokenize.p99_ms,
 ];
 
@@ -64,9 +64,9 @@ function ratioRow(rounds: Rounds): string[] {
 function milestoneRow(one: Milestone): string[] {
   return [
     whole(one.rows),
-    whole(one.rows_per_s),
-    (one.table_bytes / one.rows).toFixed(1),
-    (one.index_bytes / one.rows).toFixed(1),
-    one.rss_bytes === 0 ? NONE : (one.rss_bytes / 2 ** 20).toFixed(0),
+    whole(one.rowsPerS),
+    (one.tableBytes / one.rows).toFixed(1),
+    (one.indexBytes / one.rows).toFixed(1),
+    one.rssBytes === 0 ? NONE : (one.rssBytes / 2 ** 20).toFixed(0),
   ];
 }

@@ -16,10 +16,10 @@ import { minutes, type Progress } from './progress.ts';
 export interface Milestone {
   readonly rows: number;
   /** Of the fill since the one before. */
-  readonly rows_per_s: number;
-  readonly rss_bytes: number;
-  readonly table_bytes: number;
-  readonly index_bytes: number;
+  readonly rowsPerS: number;
+  readonly rssBytes: number;
+  readonly tableBytes: number;
+  readonly indexBytes: number;
 }
 
 /** What a vault could do in one round. */
@@ -27,7 +27,7 @@ export interface Turn {
   readonly tokenize: JobResult;
   readonly detokenize: JobResult;
   /** Write-ahead log of the server for each new row. */
-  readonly wal_bytes_per_row: number;
+  readonly walBytesPerRow: number;
 }
 
 export interface Growth {
@@ -41,7 +41,7 @@ export interface Growth {
   readonly failures: number;
   /** Requests of the fill that were answered with 500 or 503 and sent again. */
   readonly repeated: number;
-  readonly verified_tokens: number;
+  readonly verifiedTokens: number;
 }
 
 export interface GrowthPlan {
@@ -75,10 +75,10 @@ export async function measureGrowth(
   leftovers.add(async () => rmSync(folder, { recursive: true, force: true }));
   const full = new Vault(await startStandin('server', plan.server, leftovers), generator, folder);
   const milestones: Milestone[] = [];
-  const started_ms = performance.now();
+  const startedMs = performance.now();
   for (const rows of slices(plan.rows)) {
     milestones.push(await full.fillTo(rows));
-    progress.note(fillText(milestones, plan.rows, performance.now() - started_ms));
+    progress.note(fillText(milestones, plan.rows, performance.now() - startedMs));
   }
   await full.checkRows();
   const empty = new Vault(await startStandin('server', plan.server, leftovers), generator, folder);
@@ -97,7 +97,7 @@ export async function measureGrowth(
     rounds,
     repeated: full.repeated,
     failures: full.failures + empty.failures,
-    verified_tokens: full.verified_tokens + empty.verified_tokens,
+    verifiedTokens: full.verifiedTokens + empty.verifiedTokens,
   };
 }
 
@@ -108,17 +108,17 @@ function slices(rows: number): number[] {
   return [...new Set(stops.filter((stop) => stop < rows)), rows];
 }
 
-function fillText(milestones: readonly Milestone[], rows: number, spent_ms: number): string {
+function fillText(milestones: readonly Milestone[], rows: number, spentMs: number): string {
   const last = milestones.at(-1)!;
-  const left_ms = (spent_ms / last.rows) * (rows - last.rows);
-  const [done, all, rate] = [last.rows, rows, last.rows_per_s].map((number) =>
+  const leftMs = (spentMs / last.rows) * (rows - last.rows);
+  const [done, all, rate] = [last.rows, rows, last.rowsPerS].map((number) =>
     Math.round(number).toLocaleString('en-US'),
   );
-  return `growth: ${done} of ${all} rows, ${rate} rows/s, ${minutes(left_ms)} left`;
+  return `growth: ${done} of ${all} rows, ${rate} rows/s, ${minutes(leftMs)} left`;
 }
 
 /** A job of new values. */
-type FreshJob = Pick<Job, 'connections' | 'duration_ms' | 'to' | 'is_patient'> & {
+type FreshJob = Pick<Job, 'connections' | 'duration_ms' | 'to' | 'isPatient'> & {
   readonly source: Extract<Source, { kind: 'fresh' }>;
 };
 
@@ -126,14 +126,14 @@ type FreshJob = Pick<Job, 'connections' | 'duration_ms' | 'to' | 'is_patient'> &
 class Vault {
   failures = 0;
   repeated = 0;
-  verified_tokens = 0;
+  verifiedTokens = 0;
   readonly #standin: Standin;
   readonly #generator: ChildProcess;
   readonly #folder: string;
   /** Records of three values that are stored: the numbers below it. */
   #records = 0;
   /** Of these, rows of requests that failed: whether they were stored is not known. */
-  #unsure_rows = 0;
+  #unsureRows = 0;
 
   constructor(standin: Standin, generator: ChildProcess, folder: string) {
     this.#standin = standin;
@@ -150,14 +150,14 @@ class Vault {
       connections: FILL_CONNECTIONS,
       duration_ms: SLICE_TIMEOUT_MS,
       to,
-      is_patient: true,
+      isPatient: true,
     });
     this.repeated += result.repeated;
     if (this.#records < to) throw new Error(`growth: ${SLICE_TIMEOUT_MS} ms were not enough`);
     return {
       rows: this.#rows,
-      rows_per_s: ((this.#records - stored) * VALUES_PER_RECORD) / result.duration_s,
-      rss_bytes: this.#standin.rssBytes() ?? 0,
+      rowsPerS: ((this.#records - stored) * VALUES_PER_RECORD) / result.durationS,
+      rssBytes: this.#standin.rssBytes() ?? 0,
       ...(await this.#sizes()),
     };
   }
@@ -165,36 +165,36 @@ class Vault {
   async clear(): Promise<void> {
     await this.#query('truncate standin.records');
     this.#records = 0;
-    this.#unsure_rows = 0;
+    this.#unsureRows = 0;
   }
 
   /** The worst moment for it: every page that is written for the first time goes to the log whole. */
   async turn(seconds: number): Promise<Turn> {
-    const duration_ms = seconds * 1_000;
+    const durationMs = seconds * 1_000;
     await this.#query('checkpoint');
-    const [start_bytes, start_rows] = [await this.#walBytes(), this.#rows];
+    const [startBytes, startRows] = [await this.#walBytes(), this.#rows];
     const tokenize = await this.#fresh({
       source: { kind: 'fresh', records: 1 },
       connections: TOKENIZE_CONNECTIONS,
-      duration_ms,
+      duration_ms: durationMs,
     });
-    const wal_bytes = (await this.#walBytes()) - start_bytes;
+    const walBytes = (await this.#walBytes()) - startBytes;
     await this.checkRows();
     const detokenize = await this.#generate({
       operation: 'detokenize',
       source: { kind: 'pairs', file: await this.#knownTokens() },
       connections: DETOKENIZE_CONNECTIONS,
-      interval_ms: DETOKENIZE_INTERVAL_MS,
-      duration_ms,
+      intervalMs: DETOKENIZE_INTERVAL_MS,
+      duration_ms: durationMs,
     });
-    return { tokenize, detokenize, wal_bytes_per_row: wal_bytes / (this.#rows - start_rows) };
+    return { tokenize, detokenize, walBytesPerRow: walBytes / (this.#rows - startRows) };
   }
 
   /** Every value of an answer with 200 has one row: nothing was lost, nothing is there twice. */
   async checkRows(): Promise<void> {
     const [found] = await this.#query('select count(*) as rows from standin.records');
     const missing = this.#rows - Number(found!.rows);
-    if (missing >= 0 && missing <= this.#unsure_rows) return;
+    if (missing >= 0 && missing <= this.#unsureRows) return;
     throw new Error(`growth: ${found!.rows} rows in the vault instead of ${this.#rows}`);
   }
 
@@ -207,15 +207,20 @@ class Vault {
     const result = await this.#generate({ operation: 'tokenize', ...job });
     this.#records = result.next;
     for (const count of Object.values(result.failures)) {
-      this.#unsure_rows += count * job.source.records * VALUES_PER_RECORD;
+      this.#unsureRows += count * job.source.records * VALUES_PER_RECORD;
     }
-    this.verified_tokens += await verify(this.#standin, result.samples);
+    this.verifiedTokens += await verify(this.#standin, result.samples);
     return result;
   }
 
   async #generate(job: Omit<Job, 'url' | 'api_key' | 'from'>): Promise<JobResult> {
-    const { url, api_key } = this.#standin;
-    const result = await generate(this.#generator, { ...job, url, api_key, from: this.#records });
+    const { url, api_key: apiKey } = this.#standin;
+    const result = await generate(this.#generator, {
+      ...job,
+      url,
+      api_key: apiKey,
+      from: this.#records,
+    });
     for (const count of Object.values(result.failures)) this.failures += count;
     return result;
   }
@@ -230,11 +235,11 @@ class Vault {
     return file;
   }
 
-  async #sizes(): Promise<{ table_bytes: number; index_bytes: number }> {
+  async #sizes(): Promise<{ tableBytes: number; indexBytes: number }> {
     const [sizes] = await this.#query(
       "select pg_table_size('standin.records') as table, pg_indexes_size('standin.records') as index",
     );
-    return { table_bytes: Number(sizes!.table), index_bytes: Number(sizes!.index) };
+    return { tableBytes: Number(sizes!.table), indexBytes: Number(sizes!.index) };
   }
 
   async #walBytes(): Promise<number> {
@@ -243,6 +248,6 @@ class Vault {
   }
 
   #query(text: string): Promise<Record<string, any>[]> {
-    return query(this.#standin.database_url!, text);
+    return query(this.#standin.databaseUrl!, text);
   }
 }

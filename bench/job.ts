@@ -27,11 +27,11 @@ export interface Job {
    * Not set: each connection sends its next request when it has its answer. Set: a request every so often, whatever
    * the answers do, and waiting for a free connection counts as latency.
    */
-  readonly interval_ms?: number;
+  readonly intervalMs?: number;
   /** A request that was answered with 500 or 503 is sent again: none of the records is left out. */
-  readonly is_patient?: boolean;
+  readonly isPatient?: boolean;
   /** One more connection sends fresh bodies of this many records meanwhile, this long after each answer. */
-  readonly beside?: { readonly records: number; readonly pause_ms: number };
+  readonly beside?: { readonly records: number; readonly pauseMs: number };
 }
 
 export interface JobResult {
@@ -42,14 +42,14 @@ export interface JobResult {
   /** Requests of a patient job that were sent again. */
   readonly repeated: number;
   /** From the first request to the last answer. */
-  readonly duration_s: number;
+  readonly durationS: number;
   readonly p50_ms: number;
   readonly p99_ms: number;
-  readonly max_ms: number;
+  readonly maxMs: number;
   /** Median of the large requests beside; 0 without. */
-  readonly beside_p50_ms: number;
+  readonly besideP50Ms: number;
   /** CPU time of the generator. */
-  readonly cpu_s: number;
+  readonly cpuS: number;
   /** A random sample of [data sent, data answered] of a fresh source. */
   readonly samples: readonly (readonly [unknown, unknown])[];
   /** Number of the first record that was not made. */

@@ -15,8 +15,8 @@ interface Column {
 export function loadSections(measurements: readonly Measurement[]): string[] {
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const named = (name: Load['name']) =>
-    loads.filter((load) => load.name === name && !load.is_steady);
-  const steady = loads.filter(({ is_steady }) => is_steady);
+    loads.filter((load) => load.name === name && !load.isSteady);
+  const steady = loads.filter(({ isSteady }) => isSteady);
   const blocks = named('block');
   return [
     ...(['tokenize', 'detokenize', 'repeat', 'bulk'] as const).map((name) =>
@@ -55,8 +55,7 @@ function roundsOf(measurements: readonly Measurement[], load: Load) {
 
 function rateColumn(load: Load, measurements: readonly Measurement[]): Column {
   const rounds = roundsOf(measurements, load);
-  const [what, count] =
-    load.name === 'bulk' ? ['values', load.values_per_request] : ['requests', 1];
+  const [what, count] = load.name === 'bulk' ? ['values', load.valuesPerRequest] : ['requests', 1];
   return {
     heading: `${load.connections} connections: ${what}/s (min–max)`,
     cell: (name) => spread(rounds(name).map(({ rate }) => rate * count)),
@@ -66,14 +65,14 @@ function rateColumn(load: Load, measurements: readonly Measurement[]): Column {
 /** Of the load with the fewest connections: with more, batches are larger and requests cheaper. */
 function costColumns(load: Load | undefined, measurements: readonly Measurement[]): Column[] {
   if (load === undefined) return [];
-  const [what, count] = load.name === 'bulk' ? ['value', load.values_per_request] : ['request', 1];
+  const [what, count] = load.name === 'bulk' ? ['value', load.valuesPerRequest] : ['request', 1];
   const column = (heading: string, pick: (one: Measurement) => number | undefined): Column => ({
     heading,
     cell: (name) => cpu(roundsOf(measurements, load)(name), pick, 1_000 / count),
   });
   return [
-    column(`CPU ms a ${what}: service`, ({ service_cpu_s }) => service_cpu_s),
-    column('database', ({ database_cpu_s }) => database_cpu_s),
+    column(`CPU ms a ${what}: service`, ({ serviceCpuS }) => serviceCpuS),
+    column('database', ({ databaseCpuS }) => databaseCpuS),
   ];
 }
 
@@ -99,8 +98,8 @@ function blockColumns([alone, beside]: readonly Load[], all: readonly Measuremen
   return [
     column('alone: p99 ms', alone, ({ result }) => result.p99_ms),
     column('beside: p99 ms', beside, ({ result }) => result.p99_ms),
-    column('longest ms', beside, ({ result }) => result.max_ms),
-    column('the large one ms', beside, ({ result }) => result.beside_p50_ms),
+    column('longest ms', beside, ({ result }) => result.maxMs),
+    column('the large one ms', beside, ({ result }) => result.besideP50Ms),
     {
       heading: 'event loop held up: longest ms',
       cell: (name) => milliseconds(longestHeldUp(roundsOf(all, beside)(name))),

@@ -21,17 +21,17 @@ const ANSWER_START = '{"data":';
 class Run {
   readonly #job: Job;
   readonly #next: Next;
-  readonly #latencies_ms: number[] = [];
-  readonly #beside_latencies_ms: number[] = [];
+  readonly #latenciesMs: number[] = [];
+  readonly #besideLatenciesMs: number[] = [];
   readonly #samples: [string, string][] = [];
   readonly #failures: Record<string, number> = {};
   readonly #connections: Connection[] = [];
   readonly #counter: Counter;
   #right = 0;
   #repeated = 0;
-  #in_flight = 0;
-  #end_ms = 0;
-  #last_answer_ms = 0;
+  #inFlight = 0;
+  #endMs = 0;
+  #lastAnswerMs = 0;
   #settle: (error?: Error) => void = () => {};
 
   constructor(job: Job) {
@@ -42,56 +42,56 @@ class Run {
 
   async run(): Promise<JobResult> {
     const cpu = process.cpuUsage();
-    const start_ms = performance.now();
-    this.#end_ms = start_ms + this.#job.duration_ms;
+    const startMs = performance.now();
+    this.#endMs = startMs + this.#job.duration_ms;
     const finished = new Promise<void>((resolve, reject) => {
       this.#settle = (error) => (error === undefined ? resolve() : reject(error));
     });
-    const too_late = setTimeout(
+    const tooLate = setTimeout(
       () => this.#settle(new Error(`no answer within ${DRAIN_TIMEOUT_MS} ms after the end`)),
       this.#job.duration_ms + DRAIN_TIMEOUT_MS,
     );
-    if (this.#job.interval_ms === undefined) this.#startClosed();
-    else this.#startPaced(this.#job.interval_ms);
+    if (this.#job.intervalMs === undefined) this.#startClosed();
+    else this.#startPaced(this.#job.intervalMs);
     if (this.#job.beside !== undefined) this.#startBeside(this.#job.beside);
     try {
       await finished;
     } finally {
-      clearTimeout(too_late);
+      clearTimeout(tooLate);
       for (const connection of this.#connections) connection.close();
     }
     const { user, system } = process.cpuUsage(cpu);
-    return this.#result((this.#last_answer_ms - start_ms) / 1_000, (user + system) / 1e6);
+    return this.#result((this.#lastAnswerMs - startMs) / 1_000, (user + system) / 1e6);
   }
 
   #startClosed(): void {
     for (let i = 0; i < this.#job.connections; i++) {
-      const lane = this.#lane(this.#next, this.#latencies_ms, () => {
+      const lane = this.#lane(this.#next, this.#latenciesMs, () => {
         if (!this.#isOver()) lane(performance.now());
       });
       if (!this.#isOver()) lane(performance.now());
     }
   }
 
-  #startPaced(interval_ms: number): void {
-    const idle: ((due_ms: number) => void)[] = [];
+  #startPaced(intervalMs: number): void {
+    const idle: ((dueMs: number) => void)[] = [];
     const waiting: number[] = [];
     for (let i = 0; i < this.#job.connections; i++) {
-      const lane = this.#lane(this.#next, this.#latencies_ms, () => {
-        const due_ms = waiting.shift();
-        if (due_ms === undefined) idle.push(lane);
-        else lane(due_ms);
+      const lane = this.#lane(this.#next, this.#latenciesMs, () => {
+        const dueMs = waiting.shift();
+        if (dueMs === undefined) idle.push(lane);
+        else lane(dueMs);
       });
       idle.push(lane);
     }
-    let due_ms = performance.now();
+    let dueMs = performance.now();
     const timer = setInterval(() => {
-      const now_ms = performance.now();
-      if (now_ms >= this.#end_ms) clearInterval(timer);
-      for (; due_ms < Math.min(now_ms, this.#end_ms); due_ms += interval_ms) {
+      const nowMs = performance.now();
+      if (nowMs >= this.#endMs) clearInterval(timer);
+      for (; dueMs < Math.min(nowMs, this.#endMs); dueMs += intervalMs) {
         const lane = idle.pop();
-        if (lane === undefined) waiting.push(due_ms);
-        else lane(due_ms);
+        if (lane === undefined) waiting.push(dueMs);
+        else lane(dueMs);
       }
       this.#finishIfDone();
     }, 1);
@@ -99,31 +99,31 @@ class Run {
 
   #startBeside(beside: NonNullable<Job['beside']>): void {
     const next = requests({ kind: 'fresh', records: beside.records }, this.#counter);
-    const lane = this.#lane(next, this.#beside_latencies_ms, () => {
+    const lane = this.#lane(next, this.#besideLatenciesMs, () => {
       setTimeout(() => {
-        if (performance.now() < this.#end_ms) lane(performance.now());
-      }, beside.pause_ms);
+        if (performance.now() < this.#endMs) lane(performance.now());
+      }, beside.pauseMs);
     });
     lane(performance.now());
   }
 
-  /** A connection: returns what sends its next request, whose latency counts from `since_ms`. */
-  #lane(next: Next, latencies_ms: number[], onAnswer: () => void): (since_ms: number) => void {
+  /** A connection: returns what sends its next request, whose latency counts from `sinceMs`. */
+  #lane(next: Next, latenciesMs: number[], onAnswer: () => void): (sinceMs: number) => void {
     const { hostname, port } = new URL(this.#job.url);
-    let since_ms = 0;
+    let sinceMs = 0;
     let request: Request;
     const connection = new Connection(
       hostname,
       Number(port),
       (answer) => {
-        if (this.#job.is_patient && (answer.status === 500 || answer.status === 503)) {
+        if (this.#job.isPatient && (answer.status === 500 || answer.status === 503)) {
           this.#repeated++;
           setTimeout(() => connection.send(this.#text(request)), PATIENCE_PAUSE_MS);
           return;
         }
-        this.#last_answer_ms = performance.now();
-        latencies_ms.push(this.#last_answer_ms - since_ms);
-        this.#in_flight--;
+        this.#lastAnswerMs = performance.now();
+        latenciesMs.push(this.#lastAnswerMs - sinceMs);
+        this.#inFlight--;
         this.#check(request, answer);
         onAnswer();
         this.#finishIfDone();
@@ -131,26 +131,26 @@ class Run {
       (reason) => this.#settle(new Error(`lost a connection: ${reason}`)),
     );
     this.#connections.push(connection);
-    return (from_ms) => {
-      since_ms = from_ms;
+    return (fromMs) => {
+      sinceMs = fromMs;
       request = next();
-      this.#in_flight++;
+      this.#inFlight++;
       connection.send(this.#text(request));
     };
   }
 
   #text({ sent }: Request): string {
-    const { peer, operation, api_key } = this.#job;
-    if (peer !== undefined) return peerText(peer, operation, api_key, sent);
-    return post(`/api/v1/${operation}`, api_key, sent);
+    const { peer, operation, api_key: apiKey } = this.#job;
+    if (peer !== undefined) return peerText(peer, operation, apiKey, sent);
+    return post(`/api/v1/${operation}`, apiKey, sent);
   }
 
   #finishIfDone(): void {
-    if (this.#in_flight === 0 && this.#isOver()) this.#settle();
+    if (this.#inFlight === 0 && this.#isOver()) this.#settle();
   }
 
   #isOver(): boolean {
-    return performance.now() >= this.#end_ms || this.#counter.next >= (this.#job.to ?? Infinity);
+    return performance.now() >= this.#endMs || this.#counter.next >= (this.#job.to ?? Infinity);
   }
 
   #check({ sent, expected }: Request, { status, body: answered }: Answer): void {
@@ -176,21 +176,21 @@ class Run {
     if (place < max) this.#samples[place] = [sent, body];
   }
 
-  #result(duration_s: number, cpu_s: number): JobResult {
-    const sorted = this.#latencies_ms.sort((a, b) => a - b);
+  #result(durationS: number, cpuS: number): JobResult {
+    const sorted = this.#latenciesMs.sort((a, b) => a - b);
     return {
       right: this.#right,
       repeated: this.#repeated,
       failures: this.#failures,
-      duration_s,
+      durationS,
       p50_ms: quantile(sorted, 0.5),
       p99_ms: quantile(sorted, 0.99),
-      max_ms: quantile(sorted, 1),
-      beside_p50_ms: quantile(
-        this.#beside_latencies_ms.sort((a, b) => a - b),
+      maxMs: quantile(sorted, 1),
+      besideP50Ms: quantile(
+        this.#besideLatenciesMs.sort((a, b) => a - b),
         0.5,
       ),
-      cpu_s,
+      cpuS,
       samples: this.#samples.map(([sent, body]) => [JSON.parse(sent), JSON.parse(body).data]),
       next: this.#counter.next,
     };

@@ -24,19 +24,19 @@ const STEADY_CONNECTIONS = 64;
 export interface Load {
   readonly name: LoadName;
   readonly title: string;
-  readonly values_per_request: number;
+  readonly valuesPerRequest: number;
   readonly connections: number;
   /** Of `block`: with the large requests, or the same without. */
-  readonly is_beside: boolean;
+  readonly isBeside: boolean;
   /** Whether the answers of GET /health/live are timed meanwhile. */
-  readonly is_watched: boolean;
+  readonly isWatched: boolean;
   /** Below its peak, at a rate of its own, instead of as fast as the answers come. */
-  readonly is_steady: boolean;
+  readonly isSteady: boolean;
   /** The same at STEADY_SHARE of the rate that a contestant reached, right after it did. */
   readonly steady?: Load;
   job(
     prepared: Prepared,
-  ): Pick<Job, 'operation' | 'source' | 'connections' | 'interval_ms' | 'beside'>;
+  ): Pick<Job, 'operation' | 'source' | 'connections' | 'intervalMs' | 'beside'>;
 }
 
 /** The loads of a run, in their order. */
@@ -48,7 +48,7 @@ export function expandLoads(names: readonly LoadName[], connections: readonly nu
   });
 }
 
-const PLAIN = { is_beside: false, is_watched: false, is_steady: false };
+const PLAIN = { isBeside: false, isWatched: false, isSteady: false };
 
 const SMALL_TITLES: Record<SmallLoadName, string> = {
   tokenize: 'Tokenize 3 new values a request',
@@ -62,19 +62,19 @@ export function small(name: SmallLoadName, connections: number): Load {
     name,
     connections,
     title: `${SMALL_TITLES[name]}, ${connections} connections`,
-    values_per_request: VALUES_PER_RECORD,
-    job: ({ tokens_file, repeated_file }) => {
+    valuesPerRequest: VALUES_PER_RECORD,
+    job: ({ tokensFile, repeatedFile }) => {
       if (name === 'tokenize') {
         return { operation: 'tokenize', source: { kind: 'fresh', records: 1 }, connections };
       }
       const operation = name === 'repeat' ? 'tokenize' : 'detokenize';
-      const file = name === 'repeat' ? repeated_file : tokens_file;
+      const file = name === 'repeat' ? repeatedFile : tokensFile;
       return { operation, source: { kind: 'pairs', file }, connections };
     },
   };
   if (name === 'repeat' || connections !== STEADY_CONNECTIONS) return load;
   const title = `${load.title}, at ${100 * STEADY_SHARE} % of the rate just reached`;
-  return { ...load, steady: { ...load, title, is_steady: true } };
+  return { ...load, steady: { ...load, title, isSteady: true } };
 }
 
 function bulk(): Load {
@@ -83,7 +83,7 @@ function bulk(): Load {
     name: 'bulk',
     connections: BULK_CONNECTIONS,
     title: `Bulk: tokenize 1,000 new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
-    values_per_request: BULK_RECORDS * VALUES_PER_RECORD,
+    valuesPerRequest: BULK_RECORDS * VALUES_PER_RECORD,
     job: () => ({
       operation: 'tokenize',
       source: { kind: 'fresh', records: BULK_RECORDS },
@@ -92,24 +92,24 @@ function bulk(): Load {
   };
 }
 
-function block(is_beside: boolean): Load {
+function block(isBeside: boolean): Load {
   const large = LARGE_RECORDS * VALUES_PER_RECORD;
   return {
     ...PLAIN,
     name: 'block',
     connections: PROBE_CONNECTIONS,
-    title: is_beside
+    title: isBeside
       ? `Small requests beside large ones of ${large.toLocaleString('en-US')} values`
       : 'Small requests alone',
-    values_per_request: VALUES_PER_RECORD,
-    is_beside,
-    is_watched: true,
+    valuesPerRequest: VALUES_PER_RECORD,
+    isBeside,
+    isWatched: true,
     job: () => ({
       operation: 'tokenize',
       source: { kind: 'fresh', records: 1 },
       connections: PROBE_CONNECTIONS,
-      interval_ms: PROBE_INTERVAL_MS,
-      ...(is_beside ? { beside: { records: LARGE_RECORDS, pause_ms: PAUSE_MS } } : {}),
+      intervalMs: PROBE_INTERVAL_MS,
+      ...(isBeside ? { beside: { records: LARGE_RECORDS, pauseMs: PAUSE_MS } } : {}),
     }),
   };
 }

@@ -11,8 +11,8 @@ const PAGE_BYTES = 8_192;
 
 /** What the figures depend on, by name. */
 export function machineFacts(server: DatabaseServer | undefined): [string, string][] {
-  const { version: pglite_version } = readJson('node_modules/@electric-sql/pglite/package.json');
-  const { version: fastify_version } = readJson('node_modules/fastify/package.json');
+  const { version: pgliteVersion } = readJson('node_modules/@electric-sql/pglite/package.json');
+  const { version: fastifyVersion } = readJson('node_modules/fastify/package.json');
   return [
     ['Date', `${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`],
     ['Standin', `${readJson('package.json').version}, commit ${commit()}`],
@@ -20,10 +20,10 @@ export function machineFacts(server: DatabaseServer | undefined): [string, strin
     ['Memory', `${Math.round(totalmem() / 2 ** 30)} GiB`],
     ['System', `${type()} ${release()}`],
     ['Load before the start', loadavg()[0]!.toFixed(2)],
-    ['Node.js, Fastify', `${process.versions.node}, ${fastify_version}`],
+    ['Node.js, Fastify', `${process.versions.node}, ${fastifyVersion}`],
     ['PostgreSQL', server?.version ?? 'none'],
     ['PostgreSQL settings', server?.settings.join(', ') ?? 'none'],
-    ['PGlite', String(pglite_version)],
+    ['PGlite', String(pgliteVersion)],
     [`fsync of ${PAGE_BYTES / 1024} KiB`, `${fsyncMedianMs().toFixed(2)} ms (median of ${FSYNCS})`],
   ];
 }
@@ -36,9 +36,9 @@ function commit(): string {
   const git = (...args: string[]) =>
     execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   try {
-    const is_changed =
+    const isChanged =
       git('status', '--porcelain', '--', 'src', 'packages', 'bench', 'package-lock.json') !== '';
-    return `${git('rev-parse', '--short', 'HEAD').trim()}${is_changed ? ' with changes' : ''}`;
+    return `${git('rev-parse', '--short', 'HEAD').trim()}${isChanged ? ' with changes' : ''}`;
   } catch {
     return 'unknown';
   }
@@ -50,13 +50,13 @@ function fsyncMedianMs(): number {
   const file = openSync(path, 'w');
   const page = Buffer.alloc(PAGE_BYTES, 1);
   try {
-    const times_ms = Array.from({ length: FSYNCS }, () => {
-      const start_ms = performance.now();
+    const timesMs = Array.from({ length: FSYNCS }, () => {
+      const startMs = performance.now();
       writeSync(file, page);
       fsyncSync(file);
-      return performance.now() - start_ms;
+      return performance.now() - startMs;
     });
-    return median(times_ms)!;
+    return median(timesMs)!;
   } finally {
     closeSync(file);
     rmSync(path);

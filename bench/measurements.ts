@@ -15,12 +15,12 @@ export interface Measurement {
   readonly result: JobResult;
   /** Right answers a second. */
   readonly rate: number;
-  readonly service_cpu_s: number | undefined;
-  readonly database_cpu_s: number | undefined;
+  readonly serviceCpuS: number | undefined;
+  readonly databaseCpuS: number | undefined;
   /** Of GET /health/live meanwhile, the longest: how long the event loop was held up; of a watched load. */
-  readonly held_up_ms: number | undefined;
+  readonly heldUpMs: number | undefined;
   /** Tokens of the round that were detokenized and compared after it. */
-  readonly verified_tokens: number;
+  readonly verifiedTokens: number;
 }
 
 export interface Plan {
@@ -61,13 +61,13 @@ export async function measureAll(
     load: Load,
     contestant: Plan['contestants'][number],
     round: number,
-    interval_ms?: number,
+    intervalMs?: number,
   ): Promise<Measurement> => {
     const text = `${contestant.name}, ${turnName(round)}: ${load.title}`;
     progress.begin(text);
     const measurement = await measure(generator, contestant, load, round, {
       ...load.job(contestant.prepared),
-      ...(interval_ms === undefined ? {} : { interval_ms }),
+      ...(intervalMs === undefined ? {} : { intervalMs }),
       url: contestant.url,
       peer: asPeer(contestant.name),
       api_key: contestant.api_key,
@@ -110,26 +110,26 @@ export async function measure(
   round: number,
   job: Job,
 ): Promise<Measurement> {
-  const service_start_s = contestant.serviceCpuSeconds();
-  const database_start_s = contestant.databaseCpuSeconds();
+  const serviceStartS = contestant.serviceCpuSeconds();
+  const databaseStartS = contestant.databaseCpuSeconds();
   const named = (error: Error): never => {
     throw new Error(`${contestant.name}, ${load.title}: ${error.message}`);
   };
-  const probe = load.is_watched ? new LivenessProbe(contestant.url) : undefined;
+  const probe = load.isWatched ? new LivenessProbe(contestant.url) : undefined;
   const result = await generate(generator, job).catch(named);
-  const held_up_ms = await probe?.end().catch(named);
-  const service_cpu_s = difference(contestant.serviceCpuSeconds(), service_start_s);
-  const database_cpu_s = difference(contestant.databaseCpuSeconds(), database_start_s);
+  const heldUpMs = await probe?.end().catch(named);
+  const serviceCpuS = difference(contestant.serviceCpuSeconds(), serviceStartS);
+  const databaseCpuS = difference(contestant.databaseCpuSeconds(), databaseStartS);
   return {
     load,
     contestant: contestant.name,
     round,
     result,
-    rate: result.right / result.duration_s,
-    service_cpu_s,
-    database_cpu_s,
-    held_up_ms,
-    verified_tokens: await verify(contestant, result.samples),
+    rate: result.right / result.durationS,
+    serviceCpuS,
+    databaseCpuS,
+    heldUpMs,
+    verifiedTokens: await verify(contestant, result.samples),
   };
 }
 
@@ -151,12 +151,11 @@ export function generate(generator: ChildProcess, job: Job): Promise<JobResult> 
   });
 }
 
-export function outcome({ load, rate, result, held_up_ms }: Measurement): string {
+export function outcome({ load, rate, result, heldUpMs }: Measurement): string {
   const failed = Object.entries(result.failures).map(([reason, count]) => `${count} x ${reason}`);
   const latency = `p50 ${result.p50_ms.toFixed(1)} ms, p99 ${result.p99_ms.toFixed(1)} ms`;
-  const large = load.is_beside ? `, large requests ${result.beside_p50_ms.toFixed(0)} ms` : '';
-  const held_up =
-    held_up_ms === undefined ? '' : `, event loop held up ${held_up_ms.toFixed(1)} ms`;
+  const large = load.isBeside ? `, large requests ${result.besideP50Ms.toFixed(0)} ms` : '';
+  const heldUp = heldUpMs === undefined ? '' : `, event loop held up ${heldUpMs.toFixed(1)} ms`;
   const trouble = failed.length === 0 ? '' : `, FAILED: ${failed.join(', ')}`;
-  return `${Math.round(rate)} requests/s, ${latency}${large}${held_up}${trouble}`;
+  return `${Math.round(rate)} requests/s, ${latency}${large}${heldUp}${trouble}`;
 }

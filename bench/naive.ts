@@ -7,8 +7,8 @@ import { announce } from './child.ts';
  * The tokenization service that one writes in an afternoon: Fastify, a pool, one statement a value. Its answers are
  * durable like Standin's; it has no API keys, no checks, no logs, no metrics and simpler tokens, all in its favour.
  */
-const hmac_key = randomBytes(32);
-const seal_key = randomBytes(32);
+const hmacKey = randomBytes(32);
+const sealKey = randomBytes(32);
 const pool = new pg.Pool({ connectionString: process.argv[2]! });
 await pool.query('create table vault (token text primary key, sealed bytea not null)');
 
@@ -23,9 +23,9 @@ app.get('/health/live', async () => ({ status: 'ok' }));
 announce(await app.listen({ host: '127.0.0.1', port: 0 }));
 
 async function tokenize(value: string): Promise<string> {
-  const token = `${createHmac('sha256', hmac_key).update(value).digest('hex').slice(0, 24)}_tok`;
+  const token = `${createHmac('sha256', hmacKey).update(value).digest('hex').slice(0, 24)}_tok`;
   const nonce = randomBytes(12);
-  const cipher = createCipheriv('aes-256-gcm', seal_key, nonce);
+  const cipher = createCipheriv('aes-256-gcm', sealKey, nonce);
   const ciphertext = Buffer.concat([cipher.update(value, 'utf8'), cipher.final()]);
   const sealed = Buffer.concat([nonce, ciphertext, cipher.getAuthTag()]);
   await pool.query('insert into vault values ($1, $2) on conflict do nothing', [token, sealed]);
@@ -35,7 +35,7 @@ async function tokenize(value: string): Promise<string> {
 async function detokenize(token: string): Promise<string> {
   const { rows } = await pool.query('select sealed from vault where token = $1', [token]);
   const sealed: Buffer = rows[0].sealed;
-  const decipher = createDecipheriv('aes-256-gcm', seal_key, sealed.subarray(0, 12));
+  const decipher = createDecipheriv('aes-256-gcm', sealKey, sealed.subarray(0, 12));
   decipher.setAuthTag(sealed.subarray(-16));
   return decipher.update(sealed.subarray(12, -16), undefined, 'utf8') + decipher.final('utf8');
 }

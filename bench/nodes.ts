@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { newer_node } from '../test/support/newer-node.ts';
+import { newerNode } from '../test/support/newer-node.ts';
 import { freePort } from '../test/support/postgres.ts';
 import { makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
 import { cpu, latency, spread } from './cells.ts';
@@ -32,7 +32,7 @@ const CREWS = (['echo', 'standin'] as const).flatMap((kind) =>
 );
 
 /** Whether there is a Node here whose servers can share a port. */
-export const can_share_ports = newer_node !== undefined;
+export const canSharePorts = newerNode !== undefined;
 
 export function countNodesSteps(rounds: number): number {
   return CREWS.length * (1 + rounds);
@@ -99,7 +99,7 @@ async function startNodes(
   for (let i = 0; i < count; i++) {
     const OPS_PORT = String(await freePort());
     const env = { PORT, OPS_PORT, REUSE_PORT: 'true', ...NO_LIMITS };
-    const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit'], newer_node);
+    const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit'], newerNode);
     leftovers.add(() => end(child, 'SIGINT'));
     // Any node of the port may answer there: the ops listener is the node's own.
     await healthy('standin serve', `http://127.0.0.1:${OPS_PORT}/metrics`, child);
@@ -119,7 +119,7 @@ async function startEchoes(count: number, leftovers: Leftovers): Promise<Contest
   const pids: number[] = [];
   let url = '';
   for (let i = 0; i < count; i++) {
-    const echo = await startProgram('echo.js', [port], leftovers, newer_node);
+    const echo = await startProgram('echo.js', [port], leftovers, newerNode);
     pids.push(echo.child.pid!);
     url = echo.url;
   }
@@ -134,13 +134,13 @@ async function startEchoes(count: number, leftovers: Leftovers): Promise<Contest
 
 /** undefined on a system without /proc. */
 function sumOf(pids: readonly number[]): number | undefined {
-  let sum_s = 0;
+  let sumS = 0;
   for (const pid of pids) {
-    const cpu_s = processCpuSeconds(pid);
-    if (cpu_s === undefined) return undefined;
-    sum_s += cpu_s;
+    const cpuS = processCpuSeconds(pid);
+    if (cpuS === undefined) return undefined;
+    sumS += cpuS;
   }
-  return sum_s;
+  return sumS;
 }
 
 const HEADINGS = ['', 'requests/s (min–max)', 'p99 ms', 'CPU ms a request: service'];
@@ -150,7 +150,7 @@ export function nodesSection(all: readonly CrewRounds[]): string {
     titleOf(kind, processes),
     spread(rounds.map(({ rate }) => rate)),
     latency(rounds.map(({ result }) => result.p99_ms)),
-    cpu(rounds, ({ service_cpu_s }) => service_cpu_s, 1_000),
+    cpu(rounds, ({ serviceCpuS }) => serviceCpuS, 1_000),
   ]);
   return `## Nodes on one port: ${LOAD.title.toLowerCase()}\n\n${table(HEADINGS, rows)}`;
 }

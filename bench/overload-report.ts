@@ -23,9 +23,9 @@ export function overloadSection(rounds: readonly OverloadRound[]): string {
     'after: 503',
   ];
   const rows = OPERATIONS.map((operation) => {
-    const of_operation = rounds.filter((round) => round.operation === operation);
+    const ofOperation = rounds.filter((round) => round.operation === operation);
     const middle = (figure: (round: OverloadRound) => number) =>
-      median(of_operation.map(figure)) ?? Number.NaN;
+      median(ofOperation.map(figure)) ?? Number.NaN;
     return [
       operation,
       percent(middle(goodput)),

@@ -27,7 +27,7 @@ export const OPERATIONS: readonly Operation[] = ['tokenize', 'detokenize'];
 export interface OverloadRound {
   readonly operation: Operation;
   /** Right answers a second, as fast as the answers come. */
-  readonly peak_rate: number;
+  readonly peakRate: number;
   readonly flood: FloodResult;
   readonly after: FloodResult;
 }
@@ -86,23 +86,28 @@ async function measureRound(
   seconds: number,
   from: number,
 ): Promise<OverloadRound> {
-  const { url, api_key } = standin;
+  const { url, api_key: apiKey } = standin;
   const load = small(operation, CONNECTIONS);
   const { source } = load.job(prepared);
-  const duration_ms = 1_000 * seconds;
+  const durationMs = 1_000 * seconds;
   const peak = await measure(generator, standin, load, 0, {
     ...load.job(prepared),
-    ...{ url, api_key, from, duration_ms },
+    ...{ url, api_key: apiKey, from, duration_ms: durationMs },
   });
-  const job = { url, api_key, operation, source, connections: FLOOD_CONNECTIONS };
+  const job = { url, api_key: apiKey, operation, source, connections: FLOOD_CONNECTIONS };
   const rate = FLOOD_FACTOR * peak.rate;
-  const flood = await send(flooder, { ...job, from: peak.result.next, rate, duration_ms });
+  const flood = await send(flooder, {
+    ...job,
+    from: peak.result.next,
+    rate,
+    duration_ms: durationMs,
+  });
   const gentle = { ...job, rate: AFTER_SHARE * peak.rate };
   const recovery = { ...gentle, from: flood.next, duration_ms: RECOVERY_MS };
   const { next } = await send(flooder, recovery);
-  const after = await send(flooder, { ...gentle, from: next, duration_ms: duration_ms / 2 });
+  const after = await send(flooder, { ...gentle, from: next, duration_ms: durationMs / 2 });
   await verify(standin, flood.samples);
-  return { operation, peak_rate: peak.rate, flood, after };
+  return { operation, peakRate: peak.rate, flood, after };
 }
 
 function send(flooder: ChildProcess, job: FloodJob): Promise<FloodResult> {
@@ -119,21 +124,21 @@ function send(flooder: ChildProcess, job: FloodJob): Promise<FloodResult> {
 }
 
 /** Right answers a second under the flood, of those without it. */
-export function goodput({ peak_rate, flood }: OverloadRound): number {
-  return flood.ok.count / flood.seconds / peak_rate;
+export function goodput({ peakRate, flood }: OverloadRound): number {
+  return flood.ok.count / flood.seconds / peakRate;
 }
 
 function outcome(round: OverloadRound): string {
-  const { peak_rate, flood, after } = round;
+  const { peakRate, flood, after } = round;
   const { ok, shed } = flood;
   const ms = (number: number) => `${number.toFixed(1)} ms`;
   const failed = { ...flood.failures, ...after.failures };
   return [
-    `peak ${Math.round(peak_rate)}/s`,
+    `peak ${Math.round(peakRate)}/s`,
     `goodput ${(100 * goodput(round)).toFixed(0)} %`,
     `200: p50 ${ms(ok.p50_ms)}, p99 ${ms(ok.p99_ms)}`,
     `503: ${shed.count}, p50 ${ms(shed.p50_ms)}, p99 ${ms(shed.p99_ms)}`,
-    `generator late ${ms(flood.late_ms)}`,
+    `generator late ${ms(flood.lateMs)}`,
     `after: p99 ${ms(after.ok.p99_ms)}, ${after.shed.count} x 503`,
     ...(Object.keys(failed).length > 0 || flood.unanswered > 0
       ? [`FAILED: ${JSON.stringify(failed)}, ${flood.unanswered} unanswered`]

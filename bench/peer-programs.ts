@@ -60,26 +60,26 @@ async function startDatabunker(
   server: DatabaseServer,
   leftovers: Leftovers,
 ): Promise<Contestant> {
-  const database_url = await createDatabase(server.url);
-  leftovers.add(() => server.drop(database_url));
+  const databaseUrl = await createDatabase(server.url);
+  leftovers.add(() => server.drop(databaseUrl));
   const port = await freePort();
-  const config_file = join(folder, 'databunker.yaml');
+  const configFile = join(folder, 'databunker.yaml');
   // JSON is YAML.
-  writeFileSync(config_file, JSON.stringify({ server: { host: '127.0.0.1', port: `${port}` } }));
-  const { hostname, port: database_port, username, password, pathname } = new URL(database_url);
-  const root_token = randomUUID();
+  writeFileSync(configFile, JSON.stringify({ server: { host: '127.0.0.1', port: `${port}` } }));
+  const { hostname, port: databasePort, username, password, pathname } = new URL(databaseUrl);
+  const rootToken = randomUUID();
   const env = {
     ...bareEnvironment(),
     DATABUNKER_MASTERKEY: randomBytes(24).toString('hex'),
-    DATABUNKER_ROOTTOKEN: root_token,
+    DATABUNKER_ROOTTOKEN: rootToken,
     PGSQL_HOST: hostname,
-    PGSQL_PORT: database_port,
+    PGSQL_PORT: databasePort,
     PGSQL_USER_NAME: decodeURIComponent(username),
     PGSQL_USER_PASS: decodeURIComponent(password),
     // The driver's default refuses a server without TLS.
-    PGSSLMODE: new URL(database_url).searchParams.get('sslmode') ?? 'disable',
+    PGSSLMODE: new URL(databaseUrl).searchParams.get('sslmode') ?? 'disable',
   };
-  const args = ['-db', pathname.slice(1), '-conf', config_file];
+  const args = ['-db', pathname.slice(1), '-conf', configFile];
   execFileSync(file, ['-init', ...args], {
     cwd: folder,
     env,
@@ -88,12 +88,12 @@ async function startDatabunker(
   });
   const pid = await startProcess(file, ['-start', ...args], folder, env, leftovers, {
     name: 'databunker',
-    health_url: `http://127.0.0.1:${port}/status`,
+    healthUrl: `http://127.0.0.1:${port}/status`,
   });
   return {
     name: 'databunker',
     url: `http://127.0.0.1:${port}`,
-    api_key: root_token,
+    api_key: rootToken,
     serviceCpuSeconds: () => processCpuSeconds(pid),
     databaseCpuSeconds: () => server.pid && familyCpuSeconds(server.pid),
   };
@@ -107,17 +107,17 @@ async function startOpenBao(
 ): Promise<Contestant> {
   const port = await freePort();
   const url = `http://127.0.0.1:${port}`;
-  const config_file = join(folder, 'config.json');
+  const configFile = join(folder, 'config.json');
   const config = {
     storage: { file: { path: join(folder, 'data') } },
     listener: [{ tcp: { address: `127.0.0.1:${port}`, tls_disable: true } }],
     api_addr: url,
   };
-  writeFileSync(config_file, JSON.stringify(config));
-  const args = ['server', `-config=${config_file}`];
+  writeFileSync(configFile, JSON.stringify(config));
+  const args = ['server', `-config=${configFile}`];
   const pid = await startProcess(file, args, folder, bareEnvironment(), leftovers, {
     name: 'openbao',
-    health_url: `${url}/v1/sys/seal-status`,
+    healthUrl: `${url}/v1/sys/seal-status`,
   });
   const made = await ask(url, '', 'sys/init', { secret_shares: 1, secret_threshold: 1 });
   await ask(url, '', 'sys/unseal', { key: made.keys_base64[0] });
@@ -153,13 +153,13 @@ async function startProcess(
   folder: string,
   env: NodeJS.ProcessEnv,
   leftovers: Leftovers,
-  { name, health_url }: { name: PeerName; health_url: string },
+  { name, healthUrl }: { name: PeerName; healthUrl: string },
 ): Promise<number> {
   const child = spawn(file, args, { cwd: folder, env, stdio: 'ignore' });
   // Fails with what keeps the file from being run.
   await once(child, 'spawn');
   leftovers.add(() => end(child, 'SIGTERM'));
-  await healthy(name, health_url, child);
+  await healthy(name, healthUrl, child);
   return child.pid!;
 }
 

@@ -13,7 +13,7 @@ interface PeerRequest {
   readonly method: 'GET' | 'POST';
   readonly path: string;
   /** Name of the header that the secret goes in. */
-  readonly secret_header: string;
+  readonly secretHeader: string;
   readonly body: string;
 }
 
@@ -36,7 +36,7 @@ const ADAPTERS: Record<PeerName, Adapter> = {
     request: (operation, data) => ({
       method: operation === 'tokenize' ? 'POST' : 'GET',
       path: operation === 'tokenize' ? '/v1/user' : `/v1/user/token/${JSON.parse(data)}`,
-      secret_header: 'X-Bunker-Token',
+      secretHeader: 'X-Bunker-Token',
       body: operation === 'tokenize' ? data : '',
     }),
     answer: (operation, { token, data }) =>
@@ -47,19 +47,19 @@ const ADAPTERS: Record<PeerName, Adapter> = {
     note: 'stores nothing: the caller keeps three ciphertexts (aes256-gcm96), new ones each time. No database and no fsync is in its figures.',
     request: (operation, data) => {
       const texts: string[] = Object.values(JSON.parse(data));
-      const batch_input =
+      const batchInput =
         operation === 'tokenize'
           ? texts.map((text) => ({ plaintext: Buffer.from(text).toString('base64') }))
           : texts.map((ciphertext) => ({ ciphertext }));
       return {
         method: 'POST',
         path: `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
-        secret_header: 'X-Vault-Token',
-        body: JSON.stringify({ batch_input }),
+        secretHeader: 'X-Vault-Token',
+        body: JSON.stringify({ batchInput }),
       };
     },
     answer: (operation, { data }) => {
-      const texts = data.batch_results.flatMap(({ ciphertext, plaintext }: any) => {
+      const texts = data.batchResults.flatMap(({ ciphertext, plaintext }: any) => {
         const text = operation === 'tokenize' ? ciphertext : decoded(plaintext);
         return text ? [text] : [];
       });
@@ -96,8 +96,8 @@ export function peerText(
   secret: string,
   data: string,
 ): string {
-  const { method, path, secret_header, body } = ADAPTERS[name].request(operation, data);
-  const head = `${method} ${path} HTTP/1.1\r\nHost: bench\r\n${secret_header}: ${secret}\r\n`;
+  const { method, path, secretHeader, body } = ADAPTERS[name].request(operation, data);
+  const head = `${method} ${path} HTTP/1.1\r\nHost: bench\r\n${secretHeader}: ${secret}\r\n`;
   if (method === 'GET') return `${head}\r\n`;
   return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
@@ -128,7 +128,7 @@ export async function callPeer(
     const request = ADAPTERS[name].request(operation, JSON.stringify(record));
     const response = await fetch(`${url}${request.path}`, {
       method: request.method,
-      headers: { [request.secret_header]: secret, 'content-type': 'application/json' },
+      headers: { [request.secretHeader]: secret, 'content-type': 'application/json' },
       body: request.method === 'GET' ? null : request.body,
     });
     const body = await response.text();

@@ -8,9 +8,9 @@ import { asPeer, callPeer } from './peers.ts';
 /** Files of a contestant for the generator, see Source. */
 export interface Prepared {
   /** Tokens made before the measurements, and their values. */
-  readonly tokens_file: string;
+  readonly tokensFile: string;
   /** Values that are stored, and their tokens: the same ones again and again. */
-  readonly repeated_file: string;
+  readonly repeatedFile: string;
 }
 
 /** Data of values and data of tokens, as JSON. */
@@ -30,11 +30,11 @@ export const FIRST_FRESH_RECORD = REQUESTS * RECORDS_PER_REQUEST;
 export async function prepare(contestant: Contestant, folder: string): Promise<Prepared> {
   const numbers = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => i);
   const pairs = await makePairs(contestant, numbers);
-  const tokens_file = join(folder, `${contestant.name}-tokens.json`);
-  const repeated_file = join(folder, `${contestant.name}-repeated.json`);
-  writeTokens(tokens_file, pairs);
-  writeFileSync(repeated_file, JSON.stringify(pairs.slice(0, REPEATED_RECORDS)));
-  return { tokens_file, repeated_file };
+  const tokensFile = join(folder, `${contestant.name}-tokens.json`);
+  const repeatedFile = join(folder, `${contestant.name}-repeated.json`);
+  writeTokens(tokensFile, pairs);
+  writeFileSync(repeatedFile, JSON.stringify(pairs.slice(0, REPEATED_RECORDS)));
+  return { tokensFile, repeatedFile };
 }
 
 /** A file of [data of tokens, data of values] for the generator. */
@@ -79,15 +79,15 @@ export async function verify(
 ): Promise<number> {
   let tokens = 0;
   for (const [sent, answered] of samples) {
-    const sent_text = JSON.stringify(sent);
-    const is_same = JSON.stringify(answered) === sent_text;
-    if (is_same !== (contestant.name === 'echo')) {
+    const sentText = JSON.stringify(sent);
+    const isSame = JSON.stringify(answered) === sentText;
+    if (isSame !== (contestant.name === 'echo')) {
       throw new Error(`${contestant.name}: tokenize answered the values`);
     }
     // The echo gives back what it gets: for it, that was all.
     const restored =
       contestant.name === 'echo' ? sent : await call(contestant, 'detokenize', answered);
-    if (JSON.stringify(restored) !== sent_text) {
+    if (JSON.stringify(restored) !== sentText) {
       throw new Error(`${contestant.name}: detokenize answered other values than were tokenized`);
     }
     tokens += (answered as any).records?.length ?? 1;

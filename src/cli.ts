@@ -14,8 +14,8 @@ const WRONG_USAGE = 2;
 
 /** What went wrong, for the operator: our own words, or the code of what failed. */
 function explain(error: unknown): string {
-  const operator_error = operatorError(error);
-  if (operator_error !== undefined) return operator_error.message;
+  const explained = operatorError(error);
+  if (explained !== undefined) return explained.message;
   const code = errorCode(error) ?? errorCode((error as Error).cause);
   const detail = code === undefined ? '' : ` (${code})`;
   if (error instanceof InternalError) return `${error.message}${detail}. Run: standin doctor`;

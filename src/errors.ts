@@ -58,12 +58,12 @@ export type InternalReason = keyof typeof INTERNAL_REASONS;
 /** The caller can mend it: becomes the answer of its row in CALLER_ERRORS. */
 export class CallerError extends Error {
   readonly code: CallerErrorCode;
-  readonly retry_after_s: number | undefined;
+  readonly retryAfterS: number | undefined;
 
-  constructor(code: CallerErrorCode, message = '', retry_after_s?: number) {
+  constructor(code: CallerErrorCode, message = '', retryAfterS?: number) {
     super(message);
     this.code = code;
-    this.retry_after_s = retry_after_s;
+    this.retryAfterS = retryAfterS;
   }
 }
 

@@ -22,17 +22,17 @@ export class LogOutput {
   /** Lines that nobody will see. */
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
-  readonly #chunk_bytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
+  readonly #chunkBytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
   #chunk = '';
   #bytes = 0;
-  #is_pass_due = false;
+  #isPassDue = false;
   #waiting: Buffer[] = [];
-  #waiting_bytes = 0;
-  #is_writing = false;
+  #waitingBytes = 0;
+  #isWriting = false;
   /** A write to a file or a terminal is under way. */
-  #is_in_thread = false;
+  #isInThread = false;
   /** Whoever read it has gone, and nobody else can come. */
-  #is_closed = false;
+  #isClosed = false;
   #told = 0;
   #onEmpty: (() => void) | undefined;
 
@@ -44,24 +44,24 @@ export class LogOutput {
   }
 
   write(line: string): void {
-    const line_bytes = Buffer.byteLength(line);
-    if (this.#bytes + line_bytes > this.#chunk_bytes) this.#pass();
+    const lineBytes = Buffer.byteLength(line);
+    if (this.#bytes + lineBytes > this.#chunkBytes) this.#pass();
     this.#chunk += line;
-    this.#bytes += line_bytes;
-    if (this.#is_pass_due) return;
-    this.#is_pass_due = true;
+    this.#bytes += lineBytes;
+    if (this.#isPassDue) return;
+    this.#isPassDue = true;
     setTimeout(() => {
-      this.#is_pass_due = false;
+      this.#isPassDue = false;
       this.#pass();
     }, FLUSH_INTERVAL_MS);
   }
 
   /** Ends the process when all lines are written, or cannot be. */
-  end(exit_code: number): void {
+  end(exitCode: number): void {
     this.#pass();
-    setTimeout(() => this.#leave(exit_code), FLUSH_TIMEOUT_MS);
-    this.#onEmpty = () => process.exit(exit_code);
-    if (!this.#is_writing) this.#onEmpty();
+    setTimeout(() => this.#leave(exitCode), FLUSH_TIMEOUT_MS);
+    this.#onEmpty = () => process.exit(exitCode);
+    if (!this.#isWriting) this.#onEmpty();
   }
 
   #pass(): void {
@@ -69,19 +69,19 @@ export class LogOutput {
     const chunk = Buffer.from(this.#chunk);
     this.#chunk = '';
     this.#bytes = 0;
-    if (this.#is_closed || this.#waiting_bytes + chunk.length > MAX_WAITING_BYTES) {
+    if (this.#isClosed || this.#waitingBytes + chunk.length > MAX_WAITING_BYTES) {
       this.dropped += linesIn(chunk);
       return;
     }
     this.#waiting.push(chunk);
-    this.#waiting_bytes += chunk.length;
-    if (!this.#is_writing) this.#next();
+    this.#waitingBytes += chunk.length;
+    if (!this.#isWriting) this.#next();
   }
 
   /** One write at a time: together, those to a pipe would not be whole. */
   #next(): void {
     const chunk = this.#waiting[0];
-    this.#is_writing = chunk !== undefined;
+    this.#isWriting = chunk !== undefined;
     if (chunk !== undefined) this.#write(chunk);
     else this.#empty();
   }
@@ -98,9 +98,9 @@ export class LogOutput {
       process.stdout.write(chunk, (error) => (error ? this.#close() : this.#taken(chunk.length)));
       return;
     }
-    this.#is_in_thread = true;
+    this.#isInThread = true;
     write(1, chunk, (error, written) => {
-      this.#is_in_thread = false;
+      this.#isInThread = false;
       if (error === null) this.#taken(written);
       else setTimeout(() => this.#next(), RETRY_PAUSE_MS);
     });
@@ -110,12 +110,12 @@ export class LogOutput {
     const chunk = this.#waiting[0]!;
     if (bytes < chunk.length) this.#waiting[0] = chunk.subarray(bytes);
     else this.#waiting.shift();
-    this.#waiting_bytes -= bytes;
+    this.#waitingBytes -= bytes;
     this.#next();
   }
 
   #close(): void {
-    this.#is_closed = true;
+    this.#isClosed = true;
     this.dropped += this.#waiting.reduce((lines, chunk) => lines + linesIn(chunk), 0);
     this.#told = this.dropped;
     this.#waiting = [];
@@ -126,9 +126,9 @@ export class LogOutput {
    * A write that does not return, as to a terminal that is held, keeps its thread. Node waits for
    * its threads before it ends: then only the kernel can end the process.
    */
-  #leave(exit_code: number): void {
-    if (this.#is_in_thread) process.kill(process.pid, 'SIGKILL');
-    process.exit(exit_code);
+  #leave(exitCode: number): void {
+    if (this.#isInThread) process.kill(process.pid, 'SIGKILL');
+    process.exit(exitCode);
   }
 }
 

@@ -9,7 +9,7 @@ export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Lines that standard output did not take. */
   dropped(): number;
   /** Ends the process, after the lines so far where standard output takes them. */
-  end(exit_code: number): void;
+  end(exitCode: number): void;
 }
 
 /** What is logged of a request. */
@@ -32,7 +32,7 @@ interface LoggedCaller {
 
 export interface LogOptions {
   readonly level: string;
-  readonly is_pretty: boolean;
+  readonly isPretty: boolean;
 }
 
 export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
@@ -47,7 +47,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-  const prettyOf = options.is_pretty ? await prettyText() : undefined;
+  const prettyOf = options.isPretty ? await prettyText() : undefined;
   const textOf = prettyOf ?? shownLines;
   const logger = pino(
     {
@@ -58,40 +58,48 @@ export async function openLog(options: LogOptions): Promise<Log> {
     },
     { write: (line) => output.write(textOf(line)) },
   );
-  const has_requests = logger.isLevelEnabled('info');
+  const hasRequests = logger.isLevelEnabled('info');
   return Object.assign(logger, {
     request(line: RequestLine): void {
-      if (!has_requests) return;
+      if (!hasRequests) return;
       const text = requestText(line);
       output.write(prettyOf === undefined ? text : prettyOf(text));
     },
     dropped: () => output.dropped,
-    end: (exit_code: number) => output.end(exit_code),
+    end: (exitCode: number) => output.end(exitCode),
   });
 }
 
-const caller_texts = new WeakMap<LoggedCaller, string>();
+const callerTexts = new WeakMap<LoggedCaller, string>();
 
 /** Nothing in it but the ids of the caller needs to be escaped. */
 function requestText(line: RequestLine): string {
-  const { request_id, caller, method, route, status, values, duration_ms } = line;
+  const {
+    request_id: requestId,
+    caller,
+    method,
+    route,
+    status,
+    values,
+    duration_ms: durationMs,
+  } = line;
   const time = new Date().toISOString();
   const who = textOfCaller(caller);
   const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
   return (
-    `{"level":"info","time":"${time}","request_id":"${request_id}",` +
-    `${who}${what},"duration_ms":${duration_ms}}\n`
+    `{"level":"info","time":"${time}","request_id":"${requestId}",` +
+    `${who}${what},"duration_ms":${durationMs}}\n`
   );
 }
 
 function textOfCaller(caller: LoggedCaller | null): string {
   if (caller === null) return '';
-  let text = caller_texts.get(caller);
+  let text = callerTexts.get(caller);
   if (text === undefined) {
-    const { client, api_key_id } = caller;
-    const ids = JSON.stringify({ client_id: client.client_id, api_key_id });
+    const { client, api_key_id: apiKeyId } = caller;
+    const ids = JSON.stringify({ client_id: client.client_id, api_key_id: apiKeyId });
     text = shownLines(`${ids.slice(1, -1)},`);
-    caller_texts.set(caller, text);
+    callerTexts.set(caller, text);
   }
   return text;
 }

@@ -40,8 +40,8 @@ export async function serve(config: Config): Promise<void> {
 }
 
 async function start(config: Config, signals: Signals): Promise<void> {
-  const is_pretty = isPretty(config.LOG_FORMAT);
-  const log = await openLog({ level: config.LOG_LEVEL, is_pretty });
+  const forReaders = isPretty(config.LOG_FORMAT);
+  const log = await openLog({ level: config.LOG_LEVEL, isPretty: forReaders });
   endOnUncaught(log);
   log.debug({}, 'starting');
   const license = new License(config.license);
@@ -49,10 +49,10 @@ async function start(config: Config, signals: Signals): Promise<void> {
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
   if (config.OPS_PORT !== 0) await checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
-  const is_embedded = config.DATABASE_URL === undefined;
+  const isEmbedded = config.DATABASE_URL === undefined;
   // The first start makes it, which takes seconds: people at a terminal see that something goes on.
-  if (is_embedded && is_pretty) {
-    log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
+  if (isEmbedded && forReaders) {
+    log.info({ dataDir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
   const expiry = new Expiry({
@@ -69,9 +69,9 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const opening = PublicListener.open(parts);
   let ops: OpsListener | undefined;
   signals.handle(
-    async (delay_ms) => {
-      log.info({ delay_ms }, 'draining');
-      await stopAnswering(opening, delay_ms);
+    async (delayMs) => {
+      log.info({ delayMs }, 'draining');
+      await stopAnswering(opening, delayMs);
       ops?.close();
       keys.stop();
       await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
@@ -91,15 +91,15 @@ async function start(config: Config, signals: Signals): Promise<void> {
   }
   const key = firstKey(config, process.stdout.isTTY === true);
   const first = await createFirstClient(vault, config.CLIENT_PREFIX, key.take);
-  if (first !== undefined) announce({ first, url, ops_url: ops?.url, certificate }, key.file, log);
+  if (first !== undefined) announce({ first, url, opsUrl: ops?.url, certificate }, key.file, log);
   tellListening(log, config, vault, url, ops?.url);
   remindOf(license, log);
 }
 
 /** A listener that is being opened may have answered already; one that fails to open has not. */
-async function stopAnswering(opening: Promise<PublicListener>, delay_ms: number): Promise<void> {
+async function stopAnswering(opening: Promise<PublicListener>, delayMs: number): Promise<void> {
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
-  await listener?.drain(delay_ms);
+  await listener?.drain(delayMs);
 }
 
 /** What the process knows beside its requests, read at each scrape. */
@@ -114,26 +114,26 @@ function gaugesOf(
   return {
     expiredRecords: () => expiry.removed,
     vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.as_of_ms) / 1000,
+    keyringAge: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expires_at),
+    certificateExpires: certificate && (() => certificate.expiresAt),
   };
 }
 
 function tellListening(
   log: Log,
   { DATABASE_URL }: Config,
-  { schema_changes }: Vault,
+  { schemaChanges }: Vault,
   url: string,
-  ops_url: string | undefined,
+  opsUrl: string | undefined,
 ): void {
   log.info(
     {
       url,
-      ops_url,
+      opsUrl,
       database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
-      migrations: schema_changes.applied,
-      distributed: schema_changes.distributed,
+      migrations: schemaChanges.applied,
+      distributed: schemaChanges.distributed,
     },
     'listening',
   );
@@ -142,7 +142,7 @@ function tellListening(
 /** What goes wrong with them is logged once, and again when it is well. */
 function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
   const store = new KeyringStore(vault.vital.keys);
-  return new KeyRenewal(store, kekSourceOf(config.vault), vault.plain_keys, (problem) => {
+  return new KeyRenewal(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
     const problems = operatorError(problem)?.problems;
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);
@@ -154,7 +154,7 @@ function remindOf(license: License, log: Log): void {
   remind(
     log,
     () => license.warning(),
-    () => ({ days_left: license.daysLeft() }),
+    () => ({ daysLeft: license.daysLeft() }),
   );
 }
 
@@ -163,12 +163,12 @@ function keepFresh(certificate: Certificate, listener: PublicListener, log: Log)
   remind(
     log,
     () => certificate.warning(),
-    () => ({ expires_at: certificate.expires_at }),
+    () => ({ expires_at: certificate.expiresAt }),
   );
   certificate.watch({
     onRenewed(pem) {
       listener.renew(pem);
-      log.info({ expires_at: certificate.expires_at }, 'TLS certificate renewed');
+      log.info({ expires_at: certificate.expiresAt }, 'TLS certificate renewed');
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),
   });
@@ -181,13 +181,13 @@ function remind(
   fields: () => Record<string, unknown>,
 ): void {
   let last: string | undefined;
-  let last_at_ms = -Infinity;
+  let lastAtMs = -Infinity;
   const warn = () => {
     const warning = look();
-    const now_ms = performance.now();
-    if (warning === last && now_ms - last_at_ms < REMINDER_INTERVAL_MS) return;
+    const nowMs = performance.now();
+    if (warning === last && nowMs - lastAtMs < REMINDER_INTERVAL_MS) return;
     last = warning;
-    last_at_ms = now_ms;
+    lastAtMs = nowMs;
     if (warning !== undefined) log.warn(fields(), warning);
   };
   warn();

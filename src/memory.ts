@@ -30,11 +30,11 @@ export function memoryLimits(): MemoryLimits {
 }
 
 /** The budget of a process where MEMORY_BUDGET is not set. */
-export function defaultBudget({ memory, heap }: MemoryLimits, body_limit: number): number {
+export function defaultBudget({ memory, heap }: MemoryLimits, bodyLimit: number): number {
   const share = Math.min(memory / MEMORY_PARTS, heap / HEAP_PARTS, MOST_BYTES);
-  return Math.max(Math.floor(share), leastBudget(body_limit));
+  return Math.max(Math.floor(share), leastBudget(bodyLimit));
 }
 
-export function leastBudget(body_limit: number): number {
-  return LEAST_BODIES * body_limit;
+export function leastBudget(bodyLimit: number): number {
+  return LEAST_BODIES * bodyLimit;
 }

@@ -1,25 +1,25 @@
 /** What the parts of the service are given to work with. `config/` makes it of the settings. */
 export interface VaultOptions {
-  /** undefined: the embedded database in data_dir. */
-  readonly database_url: string | undefined;
-  readonly database_connections: number;
-  readonly data_dir: string;
+  /** undefined: the embedded database in dataDir. */
+  readonly databaseUrl: string | undefined;
+  readonly databaseConnections: number;
+  readonly dataDir: string;
   readonly kek: KekSettings;
   readonly token_suffix: string;
-  readonly allow_unsafe_postgres: boolean;
+  readonly allowUnsafePostgres: boolean;
 }
 
 /** Of a listener: files in PEM. */
 export interface TlsFiles {
-  readonly certificate_file: string;
-  readonly key_file: string;
+  readonly certificateFile: string;
+  readonly keyFile: string;
   /** undefined: callers need no certificate. */
-  readonly client_ca_file: string | undefined;
+  readonly clientCaFile: string | undefined;
 }
 
 export interface LicenseFiles {
-  readonly license_file: string;
-  readonly public_key_file: string;
+  readonly licenseFile: string;
+  readonly publicKeyFile: string;
 }
 
 /** Which source the KEK comes from: the settings that name it. Plain data; has secrets in it. */
@@ -35,7 +35,7 @@ export interface KekSettings {
 
 export interface AwsKmsSettings {
   /** Id, alias or ARN. */
-  readonly key_id: string;
+  readonly keyId: string;
   readonly region: string;
   /** undefined: the public one of the region. */
   readonly endpoint: string | undefined;
@@ -56,8 +56,8 @@ export interface TransitSettings {
   readonly mount: string;
   readonly namespace: string | undefined;
   /** undefined: the authorities that Node knows. */
-  readonly ca_file: string | undefined;
+  readonly caFile: string | undefined;
   /** Before `token`; one of them is set. */
-  readonly token_file: string | undefined;
+  readonly tokenFile: string | undefined;
   readonly token: string | undefined;
 }

@@ -42,7 +42,7 @@ export function readTrusted(path: string, name: string): Buffer {
   return read(path, name, WRITE_BITS, `Run: chmod go-w ${path}`);
 }
 
-function read(path: string, name: string, refused_bits: number, remedy: string): Buffer {
+function read(path: string, name: string, refusedBits: number, remedy: string): Buffer {
   // Who owns a link decides what the link leads to.
   demandOwner(lstatSync(path), path, name);
   const fd = openSync(path, 'r');
@@ -50,7 +50,7 @@ function read(path: string, name: string, refused_bits: number, remedy: string):
     // Of the open file: the name may lead elsewhere by now.
     const status = fstatSync(fd);
     demandOwner(status, path, name);
-    demandMode(status, refused_bits, name, remedy);
+    demandMode(status, refusedBits, name, remedy);
     return readFileSync(fd);
   } finally {
     closeSync(fd);
@@ -118,13 +118,13 @@ function demandOwner({ uid }: Stats, path: string, name: string): void {
   );
 }
 
-function isOpen({ mode }: Stats, refused_bits: number): boolean {
-  return process.geteuid !== undefined && (mode & refused_bits) !== 0;
+function isOpen({ mode }: Stats, refusedBits: number): boolean {
+  return process.geteuid !== undefined && (mode & refusedBits) !== 0;
 }
 
-function demandMode(status: Stats, refused_bits: number, name: string, remedy: string): void {
-  if (!isOpen(status, refused_bits)) return;
-  const bits = status.mode & refused_bits;
+function demandMode(status: Stats, refusedBits: number, name: string, remedy: string): void {
+  if (!isOpen(status, refusedBits)) return;
+  const bits = status.mode & refusedBits;
   const who = (bits & OTHERS) !== 0 ? 'every user of this machine' : 'its group';
   const may = (bits & (WRITE_BITS | GROUP_WRITES)) !== 0 ? 'write' : 'read';
   const mode = (status.mode & 0o7777).toString(8).padStart(4, '0');

@@ -30,8 +30,8 @@ export const KEK_ATTEMPTS = 3;
 /**
  * Calls `act` at the deadline, but not before what came by then was read: in a process that stood
  * still, timers are late before the answers that lie in its sockets are seen.
- * @param deadline_ms a performance.now() time
+ * @param deadlineMs a performance.now() time
  */
-export function afterReading(deadline_ms: number, act: () => void): NodeJS.Timeout {
-  return setTimeout(() => setImmediate(act), deadline_ms - performance.now());
+export function afterReading(deadlineMs: number, act: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(act), deadlineMs - performance.now());
 }

@@ -96,7 +96,7 @@ export interface TlsPem {
   readonly certificate: string;
   readonly key: string;
   /** Authorities whose client certificates are taken; undefined: none is asked for. */
-  readonly client_ca: string | undefined;
+  readonly clientCa: string | undefined;
 }
 
 /** Which limit of a client refuses a request. */

@@ -29,7 +29,7 @@ import {
   table,
 } from './support/docs.ts';
 
-const package_json = JSON.parse(readText('package.json'));
+const packageJson = JSON.parse(readText('package.json'));
 
 test('configuration.md has every setting, with its default, what it accepts and its meaning', () => {
   expect(table('docs/configuration.md', ['Setting', 'Default', 'Accepts', 'Meaning'])).toEqual(
@@ -132,14 +132,19 @@ const keyring = new Keyring(
 );
 
 test('the example of record-format.md is what the program makes and opens', () => {
-  const { draws, value_fingerprint } = keyring.deterministicDraws(example.value);
+  const { draws, value_fingerprint: valueFingerprint } = keyring.deterministicDraws(example.value);
   expect(hex(draws(0, 0))).toBe(example.draw_0_block_0);
-  expect(hex(value_fingerprint)).toBe(example.value_fingerprint);
+  expect(hex(valueFingerprint)).toBe(example.value_fingerprint);
   expect(drawToken(example.value, 'tok', draws, 0)?.token).toBe(example.token);
-  const token_fingerprint = keyring.tokenFingerprint(example.token as Token);
-  expect(hex(token_fingerprint)).toBe(example.token_fingerprint);
+  const tokenFingerprint = keyring.tokenFingerprint(example.token as Token);
+  expect(hex(tokenFingerprint)).toBe(example.token_fingerprint);
   const sealed = Buffer.from(example.sealed, 'hex');
-  const record = { token_fingerprint, value_fingerprint, key_version: 1, sealed };
+  const record = {
+    token_fingerprint: tokenFingerprint,
+    value_fingerprint: valueFingerprint,
+    key_version: 1,
+    sealed,
+  };
   expect(keyring.open(record as never)).toEqual({ value: example.value });
   const kek = kekOf(Buffer.from(example.kek, 'hex'));
   expect(kek.id).toBe(example.kek_id);
@@ -187,20 +192,20 @@ test('npm commands and files of the source that documents name exist', () => {
   for (const path of documents()) {
     for (const piece of codePieces(path)) {
       for (const [, script] of piece.matchAll(/npm run (?:-s )?([\w-]+)/g))
-        expect(Object.keys(package_json.scripts), path).toContain(script);
+        expect(Object.keys(packageJson.scripts), path).toContain(script);
       const file = /^(?:src|packages|test|migrations|docs)\/[\w./-]*$/.exec(piece)?.[0];
       if (file !== undefined) expect(existsSync(join(ROOT, file)), `${path}: ${file}`).toBe(true);
     }
   }
-  expect(Object.keys(package_json.scripts)).toEqual(expect.arrayContaining(['start', 'test']));
+  expect(Object.keys(packageJson.scripts)).toEqual(expect.arrayContaining(['start', 'test']));
 });
 
 test('LICENSE, package.json and README name the same license; CHANGELOG has the version', () => {
-  expect(package_json.license).toBe('Apache-2.0');
+  expect(packageJson.license).toBe('Apache-2.0');
   expect(readText('LICENSE')).toMatch(/Apache License\s+Version 2\.0, January 2004/);
   expect(readText('README.md')).toContain('Apache License 2.0');
-  expect(readText('CHANGELOG.md')).toMatch(new RegExp(`^## ${package_json.version} - `, 'm'));
-  expect(package_json.engines.node).toBe('>=20.19');
+  expect(readText('CHANGELOG.md')).toMatch(new RegExp(`^## ${packageJson.version} - `, 'm'));
+  expect(packageJson.engines.node).toBe('>=20.19');
   expect(readText('README.md')).toContain('Node 20.19 or newer');
 });
 

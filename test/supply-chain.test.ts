@@ -20,7 +20,7 @@ interface Component {
   readonly properties?: readonly { readonly name: string }[];
 }
 
-const package_json = JSON.parse(readText('package.json'));
+const packageJson = JSON.parse(readText('package.json'));
 const lock: Record<string, Locked> = JSON.parse(readText('package-lock.json')).packages;
 /** Of others: the packages of this repository are its folders, and links to them. */
 const packages = Object.entries(lock).filter(
@@ -39,7 +39,7 @@ function purlOf([path, { version }]: [string, Locked]): string {
 describe('packages', () => {
   test('S02, S03: none has an install script, neither has the program', () => {
     expect(packages.filter(([, one]) => one.hasInstallScript)).toEqual([]);
-    const own = Object.keys(package_json.scripts);
+    const own = Object.keys(packageJson.scripts);
     expect(own.filter((name) => INSTALL_SCRIPTS.includes(name))).toEqual([]);
     // The lock file says it of others; what is installed says it of itself.
     const installed = packages.filter(([path]) => existsSync(join(ROOT, path, 'package.json')));
@@ -62,9 +62,9 @@ describe('packages', () => {
 
   test('supply-chain.md has those that the program asks for, and how many there are in all', () => {
     const rows = table(DOCUMENT, ['Package', 'What for']);
-    expect(rows.map(([name]) => name)).toEqual(Object.keys(package_json.dependencies));
+    expect(rows.map(([name]) => name)).toEqual(Object.keys(packageJson.dependencies));
     for (const [, reason] of rows) expect(reason).not.toBe('');
-    for (const optional of Object.keys(package_json.peerDependencies ?? {}))
+    for (const optional of Object.keys(packageJson.peerDependencies ?? {}))
       expect(readText(DOCUMENT)).toContain(`\`${optional}\` comes only where you install it`);
     expect(readText(DOCUMENT)).toContain(`has ${production.length} packages for\nproduction`);
   });
@@ -127,10 +127,10 @@ const EXAMPLES = new Set([
 ]);
 
 function secretsIn(text: string): string[] {
-  const ours = [...text.matchAll(/\bstk_[0-9A-Za-z]{34}\b/g)].map(([api_key]) => api_key);
+  const ours = [...text.matchAll(/\bstk_[0-9A-Za-z]{34}\b/g)].map(([apiKey]) => apiKey);
   return [
     ...SECRETS.flatMap((form) => [...text.matchAll(form)].map(([found]) => found)),
-    ...ours.filter((api_key) => isApiKey(api_key) && !EXAMPLES.has(api_key)),
+    ...ours.filter((apiKey) => isApiKey(apiKey) && !EXAMPLES.has(apiKey)),
   ];
 }
 

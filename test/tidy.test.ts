@@ -23,8 +23,8 @@ import {
 
 const ROOT = fileURLToPath(new URL('../', import.meta.url));
 const sources = [...readSources(`${ROOT}src/`), ...readPackages(`${ROOT}packages/`, 'src')];
-const tests_of_packages = readPackages(`${ROOT}packages/`, 'test');
-const tests = [...readSources(`${ROOT}test/`), ...tests_of_packages].filter(({ path }) =>
+const testsOfPackages = readPackages(`${ROOT}packages/`, 'test');
+const tests = [...readSources(`${ROOT}test/`), ...testsOfPackages].filter(({ path }) =>
   path.endsWith('.test.ts'),
 );
 
@@ -157,10 +157,8 @@ describe.each(TEST_RULES)('%s', (_name, rule, canary) => {
 });
 
 test('the tests of our own packages import nothing of the service either', () => {
-  expect(tests_of_packages.length).toBeGreaterThan(5);
-  expect(tests_of_packages.flatMap((source) => roomsKeepApart(source, tests_of_packages))).toEqual(
-    [],
-  );
+  expect(testsOfPackages.length).toBeGreaterThan(5);
+  expect(testsOfPackages.flatMap((source) => roomsKeepApart(source, testsOfPackages))).toEqual([]);
   const text = "import { b } from '../../../test/support/b.ts';";
   const canary = { path: 'packages/bulk/test/a.ts', text };
   expect(roomsKeepApart(canary, [canary])).not.toEqual([]);

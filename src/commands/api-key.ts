@@ -6,10 +6,10 @@ import { command, spanMs, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
 export function addApiKey(program: Command): void {
-  const api_key = program
+  const apiKey = program
     .command('api-key')
     .description('API keys of clients; several may be live at once.');
-  command(api_key, 'issue', 'Issue one more API key; it is shown only once.', [
+  command(apiKey, 'issue', 'Issue one more API key; it is shown only once.', [
     'standin api-key issue --client standin_0123456789abcdef01234567 --expires 90d',
   ])
     .requiredOption('--client <client_id>', 'whose key it is')
@@ -19,25 +19,22 @@ export function addApiKey(program: Command): void {
       expiry,
     )
     .action((options) => withVault((vault) => issue(vault, options)));
-  command(
-    api_key,
-    'new',
-    'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.',
-    ['standin api-key new'],
-  ).action(makeNew);
-  command(api_key, 'list', 'List API keys (not the keys themselves, which are not stored).', [
+  command(apiKey, 'new', 'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.', [
+    'standin api-key new',
+  ]).action(makeNew);
+  command(apiKey, 'list', 'List API keys (not the keys themselves, which are not stored).', [
     'standin api-key list --client standin_0123456789abcdef01234567',
   ])
     .option('--client <client_id>', 'only those of one client')
     .action((options) => withVault((vault) => list(vault, options)));
-  command(api_key, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
+  command(apiKey, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
     'standin api-key revoke key_0123456789ab',
-  ]).action((api_key_id, options) => withVault((vault) => revoke(vault, api_key_id, options)));
+  ]).action((apiKeyId, options) => withVault((vault) => revoke(vault, apiKeyId, options)));
 }
 
 function expiry(text: string): Date {
-  const span_ms = spanMs(text);
-  const date = new Date(Number.isNaN(span_ms) ? text : Date.now() + span_ms);
+  const durationMs = spanMs(text);
+  const date = new Date(Number.isNaN(durationMs) ? text : Date.now() + durationMs);
   if (Number.isNaN(date.getTime()) || date <= new Date()) {
     throw new InvalidArgumentError(
       'It must be a time from now like 30m, 12h or 90d, or an ISO date in the future.',
@@ -53,20 +50,21 @@ interface IssueOptions extends OutputOptions {
 
 /** For a file that BOOTSTRAP_API_KEY_FILE names: no vault knows the key yet. */
 function makeNew(options: OutputOptions): void {
-  const api_key = newApiKey();
-  print(options, { api_key }, api_key);
+  const apiKey = newApiKey();
+  print(options, { api_key: apiKey }, apiKey);
 }
 
 async function issue(vault: Vault, options: IssueOptions): Promise<void> {
-  const { api_key, api_key_id, client_id, expires_at } = await issueApiKey(
-    vault,
-    options.client,
-    options.expires ?? null,
-  );
+  const {
+    api_key: apiKey,
+    api_key_id: apiKeyId,
+    client_id: clientId,
+    expires_at: expiresAt,
+  } = await issueApiKey(vault, options.client, options.expires ?? null);
   print(
     options,
-    { api_key_id, client_id, api_key, expires_at },
-    `API key  ${api_key}  (shown only this once)\nid       ${api_key_id}\nexpires  ${time(expires_at)}`,
+    { api_key_id: apiKeyId, client_id: clientId, api_key: apiKey, expires_at: expiresAt },
+    `API key  ${apiKey}  (shown only this once)\nid       ${apiKeyId}\nexpires  ${time(expiresAt)}`,
   );
 }
 
@@ -74,8 +72,8 @@ async function list(
   vault: Vault,
   options: OutputOptions & { readonly client?: string },
 ): Promise<void> {
-  const api_keys = await listApiKeys(vault, options.client);
-  const rows = api_keys.map((key) => [
+  const apiKeys = await listApiKeys(vault, options.client);
+  const rows = apiKeys.map((key) => [
     key.api_key_id,
     key.client_id,
     state(key),
@@ -86,14 +84,14 @@ async function list(
   ]);
   print(
     options,
-    api_keys,
+    apiKeys,
     table(['API KEY', 'CLIENT', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'], rows),
   );
 }
 
-async function revoke(vault: Vault, api_key_id: string, options: OutputOptions): Promise<void> {
-  const api_key = await revokeApiKey(vault, api_key_id);
-  print(options, api_key, `${api_key_id} is revoked; it stops working within 5 s.`);
+async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions): Promise<void> {
+  const apiKey = await revokeApiKey(vault, apiKeyId);
+  print(options, apiKey, `${apiKeyId} is revoked; it stops working within 5 s.`);
 }
 
 function state(key: ApiKey): string {

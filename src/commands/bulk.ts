@@ -120,20 +120,20 @@ async function bulk(
   options: BulkOptions,
 ): Promise<void> {
   const progress = new Progress({ unit: 'values' });
-  const started_at_ms = performance.now();
+  const startedAtMs = performance.now();
   let values = 0;
   const job: Job = {
     operation,
-    input_path: path,
-    output_path: options.output,
+    inputPath: path,
+    outputPath: options.output,
     format: formatFor(path, options),
     fields: options.fields,
     delimiter: options.delimiter,
-    has_header: options.header,
-    rejects_path: options.rejects,
-    rejected_rows_path: options.rejectedRows,
-    is_resume: options.resume ?? false,
-    is_forced: options.force ?? false,
+    hasHeader: options.header,
+    rejectsPath: options.rejects,
+    rejectedRowsPath: options.rejectedRows,
+    isResume: options.resume ?? false,
+    isForced: options.force ?? false,
     ask: askOf(operation, service, options.timeout * 1000),
     onProgress(count, share) {
       values += count;
@@ -147,7 +147,7 @@ async function bulk(
       if (values > 0) progress.end();
     }
   });
-  const seconds = Math.round(performance.now() - started_at_ms) / 1000;
+  const seconds = Math.round(performance.now() - startedAtMs) / 1000;
   conclude(job, end, { values, seconds }, options);
 }
 
@@ -174,8 +174,12 @@ function formatOf(path: string): FormatOptions['format'] {
   );
 }
 
-function askOf(operation: Operation, { url, api_key }: ServiceSettings, timeout_ms: number): Ask {
-  const standin = new Standin({ url, apiKey: api_key, timeoutMs: timeout_ms });
+function askOf(
+  operation: Operation,
+  { url, api_key: apiKey }: ServiceSettings,
+  timeoutMs: number,
+): Ask {
+  const standin = new Standin({ url, apiKey: apiKey, timeoutMs: timeoutMs });
   return async (values, signal) => {
     try {
       return await (operation === 'tokenize'
@@ -195,21 +199,21 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
   try {
     return await work();
   } catch (error) {
-    const { cause, is_resumable } =
-      error instanceof RunFailure ? error : { cause: error, is_resumable: false };
+    const { cause, isResumable } =
+      error instanceof RunFailure ? error : { cause: error, isResumable: false };
     const reason = cause as Error;
     if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
     const again = `standin ${job.operation} with the same options and --resume goes on`;
     if (reason instanceof BadRowError) {
-      const rest = is_resumable ? `; ${again} from there` : '';
+      const rest = isResumable ? `; ${again} from there` : '';
       throw new OperatorError(
         `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
       );
     }
-    const is_service = reason instanceof StandinError;
-    const who = is_service ? ` STANDIN_URL is ${url}.` : '';
-    const is_passing = is_service || reason instanceof WriteError;
-    const remedy = is_passing && is_resumable ? ` What was done is kept: ${again}.` : '';
+    const isService = reason instanceof StandinError;
+    const who = isService ? ` STANDIN_URL is ${url}.` : '';
+    const isPassing = isService || reason instanceof WriteError;
+    const remedy = isPassing && isResumable ? ` What was done is kept: ${again}.` : '';
     throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
   }
 }
@@ -224,21 +228,27 @@ function inOurWords(reason: Error): string {
 /** @param done in this run, which may not be the first one for these files */
 function conclude(
   job: Job,
-  { is_complete, is_resumable, rows, rejected }: RunEnd,
+  { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
   done: { readonly values: number; readonly seconds: number },
   { json }: BulkOptions,
 ): void {
-  const values_per_second = Math.round(done.values / Math.max(done.seconds, 0.001));
-  const summary = { is_complete, rows, rejected, ...done, values_per_second };
-  const in_words = [
-    `${job.operation}d ${count(done.values)} values in ${done.seconds} s (${count(values_per_second)}/s)`,
+  const valuesPerSecond = Math.round(done.values / Math.max(done.seconds, 0.001));
+  const summary = {
+    is_complete: isComplete,
+    rows,
+    rejected,
+    ...done,
+    values_per_second: valuesPerSecond,
+  };
+  const inWords = [
+    `${job.operation}d ${count(done.values)} values in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
     `${count(rows)} rows, ${count(rejected)} of them rejected`,
   ].join('; ');
-  const text = json ? JSON.stringify(summary) : `${in_words}.`;
-  const output = job.output_path === '-' ? process.stderr : process.stdout;
+  const text = json ? JSON.stringify(summary) : `${inWords}.`;
+  const output = job.outputPath === '-' ? process.stderr : process.stdout;
   output.write(`${text}\n`);
-  if (!is_complete) {
-    const remedy = is_resumable ? '; to go on, run it again with --resume' : '';
+  if (!isComplete) {
+    const remedy = isResumable ? '; to go on, run it again with --resume' : '';
     process.stderr.write(`standin: stopped${remedy}\n`);
     process.exitCode = EXIT_INTERRUPTED;
   } else if (rejected > 0) {

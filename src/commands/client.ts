@@ -37,7 +37,7 @@ export function addClient(program: Command): void {
   addUpdate(client);
   command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
     'standin client disable standin_0123456789abcdef01234567',
-  ]).action((client_id, options) => withVault((vault) => disable(vault, client_id, options)));
+  ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
 }
 
 function addUpdate(client: Command): void {
@@ -54,10 +54,10 @@ function addUpdate(client: Command): void {
       timeToLiveOrNone,
     )
     .option('--enable', 'undo disable')
-    .action((client_id, options, itself: Command) => {
+    .action((clientId, options, itself: Command) => {
       if (!isChange(options))
         itself.error('error: name what to change, for example --rate-limit 200');
-      return withVault((vault) => update(vault, client_id, options));
+      return withVault((vault) => update(vault, clientId, options));
     });
 }
 
@@ -95,12 +95,12 @@ const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
 
 function permissions(text: string): Permissions {
   const operations = text.split(',');
-  const can_tokenize = operations.includes('tokenize');
-  const can_detokenize = operations.includes('detokenize');
-  const known = Number(can_tokenize) + Number(can_detokenize);
+  const canTokenize = operations.includes('tokenize');
+  const canDetokenize = operations.includes('detokenize');
+  const known = Number(canTokenize) + Number(canDetokenize);
   if (known !== operations.length)
     throw new InvalidArgumentError('It must be tokenize, detokenize or tokenize,detokenize.');
-  return { can_tokenize, can_detokenize };
+  return { can_tokenize: canTokenize, can_detokenize: canDetokenize };
 }
 
 function nonEmpty(text: string): string {
@@ -127,10 +127,10 @@ function rateOrDefault(text: string): number | 'default' {
 
 /** In seconds. */
 function timeToLive(text: string): number {
-  const time_to_live_s = spanMs(text) / 1000;
-  if (!(time_to_live_s > 0 && time_to_live_s <= MAX_TIME_TO_LIVE_S))
+  const timeToLiveS = spanMs(text) / 1000;
+  if (!(timeToLiveS > 0 && timeToLiveS <= MAX_TIME_TO_LIVE_S))
     throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
-  return time_to_live_s;
+  return timeToLiveS;
 }
 
 function timeToLiveOrNone(text: string): number | 'none' {
@@ -152,24 +152,24 @@ interface CreateOptions extends OutputOptions {
   readonly timeToLive?: number;
 }
 
-async function create(vault: Vault, client_prefix: string, options: CreateOptions): Promise<void> {
-  const { name, can, tokenMode: token_mode } = options;
+async function create(vault: Vault, clientPrefix: string, options: CreateOptions): Promise<void> {
+  const { name, can, tokenMode } = options;
   const settings = {
     ...DEFAULT_SETTINGS,
     name,
-    token_mode,
+    token_mode: tokenMode,
     rate_limit: options.rateLimit ?? null,
     detokenize_limit: options.detokenizeLimit ?? null,
     unknown_token_limit: options.unknownTokenLimit ?? null,
     time_to_live_s: options.timeToLive ?? null,
     ...can,
   };
-  const { client_id } = await createClient(vault, client_prefix, settings);
-  const { api_key } = await issueApiKey(vault, client_id, null);
+  const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
+  const { api_key: apiKey } = await issueApiKey(vault, clientId, null);
   print(
     options,
-    { client_id, api_key },
-    `client   ${client_id}\nAPI key  ${api_key}  (shown only this once)`,
+    { client_id: clientId, api_key: apiKey },
+    `client   ${clientId}\nAPI key  ${apiKey}  (shown only this once)`,
   );
 }
 
@@ -216,11 +216,11 @@ interface UpdateOptions extends OutputOptions {
   readonly enable?: boolean;
 }
 
-async function update(vault: Vault, client_id: string, options: UpdateOptions): Promise<void> {
-  const { name, can, tokenMode: token_mode, timeToLive, enable } = options;
-  const client = await updateClient(vault, client_id, {
+async function update(vault: Vault, clientId: string, options: UpdateOptions): Promise<void> {
+  const { name, can, tokenMode, timeToLive, enable } = options;
+  const client = await updateClient(vault, clientId, {
     name,
-    token_mode,
+    token_mode: tokenMode,
     rate_limit: ownLimit(options.rateLimit),
     detokenize_limit: ownLimit(options.detokenizeLimit),
     unknown_token_limit: ownLimit(options.unknownTokenLimit),
@@ -231,8 +231,8 @@ async function update(vault: Vault, client_id: string, options: UpdateOptions): 
   print(options, client, describe(client));
 }
 
-async function disable(vault: Vault, client_id: string, options: OutputOptions): Promise<void> {
-  const client = await updateClient(vault, client_id, { disabled: true });
+async function disable(vault: Vault, clientId: string, options: OutputOptions): Promise<void> {
+  const client = await updateClient(vault, clientId, { disabled: true });
   print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
 }
 
@@ -247,8 +247,11 @@ function describe(client: Client): string {
   return `${client.client_id}  ${shown(client.name)}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
 }
 
-function canText({ can_tokenize, can_detokenize }: Permissions): string {
-  return [can_tokenize && 'tokenize', can_detokenize && 'detokenize'].filter(Boolean).join(',');
+function canText({
+  can_tokenize: canTokenize,
+  can_detokenize: canDetokenize,
+}: Permissions): string {
+  return [canTokenize && 'tokenize', canDetokenize && 'detokenize'].filter(Boolean).join(',');
 }
 
 /** undefined: as it is; null: that of the deployment. */
@@ -256,9 +259,9 @@ function ownLimit(limit: number | 'default' | undefined): number | null | undefi
   return limit === 'default' ? null : limit;
 }
 
-function rateText(rate_limit: number | null): string {
-  if (rate_limit === null) return 'default';
-  return rate_limit === 0 ? 'none' : `${rate_limit}/s`;
+function rateText(rateLimit: number | null): string {
+  if (rateLimit === null) return 'default';
+  return rateLimit === 0 ? 'none' : `${rateLimit}/s`;
 }
 
 const UNITS_S = [
@@ -268,8 +271,8 @@ const UNITS_S = [
 ] as const;
 
 /** As commands take it. */
-function timeToLiveText(time_to_live_s: number | null): string {
-  if (time_to_live_s === null) return 'for ever';
-  const unit = UNITS_S.find(([, seconds]) => time_to_live_s % seconds === 0);
-  return unit === undefined ? `${time_to_live_s}s` : `${time_to_live_s / unit[1]}${unit[0]}`;
+function timeToLiveText(timeToLiveS: number | null): string {
+  if (timeToLiveS === null) return 'for ever';
+  const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
+  return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
 }

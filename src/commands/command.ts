@@ -8,10 +8,10 @@ export function command(
   name: string,
   description: string,
   examples: readonly string[],
-  has_json = true,
+  hasJson = true,
 ): Command {
   const made = parent.command(name).description(description);
-  if (has_json) made.option('--json', 'print JSON');
+  if (hasJson) made.option('--json', 'print JSON');
   EXAMPLES.set(made, examples);
   return made.addHelpText('after', examplesHelp(examples));
 }

@@ -49,7 +49,7 @@ type Counts = Record<TokenState, number>;
 
 interface Tally extends Counts {
   readonly unknown_lines: number[];
-  is_stopped: boolean;
+  isStopped: boolean;
 }
 
 /** Tokens, as often as they are asked for. */
@@ -67,15 +67,15 @@ async function forget(
   tokens: readonly string[],
   options: ForgetOptions,
 ): Promise<void> {
-  const is_sure = options.yes === true || options.dryRun === true;
-  if (!is_sure) demandTerminal(options.file);
+  const isSure = options.yes === true || options.dryRun === true;
+  if (!isSure) demandTerminal(options.file);
   const look = (batch: readonly Token[]) => tokenStates(vault, batch);
   const remove = (batch: readonly Token[]) => forgetTokens(vault, batch);
   await interruptible(async (stop) => {
     const source = await sourceOf(tokens, options.file);
-    if (!is_sure) {
+    if (!isSure) {
       const found = await each(source, look, stop);
-      if (found.is_stopped) return report(found, { ...options, dryRun: true });
+      if (found.isStopped) return report(found, { ...options, dryRun: true });
       // For tokens that are forgotten already too: that they stay so is what is told.
       if (found.known + found.forgotten === 0) return report(found, options);
       if (found.known > 0 && !(await isConfirmed(found, stop)))
@@ -91,28 +91,28 @@ async function each(
   work: (tokens: readonly Token[]) => Promise<TokenState[]>,
   stop: AbortSignal,
 ): Promise<Tally> {
-  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknown_lines: [], is_stopped: false };
+  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknown_lines: [], isStopped: false };
   const progress = new Progress({ unit: 'tokens', total: source.total });
-  let is_long = false;
+  let isLong = false;
   try {
     for await (const batch of source.batches()) {
-      tally.is_stopped = stop.aborted;
-      if (tally.is_stopped) break;
+      tally.isStopped = stop.aborted;
+      if (tally.isStopped) break;
       count(tally, batch, await work(batch.map(({ token }) => token)));
-      is_long ||= batch.length === BATCH_TOKENS;
+      isLong ||= batch.length === BATCH_TOKENS;
       progress.advance(batch.length);
     }
     return tally;
   } finally {
-    if (is_long) progress.end();
+    if (isLong) progress.end();
   }
 }
 
 function count(tally: Tally, batch: readonly TokenLine[], states: readonly TokenState[]): void {
   states.forEach((state, i) => {
     tally[state]++;
-    const is_listed = state === 'unknown' && tally.unknown_lines.length < MAX_UNKNOWN_LINES;
-    if (is_listed) tally.unknown_lines.push(batch[i]!.line);
+    const isListed = state === 'unknown' && tally.unknown_lines.length < MAX_UNKNOWN_LINES;
+    if (isListed) tally.unknown_lines.push(batch[i]!.line);
   });
 }
 
@@ -140,8 +140,8 @@ function isReadTwice(file: string): boolean {
 }
 
 function demandTerminal(file: string | undefined): void {
-  const is_asked_well = process.stdin.isTTY && process.stderr.isTTY;
-  if (is_asked_well && (file === undefined || isReadTwice(file))) return;
+  const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
+  if (isAskedWell && (file === undefined || isReadTwice(file))) return;
   throw new OperatorError(
     'Forgetting cannot be undone, and there is no terminal to ask on, or the tokens can be read only once. Add --yes to do it, or --dry-run to see what would be done.',
   );
@@ -168,17 +168,17 @@ async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolea
 }
 
 function report(tally: Tally, options: ForgetOptions): void {
-  const { known, forgotten, unknown, unknown_lines, is_stopped } = tally;
-  const is_dry_run = options.dryRun === true;
-  const counts = is_dry_run
+  const { known, forgotten, unknown, unknown_lines: unknownLines, isStopped } = tally;
+  const isDryRun = options.dryRun === true;
+  const counts = isDryRun
     ? { known, already_forgotten: forgotten, unknown }
     : { forgotten: known, already_forgotten: forgotten, unknown };
-  const done = is_dry_run ? `known ${known}, nothing was changed` : `forgotten ${known}`;
-  const stopped = is_stopped ? '\nStopped before the end. Run it again to go on.' : '';
+  const done = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
+  const stopped = isStopped ? '\nStopped before the end. Run it again to go on.' : '';
   print(
     options,
-    { is_dry_run, is_complete: !is_stopped, ...counts, unknown_lines },
+    { isDryRun, is_complete: !isStopped, ...counts, unknown_lines: unknownLines },
     `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
   );
-  if (is_stopped) process.exitCode = EXIT_INTERRUPTED;
+  if (isStopped) process.exitCode = EXIT_INTERRUPTED;
 }

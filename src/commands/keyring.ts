@@ -65,10 +65,10 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
   const rows = keys.map((key) => [
     key.purpose,
     String(key.version),
-    key.is_primary ? 'primary' : key.closed_at === null ? '' : 'closed',
+    key.isPrimary ? 'primary' : key.closed_at === null ? '' : 'closed',
     key.kek_id,
     time(key.created_at),
-    key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${key.records}`,
+    key.records === null ? '' : `${key.isEstimate ? 'about ' : ''}${key.records}`,
   ]);
   const headings = ['KEY', 'VERSION', '', 'WRAPPED BY KEK', 'CREATED', 'RECORDS'];
   print(options, keys, table(headings, rows));
@@ -76,11 +76,11 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
 
 async function rotate(
   vault: Vault,
-  vault_options: VaultOptions,
+  vaultOptions: VaultOptions,
   options: OutputOptions,
 ): Promise<void> {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.keyring_store, kekSourceOf(vault_options));
+  const version = await rotateKey(vault.keyringStore, kekSourceOf(vaultOptions));
   print(
     options,
     { version },
@@ -91,25 +91,32 @@ Back up the database. Records of before stay as they are until: standin keyring 
 
 async function resealRecords(
   vault: Vault,
-  vault_options: VaultOptions,
+  vaultOptions: VaultOptions,
   options: RecordsOptions,
 ): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vault_options, options, reseal);
-  const { key_version, resealed, bad, next } = result;
-  const is_complete = next === undefined;
+  const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
+  const { key_version: keyVersion, resealed, bad, next } = result;
+  const isComplete = next === undefined;
   print(
     options,
-    { key_version, resealed, bad, bad_records: listed, is_complete, seconds },
-    is_complete
-      ? `${resealed} records were resealed with key version ${key_version}.`
-      : `${resealed} records were resealed with key version ${key_version}. The rest: standin keyring reseal`,
+    {
+      key_version: keyVersion,
+      resealed,
+      bad,
+      badRecords: listed,
+      is_complete: isComplete,
+      seconds,
+    },
+    isComplete
+      ? `${resealed} records were resealed with key version ${keyVersion}.`
+      : `${resealed} records were resealed with key version ${keyVersion}. The rest: standin keyring reseal`,
   );
   conclude(result, bad);
 }
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.keyring_store, version);
+  await retireKey(vault.keyringStore, version);
   print(
     options,
     { version },
@@ -118,16 +125,16 @@ async function retire(vault: Vault, version: number, options: OutputOptions): Pr
 }
 
 async function rewrap(
-  vault_options: VaultOptions,
+  vaultOptions: VaultOptions,
   next: KekSettings,
   options: OutputOptions,
 ): Promise<void> {
   const { rewrapKeys } = await lifecycle();
-  const { kek_id, keys } = await rewrapKeys(vault_options, next);
+  const { kek_id: kekId, keys } = await rewrapKeys(vaultOptions, next);
   print(
     options,
-    { kek_id, keys },
-    `${keys === 0 ? 'It is done already: all keys are' : `${keys} keys are now`} wrapped by the key-encryption key ${kek_id}. What is left to do:
+    { kek_id: kekId, keys },
+    `${keys === 0 ? 'It is done already: all keys are' : `${keys} keys are now`} wrapped by the key-encryption key ${kekId}. What is left to do:
 1. Back the new key-encryption key up, and put it in the place of the old one on all nodes.
    Those that run go on with the keys that they have, but could not start again.
 2. Run on each: standin doctor

@@ -17,16 +17,16 @@ export function addLicense(program: Command): void {
     .action((file, options) => verify(licenseFiles(file, options.publicKey), options));
 }
 
-function licenseFiles(file: string | undefined, public_key: string | undefined): LicenseFiles {
+function licenseFiles(file: string | undefined, publicKey: string | undefined): LicenseFiles {
   const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = config();
-  const license_file = file ?? LICENSE_FILE;
-  const public_key_file = public_key ?? LICENSE_PUBLIC_KEY_FILE;
-  if (license_file === undefined || public_key_file === undefined) {
+  const licenseFile = file ?? LICENSE_FILE;
+  const publicKeyFile = publicKey ?? LICENSE_PUBLIC_KEY_FILE;
+  if (licenseFile === undefined || publicKeyFile === undefined) {
     throw new OperatorError(
       'Name a license and a public key: set LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE, or give FILE and --public-key.',
     );
   }
-  return { license_file, public_key_file };
+  return { licenseFile, publicKeyFile };
 }
 
 /** Prints the state of the license; fails when tokenize would. */

@@ -25,7 +25,7 @@ async function bringUp(
   options: OutputOptions & { readonly grantTo?: string },
 ): Promise<void> {
   const role = options.grantTo;
-  if (role !== undefined && vault.database_url === undefined) {
+  if (role !== undefined && vault.databaseUrl === undefined) {
     throw new OperatorError(
       '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
     );

@@ -38,8 +38,8 @@ export async function buildProgram(called?: string): Promise<Command> {
     .usage('<command> [options]')
     .configureHelp({ subcommandTerm: (made) => made.name() })
     .showHelpAfterError('(--help tells more)');
-  const is_known = called !== undefined && Object.hasOwn(COMMANDS, called);
-  for (const name of is_known ? [called] : Object.keys(COMMANDS)) {
+  const isKnown = called !== undefined && Object.hasOwn(COMMANDS, called);
+  for (const name of isKnown ? [called] : Object.keys(COMMANDS)) {
     const add = await COMMANDS[name]!();
     add(program);
   }

@@ -8,7 +8,7 @@ export interface ProgressOptions {
   /** undefined: not known; then the bar is that of the share, if there is one. */
   readonly total?: number | undefined;
   readonly output?: NodeJS.WriteStream;
-  readonly now_ms?: () => number;
+  readonly nowMs?: () => number;
 }
 
 /**
@@ -19,29 +19,29 @@ export class Progress {
   readonly #unit: string;
   readonly #total: number | undefined;
   #share: number | undefined;
-  #first_share: number | undefined;
+  #firstShare: number | undefined;
   readonly #output: NodeJS.WriteStream;
-  readonly #now_ms: () => number;
-  readonly #started_at_ms: number;
-  #shown_at_ms: number;
+  readonly #nowMs: () => number;
+  readonly #startedAtMs: number;
+  #shownAtMs: number;
   #done = 0;
 
   constructor(options: ProgressOptions) {
     this.#unit = options.unit;
     this.#total = options.total;
     this.#output = options.output ?? process.stderr;
-    this.#now_ms = options.now_ms ?? (() => performance.now());
-    this.#started_at_ms = this.#now_ms();
-    this.#shown_at_ms = this.#started_at_ms;
+    this.#nowMs = options.nowMs ?? (() => performance.now());
+    this.#startedAtMs = this.#nowMs();
+    this.#shownAtMs = this.#startedAtMs;
   }
 
   /** @param share of all the work that is done, 0 to 1, where that is known and a total is not */
   advance(count: number, share?: number): void {
     this.#done += count;
     this.#share = share;
-    this.#first_share ??= share;
-    const interval_ms = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
-    if (this.#now_ms() - this.#shown_at_ms >= interval_ms) this.#show();
+    this.#firstShare ??= share;
+    const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
+    if (this.#nowMs() - this.#shownAtMs >= intervalMs) this.#show();
   }
 
   /** A line of its own, above the bar. */
@@ -56,13 +56,13 @@ export class Progress {
   }
 
   #show(): void {
-    this.#shown_at_ms = this.#now_ms();
+    this.#shownAtMs = this.#nowMs();
     this.#output.write(this.#output.isTTY ? `\r${this.#text()}\x1b[K` : `${this.#text()}\n`);
   }
 
   #text(): string {
-    const elapsed_s = (this.#now_ms() - this.#started_at_ms) / 1000;
-    const rate = elapsed_s > 0 ? this.#done / elapsed_s : 0;
+    const elapsedS = (this.#nowMs() - this.#startedAtMs) / 1000;
+    const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
     const done = `${format(this.#done)} ${this.#unit}, ${format(Math.round(rate))}/s`;
     if (this.#total === undefined) return this.#share === undefined ? done : this.#shared(done);
     // A total that was estimated, or grows meanwhile, is never overtaken.
@@ -74,9 +74,9 @@ export class Progress {
 
   #shared(done: string): string {
     const share = this.#share!;
-    const gained = share - this.#first_share!;
-    const elapsed_s = (this.#now_ms() - this.#started_at_ms) / 1000;
-    const left = gained > 0 ? `, ${duration((elapsed_s * (1 - share)) / gained)} left` : '';
+    const gained = share - this.#firstShare!;
+    const elapsedS = (this.#nowMs() - this.#startedAtMs) / 1000;
+    const left = gained > 0 ? `, ${duration((elapsedS * (1 - share)) / gained)} left` : '';
     return `${this.#bar(share)}  ${done}${left}`;
   }
 

@@ -43,13 +43,13 @@ type Work<T> = (vault: Vault, settings: VerifySettings) => Promise<T>;
 /** Runs it with a progress bar, until Ctrl-C, and names bad records as they are found. */
 export async function watched<T>(
   vault: Vault,
-  vault_options: VaultOptions,
+  vaultOptions: VaultOptions,
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const renewal = new KeyRenewal(vault.keyring_store, kekSourceOf(vault_options), vault.plain_keys);
+  const renewal = new KeyRenewal(vault.keyringStore, kekSourceOf(vaultOptions), vault.plainKeys);
   const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
-  const started_at_ms = performance.now();
+  const startedAtMs = performance.now();
   const listed: BadRecord[] = [];
   const onBad = (record: BadRecord) => {
     progress.note(`bad record ${record.fingerprint}: ${REASONS[record.reason]}`);
@@ -60,7 +60,7 @@ export async function watched<T>(
     const result = await interruptible((stop) =>
       work(vault, { from, rate, stop, renewal, onBad, onProgress }),
     );
-    const seconds = Math.round(performance.now() - started_at_ms) / 1000;
+    const seconds = Math.round(performance.now() - startedAtMs) / 1000;
     return { result, listed, seconds };
   } finally {
     progress.end();

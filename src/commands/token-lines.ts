@@ -17,14 +17,14 @@ const STANDARD_INPUT = '-';
  * around tokens and blank lines are passed over: no token begins or ends with space.
  * @throws OperatorError when the file cannot be read, or is not one of tokens
  */
-export async function* tokenLines(file: string, batch_size: number): AsyncGenerator<TokenLine[]> {
+export async function* tokenLines(file: string, batchSize: number): AsyncGenerator<TokenLine[]> {
   let batch: TokenLine[] = [];
   let line = 0;
   for await (const text of lines(file)) {
     line++;
     const token = text.trim() as Token;
     if (token === '') continue;
-    if (batch.push({ line, token }) < batch_size) continue;
+    if (batch.push({ line, token }) < batchSize) continue;
     yield batch;
     batch = [];
   }

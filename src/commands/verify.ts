@@ -26,20 +26,20 @@ function fingerprint(text: string): string {
 
 async function verifyRecords(
   vault: Vault,
-  vault_options: VaultOptions,
+  vaultOptions: VaultOptions,
   options: RecordsOptions,
 ): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vault_options, options, verify);
+  const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
   const { records, bad, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
   print(
     options,
-    { records, bad, bad_records: listed, next: next ?? null, seconds },
+    { records, bad, badRecords: listed, next: next ?? null, seconds },
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);
   // Help does not wait for the driver of the database.
   const { lossOf } = await import('../service/vault.ts');
-  const loss = lossOf(vault_options);
+  const loss = lossOf(vaultOptions);
   if (loss !== undefined) throw new OperatorError(loss);
 }

@@ -78,24 +78,24 @@ export interface ServiceSettings {
 }
 
 /**
- * @param api_key_file instead of STANDIN_API_KEY
+ * @param apiKeyFile instead of STANDIN_API_KEY
  * @throws OperatorError with every problem
  */
-export function serviceSettings(api_key_file: string | undefined): ServiceSettings {
+export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
   const environment = readEnvironment();
   const given =
-    api_key_file === undefined
+    apiKeyFile === undefined
       ? environment
-      : { ...environment, STANDIN_API_KEY: readText(api_key_file, readSecret).trim() };
+      : { ...environment, STANDIN_API_KEY: readText(apiKeyFile, readSecret).trim() };
   const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
   if (problems.size > 0) throw new OperatorError(...problems.values());
-  const { STANDIN_URL: url, STANDIN_API_KEY: api_key } = values as Record<string, string>;
-  if (api_key === undefined) {
+  const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values as Record<string, string>;
+  if (apiKey === undefined) {
     throw new OperatorError(
       'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. One is made by: standin api-key issue',
     );
   }
-  return { url: url!, api_key };
+  return { url: url!, api_key: apiKey };
 }
 
 function readFile(path: string): NodeJS.Dict<string> {
@@ -140,8 +140,8 @@ function removedSettings(environment: NodeJS.Dict<string>): string[] {
 }
 
 /** Whether this Node has `reusePort` of net.Server.listen: older ones ignore it. */
-export function canSharePort(node_version: string): boolean {
-  const [major, minor] = node_version.split('.').map(Number) as [number, number];
+export function canSharePort(nodeVersion: string): boolean {
+  const [major, minor] = nodeVersion.split('.').map(Number) as [number, number];
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
 }
 
@@ -207,22 +207,22 @@ function isLoopback(host: string): boolean {
 
 function vaultOptions(config: Values): VaultOptions {
   return {
-    database_url: config.DATABASE_URL,
-    database_connections: config.DATABASE_CONNECTIONS,
-    data_dir: config.DATA_DIR,
+    databaseUrl: config.DATABASE_URL,
+    databaseConnections: config.DATABASE_CONNECTIONS,
+    dataDir: config.DATA_DIR,
     kek: kekSettings(config),
     token_suffix: config.TOKEN_SUFFIX,
-    allow_unsafe_postgres: config.ALLOW_UNSAFE_POSTGRES,
+    allowUnsafePostgres: config.ALLOW_UNSAFE_POSTGRES,
   };
 }
 
 function licenseFiles(config: Values): LicenseFiles | undefined {
-  const { LICENSE_FILE: license_file, LICENSE_PUBLIC_KEY_FILE: public_key_file } = config;
-  return license_file && public_key_file ? { license_file, public_key_file } : undefined;
+  const { LICENSE_FILE: licenseFile, LICENSE_PUBLIC_KEY_FILE: publicKeyFile } = config;
+  return licenseFile && publicKeyFile ? { licenseFile, publicKeyFile } : undefined;
 }
 
 function tlsFiles(config: Values): TlsFiles | undefined {
-  const { TLS_CERT_FILE: certificate_file, TLS_KEY_FILE: key_file } = config;
-  const client_ca_file = config.TLS_CLIENT_CA_FILE;
-  return certificate_file && key_file ? { certificate_file, key_file, client_ca_file } : undefined;
+  const { TLS_CERT_FILE: certificateFile, TLS_KEY_FILE: keyFile } = config;
+  const clientCaFile = config.TLS_CLIENT_CA_FILE;
+  return certificateFile && keyFile ? { certificateFile, keyFile, clientCaFile } : undefined;
 }

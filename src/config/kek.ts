@@ -158,8 +158,8 @@ function sourceProblems(values: KekValues): string[] {
 }
 
 function awsProblems(values: KekValues): string[] {
-  const { KEK_AWS_KMS_KEY_ID: key_id, KEK_AWS_KMS_ENDPOINT: endpoint } = values;
-  if (key_id === undefined) {
+  const { KEK_AWS_KMS_KEY_ID: keyId, KEK_AWS_KMS_ENDPOINT: endpoint } = values;
+  if (keyId === undefined) {
     return endpoint === undefined ? [] : [needs('KEK_AWS_KMS_ENDPOINT', 'KEK_AWS_KMS_KEY_ID')];
   }
   const problems: string[] = [];
@@ -201,8 +201,8 @@ function needs(name: string, needed: string): string {
   return `${name} is set, and ${needed} is not: it does nothing without. Set both or none.`;
 }
 
-function awsRegion({ KEK_AWS_KMS_KEY_ID: key_id, AWS_REGION: region }: KekValues) {
-  return /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(key_id ?? '')?.[1] ?? region;
+function awsRegion({ KEK_AWS_KMS_KEY_ID: keyId, AWS_REGION: region }: KekValues) {
+  return /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(keyId ?? '')?.[1] ?? region;
 }
 
 /** @param values without problems */
@@ -215,14 +215,18 @@ export function kekSettings(values: KekValues): KekSettings {
 }
 
 function awsKms(values: KekValues): NonNullable<KekSettings['aws_kms']> {
-  const { AWS_ACCESS_KEY_ID: access_key_id, AWS_SECRET_ACCESS_KEY: secret_access_key } = values;
+  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = values;
   return {
-    key_id: values.KEK_AWS_KMS_KEY_ID!,
+    keyId: values.KEK_AWS_KMS_KEY_ID!,
     region: awsRegion(values)!,
     endpoint: values.KEK_AWS_KMS_ENDPOINT,
     credentials:
-      access_key_id !== undefined && secret_access_key !== undefined
-        ? { access_key_id, secret_access_key, session_token: values.AWS_SESSION_TOKEN }
+      accessKeyId !== undefined && secretAccessKey !== undefined
+        ? {
+            access_key_id: accessKeyId,
+            secret_access_key: secretAccessKey,
+            session_token: values.AWS_SESSION_TOKEN,
+          }
         : undefined,
   };
 }
@@ -233,8 +237,8 @@ function transit(values: KekValues): NonNullable<KekSettings['transit']> {
     key: values.KEK_TRANSIT_KEY!,
     mount: values.KEK_TRANSIT_MOUNT,
     namespace: values.KEK_TRANSIT_NAMESPACE,
-    ca_file: values.KEK_TRANSIT_CA_FILE,
-    token_file: values.VAULT_TOKEN_FILE,
+    caFile: values.KEK_TRANSIT_CA_FILE,
+    tokenFile: values.VAULT_TOKEN_FILE,
     token: values.VAULT_TOKEN,
   };
 }

@@ -33,18 +33,18 @@ export function databaseUrl(text: string): string | undefined {
 export function redisUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, pathname, username, password } = new URL(text);
-  const is_decodable = isDecodable(username) && isDecodable(password);
-  const is_fit = /^rediss?:$/.test(protocol) && hostname !== '' && /^(\/\d{0,5})?$/.test(pathname);
-  return is_fit && is_decodable ? text : undefined;
+  const decodable = isDecodable(username) && isDecodable(password);
+  const isFit = /^rediss?:$/.test(protocol) && hostname !== '' && /^(\/\d{0,5})?$/.test(pathname);
+  return isFit && decodable ? text : undefined;
 }
 
 /** `https://`, or `http://` where nothing leaves the machine; it has no user and no query. */
 export function httpsUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, username, password, search, hash } = new URL(text);
-  const is_loopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
-  const is_fit = protocol === 'https:' || (protocol === 'http:' && is_loopback);
-  return is_fit && username + password + search + hash === '' ? text : undefined;
+  const isLoopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  const isFit = protocol === 'https:' || (protocol === 'http:' && isLoopback);
+  return isFit && username + password + search + hash === '' ? text : undefined;
 }
 
 /** `http://` or `https://` with a host and nothing after it. */
@@ -57,8 +57,8 @@ export function httpOrigin(text: string): string | undefined {
 
 /** Names between slashes, such as a mount or a namespace. */
 export function path(text: string): string | undefined {
-  const is_fit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);
-  return is_fit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
+  const isFit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);
+  return isFit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
 }
 
 /** What can go into a header as it is. */

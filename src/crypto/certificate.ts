@@ -22,14 +22,14 @@ export function examineTls(pem: TlsPem): X509Certificate | TlsProblem {
   if (typeof key === 'string') return { part: 'key', problem: key };
   const [certificate] = chain;
   if (!certificate!.checkPrivateKey(key)) {
-    const is_later = chain.some((one) => one.checkPrivateKey(key));
-    const problem = is_later
+    const isLater = chain.some((one) => one.checkPrivateKey(key));
+    const problem = isLater
       ? 'belongs to a later certificate of the chain; put the certificate of the server first'
       : 'does not belong to the certificate';
     return { part: 'key', problem };
   }
-  const authorities = pem.client_ca === undefined ? [] : chainOf(pem.client_ca);
-  if (typeof authorities === 'string') return { part: 'client_ca', problem: authorities };
+  const authorities = pem.clientCa === undefined ? [] : chainOf(pem.clientCa);
+  if (typeof authorities === 'string') return { part: 'clientCa', problem: authorities };
   return refusalOfOpenSsl(pem) ?? certificate!;
 }
 
@@ -66,8 +66,8 @@ function refusalOfOpenSsl({ certificate, key }: TlsPem): TlsProblem | undefined 
 
 /** A name that a client can check the certificate for: the address itself where it is named. */
 export function nameFor(certificate: X509Certificate, address: string): string {
-  const is_named = isIP(address) ? certificate.checkIP(address) : certificate.checkHost(address);
-  if (is_named !== undefined) return address;
+  const isNamed = isIP(address) ? certificate.checkIP(address) : certificate.checkHost(address);
+  if (isNamed !== undefined) return address;
   const name = /(?:^|, )DNS:([^,"]+)/.exec(certificate.subjectAltName ?? '')?.[1];
   return name?.replace(/^\*/, 'standin') ?? address;
 }

@@ -34,22 +34,22 @@ export type Opened = { readonly value: Value } | { readonly failure: 'damaged' |
  * the random ones. Formats: docs/record-format.md.
  */
 export class Keyring {
-  #primary_version = 0;
+  #primaryVersion = 0;
   #deks: ReadonlyMap<number, Dek> = new Map();
-  readonly #fingerprint_mac: Mac;
-  readonly #token_mac: Mac;
-  readonly #api_key_mac: Mac;
+  readonly #fingerprintMac: Mac;
+  readonly #tokenMac: Mac;
+  readonly #apiKeyMac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
     this.renew(keys);
-    this.#fingerprint_mac = new Mac('sha256', only(keys, 'fingerprint'));
-    this.#token_mac = new Mac('sha512', only(keys, 'token'));
-    this.#api_key_mac = new Mac('sha256', only(keys, 'api-key'));
+    this.#fingerprintMac = new Mac('sha256', only(keys, 'fingerprint'));
+    this.#tokenMac = new Mac('sha512', only(keys, 'token'));
+    this.#apiKeyMac = new Mac('sha256', only(keys, 'api-key'));
   }
 
   /** The DEK version that new records are sealed with: the highest. */
-  get primary_version(): number {
-    return this.#primary_version;
+  get primaryVersion(): number {
+    return this.#primaryVersion;
   }
 
   /**
@@ -60,17 +60,17 @@ export class Keyring {
     const deks = keys.filter((key) => key.purpose === 'dek');
     if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
     this.#deks = new Map(deks.map((key) => [key.version, this.#dekOf(key)]));
-    this.#primary_version = Math.max(...this.#deks.keys());
+    this.#primaryVersion = Math.max(...this.#deks.keys());
   }
 
   /** Whether records that are sealed with this version can be opened. */
-  hasVersion(key_version: number): boolean {
-    return this.#deks.has(key_version);
+  hasVersion(keyVersion: number): boolean {
+    return this.#deks.has(keyVersion);
   }
 
   /** First 16 bytes of HMAC-SHA-256(fingerprint key, token). */
   tokenFingerprint(token: Token): TokenFingerprint {
-    return this.#fingerprint_mac.digest(token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
+    return this.#fingerprintMac.digest(token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
   }
 
   /**
@@ -106,16 +106,16 @@ export class Keyring {
 
   seal(
     value: Value,
-    token_fingerprint: TokenFingerprint,
-    value_fingerprint: ValueFingerprint,
+    tokenFingerprint: TokenFingerprint,
+    valueFingerprint: ValueFingerprint,
   ): SealedRecord {
-    const key_version = this.primary_version;
-    const key = subkeyFor(this.#deks.get(key_version)!.subkeys, token_fingerprint);
+    const keyVersion = this.primaryVersion;
+    const key = subkeyFor(this.#deks.get(keyVersion)!.subkeys, tokenFingerprint);
     return {
-      token_fingerprint,
-      value_fingerprint,
-      key_version,
-      sealed: sealRecord(key, key_version, token_fingerprint, value_fingerprint, value),
+      token_fingerprint: tokenFingerprint,
+      value_fingerprint: valueFingerprint,
+      key_version: keyVersion,
+      sealed: sealRecord(key, keyVersion, tokenFingerprint, valueFingerprint, value),
     };
   }
 
@@ -126,15 +126,14 @@ export class Keyring {
   open(record: SealedRecord): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
-    const { token_fingerprint, value_fingerprint, key_version, sealed } = record;
-    const key = subkeyFor(dek.subkeys, token_fingerprint);
-    const value = openRecord(
-      key,
-      key_version,
-      token_fingerprint,
-      value_fingerprint,
-      sealed as Sealed,
-    );
+    const {
+      token_fingerprint: tokenFingerprint,
+      value_fingerprint: valueFingerprint,
+      key_version: keyVersion,
+      sealed,
+    } = record;
+    const key = subkeyFor(dek.subkeys, tokenFingerprint);
+    const value = openRecord(key, keyVersion, tokenFingerprint, valueFingerprint, sealed as Sealed);
     return value === undefined ? { failure: 'damaged' } : { value: value as Value };
   }
 
@@ -142,8 +141,8 @@ export class Keyring {
    * HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string, all that is stored of an API
    * key.
    */
-  apiKeyDigest(api_key: string): string {
-    return this.#api_key_mac.digest(api_key);
+  apiKeyDigest(apiKey: string): string {
+    return this.#apiKeyMac.digest(apiKey);
   }
 
   /** Subkeys take time to derive: those that are there are kept. */
@@ -154,7 +153,7 @@ export class Keyring {
   }
 
   #draw(value: Value, draw: number, block: number): string {
-    return this.#token_mac.digest(value, draw, block);
+    return this.#tokenMac.digest(value, draw, block);
   }
 }
 
@@ -175,6 +174,6 @@ function subkeys(dek: Key): Key[] {
   );
 }
 
-function subkeyFor(subkeys: readonly Key[], token_fingerprint: TokenFingerprint): Key {
-  return subkeys[token_fingerprint.charCodeAt(0)]!;
+function subkeyFor(subkeys: readonly Key[], tokenFingerprint: TokenFingerprint): Key {
+  return subkeys[tokenFingerprint.charCodeAt(0)]!;
 }

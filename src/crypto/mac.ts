@@ -16,17 +16,17 @@ const FIRST_ROOM_BYTES = 1_024;
  */
 export class Mac {
   readonly #algorithm: keyof typeof BLOCK_BYTES;
-  readonly #block_bytes: number;
+  readonly #blockBytes: number;
   readonly #outer: Buffer;
   #inner: Buffer;
 
   /** @param key at most a block: 64 bytes for sha256, 128 for sha512 */
   constructor(algorithm: keyof typeof BLOCK_BYTES, key: Uint8Array) {
     this.#algorithm = algorithm;
-    this.#block_bytes = BLOCK_BYTES[algorithm];
-    if (key.length > this.#block_bytes) throw new RangeError('the key is longer than a block');
-    this.#inner = Buffer.alloc(this.#block_bytes + FIRST_ROOM_BYTES, INNER_PAD);
-    this.#outer = Buffer.alloc(this.#block_bytes + DIGEST_BYTES[algorithm], OUTER_PAD);
+    this.#blockBytes = BLOCK_BYTES[algorithm];
+    if (key.length > this.#blockBytes) throw new RangeError('the key is longer than a block');
+    this.#inner = Buffer.alloc(this.#blockBytes + FIRST_ROOM_BYTES, INNER_PAD);
+    this.#outer = Buffer.alloc(this.#blockBytes + DIGEST_BYTES[algorithm], OUTER_PAD);
     key.forEach((byte, i) => {
       this.#inner[i]! ^= byte;
       this.#outer[i]! ^= byte;
@@ -35,13 +35,13 @@ export class Mac {
 
   /** The MAC of the prefix bytes and the UTF-8 form of the text, as a latin1 string. */
   digest(text: string, ...prefix: readonly number[]): string {
-    const start = this.#block_bytes + prefix.length;
+    const start = this.#blockBytes + prefix.length;
     this.#reserve(start + MAX_BYTES_A_UNIT * text.length);
-    for (let i = 0; i < prefix.length; i++) this.#inner[this.#block_bytes + i] = prefix[i]!;
+    for (let i = 0; i < prefix.length; i++) this.#inner[this.#blockBytes + i] = prefix[i]!;
     const end = start + this.#inner.write(text, start, 'utf8');
     // A string costs half of what a Buffer does.
-    const inner_digest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
-    this.#outer.write(inner_digest, this.#block_bytes, 'latin1');
+    const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
+    this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
     return hash(this.#algorithm, this.#outer, 'binary');
   }
 
@@ -49,7 +49,7 @@ export class Mac {
   #reserve(bytes: number): void {
     if (bytes <= this.#inner.length) return;
     const larger = Buffer.alloc(2 * bytes);
-    larger.set(this.#inner.subarray(0, this.#block_bytes));
+    larger.set(this.#inner.subarray(0, this.#blockBytes));
     this.#inner = larger;
   }
 }

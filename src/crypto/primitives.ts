@@ -61,16 +61,16 @@ export function seal(key: Key, plaintext: string | Buffer, aad: Buffer): Buffer 
  * The plaintext that seal was given, or undefined when key, AAD or any bit of `sealed` is another.
  */
 export function open(key: Key, sealed: Buffer, aad: Buffer): Buffer | undefined {
-  const tag_start = sealed.length - TAG_BYTES;
-  if (tag_start < NONCE_BYTES) return undefined;
+  const tagStart = sealed.length - TAG_BYTES;
+  if (tagStart < NONCE_BYTES) return undefined;
   // Copied byte by byte: two views of `sealed` would cost 0.5 us each.
-  for (let i = 0; i < NONCE_BYTES; i++) opened_nonce[i] = sealed[i]!;
-  for (let i = 0; i < TAG_BYTES; i++) opened_tag[i] = sealed[tag_start + i]!;
+  for (let i = 0; i < NONCE_BYTES; i++) openedNonce[i] = sealed[i]!;
+  for (let i = 0; i < TAG_BYTES; i++) openedTag[i] = sealed[tagStart + i]!;
   // Without authTagLength, Node takes tags of 4 bytes: a forgery in 2^32 tries.
-  const decipher = createDecipheriv('aes-256-gcm', key, opened_nonce, TAG_OPTION);
+  const decipher = createDecipheriv('aes-256-gcm', key, openedNonce, TAG_OPTION);
   decipher.setAAD(aad);
-  decipher.setAuthTag(opened_tag);
-  const plaintext = decipher.update(sealed.subarray(NONCE_BYTES, tag_start));
+  decipher.setAuthTag(openedTag);
+  const plaintext = decipher.update(sealed.subarray(NONCE_BYTES, tagStart));
   try {
     decipher.final();
     return plaintext;
@@ -80,21 +80,21 @@ export function open(key: Key, sealed: Buffer, aad: Buffer): Buffer | undefined 
 }
 
 /** No secrets; Node copies them before these calls return. */
-const opened_nonce = Buffer.alloc(NONCE_BYTES);
-const opened_tag = Buffer.alloc(TAG_BYTES);
+const openedNonce = Buffer.alloc(NONCE_BYTES);
+const openedTag = Buffer.alloc(TAG_BYTES);
 const TAG_OPTION = { authTagLength: TAG_BYTES } as const;
 const POOL_BYTES = 16_384;
 const pool = Buffer.alloc(POOL_BYTES);
-let pool_next = POOL_BYTES;
+let poolNext = POOL_BYTES;
 
 /** Fresh random bytes, drawn from the system 16 KiB at a time: one by one they cost 2 us a call. */
 function nextRandom(bytes: number): Buffer {
-  if (pool_next + bytes > POOL_BYTES) {
+  if (poolNext + bytes > POOL_BYTES) {
     randomFillSync(pool);
-    pool_next = 0;
+    poolNext = 0;
   }
-  pool_next += bytes;
-  return pool.subarray(pool_next - bytes, pool_next);
+  poolNext += bytes;
+  return pool.subarray(poolNext - bytes, poolNext);
 }
 
 function nextNonce(): Buffer {

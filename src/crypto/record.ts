@@ -13,44 +13,40 @@ const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
  * buffer serves all calls: seal and open are synchronous and do not keep it.
  */
 function recordAad(
-  key_version: number,
-  token_fingerprint: TokenFingerprint,
-  value_fingerprint: ValueFingerprint,
+  keyVersion: number,
+  tokenFingerprint: TokenFingerprint,
+  valueFingerprint: ValueFingerprint,
 ): Buffer {
   aad[0] = FORMAT_VERSION;
-  aad.writeUInt32BE(key_version, 1);
+  aad.writeUInt32BE(keyVersion, 1);
   // A loop: the two calls into native code that write strings would cost three times as much.
   for (let i = 0; i < FINGERPRINT_BYTES; i++) {
-    aad[5 + i] = token_fingerprint.charCodeAt(i);
-    aad[5 + FINGERPRINT_BYTES + i] = value_fingerprint.charCodeAt(i);
+    aad[5 + i] = tokenFingerprint.charCodeAt(i);
+    aad[5 + FINGERPRINT_BYTES + i] = valueFingerprint.charCodeAt(i);
   }
   return aad;
 }
 
 export function sealRecord(
   key: Key,
-  key_version: number,
-  token_fingerprint: TokenFingerprint,
-  value_fingerprint: ValueFingerprint,
+  keyVersion: number,
+  tokenFingerprint: TokenFingerprint,
+  valueFingerprint: ValueFingerprint,
   plaintext: string,
 ): Sealed {
-  return seal(
-    key,
-    plaintext,
-    recordAad(key_version, token_fingerprint, value_fingerprint),
-  ) as Sealed;
+  return seal(key, plaintext, recordAad(keyVersion, tokenFingerprint, valueFingerprint)) as Sealed;
 }
 
 /** The plaintext, or undefined when the record is not the one that was sealed for this token. */
 export function openRecord(
   key: Key,
-  key_version: number,
-  token_fingerprint: TokenFingerprint,
-  value_fingerprint: ValueFingerprint,
+  keyVersion: number,
+  tokenFingerprint: TokenFingerprint,
+  valueFingerprint: ValueFingerprint,
   sealed: Sealed,
 ): string | undefined {
-  if (value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
-  return open(key, sealed, recordAad(key_version, token_fingerprint, value_fingerprint))?.toString(
+  if (valueFingerprint.length !== FINGERPRINT_BYTES) return undefined;
+  return open(key, sealed, recordAad(keyVersion, tokenFingerprint, valueFingerprint))?.toString(
     'utf8',
   );
 }

@@ -26,8 +26,8 @@ export function answer(
   values = 0,
 ): FastifyReply {
   const route = routeOf(request.url) ?? 'none';
-  const duration_ms = performance.now() - request.started_at_ms;
-  context.metrics.request(route, status, duration_ms);
+  const durationMs = performance.now() - request.startedAtMs;
+  context.metrics.request(route, status, durationMs);
   context.log.request({
     request_id: request.id,
     caller: request.caller,
@@ -35,12 +35,12 @@ export function answer(
     route,
     status,
     values,
-    duration_ms: Math.round(duration_ms * 1000) / 1000,
+    duration_ms: Math.round(durationMs * 1000) / 1000,
   });
   // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the
   // connection is kept.
-  const is_unread = !request.raw.complete && !hasBoundedBody(context, request);
-  if (is_unread || context.state.phase !== 'serving') reply.header('Connection', 'close');
+  const isUnread = !request.raw.complete && !hasBoundedBody(context, request);
+  if (isUnread || context.state.phase !== 'serving') reply.header('Connection', 'close');
   send(reply, status, request.id, body);
   letGo(context, request, reply);
   return reply;
@@ -54,8 +54,8 @@ function send(reply: FastifyReply, status: number, id: string, body: string | Re
   }
   const length = String(Buffer.byteLength(body));
   const headers = [...HEADER_LIST, 'x-request-id', id, 'content-length', length];
-  const of_this_one = reply.getHeaders();
-  for (const name in of_this_one) headers.push(name, String(of_this_one[name]));
+  const ofThisOne = reply.getHeaders();
+  for (const name in ofThisOne) headers.push(name, String(ofThisOne[name]));
   reply.hijack();
   reply.raw.writeHead(status, headers).end(body);
 }
@@ -68,12 +68,12 @@ export function answerError(
 ): FastifyReply {
   const failure = callerErrorOf(error);
   if (failure === undefined) return answerFailure(context, request, reply, error);
-  const { code, retry_after_s } = failure;
+  const { code, retryAfterS } = failure;
   const body: Record<string, unknown> = { error: code };
   if (ERROR_FIELDS[code] === 'message') body.message = failure.message;
-  if (retry_after_s !== undefined) {
-    body.retry_after = retry_after_s;
-    reply.header('Retry-After', retry_after_s);
+  if (retryAfterS !== undefined) {
+    body.retry_after = retryAfterS;
+    reply.header('Retry-After', retryAfterS);
   }
   if (endsConnection(request.raw.socket, code)) reply.header('Connection', 'close');
   if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));
@@ -118,5 +118,5 @@ function challenge(request: FastifyRequest): string {
 
 function hasBoundedBody(context: ServerContext, request: FastifyRequest): boolean {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  return encoding === undefined && Number(length ?? 0) <= context.body_limit;
+  return encoding === undefined && Number(length ?? 0) <= context.bodyLimit;
 }

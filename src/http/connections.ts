@@ -9,8 +9,8 @@ const LOOK_INTERVAL_MS = 1_000;
 /** What waited to be sent when it was looked at. */
 interface Unsent {
   /** Bytes sent on the connection when these are. */
-  readonly until_byte: number;
-  readonly since_ms: number;
+  readonly untilByte: number;
+  readonly sinceMs: number;
 }
 
 /**
@@ -42,10 +42,10 @@ export function boundConnections(
   });
   const look = setInterval(() => {
     descriptors.look();
-    const now_ms = performance.now();
+    const nowMs = performance.now();
     for (const [socket, before] of unsent) {
-      const now = unsentOf(socket, before, now_ms);
-      if (now !== undefined && now_ms - now.since_ms > UNREAD_TIMEOUT_MS) {
+      const now = unsentOf(socket, before, nowMs);
+      if (now !== undefined && nowMs - now.sinceMs > UNREAD_TIMEOUT_MS) {
         socket.destroy();
         onUnread();
       } else if (now !== before) unsent.set(socket, now);
@@ -55,9 +55,9 @@ export function boundConnections(
   server.once('close', () => clearInterval(look));
 }
 
-function unsentOf(socket: Socket, before: Unsent | undefined, now_ms: number): Unsent | undefined {
+function unsentOf(socket: Socket, before: Unsent | undefined, nowMs: number): Unsent | undefined {
   const waiting = socket.writableLength;
   if (waiting === 0) return undefined;
-  if (before !== undefined && socket.bytesWritten - waiting < before.until_byte) return before;
-  return { until_byte: socket.bytesWritten, since_ms: now_ms };
+  if (before !== undefined && socket.bytesWritten - waiting < before.untilByte) return before;
+  return { untilByte: socket.bytesWritten, sinceMs: nowMs };
 }

@@ -20,9 +20,9 @@ export interface ServerState {
 
 /** All that the endpoints use. */
 export interface ServerContext {
-  readonly interface_version: InterfaceVersion;
-  readonly body_limit: number;
-  readonly values_limit: number;
+  readonly interfaceVersion: InterfaceVersion;
+  readonly bodyLimit: number;
+  readonly valuesLimit: number;
   /** What every token ends in, after `_`. */
   readonly token_suffix: string;
   readonly authenticator: Authenticator;
@@ -42,7 +42,7 @@ export interface ServerContext {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    started_at_ms: number;
+    startedAtMs: number;
     /** Set when the API key was accepted. */
     caller: Caller | null;
     /** What it holds of the budget of bytes; null until the API key was accepted. */

@@ -16,8 +16,8 @@ export class Descriptors {
   readonly #reserve: number;
   #connections = MOST_CONNECTIONS;
 
-  constructor(database_connections: number) {
-    this.#reserve = RESERVE + database_connections;
+  constructor(databaseConnections: number) {
+    this.#reserve = RESERVE + databaseConnections;
     this.look();
   }
 

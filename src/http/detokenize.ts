@@ -22,20 +22,20 @@ const MAX_UNSIZED = 4;
 
 /** POST /api/v1/detokenize */
 export function detokenizeHandler(context: ServerContext) {
-  const frame = successFrame(context.interface_version, 'detokenize');
-  const max_bytes = Math.min(MAX_ANSWER_BODIES * context.body_limit, context.budget.largest);
-  const needs_no_measure = Math.min(max_bytes, MAX_WHOLE_BYTES);
+  const frame = successFrame(context.interfaceVersion, 'detokenize');
+  const maxBytes = Math.min(MAX_ANSWER_BODIES * context.bodyLimit, context.budget.largest);
+  const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(await readBody(context, request, reply));
-    const fields = collectFields(data, context.values_limit);
+    const fields = collectFields(data, context.valuesLimit);
     holdFields(context, request, fields.length);
-    const found = await lookUp(context, request, reply, fields, max_bytes);
+    const found = await lookUp(context, request, reply, fields, maxBytes);
     const missing = found.findIndex((one) => one === undefined || one === null);
     if (missing !== -1) throw invalid(`${pathOf(data, fields[missing]!)}: is not a known token`);
     const values = found as readonly Value[];
     const most = mostJsonBytes(values);
-    const bytes = most <= needs_no_measure ? most : jsonBytes(values);
-    if (bytes > max_bytes) throw tooLarge(max_bytes);
+    const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
+    if (bytes > maxBytes) throw tooLarge(maxBytes);
     replaceFields(fields, values);
     const body = bodyOf(context, request, reply, data, frame(request), bytes);
     const audited = audit(context, request, 'success', 200, fields.length);
@@ -51,11 +51,11 @@ function bodyOf(
   reply: FastifyReply,
   data: JsonObject,
   frame: readonly [string, string],
-  value_bytes: number,
+  valueBytes: number,
 ) {
-  if (value_bytes <= MAX_WHOLE_BYTES) return frame[0] + JSON.stringify(data) + frame[1];
+  if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + JSON.stringify(data) + frame[1];
   const onTaken = () => budget.move(request.held!);
-  const { body, bytes } = largeAnswer(data, frame, value_bytes, onTaken);
+  const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken);
   reply.header('Content-Length', bytes);
   return body;
 }
@@ -72,7 +72,7 @@ async function lookUp(
   request: FastifyRequest,
   reply: FastifyReply,
   fields: readonly Field[],
-  max_bytes: number,
+  maxBytes: number,
 ): Promise<readonly Found[]> {
   if (fields.length === 0) return [];
   const { limits, metrics } = context;
@@ -86,7 +86,7 @@ async function lookUp(
   let found: readonly Found[] = [];
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await fetch(context, request, fields, max_bytes);
+    found = await fetch(context, request, fields, maxBytes);
     counts = countTokens(fields, found, `_${context.token_suffix}`);
     request.unknown_tokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
@@ -106,7 +106,7 @@ function fetch(
   context: ServerContext,
   request: FastifyRequest,
   fields: readonly Field[],
-  max_bytes: number,
+  maxBytes: number,
 ): Promise<readonly Found[]> {
   const tokens = fields.map((field) => field.text as Token);
   let most = 0;
@@ -119,22 +119,22 @@ function fetch(
     hold(context, request, most);
     return context.vault.detokenize(tokens);
   }
-  return fetchLarge(context, request, tokens, max_bytes);
+  return fetchLarge(context, request, tokens, maxBytes);
 }
 
 async function fetchLarge(
   context: ServerContext,
   request: FastifyRequest,
   tokens: readonly Token[],
-  max_bytes: number,
+  maxBytes: number,
 ): Promise<readonly Found[]> {
-  const deadline_ms = requestDeadline();
-  const sizes = await context.vault.sizes(tokens, deadline_ms);
+  const deadlineMs = requestDeadline();
+  const sizes = await context.vault.sizes(tokens, deadlineMs);
   if (!areKnown(sizes)) return sizes;
-  if (sum(sizes) > max_bytes) throw tooLarge(max_bytes);
+  if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
   hold(context, request, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, sizes, deadline_ms);
+  return context.vault.detokenize(tokens, sizes, deadlineMs);
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
@@ -147,9 +147,9 @@ function sum(sizes: Iterable<number>): number {
   return total;
 }
 
-function tooLarge(max_bytes: number): CallerError {
+function tooLarge(maxBytes: number): CallerError {
   return invalid(
-    `data: the values of these tokens have more than ${max_bytes} bytes as JSON; send them in several requests`,
+    `data: the values of these tokens have more than ${maxBytes} bytes as JSON; send them in several requests`,
   );
 }
 

@@ -12,14 +12,14 @@ const ending = new WeakSet<Socket>();
 /** Whether the answer of this error is the last one of its connection. It is counted. */
 export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
   // The parser and we may not agree on where this request ends.
-  let is_last = code === 'bad_request' || code === 'headers_too_large';
+  let isLast = code === 'bad_request' || code === 'headers_too_large';
   if (code === 'unauthorized') {
     const count = (unauthorized.get(socket) ?? 0) + 1;
     unauthorized.set(socket, count);
-    is_last = count >= MAX_UNAUTHORIZED;
+    isLast = count >= MAX_UNAUTHORIZED;
   }
-  if (is_last) ending.add(socket);
-  return is_last;
+  if (isLast) ending.add(socket);
+  return isLast;
 }
 
 /** Nothing more on such a connection is looked at, and no error of its parser answered. */

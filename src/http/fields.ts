@@ -16,9 +16,9 @@ type Path = (string | number)[];
  * @throws CallerError invalid_type that names the path of what is not acceptable, and never its
  * value
  */
-export function collectFields(data: JsonObject, max_fields: number): Field[] {
+export function collectFields(data: JsonObject, maxFields: number): Field[] {
   const fields: Field[] = [];
-  collect(data, ['data'], fields, max_fields);
+  collect(data, ['data'], fields, maxFields);
   return fields;
 }
 
@@ -50,26 +50,23 @@ function collect(
   parent: JsonObject | unknown[],
   path: Path,
   fields: Field[],
-  max_fields: number,
+  maxFields: number,
 ): void {
   if (path.length > MAX_DEPTH) throw problem(path, `is nested deeper than ${MAX_DEPTH} levels`);
-  const is_array = Array.isArray(parent);
+  const isArray = Array.isArray(parent);
   for (const key of Object.keys(parent)) {
-    const name = is_array ? Number(key) : key;
-    if (!is_array) checkName(key, path);
+    const name = isArray ? Number(key) : key;
+    if (!isArray) checkName(key, path);
     const child = (parent as JsonObject)[key];
     if (typeof child === 'string') {
-      if (fields.length === max_fields) {
-        throw problem(
-          ['data'],
-          `has more than ${max_fields} values; send them in several requests`,
-        );
+      if (fields.length === maxFields) {
+        throw problem(['data'], `has more than ${maxFields} values; send them in several requests`);
       }
       checkText(child, path, name);
       fields.push({ parent, name, text: child });
     } else if (isObject(child) || Array.isArray(child)) {
       path.push(name);
-      collect(child, path, fields, max_fields);
+      collect(child, path, fields, maxFields);
       path.pop();
     } else {
       throw problem([...path, name], `must be a string, not ${typeName(child)}${remedy(child)}`);

@@ -79,8 +79,8 @@ function admit(
   const admission = context.limits.admit(caller.client, operation);
   const next = (admission: Admission): void => {
     addRateLimit(reply, admission);
-    if (admission.is_refused) throw overLimit(context, admission);
-    checkMedia(request, context.body_limit);
+    if (admission.isRefused) throw overLimit(context, admission);
+    checkMedia(request, context.bodyLimit);
     checkRoom(context, request);
     if (request.headers.expect !== undefined) reply.raw.writeContinue();
     done();
@@ -117,10 +117,10 @@ function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
 /** The error of a request that its limits refuse. */
 export function overLimit(context: ServerContext, { state }: Admission): CallerError {
   context.metrics.rejection(state!.limit);
-  return new CallerError(LIMIT_CODES[context.interface_version], '', state!.window_s);
+  return new CallerError(LIMIT_CODES[context.interfaceVersion], '', state!.windowS);
 }
 
-function checkMedia(request: FastifyRequest, body_limit: number): void {
+function checkMedia(request: FastifyRequest, bodyLimit: number): void {
   const {
     'content-type': type,
     'content-encoding': encoding,
@@ -132,7 +132,7 @@ function checkMedia(request: FastifyRequest, body_limit: number): void {
     throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
-  if (Number(length ?? 0) > body_limit) throw new CallerError('payload_too_large');
+  if (Number(length ?? 0) > bodyLimit) throw new CallerError('payload_too_large');
 }
 
 function isJson(type: string | undefined): boolean {
@@ -140,10 +140,10 @@ function isJson(type: string | undefined): boolean {
   return [...type.matchAll(CHARSET)].every(([, charset]) => charset!.toLowerCase() === 'utf-8');
 }
 
-function countOf(raw_headers: readonly string[], name: string): number {
+function countOf(rawHeaders: readonly string[], name: string): number {
   let count = 0;
-  for (let i = 0; i < raw_headers.length; i += 2) {
-    const header = raw_headers[i]!;
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const header = rawHeaders[i]!;
     if (header.length === name.length && header.toLowerCase() === name) count++;
   }
   return count;

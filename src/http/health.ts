@@ -6,15 +6,15 @@ import type { HEALTH } from './schema.ts';
 /** GET /health: 200 when the node can do its work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const { is_database_well, is_able } = await context.health.look();
-    const is_ready = is_able && context.state.phase === 'serving';
+    const { isDatabaseWell, isAble } = await context.health.look();
+    const isReady = isAble && context.state.phase === 'serving';
     const body: Record<keyof (typeof HEALTH)['properties'], string> = {
-      status: is_ready ? 'ok' : 'error',
+      status: isReady ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
-      postgres: is_database_well ? 'ok' : 'error',
-      version: context.interface_version,
+      postgres: isDatabaseWell ? 'ok' : 'error',
+      version: context.interfaceVersion,
     };
-    return answer(context, request, reply, is_ready ? 200 : 503, JSON.stringify(body));
+    return answer(context, request, reply, isReady ? 200 : 503, JSON.stringify(body));
   };
 }
 

@@ -24,11 +24,11 @@ export function letGo({ budget }: ServerContext, request: FastifyRequest, reply:
   if (held === null) return;
   const { raw: response } = reply;
   const unsent = response.writableLength;
-  const is_stream = !response.writableEnded;
+  const isStream = !response.writableEnded;
   const { socket } = request.raw;
-  const is_gone = response.destroyed || socket.destroyed;
-  if (is_gone || (unsent === 0 && !is_stream)) return budget.settle(held, 0);
-  budget.settle(held, is_stream ? held.bytes : unsent);
+  const isGone = response.destroyed || socket.destroyed;
+  if (isGone || (unsent === 0 && !isStream)) return budget.settle(held, 0);
+  budget.settle(held, isStream ? held.bytes : unsent);
   budget.wait(held, () => socket.destroy());
   const release = () => {
     socket.off('close', release);

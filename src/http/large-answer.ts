@@ -24,9 +24,9 @@ export function jsonBytes(values: readonly string[]): number {
   const known = new Map<string, number>();
   let bytes = 0;
   for (const value of values) {
-    const is_long = value.length >= LONG_UNITS;
-    const measured = (is_long ? known.get(value) : undefined) ?? measure(value);
-    if (is_long) known.set(value, measured);
+    const isLong = value.length >= LONG_UNITS;
+    const measured = (isLong ? known.get(value) : undefined) ?? measure(value);
+    if (isLong) known.set(value, measured);
     bytes += measured;
   }
   return bytes;
@@ -40,16 +40,16 @@ function measure(value: string): number {
 /**
  * A large answer, never in memory as a whole.
  * @param frame what stands before `data` and after it
- * @param value_bytes `jsonBytes` of the values in `data`
+ * @param valueBytes `jsonBytes` of the values in `data`
  * @param onTaken told whenever the reader has taken a piece
  */
 export function largeAnswer(
   data: unknown,
   [before, after]: readonly [string, string],
-  value_bytes: number,
+  valueBytes: number,
   onTaken: () => void,
 ): { readonly body: Readable; readonly bytes: number } {
-  let bytes = Buffer.byteLength(before + after) + value_bytes;
+  let bytes = Buffer.byteLength(before + after) + valueBytes;
   for (const text of jsonOf(data, () => QUOTES)) bytes += Buffer.byteLength(text);
   return { body: Readable.from(pieces(data, before, after, onTaken)), bytes };
 }

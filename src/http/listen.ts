@@ -4,7 +4,7 @@ import { OperatorError } from '../errors.ts';
 
 /**
  * @param setting the one that names the port: PORT or OPS_PORT
- * @param is_shared whether `start` asks for a port that other nodes have, too
+ * @param isShared whether `start` asks for a port that other nodes have, too
  * @returns the URL it listens on
  * @throws OperatorError that names the setting when it cannot
  */
@@ -15,13 +15,13 @@ export async function listen(
   setting: string,
   start: () => unknown = () => server.listen(port, host),
   scheme: 'http' | 'https' = 'http',
-  is_shared = false,
+  isShared = false,
 ): Promise<string> {
   await new Promise<void>((resolve, reject) => {
     const fail = (error: NodeJS.ErrnoException) =>
       reject(
         new OperatorError(
-          `Cannot listen on ${host}:${port} (${error.code}). ${remedy(error.code, setting, is_shared)}`,
+          `Cannot listen on ${host}:${port} (${error.code}). ${remedy(error.code, setting, isShared)}`,
         ),
       );
     server.once('listening', resolve);
@@ -32,11 +32,11 @@ export async function listen(
   return `${scheme}://${family === 'IPv6' ? `[${address}]` : address}:${bound}`;
 }
 
-function remedy(code: string | undefined, setting: string, is_shared: boolean): string {
-  if (code === 'EADDRINUSE' && is_shared)
+function remedy(code: string | undefined, setting: string, isShared: boolean): string {
+  if (code === 'EADDRINUSE' && isShared)
     return `What listens there runs as another user or without REUSE_PORT=true: stop it, or set ${setting} to another port.`;
   if (code === 'EADDRINUSE') return `Stop what listens there, or set ${setting} to another port.`;
-  if (code === 'ENOTSUP' && is_shared)
+  if (code === 'ENOTSUP' && isShared)
     return 'This system does not spread connections over nodes that share a port: do not set REUSE_PORT.';
   if (code === 'EACCES')
     return `This user may not take that port: set ${setting} to one above 1023.`;

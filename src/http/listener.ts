@@ -76,18 +76,18 @@ function tlsOptions(pem: TlsPem): TlsOptions {
     ...HTTP,
     ...contextOptions(pem),
     handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
-    requestCert: pem.client_ca !== undefined,
+    requestCert: pem.clientCa !== undefined,
     rejectUnauthorized: true,
     ALPNProtocols: ['http/1.1'],
   };
 }
 
 /** Ciphers are those of Node. */
-function contextOptions({ certificate, key, client_ca }: TlsPem) {
+function contextOptions({ certificate, key, clientCa }: TlsPem) {
   return {
     cert: certificate,
     key,
     minVersion: 'TLSv1.2' as const,
-    ...(client_ca !== undefined && { ca: client_ca }),
+    ...(clientCa !== undefined && { ca: clientCa }),
   };
 }

@@ -26,22 +26,22 @@ export function parserErrorHandler(log: Log, metrics: Metrics) {
     }
     const code = CODES[error.code ?? ''] ?? 'bad_request';
     const { status } = CALLER_ERRORS[code];
-    const request_id = randomUUID();
+    const requestId = randomUUID();
     metrics.request('none', status, 0);
-    log.info({ request_id, status, error: error.code });
-    socket.end(rawAnswer(status, code, request_id), () => socket.destroy());
+    log.info({ request_id: requestId, status, error: error.code });
+    socket.end(rawAnswer(status, code, requestId), () => socket.destroy());
   };
 }
 
 /** A whole HTTP/1.1 answer for a request that has no response object. */
-export function rawAnswer(status: number, code: CallerErrorCode, request_id: string): string {
+export function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
   const body = JSON.stringify({ error: code });
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'Content-Type: application/json; charset=utf-8',
     'Cache-Control: no-store',
     'X-Content-Type-Options: nosniff',
-    `X-Request-Id: ${request_id}`,
+    `X-Request-Id: ${requestId}`,
     `Content-Length: ${Buffer.byteLength(body)}`,
     'Connection: close',
     '',

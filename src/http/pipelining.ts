@@ -29,12 +29,12 @@ export function inTurn(handler: RequestListener): RequestListener {
 class Lane {
   readonly #socket: Socket;
   readonly #handler: RequestListener;
-  #in_hand = 0;
+  #inHand = 0;
   #waiting: (readonly [IncomingMessage, ServerResponse])[] = [];
   /** More came than may wait: the connection ends after them. */
-  #is_full = false;
-  #is_paused = false;
-  #is_turn_due = false;
+  #isFull = false;
+  #isPaused = false;
+  #isTurnDue = false;
 
   constructor(socket: Socket, handler: RequestListener) {
     this.#socket = socket;
@@ -42,55 +42,55 @@ class Lane {
   }
 
   take(request: IncomingMessage, response: ServerResponse): void {
-    if (this.#in_hand < MAX_IN_HAND && this.#waiting.length === 0 && !isEnding(this.#socket)) {
+    if (this.#inHand < MAX_IN_HAND && this.#waiting.length === 0 && !isEnding(this.#socket)) {
       this.#begin(request, response);
       return;
     }
     this.#stopReading();
-    if (this.#is_full || isEnding(this.#socket)) return;
+    if (this.#isFull || isEnding(this.#socket)) return;
     if (this.#waiting.length < MAX_WAITING) this.#waiting.push([request, response]);
     else {
-      this.#is_full = true;
+      this.#isFull = true;
       // RFC 9112 section 9.3.2: the caller sends again what was not answered.
       this.#waiting.at(-1)![1].setHeader('Connection', 'close');
     }
   }
 
   #begin(request: IncomingMessage, response: ServerResponse): void {
-    this.#in_hand++;
+    this.#inHand++;
     response.on('close', this.#onAnswered);
     this.#handler(request, response);
   }
 
   #stopReading(): void {
-    if (this.#is_paused) return;
-    this.#is_paused = true;
+    if (this.#isPaused) return;
+    this.#isPaused = true;
     this.#socket.on('resume', this.#stayPaused);
     this.#socket.pause();
   }
 
   #readOn(): void {
-    this.#is_paused = false;
+    this.#isPaused = false;
     this.#socket.off('resume', this.#stayPaused);
     this.#socket.resume();
   }
 
   readonly #onAnswered = (): void => {
-    this.#in_hand--;
-    if (this.#waiting.length === 0 || this.#is_turn_due) return;
-    this.#is_turn_due = true;
+    this.#inHand--;
+    if (this.#waiting.length === 0 || this.#isTurnDue) return;
+    this.#isTurnDue = true;
     // Not now: what else there is to do has its turn first.
     setImmediate(this.#turn);
   };
 
   readonly #turn = (): void => {
-    this.#is_turn_due = false;
+    this.#isTurnDue = false;
     if (!this.#socket.writable || isEnding(this.#socket)) {
       this.#waiting = [];
       return;
     }
-    const next = this.#waiting.splice(0, MAX_IN_HAND - this.#in_hand);
-    if (this.#waiting.length === 0 && !this.#is_full) this.#readOn();
+    const next = this.#waiting.splice(0, MAX_IN_HAND - this.#inHand);
+    if (this.#waiting.length === 0 && !this.#isFull) this.#readOn();
     for (const [request, response] of next) this.#begin(request, response);
   };
 

@@ -21,11 +21,11 @@ export function addRateLimit(reply: FastifyReply, { quotas, state }: Admission):
   let policy = policies.get(quotas);
   if (policy === undefined) {
     policy = quotas
-      .map(({ limit, size, window_s }) => `${NAMES[limit]};q=${size};w=${window_s}`)
+      .map(({ limit, size, windowS }) => `${NAMES[limit]};q=${size};w=${windowS}`)
       .join(', ');
     policies.set(quotas, policy);
   }
   reply.header('RateLimit-Policy', policy);
   if (state === undefined) return;
-  reply.header('RateLimit', `${NAMES[state.limit]};r=${state.left};t=${state.window_s}`);
+  reply.header('RateLimit', `${NAMES[state.limit]};r=${state.left};t=${state.windowS}`);
 }

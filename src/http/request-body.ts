@@ -12,7 +12,7 @@ const NO_BYTES = Buffer.alloc(0);
  * @throws CallerError payload_too_large, overloaded or request_timeout; the connection ends then
  */
 export function readBody(
-  { budget, body_limit }: ServerContext,
+  { budget, bodyLimit }: ServerContext,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<Buffer> {
@@ -24,7 +24,7 @@ export function readBody(
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
       bytes += chunk.length;
-      if (bytes > body_limit) fail(new CallerError('payload_too_large'));
+      if (bytes > bodyLimit) fail(new CallerError('payload_too_large'));
       else if (!budget.grow(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
       else if (bytes !== declared)
         budget.wait(held, () => fail(new CallerError('request_timeout')));

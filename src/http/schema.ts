@@ -181,7 +181,7 @@ function errorSchema(codes: readonly string[]): Schema {
 /** All schemas of the document, by name. */
 export function schemasOf(
   version: InterfaceVersion,
-  error_codes: readonly string[],
+  errorCodes: readonly string[],
 ): Record<string, Schema> {
   return {
     TokenizeRequest: request('Values', 'Fields beside `data` are ignored.'),
@@ -199,6 +199,6 @@ export function schemasOf(
     ...fieldSchemas('Tokens', TOKEN, 'Tokens in the places of the values.'),
     Health: HEALTH,
     Liveness: LIVENESS,
-    Error: errorSchema(error_codes),
+    Error: errorSchema(errorCodes),
   };
 }

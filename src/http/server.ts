@@ -16,7 +16,7 @@ import { tokenizeHandler } from './tokenize.ts';
 
 /** What a request has besides what Fastify gives it, at its beginning. */
 const OF_A_REQUEST = {
-  started_at_ms: 0,
+  startedAtMs: 0,
   caller: null,
   held: null,
   operation: null,
@@ -27,7 +27,7 @@ const OF_A_REQUEST = {
 export function createHttpServer(context: ServerContext): FastifyInstance {
   const app: FastifyInstance = fastify({
     logger: false,
-    bodyLimit: context.body_limit,
+    bodyLimit: context.bodyLimit,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
     exposeHeadRoutes: true,
@@ -40,13 +40,13 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
       // Fastify does not decorate these requests.
-      Object.assign(request, OF_A_REQUEST, { started_at_ms: performance.now() });
+      Object.assign(request, OF_A_REQUEST, { startedAtMs: performance.now() });
       answerError(context, request, reply as FastifyReply, error);
     },
   });
   for (const [name, value] of Object.entries(OF_A_REQUEST)) app.decorateRequest(name, value);
   app.addHook('onRequest', (request, reply, done) => {
-    request.started_at_ms = performance.now();
+    request.startedAtMs = performance.now();
     protocolGuard(request);
     // Now: Fastify would look at the content type first, and has errors of its own for it. And it
     // finds routes by other spellings of their paths.

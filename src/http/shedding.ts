@@ -23,20 +23,20 @@ const TELL_INTERVAL_MS = 1_000;
  */
 export function shedding(context: ServerContext, handler: RequestListener): RequestListener {
   const refused = new Refused(context);
-  let turn_began_ms = 0;
-  let is_turn_known = false;
+  let turnBeganMs = 0;
+  let isTurnKnown = false;
   const endTurn = () => {
-    is_turn_known = false;
+    isTurnKnown = false;
   };
   return (request, response) => {
-    const now_ms = performance.now();
-    if (!is_turn_known) {
-      is_turn_known = true;
-      turn_began_ms = now_ms;
+    const nowMs = performance.now();
+    if (!isTurnKnown) {
+      isTurnKnown = true;
+      turnBeganMs = nowMs;
       setImmediate(endTurn);
     }
-    const is_late = now_ms - turn_began_ms > MAX_TURN_MS || context.vault.isOverloaded(now_ms);
-    const route = is_late ? sheddableRoute(request) : undefined;
+    const isLate = nowMs - turnBeganMs > MAX_TURN_MS || context.vault.isOverloaded(nowMs);
+    const route = isLate ? sheddableRoute(request) : undefined;
     if (route === undefined) return handler(request, response);
     refused.count(route);
     refuse(request, response);
@@ -51,7 +51,7 @@ function sheddableRoute(request: IncomingMessage): string | undefined {
 function refuse(request: IncomingMessage, response: ServerResponse): void {
   const { 'content-length': length = Infinity, expect } = request.headers;
   // Who asked whether to send the body may, after this answer, send another request in its place.
-  const is_last = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
+  const isLast = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
   response.sendDate = false;
   response.writeHead(CALLER_ERRORS.overloaded.status, [
     'Content-Type',
@@ -66,7 +66,7 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
     String(RETRY_AFTER_S),
     'Content-Length',
     String(BODY.length),
-    ...(is_last ? ['Connection', 'close'] : []),
+    ...(isLast ? ['Connection', 'close'] : []),
   ]);
   response.end(BODY);
 }
@@ -74,24 +74,24 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
 /** Counted at once, told in the log and by status once a second. */
 class Refused {
   readonly #context: ServerContext;
-  readonly #by_route = new Map<string, number>();
+  readonly #byRoute = new Map<string, number>();
 
   constructor(context: ServerContext) {
     this.#context = context;
   }
 
   count(route: string): void {
-    if (this.#by_route.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
-    this.#by_route.set(route, (this.#by_route.get(route) ?? 0) + 1);
+    if (this.#byRoute.size === 0) setTimeout(() => this.#tell(), TELL_INTERVAL_MS);
+    this.#byRoute.set(route, (this.#byRoute.get(route) ?? 0) + 1);
   }
 
   #tell(): void {
     let requests = 0;
-    for (const [route, count] of this.#by_route) {
+    for (const [route, count] of this.#byRoute) {
       requests += count;
       this.#context.metrics.shed(route, count);
     }
-    this.#by_route.clear();
+    this.#byRoute.clear();
     this.#context.log.warn({ requests }, 'overloaded: requests refused');
   }
 }

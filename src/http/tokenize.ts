@@ -11,10 +11,10 @@ import { successFrame } from './success.ts';
 
 /** POST /api/v1/tokenize */
 export function tokenizeHandler(context: ServerContext) {
-  const frame = successFrame(context.interface_version, 'tokenize');
+  const frame = successFrame(context.interfaceVersion, 'tokenize');
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const data = parseData(await readBody(context, request, reply));
-    const fields = collectFields(data, context.values_limit);
+    const fields = collectFields(data, context.valuesLimit);
     holdFields(context, request, fields.length);
     const { client } = request.caller!;
     const values = fields.map((field) => field.text as Value);

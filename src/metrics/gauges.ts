@@ -139,7 +139,8 @@ function addClientRequests(
     registers,
     collect() {
       this.reset();
-      for (const [client_id, requests] of clientRequests()) this.inc({ client_id }, requests);
+      for (const [clientId, requests] of clientRequests())
+        this.inc({ client_id: clientId }, requests);
     },
   });
 }

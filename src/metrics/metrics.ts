@@ -37,11 +37,11 @@ export function createMetrics() {
   const registers = [registry];
   const { requests, duration, values, batches } = workMetrics(registers);
   const { rejections, unknown, unaudited, damaged } = troubleMetrics(registers);
-  const { handshakes, shed, refused_connections, unread, cut } = connectionMetrics(registers);
+  const { handshakes, shed, refusedConnections, unread, cut } = connectionMetrics(registers);
   return {
-    request(route: string, status: number, duration_ms: number): void {
+    request(route: string, status: number, durationMs: number): void {
       requests.inc({ route, status });
-      duration.observe({ route }, duration_ms / 1000);
+      duration.observe({ route }, durationMs / 1000);
     },
     values: (operation: 'tokenize' | 'detokenize', count: number) =>
       values.inc({ operation }, count),
@@ -54,7 +54,7 @@ export function createMetrics() {
       shed.inc(count);
       requests.inc({ route, status: 503 }, count);
     },
-    connectionRefused: () => refused_connections.inc(),
+    connectionRefused: () => refusedConnections.inc(),
     unreadAnswer: () => unread.inc(),
     cutOff: () => cut.inc(),
     handshakeFailure: (reason: string) => handshakes.inc({ reason }),
@@ -139,7 +139,7 @@ function connectionMetrics(registers: Registry[]) {
     help: 'Requests shed: refused with 503 before they were read.',
     registers,
   });
-  const refused_connections = new Counter({
+  const refusedConnections = new Counter({
     name: 'standin_connections_refused_total',
     help: 'Connections refused because the node has all that it takes.',
     registers,
@@ -154,5 +154,5 @@ function connectionMetrics(registers: Registry[]) {
     help: 'Requests cut off because memory was short and the caller idle.',
     registers,
   });
-  return { handshakes, shed, refused_connections, unread, cut };
+  return { handshakes, shed, refusedConnections, unread, cut };
 }

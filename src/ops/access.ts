@@ -57,11 +57,11 @@ export class Access {
  */
 export function checkSameOrigin({ headers }: IncomingMessage): void {
   const { origin, host, 'sec-fetch-site': site } = headers;
-  const is_own =
+  const isOwn =
     site === undefined
       ? origin === undefined || hostOf(origin) === host?.toLowerCase()
       : site === 'same-origin';
-  if (!is_own) throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
+  if (!isOwn) throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
 }
 
 /**
@@ -75,8 +75,8 @@ export function checkNotEmbedded(request: IncomingMessage): void {
     'sec-fetch-mode': mode,
     'sec-fetch-dest': target,
   } = request.headers;
-  const is_followed = mode === 'navigate' && target === 'document';
-  if (site !== 'none' && !is_followed) checkSameOrigin(request);
+  const isFollowed = mode === 'navigate' && target === 'document';
+  if (site !== 'none' && !isFollowed) checkSameOrigin(request);
 }
 
 function hostOf(origin: string): string | undefined {

@@ -6,10 +6,10 @@ export const JSON_TYPE = 'application/json; charset=utf-8';
 export function answer(
   response: ServerResponse,
   status: number,
-  content_type: string,
+  contentType: string,
   body: string | Buffer,
 ): void {
-  response.writeHead(status, { 'Content-Type': content_type }).end(body);
+  response.writeHead(status, { 'Content-Type': contentType }).end(body);
 }
 
 export function answerJson(response: ServerResponse, status: number, body: unknown): void {

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { Refusal } from './answers.ts';
 
 /** The body of a request that says it is JSON. @throws Refusal */
-export async function readJson(request: IncomingMessage, max_bytes: number): Promise<Buffer> {
+export async function readJson(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const types = request.headersDistinct['content-type'] ?? [];
   if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
     throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
@@ -12,10 +12,10 @@ export async function readJson(request: IncomingMessage, max_bytes: number): Pro
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     // Read to its end in any case: a loop that is left cuts the connection.
-    if (bytes <= max_bytes) chunks.push(chunk);
+    if (bytes <= maxBytes) chunks.push(chunk);
   }
-  if (bytes > max_bytes) {
-    throw new Refusal(413, 'payload_too_large', `The body is larger than ${max_bytes} bytes.`);
+  if (bytes > maxBytes) {
+    throw new Refusal(413, 'payload_too_large', `The body is larger than ${maxBytes} bytes.`);
   }
   return Buffer.concat(chunks);
 }

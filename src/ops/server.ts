@@ -12,7 +12,7 @@ export interface Route {
   readonly POST?: Handler;
   readonly DELETE?: Handler;
   /** Anybody may have it. */
-  readonly is_open?: boolean;
+  readonly isOpen?: boolean;
 }
 
 /** What does not change while the process runs. */
@@ -20,7 +20,7 @@ export interface OpsPage {
   readonly content_type: string;
   readonly body: string | Buffer;
   readonly etag?: string;
-  readonly is_open?: boolean;
+  readonly isOpen?: boolean;
 }
 
 export interface OpsServerOptions {
@@ -88,7 +88,7 @@ async function respond(
   access.checkHost(request);
   const route = routes.get(pathOf(request));
   if (route === undefined) throw notFound(routes);
-  if (!route.is_open) access.checkAllowed(request);
+  if (!route.isOpen) access.checkAllowed(request);
   const handler = route[(request.method === 'HEAD' ? 'GET' : request.method) as 'GET'];
   if (handler === undefined) {
     const allowed = METHODS.filter((name) => route[name] !== undefined);
@@ -106,16 +106,16 @@ function notFound(routes: ReadonlyMap<string, Route>): Refusal {
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
 
-function pageRoute({ content_type, body, etag, is_open = false }: OpsPage): Route {
+function pageRoute({ content_type: contentType, body, etag, isOpen = false }: OpsPage): Route {
   return {
-    is_open,
+    isOpen,
     async GET({ headers }, response) {
       // Asked for again each time: a page that stays must not call a program that was upgraded.
       response.setHeader('Cache-Control', 'no-cache');
       if (etag !== undefined) response.setHeader('ETag', etag);
-      const is_known = etag !== undefined && headers['if-none-match'] === etag;
-      if (is_known) response.writeHead(304).end();
-      else answer(response, 200, content_type, body);
+      const isKnown = etag !== undefined && headers['if-none-match'] === etag;
+      if (isKnown) response.writeHead(304).end();
+      else answer(response, 200, contentType, body);
     },
   };
 }

@@ -15,9 +15,9 @@ export class Sessions {
   readonly #digest: Buffer;
   readonly #now: () => number;
   /** When they end, by id; in the order in which they began. */
-  readonly #ends_at_ms = new Map<string, number>();
+  readonly #endsAtMs = new Map<string, number>();
   /** By address, the one that tried last at the end. */
-  readonly #tries = new Map<string | undefined, { left: number; counted_at_ms: number }>();
+  readonly #tries = new Map<string | undefined, { left: number; countedAtMs: number }>();
 
   /** @param now milliseconds of any clock that only rises */
   constructor(token: string, now: () => number = () => performance.now()) {
@@ -32,45 +32,45 @@ export class Sessions {
 
   /** Whether one more try may be made from the address now; it is counted. */
   takeTry(address: string | undefined): boolean {
-    const now_ms = this.#now();
-    const before = this.#tries.get(address) ?? { left: MAX_TRIES, counted_at_ms: now_ms };
-    const gained = ((now_ms - before.counted_at_ms) / 1000) * TRIES_A_SECOND;
+    const nowMs = this.#now();
+    const before = this.#tries.get(address) ?? { left: MAX_TRIES, countedAtMs: nowMs };
+    const gained = ((nowMs - before.countedAtMs) / 1000) * TRIES_A_SECOND;
     const left = Math.min(MAX_TRIES, before.left + gained);
-    const is_allowed = left >= 1;
+    const isAllowed = left >= 1;
     this.#tries.delete(address);
-    this.#tries.set(address, { left: is_allowed ? left - 1 : left, counted_at_ms: now_ms });
+    this.#tries.set(address, { left: isAllowed ? left - 1 : left, countedAtMs: nowMs });
     if (this.#tries.size > MAX_ADDRESSES) this.#tries.delete(this.#tries.keys().next().value);
-    return is_allowed;
+    return isAllowed;
   }
 
   /** Begins a session. @returns the value of Set-Cookie */
   begin(): string {
-    if (this.#ends_at_ms.size >= MAX_SESSIONS) {
-      this.#ends_at_ms.delete(this.#ends_at_ms.keys().next().value!);
+    if (this.#endsAtMs.size >= MAX_SESSIONS) {
+      this.#endsAtMs.delete(this.#endsAtMs.keys().next().value!);
     }
     const id = randomBytes(32).toString('base64url');
-    this.#ends_at_ms.set(id, this.#now() + SESSION_MS);
+    this.#endsAtMs.set(id, this.#now() + SESSION_MS);
     return cookie(id, SESSION_MS / 1000);
   }
 
   /** @param cookies the header of a request */
   has(cookies: string | undefined): boolean {
     const id = idIn(cookies);
-    const ends_at_ms = id === undefined ? undefined : this.#ends_at_ms.get(id);
-    return ends_at_ms !== undefined && this.#now() < ends_at_ms;
+    const endsAtMs = id === undefined ? undefined : this.#endsAtMs.get(id);
+    return endsAtMs !== undefined && this.#now() < endsAtMs;
   }
 
   /** @returns the value of Set-Cookie that makes a browser forget it */
   end(cookies: string | undefined): string {
     const id = idIn(cookies);
-    if (id !== undefined) this.#ends_at_ms.delete(id);
+    if (id !== undefined) this.#endsAtMs.delete(id);
     return cookie('', 0);
   }
 }
 
 /** Not Secure: the ops listener speaks HTTP in clear, and a browser would not send it back. */
-function cookie(id: string, max_age_s: number): string {
-  return `${COOKIE}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${max_age_s}`;
+function cookie(id: string, maxAgeS: number): string {
+  return `${COOKIE}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
 }
 
 function idIn(cookies: string | undefined): string | undefined {

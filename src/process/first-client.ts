@@ -20,20 +20,20 @@ export interface FirstKey {
   take(): string;
 }
 
-/** @param is_terminal whether a person, and no log, gets what this process prints */
+/** @param isTerminal whether a person, and no log, gets what this process prints */
 export function firstKey(
   { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given }: Pick<Config, 'DATA_DIR' | 'BOOTSTRAP_API_KEY_FILE'>,
-  is_terminal: boolean,
+  isTerminal: boolean,
 ): FirstKey {
   if (given !== undefined)
     return { file: given, take: () => read(given, `BOOTSTRAP_API_KEY_FILE (${given})`) };
-  if (is_terminal) return { file: undefined, take: newApiKey };
+  if (isTerminal) return { file: undefined, take: newApiKey };
   const file = resolve(DATA_DIR, 'first-api-key');
   return { file, take: () => readOrCreate(resolve(DATA_DIR), file) };
 }
 
-function readOrCreate(data_dir: string, file: string): string {
-  makeUsable(data_dir);
+function readOrCreate(dataDir: string, file: string): string {
+  makeUsable(dataDir);
   try {
     createSecret(file, `${newApiKey()}\n`);
   } catch (error) {
@@ -48,8 +48,8 @@ const OTHER_WAYS =
   'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or make a client with: standin client create --name NAME';
 
 function read(file: string, name: string): string {
-  const api_key = readText(file, name).trim();
-  if (isApiKey(api_key)) return api_key;
+  const apiKey = readText(file, name).trim();
+  if (isApiKey(apiKey)) return apiKey;
   throw new OperatorError(
     `${name} does not have one API key, and nothing else, in it. ${OTHER_WAYS}`,
   );
@@ -67,7 +67,7 @@ function readText(file: string, name: string): string {
 interface FirstStart {
   readonly first: IssuedApiKey;
   readonly url: string;
-  readonly ops_url: string | undefined;
+  readonly opsUrl: string | undefined;
   readonly certificate: Certificate | undefined;
 }
 
@@ -92,22 +92,22 @@ export function announce(
  * also where its name leads elsewhere or its authority is not known here; and where the console is.
  */
 function firstStart({
-  first: { client_id, api_key },
+  first: { client_id: clientId, api_key: apiKey },
   url,
-  ops_url,
+  opsUrl,
   certificate,
 }: FirstStart): string {
   const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
   return `
-First start: client ${client_id} was made. Its API key, shown only this once:
+First start: client ${clientId} was made. Its API key, shown only this once:
 
-  ${api_key}
+  ${apiKey}
 
 Try it:
 
-  curl -s${options} '${base}/api/v1/tokenize' -H 'Authorization: Bearer ${api_key}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
+  curl -s${options} '${base}/api/v1/tokenize' -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
 
-${ops_url === undefined ? '' : `Look at it: ${ops_url}/\n\n`}`;
+${opsUrl === undefined ? '' : `Look at it: ${opsUrl}/\n\n`}`;
 }
 
 function inClear(url: string) {
@@ -117,14 +117,14 @@ function inClear(url: string) {
 function overTls(url: string, { files, nameFor }: Certificate) {
   const { host, hostname, port } = new URL(url);
   const name = nameFor(hostname.replace(/^\[|\]$/g, ''));
-  const is_elsewhere = !host.includes(name);
+  const isElsewhere = !host.includes(name);
   const options = [
-    ` --cacert '${files.certificate_file}'`,
-    is_elsewhere ? ` --connect-to '::${host}'` : '',
-    files.client_ca_file === undefined ? '' : ' --cert CLIENT.pem --key CLIENT.key',
+    ` --cacert '${files.certificateFile}'`,
+    isElsewhere ? ` --connect-to '::${host}'` : '',
+    files.clientCaFile === undefined ? '' : ' --cert CLIENT.pem --key CLIENT.key',
   ];
   return {
     options: options.join(''),
-    base: is_elsewhere ? `https://${name}:${port || 443}` : url,
+    base: isElsewhere ? `https://${name}:${port || 443}` : url,
   };
 }

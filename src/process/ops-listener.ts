@@ -59,7 +59,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const events = new EventStreams(sampler, state);
   const playground = new Playground({
     url: options.url,
-    body_limit: config.BODY_LIMIT,
+    bodyLimit: config.BODY_LIMIT,
     certificate: certificate && (() => ownOf(certificate)),
   });
   const server = createOpsServer({
@@ -85,17 +85,17 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
 
 function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
   return {
-    started_at: new Date(Date.now() - 1000 * process.uptime()),
+    startedAt: new Date(Date.now() - 1000 * process.uptime()),
     version: VERSION,
-    interface_version: config.INTERFACE_VERSION,
+    interfaceVersion: config.INTERFACE_VERSION,
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     rate_limit: config.RATE_LIMIT,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expires_at),
+    certificateExpires: certificate && (() => certificate.expiresAt),
   };
 }
 
 function ownOf({ pem, der }: Certificate): OwnCertificate {
-  const { certificate, client_ca } = pem;
-  return { certificate, der, asks_clients: client_ca !== undefined };
+  const { certificate, clientCa } = pem;
+  return { certificate, der, asksClients: clientCa !== undefined };
 }

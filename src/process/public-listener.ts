@@ -60,13 +60,13 @@ export class PublicListener {
   readonly #limits: Limits;
   readonly #uses: ApiKeyUses;
   readonly #guards: WriteGuards;
-  readonly #is_shared: boolean;
+  readonly #isShared: boolean;
 
   static async open(options: PublicListenerOptions): Promise<PublicListener> {
     const { config, metrics, log } = options;
     const limits = await openLimits({
-      redis_url: config.REDIS_URL,
-      onChange: (is_shared, code) => log.warn({ code }, changeOfLimits(is_shared)),
+      redisUrl: config.REDIS_URL,
+      onChange: (isShared, code) => log.warn({ code }, changeOfLimits(isShared)),
     });
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     const guards = new WriteGuards({ ...options, options: config.vault });
@@ -106,9 +106,9 @@ export class PublicListener {
     limits: Limits,
     uses: ApiKeyUses,
     guards: WriteGuards,
-    is_shared: boolean,
+    isShared: boolean,
   ) {
-    this.#is_shared = is_shared;
+    this.#isShared = isShared;
     this.#limits = limits;
     this.#uses = uses;
     this.#guards = guards;
@@ -132,12 +132,12 @@ export class PublicListener {
   }
 
   /** Readiness first, then the listener, then what is in flight. */
-  async drain(delay_ms: number): Promise<void> {
-    if (delay_ms > 0) {
+  async drain(delayMs: number): Promise<void> {
+    if (delayMs > 0) {
       this.#context.state.phase = 'draining';
-      await sleep(delay_ms);
+      await sleep(delayMs);
     }
-    if (this.#is_shared) await this.#leavePort();
+    if (this.#isShared) await this.#leavePort();
     await this.#close();
   }
 
@@ -157,7 +157,7 @@ export class PublicListener {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
     // Those that are in flight were counted when they were let in.
-    const uses_written = this.#uses.stop();
+    const usesWritten = this.#uses.stop();
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
@@ -165,7 +165,7 @@ export class PublicListener {
     this.#context.budget.stop();
     this.#limits.close();
     await this.#context.audit?.close();
-    await uses_written;
+    await usesWritten;
     await this.#context.vault.close();
   }
 }
@@ -180,8 +180,8 @@ function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
   return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
 
-function changeOfLimits(is_shared: boolean): string {
-  return is_shared
+function changeOfLimits(isShared: boolean): string {
+  return isShared
     ? 'Redis answers again: rate limits are shared'
     : 'Redis does not answer: this process limits on its own';
 }
@@ -200,18 +200,18 @@ async function createContext(
     if (!(error instanceof Unavailable)) throw error;
   });
   const engine = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
-  const vault_client = new VaultClient(engine, guards, {
+  const vaultClient = new VaultClient(engine, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
   });
-  keys.subscribe((news) => vault_client.renew(news));
+  keys.subscribe((news) => vaultClient.renew(news));
   return {
-    interface_version: config.INTERFACE_VERSION,
-    body_limit: config.BODY_LIMIT,
-    values_limit: config.VALUES_LIMIT,
+    interfaceVersion: config.INTERFACE_VERSION,
+    bodyLimit: config.BODY_LIMIT,
+    valuesLimit: config.VALUES_LIMIT,
     authenticator,
-    vault: vault_client,
+    vault: vaultClient,
     token_suffix: config.TOKEN_SUFFIX,
     limits: openClientLimits(options, limits),
     budget,
@@ -239,8 +239,8 @@ function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits
     detokenize: config.DETOKENIZE_LIMIT,
     unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
   };
-  return new ClientLimits(limits.rate_limiter, defaults, (client_id, limit, refused) =>
-    log.warn({ client_id, limit, refused }, 'a client is over its limit'),
+  return new ClientLimits(limits.rateLimiter, defaults, (clientId, limit, refused) =>
+    log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
 }
 
@@ -249,12 +249,12 @@ function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog
   if (config.AUDIT_LOG === undefined) return undefined;
   return new AuditLog({
     path: config.AUDIT_LOG,
-    is_required: config.AUDIT_REQUIRED,
+    isRequired: config.AUDIT_REQUIRED,
     node: hostname(),
     onLost: metrics.unaudited,
     onWaiting: (bytes) => budget.count(bytes),
-    onChange: (is_available, code) => {
-      if (is_available) log.warn({}, 'the audit log is written again');
+    onChange: (isAvailable, code) => {
+      if (isAvailable) log.warn({}, 'the audit log is written again');
       else log.error({ code }, 'the audit log cannot be written');
     },
   });

@@ -1,4 +1,4 @@
-type End = (delay_ms: number) => Promise<void>;
+type End = (delayMs: number) => Promise<void>;
 
 /**
  * What SIGTERM, SIGINT and SIGHUP do from the first moment of the service on: without a handler,
@@ -9,11 +9,11 @@ export class Signals {
   #onHangUp = () => {};
   #ended: Promise<void> | undefined;
 
-  /** @param drain_delay_ms of an end by SIGTERM */
-  constructor(drain_delay_ms: number) {
+  /** @param drainDelayMs of an end by SIGTERM */
+  constructor(drainDelayMs: number) {
     // The command line has handlers of its own for the time that loading takes.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(signal);
-    process.on('SIGTERM', () => this.#stop(drain_delay_ms));
+    process.on('SIGTERM', () => this.#stop(drainDelayMs));
     process.on('SIGINT', () => this.#stop(0));
     process.on('SIGHUP', () => this.#onHangUp());
   }
@@ -25,8 +25,8 @@ export class Signals {
   }
 
   /** The first call counts. */
-  #stop(delay_ms: number): void {
-    this.#ended ??= this.#end(delay_ms);
+  #stop(delayMs: number): void {
+    this.#ended ??= this.#end(delayMs);
   }
 
   /** Resolves where nobody has asked for the end: otherwise this process ends on its own. */

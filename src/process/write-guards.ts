@@ -33,15 +33,15 @@ export class WriteGuards implements Writes, Work {
     this.#space = new WriteSpace({
       pool: vault.vital.keys,
       keyVersion: () => primaryVersion(keys.latest),
-      onChange: (has_space) => {
-        if (has_space) log.info({}, 'the disk of the database has space again');
+      onChange: (hasSpace) => {
+        if (hasSpace) log.info({}, 'the disk of the database has space again');
         else log.error({}, 'the disk of the database is full: /health answers 503');
       },
     });
-    if (options.database_url === undefined) return;
+    if (options.databaseUrl === undefined) return;
     this.#safety = new ServerSafety({
       pool: vault.vital.keys,
-      is_unsafe_allowed: options.allow_unsafe_postgres,
+      isUnsafeAllowed: options.allowUnsafePostgres,
       onChange: (settings) => {
         if (settings.length > 0) return log.error({ settings }, 'PostgreSQL can lose tokens');
         log.info({}, 'PostgreSQL keeps tokens again');
@@ -64,7 +64,7 @@ export class WriteGuards implements Writes, Work {
   /** undefined: nobody looks. */
   get isServerSafe(): (() => boolean) | undefined {
     const safety = this.#safety;
-    return safety && (() => safety.is_safe);
+    return safety && (() => safety.isSafe);
   }
 
   check(): void {
@@ -77,10 +77,10 @@ export class WriteGuards implements Writes, Work {
   }
 
   canSeal(): boolean {
-    return monotonicMs() - this.#keys.latest.as_of_ms < SEAL_LEASE_MS;
+    return monotonicMs() - this.#keys.latest.asOfMs < SEAL_LEASE_MS;
   }
 
   hasSpace(): boolean {
-    return this.#space.has_space;
+    return this.#space.hasSpace;
   }
 }

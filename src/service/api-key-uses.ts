@@ -17,7 +17,7 @@ const LAST_WRITE_PATIENCE_MS = 500;
 
 /** Counted up by whoever lets a request in. */
 export interface ApiKeyUse {
-  readonly counted_as: string;
+  readonly countedAs: string;
   requests: number;
   /** Of these, how many the vault knows of. */
   written: number;
@@ -32,7 +32,7 @@ export class ApiKeyUses {
   readonly #uses = new Map<string, ApiKeyUse>();
   /** Of API keys that have ended, by what they are counted as. */
   readonly #former = new Map<string, number>();
-  #written_at_ms = -Infinity;
+  #writtenAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(store: ApiKeyUseStore) {
@@ -41,7 +41,7 @@ export class ApiKeyUses {
 
   start(): void {
     this.#timer = setInterval(() => {
-      if (performance.now() - this.#written_at_ms >= WRITE_INTERVAL_MS)
+      if (performance.now() - this.#writtenAtMs >= WRITE_INTERVAL_MS)
         void this.#write(WRITE_PATIENCE_MS);
     }, LOOK_INTERVAL_MS);
     this.#timer.unref();
@@ -57,42 +57,41 @@ export class ApiKeyUses {
    * The count of an API key, kept from its first time on until it ends.
    * @param rank of its client, the oldest is 0
    */
-  of(api_key_id: string, client_id: string, rank: number): ApiKeyUse {
-    let use = this.#uses.get(api_key_id);
+  of(apiKeyId: string, clientId: string, rank: number): ApiKeyUse {
+    let use = this.#uses.get(apiKeyId);
     if (use === undefined) {
-      use = { counted_as: isCounted(rank) ? client_id : OTHER_CLIENTS, requests: 0, written: 0 };
-      this.#uses.set(api_key_id, use);
+      use = { countedAs: isCounted(rank) ? clientId : OTHER_CLIENTS, requests: 0, written: 0 };
+      this.#uses.set(apiKeyId, use);
     }
     return use;
   }
 
   /** Forgets all others, but not how often they were used, once the vault knows of it. */
-  keepOnly(api_key_ids: ReadonlySet<string>): void {
-    for (const [api_key_id, { counted_as, requests, written }] of this.#uses) {
-      if (api_key_ids.has(api_key_id) || requests > written) continue;
-      this.#uses.delete(api_key_id);
-      if (requests > 0)
-        this.#former.set(counted_as, (this.#former.get(counted_as) ?? 0) + requests);
+  keepOnly(apiKeyIds: ReadonlySet<string>): void {
+    for (const [apiKeyId, { countedAs, requests, written }] of this.#uses) {
+      if (apiKeyIds.has(apiKeyId) || requests > written) continue;
+      this.#uses.delete(apiKeyId);
+      if (requests > 0) this.#former.set(countedAs, (this.#former.get(countedAs) ?? 0) + requests);
     }
   }
 
   /** Since the start, by client. */
   requests(): Map<string, number> {
     const sums = new Map(this.#former);
-    for (const { counted_as, requests } of this.#uses.values()) {
-      if (requests > 0) sums.set(counted_as, (sums.get(counted_as) ?? 0) + requests);
+    for (const { countedAs, requests } of this.#uses.values()) {
+      if (requests > 0) sums.set(countedAs, (sums.get(countedAs) ?? 0) + requests);
     }
     return sums;
   }
 
-  async #write(patience_ms: number): Promise<void> {
+  async #write(patienceMs: number): Promise<void> {
     const used = [...this.#uses].filter(([, { requests, written }]) => requests > written);
     if (used.length === 0) return;
-    this.#written_at_ms = performance.now();
+    this.#writtenAtMs = performance.now();
     const counts = used.map(([, use]) => [use, use.requests] as const);
     try {
-      const api_key_ids = used.map(([api_key_id]) => api_key_id);
-      await this.#store.mark(api_key_ids, performance.now() + patience_ms);
+      const apiKeyIds = used.map(([apiKeyId]) => apiKeyId);
+      await this.#store.mark(apiKeyIds, performance.now() + patienceMs);
       for (const [use, requests] of counts) use.written = requests;
     } catch {
       // The database is away, or an older schema is restored: requests do not depend on this.

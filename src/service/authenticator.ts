@@ -23,31 +23,31 @@ const MAX_WAITING = 1_000;
 const BEARER = /^bearer +([^\s]+)$/i;
 
 interface Entry extends Caller {
-  readonly expires_at_ms: number;
+  readonly expiresAtMs: number;
   readonly use: ApiKeyUse;
 }
 
 /** Tells callers by their API keys, from a copy in memory of all live ones: no query a request. */
 export class Authenticator {
-  readonly #api_keys: ApiKeyStore;
+  readonly #apiKeys: ApiKeyStore;
   readonly #keyring: Keyring;
   readonly #uses: ApiKeyUses;
-  #by_digest = new Map<string, Entry>();
+  #byDigest = new Map<string, Entry>();
   /**
    * By Authorization header, of those seen since the last refresh: spares a digest a request. Only
    * of live API keys, in one spelling each, so it is bounded.
    */
-  #by_header = new Map<string, Entry>();
-  #loaded_at_ms = -Infinity;
-  #asked_at_ms = -Infinity;
+  #byHeader = new Map<string, Entry>();
+  #loadedAtMs = -Infinity;
+  #askedAtMs = -Infinity;
   /** Digests that the next question has, and its answer. */
   #wanted = new Set<string>();
   #next: Promise<ReadonlyMap<string, Entry>> | undefined;
   #waiting = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(api_keys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
-    this.#api_keys = api_keys;
+  constructor(apiKeys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
+    this.#apiKeys = apiKeys;
     this.#keyring = keyring;
     this.#uses = uses;
   }
@@ -72,20 +72,20 @@ export class Authenticator {
    * answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
-    const known = this.#by_header.get(authorization ?? '');
+    const known = this.#byHeader.get(authorization ?? '');
     if (known !== undefined && this.#isFresh()) return live(known);
-    const api_key = BEARER.exec(authorization ?? '')?.[1];
-    if (api_key === undefined) throw new CallerError('unauthorized');
-    if (!isApiKey(api_key)) throw new CallerError('unauthorized');
-    const digest = this.#keyring.apiKeyDigest(api_key);
-    const found = this.#isFresh() ? this.#by_digest.get(digest) : undefined;
+    const apiKey = BEARER.exec(authorization ?? '')?.[1];
+    if (apiKey === undefined) throw new CallerError('unauthorized');
+    if (!isApiKey(apiKey)) throw new CallerError('unauthorized');
+    const digest = this.#keyring.apiKeyDigest(apiKey);
+    const found = this.#isFresh() ? this.#byDigest.get(digest) : undefined;
     if (found === undefined) return this.#findInDatabase(digest);
-    this.#by_header.set(`Bearer ${api_key}`, found);
+    this.#byHeader.set(`Bearer ${apiKey}`, found);
     return live(found);
   }
 
   #isFresh(): boolean {
-    return performance.now() - this.#loaded_at_ms < MAX_AGE_MS;
+    return performance.now() - this.#loadedAtMs < MAX_AGE_MS;
   }
 
   /** A key that was issued a moment ago, elsewhere, works at once. */
@@ -108,44 +108,44 @@ export class Authenticator {
    * not known must not cost a look at all that are.
    */
   async #ask(): Promise<ReadonlyMap<string, Entry>> {
-    await sleep(Math.max(0, this.#asked_at_ms + MISS_INTERVAL_MS - performance.now()));
-    const asked_at_ms = performance.now();
+    await sleep(Math.max(0, this.#askedAtMs + MISS_INTERVAL_MS - performance.now()));
+    const askedAtMs = performance.now();
     const digests = [...this.#wanted];
-    this.#asked_at_ms = asked_at_ms;
+    this.#askedAtMs = askedAtMs;
     this.#wanted = new Set();
     this.#next = undefined;
     if (!this.#isFresh()) {
       await this.#load();
-      return this.#by_digest;
+      return this.#byDigest;
     }
-    const deadline_ms = asked_at_ms + REQUEST_PATIENCE_MS;
-    const found = this.#entriesOf(await this.#api_keys.findLive(digests, deadline_ms));
+    const deadlineMs = askedAtMs + REQUEST_PATIENCE_MS;
+    const found = this.#entriesOf(await this.#apiKeys.findLive(digests, deadlineMs));
     // What is in memory may be newer, and without a key that was revoked meanwhile.
-    if (asked_at_ms >= this.#loaded_at_ms)
-      for (const [digest, entry] of found) this.#by_digest.set(digest, entry);
+    if (askedAtMs >= this.#loadedAtMs)
+      for (const [digest, entry] of found) this.#byDigest.set(digest, entry);
     return found;
   }
 
   async #load(): Promise<void> {
-    const started_at_ms = performance.now();
-    const loaded = await this.#api_keys.listLive(started_at_ms + REQUEST_PATIENCE_MS);
+    const startedAtMs = performance.now();
+    const loaded = await this.#apiKeys.listLive(startedAtMs + REQUEST_PATIENCE_MS);
     // A slow load that ends after a later one has older facts.
-    if (started_at_ms < this.#loaded_at_ms) return;
-    this.#by_digest = this.#entriesOf(loaded);
-    this.#by_header = new Map();
-    this.#loaded_at_ms = started_at_ms;
-    this.#uses.keepOnly(new Set(loaded.map(({ api_key_id }) => api_key_id)));
+    if (startedAtMs < this.#loadedAtMs) return;
+    this.#byDigest = this.#entriesOf(loaded);
+    this.#byHeader = new Map();
+    this.#loadedAtMs = startedAtMs;
+    this.#uses.keepOnly(new Set(loaded.map(({ api_key_id: apiKeyId }) => apiKeyId)));
   }
 
   #entriesOf(rows: readonly LiveApiKey[]): Map<string, Entry> {
     return new Map(
-      rows.map(({ digest, api_key_id, client, rank, expires_at }) => [
+      rows.map(({ digest, api_key_id: apiKeyId, client, rank, expires_at: expiresAt }) => [
         digest,
         {
           client,
-          api_key_id,
-          expires_at_ms: expires_at?.getTime() ?? Infinity,
-          use: this.#uses.of(api_key_id, client.client_id, rank),
+          api_key_id: apiKeyId,
+          expiresAtMs: expiresAt?.getTime() ?? Infinity,
+          use: this.#uses.of(apiKeyId, client.client_id, rank),
         },
       ]),
     );
@@ -153,7 +153,7 @@ export class Authenticator {
 }
 
 function live(entry: Entry): Caller {
-  if (entry.expires_at_ms <= Date.now()) throw new CallerError('unauthorized');
+  if (entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');
   entry.use.requests++;
   return entry;
 }

@@ -14,7 +14,7 @@ export interface CertificateListener {
 const SETTINGS = {
   certificate: 'TLS_CERT_FILE',
   key: 'TLS_KEY_FILE',
-  client_ca: 'TLS_CLIENT_CA_FILE',
+  clientCa: 'TLS_CLIENT_CA_FILE',
 } as const;
 const LOOK_INTERVAL_MS = 5_000;
 const WARN_DAYS = 14;
@@ -50,7 +50,7 @@ export class Certificate {
     return this.#usable.x509.raw;
   }
 
-  get expires_at(): Date {
+  get expiresAt(): Date {
     return new Date(this.#usable.x509.validTo);
   }
 
@@ -68,15 +68,15 @@ export class Certificate {
   }
 
   /** What an operator must know, or undefined when all is well. */
-  warning(now_ms: number = Date.now()): string | undefined {
-    const days = (this.expires_at.getTime() - now_ms) / DAY_MS;
-    const begins_at = new Date(this.#usable.x509.validFrom);
-    if (begins_at.getTime() > now_ms)
-      return `TLS certificate is not valid before ${begins_at.toISOString()}`;
+  warning(nowMs: number = Date.now()): string | undefined {
+    const days = (this.expiresAt.getTime() - nowMs) / DAY_MS;
+    const beginsAt = new Date(this.#usable.x509.validFrom);
+    if (beginsAt.getTime() > nowMs)
+      return `TLS certificate is not valid before ${beginsAt.toISOString()}`;
     if (days > WARN_DAYS) return undefined;
     return days > 0
       ? `TLS certificate expires in ${Math.ceil(days)} days`
-      : `TLS certificate expired ${this.expires_at.toISOString()}`;
+      : `TLS certificate expired ${this.expiresAt.toISOString()}`;
   }
 
   #look({ onRenewed, onProblem }: CertificateListener): void {
@@ -108,7 +108,7 @@ export function certificateFinding(files: TlsFiles): Finding {
     const certificate = new Certificate(files);
     const warning = certificate.warning();
     return warning === undefined
-      ? { check, status: 'ok', detail: `until ${certificate.expires_at.toISOString()}` }
+      ? { check, status: 'ok', detail: `until ${certificate.expiresAt.toISOString()}` }
       : { check, status: 'warning', detail: `${warning}. Put a new one in its place.` };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
@@ -118,9 +118,9 @@ export function certificateFinding(files: TlsFiles): Finding {
 
 function read(files: TlsFiles): TlsPem {
   return {
-    certificate: readPart('certificate', files.certificate_file),
-    key: readPart('key', files.key_file),
-    client_ca: files.client_ca_file && readPart('client_ca', files.client_ca_file),
+    certificate: readPart('certificate', files.certificateFile),
+    key: readPart('key', files.keyFile),
+    clientCa: files.clientCaFile && readPart('clientCa', files.clientCaFile),
   };
 }
 
@@ -139,7 +139,7 @@ function usable(pem: TlsPem, files: TlsFiles): Usable {
   const found = examineTls(pem);
   if (!('part' in found)) return { pem, x509: found };
   const { part, problem } = found;
-  const path = files[`${part}_file`];
+  const path = files[`${part}File`];
   throw new OperatorError(
     `${SETTINGS[part]}: ${path} ${problem}. Put a certificate (PEM, chain included) and its key there.`,
   );
@@ -149,6 +149,6 @@ function isSame(one: TlsPem, other: TlsPem): boolean {
   return (
     one.certificate === other.certificate &&
     one.key === other.key &&
-    one.client_ca === other.client_ca
+    one.clientCa === other.clientCa
   );
 }

@@ -31,11 +31,11 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
 
 export async function createClient(
   vault: Vault,
-  client_prefix: string,
+  clientPrefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
   demandName(settings.name);
-  return vault.clients.insert(newClientId(client_prefix), settings, commandDeadline());
+  return vault.clients.insert(newClientId(clientPrefix), settings, commandDeadline());
 }
 
 /**
@@ -45,27 +45,27 @@ export async function createClient(
  */
 export async function createFirstClient(
   vault: Vault,
-  client_prefix: string,
+  clientPrefix: string,
   takeApiKey: () => string,
 ): Promise<IssuedApiKey | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
-  const client_id = newClientId(client_prefix);
-  let api_key = '';
+  const clientId = newClientId(clientPrefix);
+  let apiKey = '';
   const made = await allowedOr(
     "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
     vault.clients.insertFirst(
-      client_id,
+      clientId,
       { name: 'first', ...DEFAULT_SETTINGS },
       (query) => {
         // Not sooner: of nodes that start at once, one alone writes the file of the key.
         const issue = newIssue(vault, takeApiKey());
-        api_key = issue.api_key;
-        return insertApiKey(query, issue.api_key_id, client_id, issue.digest, null);
+        apiKey = issue.api_key;
+        return insertApiKey(query, issue.api_key_id, clientId, issue.digest, null);
       },
       commandDeadline(),
     ),
   );
-  return made && { ...made, api_key };
+  return made && { ...made, api_key: apiKey };
 }
 
 /** A terminal that shows the name obeys such characters, or shows another name. */
@@ -83,10 +83,13 @@ export interface UsedClient extends Client {
 }
 
 /** The oldest first. */
-export async function listClients({ clients, api_key_uses }: Vault): Promise<UsedClient[]> {
-  const deadline_ms = commandDeadline();
-  const listed = await clients.list(deadline_ms);
-  const uses = await api_key_uses.ofClients(deadline_ms);
+export async function listClients({
+  clients,
+  api_key_uses: apiKeyUses,
+}: Vault): Promise<UsedClient[]> {
+  const deadlineMs = commandDeadline();
+  const listed = await clients.list(deadlineMs);
+  const uses = await apiKeyUses.ofClients(deadlineMs);
   return listed.map((client) => ({
     ...client,
     last_used_at: uses.get(client.client_id)?.last_used_at ?? null,
@@ -95,72 +98,72 @@ export async function listClients({ clients, api_key_uses }: Vault): Promise<Use
 
 export async function updateClient(
   vault: Vault,
-  client_id: string,
+  clientId: string,
   change: ClientChange,
 ): Promise<Client> {
   if (change.name !== undefined) demandName(change.name);
-  const client = await vault.clients.update(client_id, change, commandDeadline());
-  if (client === undefined) throw noClient(client_id);
+  const client = await vault.clients.update(clientId, change, commandDeadline());
+  if (client === undefined) throw noClient(clientId);
   return client;
 }
 
-/** @param expires_at null: never */
+/** @param expiresAt null: never */
 export async function issueApiKey(
   vault: Vault,
-  client_id: string,
-  expires_at: Date | null,
+  clientId: string,
+  expiresAt: Date | null,
 ): Promise<IssuedApiKey> {
-  const client = await findClient(vault, client_id);
+  const client = await findClient(vault, clientId);
   if (client.disabled_at !== null) {
     throw new OperatorError(
-      `Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable`,
+      `Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable`,
     );
   }
-  const { api_key, api_key_id, digest } = newIssue(vault, newApiKey());
+  const { api_key: apiKey, api_key_id: apiKeyId, digest } = newIssue(vault, newApiKey());
   return {
-    ...(await vault.api_keys.insert(api_key_id, client_id, digest, expires_at, commandDeadline())),
-    api_key,
+    ...(await vault.api_keys.insert(apiKeyId, clientId, digest, expiresAt, commandDeadline())),
+    api_key: apiKey,
   };
 }
 
-function newClientId(client_prefix: string): string {
-  return `${client_prefix}_${randomHex(CLIENT_ID_BYTES)}`;
+function newClientId(clientPrefix: string): string {
+  return `${clientPrefix}_${randomHex(CLIENT_ID_BYTES)}`;
 }
 
-function newIssue({ keyring }: Vault, api_key: string) {
+function newIssue({ keyring }: Vault, apiKey: string) {
   return {
-    api_key,
+    api_key: apiKey,
     api_key_id: `key_${randomHex(API_KEY_ID_BYTES)}`,
-    digest: keyring.apiKeyDigest(api_key),
+    digest: keyring.apiKeyDigest(apiKey),
   };
 }
 
-/** @param client_id undefined: those of all clients */
+/** @param clientId undefined: those of all clients */
 export async function listApiKeys(
   vault: Vault,
-  client_id: string | undefined,
+  clientId: string | undefined,
 ): Promise<UsedApiKey[]> {
-  if (client_id !== undefined) await findClient(vault, client_id);
-  return vault.api_keys.list(client_id, commandDeadline());
+  if (clientId !== undefined) await findClient(vault, clientId);
+  return vault.api_keys.list(clientId, commandDeadline());
 }
 
-export async function revokeApiKey(vault: Vault, api_key_id: string): Promise<ApiKey> {
-  const revoked = await vault.api_keys.revoke(api_key_id, commandDeadline());
+export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
+  const revoked = await vault.api_keys.revoke(apiKeyId, commandDeadline());
   if (revoked === undefined) {
     throw new OperatorError(
-      `There is no API key ${api_key_id}. List them with: standin api-key list`,
+      `There is no API key ${apiKeyId}. List them with: standin api-key list`,
     );
   }
   return revoked;
 }
 
-async function findClient(vault: Vault, client_id: string): Promise<Client> {
+async function findClient(vault: Vault, clientId: string): Promise<Client> {
   const clients = await vault.clients.list(commandDeadline());
-  const client = clients.find((one) => one.client_id === client_id);
-  if (client === undefined) throw noClient(client_id);
+  const client = clients.find((one) => one.client_id === clientId);
+  if (client === undefined) throw noClient(clientId);
   return client;
 }
 
-function noClient(client_id: string): OperatorError {
-  return new OperatorError(`There is no client ${client_id}. List them with: standin client list`);
+function noClient(clientId: string): OperatorError {
+  return new OperatorError(`There is no client ${clientId}. List them with: standin client list`);
 }

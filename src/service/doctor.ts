@@ -25,7 +25,7 @@ import { serverProblems } from './vault.ts';
 export async function examine(
   options: VaultOptions,
   license: LicenseFiles | undefined,
-  redis_url: string | undefined,
+  redisUrl: string | undefined,
 ): Promise<Finding[]> {
   const findings: Finding[] = [];
   const pool = openPool(options);
@@ -42,7 +42,7 @@ export async function examine(
       await examineVault(findings, pool, options.token_suffix);
     }
     if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
-    if (redis_url !== undefined) await run(findings, 'redis', () => redis(redis_url));
+    if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
   } finally {
     await pool.end();
   }
@@ -90,29 +90,29 @@ async function records(
   pool: Pool,
   wrapped: readonly WrappedKey[],
 ): Promise<Omit<Finding, 'check'>> {
-  const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
-  const about = is_exact ? '' : 'about ';
+  const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
+  const about = isExact ? '' : 'about ';
   const deks = new Set(wrapped.filter(({ purpose }) => purpose === 'dek').map((k) => k.version));
-  const lost = [...by_version].filter(([version]) => !deks.has(version));
+  const lost = [...byVersion].filter(([version]) => !deks.has(version));
   if (lost.length > 0) {
     const listed = lost.map(([version, count]) => `${about}${count} with version ${version}`);
     return warning(
       `The keyring has no key for some records, which nobody can open: ${listed.join(', ')}. Put the rows of standin.keyring back from a backup, wrapped by the same KEK.`,
     );
   }
-  const of_primary = by_version.get(Math.max(...deks)) ?? 0;
-  if (of_primary >= ROTATE_AT_RECORDS) {
-    return warning(`${about}${of_primary} records have one key. Run: standin keyring rotate`);
+  const ofPrimary = byVersion.get(Math.max(...deks)) ?? 0;
+  if (ofPrimary >= ROTATE_AT_RECORDS) {
+    return warning(`${about}${ofPrimary} records have one key. Run: standin keyring rotate`);
   }
-  const all = [...by_version.values()].reduce((sum, count) => sum + count, 0);
-  const versions = [...by_version.keys()].sort((a, b) => a - b).join(', ');
+  const all = [...byVersion.values()].reduce((sum, count) => sum + count, 0);
+  const versions = [...byVersion.keys()].sort((a, b) => a - b).join(', ');
   return ok(all === 0 ? 'none yet' : `${about}${all}, of key version ${versions}`);
 }
 
-async function examineVault(findings: Finding[], pool: Pool, token_suffix: string): Promise<void> {
+async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string): Promise<void> {
   await run(findings, 'token suffix', async () => {
-    await checkSuffix(new KeyringStore(pool), token_suffix, commandDeadline());
-    return ok(`_${token_suffix}`);
+    await checkSuffix(new KeyringStore(pool), tokenSuffix, commandDeadline());
+    return ok(`_${tokenSuffix}`);
   });
   await run(findings, 'clients', async () => {
     const clients = await new ClientStore(pool).list(commandDeadline());
@@ -135,14 +135,14 @@ async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding
   const facts = await serverFacts(pool, commandDeadline());
   const problems = serverProblems(facts, options);
   if (problems.length > 0) throw new OperatorError(...problems);
-  if (options.database_url === undefined) {
+  if (options.databaseUrl === undefined) {
     return ok(
-      `embedded PostgreSQL ${facts.version} in ${options.data_dir}; for trying and small use: a power cut can lose the last writes`,
+      `embedded PostgreSQL ${facts.version} in ${options.dataDir}; for trying and small use: a power cut can lose the last writes`,
     );
   }
-  return facts.unsafe_settings.length > 0
+  return facts.unsafeSettings.length > 0
     ? warning(
-        `PostgreSQL ${facts.version} with ${facts.unsafe_settings.join(', ')}: a crash can lose acknowledged tokens`,
+        `PostgreSQL ${facts.version} with ${facts.unsafeSettings.join(', ')}: a crash can lose acknowledged tokens`,
       )
     : ok(`PostgreSQL ${facts.version}`);
 }
@@ -166,14 +166,14 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
     return ok(`${state.subject}, until ${state.expires_at.toISOString()}`);
   const why = 'problem' in state ? state.problem : `it expired ${state.expires_at.toISOString()}`;
   throw new OperatorError(
-    `Tokenize answers 500: ${why}. Put a valid license in ${files.license_file}.`,
+    `Tokenize answers 500: ${why}. Put a valid license in ${files.licenseFile}.`,
   );
 }
 
 /** Never a problem: without it the service goes on. */
-async function redis(redis_url: string): Promise<Omit<Finding, 'check'>> {
+async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
   const { RedisBuckets } = await import('./limits/redis-buckets.ts');
-  const buckets = await RedisBuckets.open(redis_url);
+  const buckets = await RedisBuckets.open(redisUrl);
   try {
     await buckets.take(PROBE, 0);
     return ok(`${await buckets.server()}: all nodes share the rate limits`);
@@ -208,8 +208,8 @@ async function run(
 }
 
 function problemText(error: unknown): string {
-  const operator_error = operatorError(error);
-  if (operator_error !== undefined) return operator_error.message;
+  const explained = operatorError(error);
+  if (explained !== undefined) return explained.message;
   const code = errorCode((error as Error).cause) ?? errorCode(error);
   return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it takes this user.`;
 }

@@ -31,11 +31,11 @@ export class Health {
     this.#work = work;
   }
 
-  /** `is_database_well`: it answers, and takes records. */
-  async look(): Promise<{ readonly is_database_well: boolean; readonly is_able: boolean }> {
-    const is_up = await this.isDatabaseUp();
-    const is_database_well = is_up && this.#work?.hasSpace() !== false;
-    return { is_database_well, is_able: is_database_well && this.#work?.canSeal() !== false };
+  /** `isDatabaseWell`: it answers, and takes records. */
+  async look(): Promise<{ readonly isDatabaseWell: boolean; readonly isAble: boolean }> {
+    const isUp = await this.isDatabaseUp();
+    const isDatabaseWell = isUp && this.#work?.hasSpace() !== false;
+    return { isDatabaseWell, isAble: isDatabaseWell && this.#work?.canSeal() !== false };
   }
 
   isDatabaseUp(): Promise<boolean> {
@@ -44,13 +44,13 @@ export class Health {
   }
 
   async #ask(): Promise<boolean> {
-    const is_up = await this.#pool.ping(performance.now() + PROBE_PATIENCE_MS).then(
+    const isUp = await this.#pool.ping(performance.now() + PROBE_PATIENCE_MS).then(
       () => true,
       () => false,
     );
     setTimeout(() => {
       this.#probe = undefined;
     }, SHARED_FOR_MS).unref();
-    return is_up;
+    return isUp;
   }
 }

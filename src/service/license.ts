@@ -27,13 +27,13 @@ export async function verifyLicense(
 
 interface LicenseTexts {
   readonly license: string;
-  readonly public_key: string;
+  readonly publicKey: string;
 }
 
 /** @throws the error of the file system */
-function readTexts({ license_file, public_key_file }: LicenseFiles): LicenseTexts {
-  const public_key = readText(public_key_file);
-  return { public_key, license: readText(license_file).trim() };
+function readTexts({ licenseFile, publicKeyFile }: LicenseFiles): LicenseTexts {
+  const publicKey = readText(publicKeyFile);
+  return { publicKey, license: readText(licenseFile).trim() };
 }
 
 /** Where opening succeeds and reading fails, the error of Node names no file. */
@@ -54,7 +54,7 @@ async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState
   // Not before there is a license: a start without one need not load it.
   const { errors, importSPKI, jwtVerify } = await import('jose');
   try {
-    const key = await importSPKI(texts.public_key, 'EdDSA');
+    const key = await importSPKI(texts.publicKey, 'EdDSA');
     // The expiry is looked at on every use, so it is not part of the signature check.
     const { payload } = await jwtVerify(texts.license, key, {
       algorithms: ['EdDSA'],
@@ -65,12 +65,16 @@ async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState
     if (payload.nbf !== undefined && payload.nbf * 1000 > now.getTime()) {
       return { status: 'invalid', problem: 'it is not valid yet (nbf)' };
     }
-    const expires_at = new Date(payload.exp! * 1000);
-    if (Number.isNaN(expires_at.getTime()))
+    const expiresAt = new Date(payload.exp! * 1000);
+    if (Number.isNaN(expiresAt.getTime()))
       return { status: 'invalid', problem: 'its expiry (exp) is no date' };
     if (typeof payload.sub !== 'string')
       return { status: 'invalid', problem: 'its licensee (sub) is no text' };
-    return { status: expires_at > now ? 'valid' : 'expired', subject: payload.sub, expires_at };
+    return {
+      status: expiresAt > now ? 'valid' : 'expired',
+      subject: payload.sub,
+      expires_at: expiresAt,
+    };
   } catch (error) {
     const problem =
       error instanceof errors.JOSEError
@@ -109,9 +113,9 @@ export class License {
   }
 
   /** Days until it expires, negative after; undefined without a license that can be read. */
-  daysLeft(now_ms: number = Date.now()): number | undefined {
+  daysLeft(nowMs: number = Date.now()): number | undefined {
     if (this.#state === undefined || this.#state.status === 'invalid') return undefined;
-    return (this.#state.expires_at.getTime() - now_ms) / DAY_MS;
+    return (this.#state.expires_at.getTime() - nowMs) / DAY_MS;
   }
 
   /** What an operator must know, or undefined when all is well. */
@@ -128,10 +132,10 @@ export class License {
   }
 
   /** @throws InternalError license_expired or license_invalid */
-  check(now_ms: number = Date.now()): void {
+  check(nowMs: number = Date.now()): void {
     if (this.#state === undefined) return;
     if (this.#state.status === 'invalid') throw new InternalError('license_invalid');
-    if (this.#state.expires_at.getTime() <= now_ms) throw new InternalError('license_expired');
+    if (this.#state.expires_at.getTime() <= nowMs) throw new InternalError('license_expired');
   }
 
   async #load(files: LicenseFiles): Promise<void> {
@@ -140,9 +144,9 @@ export class License {
       this.#state = await verifyTexts(readTexts(files), new Date());
     } catch (error) {
       // A file that is gone was taken away. One that cannot be opened now says nothing.
-      const was_read = this.#state !== undefined && this.#state.status !== 'invalid';
-      const is_gone = (error as NodeJS.ErrnoException).code === 'ENOENT';
-      if (was_read && !is_gone) this.#unread = unreadProblem(error);
+      const wasRead = this.#state !== undefined && this.#state.status !== 'invalid';
+      const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
+      if (wasRead && !isGone) this.#unread = unreadProblem(error);
       else this.#state = { status: 'invalid', problem: unreadProblem(error) };
     }
   }

@@ -25,11 +25,11 @@ export function openPool(
   connections = HOUSEKEEPING_CONNECTIONS,
   timeline = new Timeline(),
 ): Pool {
-  const { database_url: url, data_dir } = options;
+  const { databaseUrl: url, dataDir } = options;
   if (url !== undefined) {
     const finder = new PrimaryFinder(databaseHosts(url)!, timeline);
     return new Pool({ connections, timeline, locate: () => finder.locate() });
   }
-  const embedded = new EmbeddedDatabase(data_dir);
+  const embedded = new EmbeddedDatabase(dataDir);
   return new Pool({ connections, timeline, locate: () => embedded.locate() });
 }

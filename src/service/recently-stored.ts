@@ -43,9 +43,14 @@ export class RecentlyOpened {
 
 /** All of a record as latin1: a Buffer would keep the answer of the database that it is part of. */
 function bytesOf(record: SealedRecord): string {
-  const { token_fingerprint, value_fingerprint, key_version, sealed } = record;
-  const version = String.fromCharCode(key_version);
-  return token_fingerprint + value_fingerprint + version + sealed.toString('latin1');
+  const {
+    token_fingerprint: tokenFingerprint,
+    value_fingerprint: valueFingerprint,
+    key_version: keyVersion,
+    sealed,
+  } = record;
+  const version = String.fromCharCode(keyVersion);
+  return tokenFingerprint + valueFingerprint + version + sealed.toString('latin1');
 }
 
 function slotOf(fingerprint: TokenFingerprint): number {

@@ -8,16 +8,16 @@ const LOOK_PATIENCE_MS = 4_000;
 export interface ServerSafetyOptions {
   readonly pool: Pool;
   /** Tokenize goes on all the same. */
-  readonly is_unsafe_allowed: boolean;
+  readonly isUnsafeAllowed: boolean;
   /** Told the settings that lose acknowledged tokens, as `name=value`, when they change. */
-  readonly onChange: (unsafe_settings: readonly string[]) => void;
+  readonly onChange: (unsafeSettings: readonly string[]) => void;
 }
 
 /** Whether the server keeps what it acknowledges: its settings can be changed while it runs. */
 export class ServerSafety {
   readonly #options: ServerSafetyOptions;
-  #unsafe_settings: readonly string[] = [];
-  #is_looking = false;
+  #unsafeSettings: readonly string[] = [];
+  #isLooking = false;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: ServerSafetyOptions) {
@@ -34,32 +34,31 @@ export class ServerSafety {
     clearInterval(this.#timer);
   }
 
-  get is_safe(): boolean {
-    return this.#unsafe_settings.length === 0;
+  get isSafe(): boolean {
+    return this.#unsafeSettings.length === 0;
   }
 
   /** @throws InternalError while what is written could be lost */
   check(): void {
-    if (!this.is_safe && !this.#options.is_unsafe_allowed)
-      throw new InternalError('database_unsafe');
+    if (!this.isSafe && !this.#options.isUnsafeAllowed) throw new InternalError('database_unsafe');
   }
 
   /** A database that does not answer leaves it at what was seen last. */
   async #look(): Promise<void> {
-    if (this.#is_looking) return;
-    this.#is_looking = true;
+    if (this.#isLooking) return;
+    this.#isLooking = true;
     const { pool, onChange } = this.#options;
     try {
-      const { unsafe_settings } = await serverFacts(pool, performance.now() + LOOK_PATIENCE_MS);
+      const { unsafeSettings } = await serverFacts(pool, performance.now() + LOOK_PATIENCE_MS);
       // A session keeps what its role had when it began: the next look is to have a new one.
-      if (unsafe_settings.length > 0) pool.reconnect();
-      if (unsafe_settings.join() === this.#unsafe_settings.join()) return;
-      this.#unsafe_settings = unsafe_settings;
-      onChange(unsafe_settings);
+      if (unsafeSettings.length > 0) pool.reconnect();
+      if (unsafeSettings.join() === this.#unsafeSettings.join()) return;
+      this.#unsafeSettings = unsafeSettings;
+      onChange(unsafeSettings);
     } catch {
       // Requests tell of a database that is away.
     } finally {
-      this.#is_looking = false;
+      this.#isLooking = false;
     }
   }
 }

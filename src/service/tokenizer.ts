@@ -56,27 +56,27 @@ export class Tokenizer {
    * One token a value, in order; all records are durable when it resolves, open with the keyring,
    * and are known for their time to live from this call on.
    * @param values distinct ones
-   * @param deadline_ms a performance.now() time: all of its statements together have until then
+   * @param deadlineMs a performance.now() time: all of its statements together have until then
    * @throws InternalError database_unavailable, key_missing, record_damaged or
    * token_space_exhausted, CallerError overloaded
    */
   async tokenize(
     values: readonly Value[],
     terms: TokenTerms,
-    deadline_ms = performance.now() + REQUEST_PATIENCE_MS,
+    deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
   ): Promise<readonly Token[]> {
     const drafts = values.map((value) => this.#draft(value, this.#source(value, terms), 0));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
       const asked = pending.map((i) => drafts[i]!);
-      const outcomes = await this.#store(asked, terms, deadline_ms);
-      const steps = await this.#checked(asked, outcomes, deadline_ms);
+      const outcomes = await this.#store(asked, terms, deadlineMs);
+      const steps = await this.#checked(asked, outcomes, deadlineMs);
       for (const [at, i] of pending.entries()) {
         const { value, source, draw } = drafts[i]!;
         if (steps[at] === 'draw') drafts[i] = this.#draft(value, source, draw + 1);
       }
       pending = pending.filter((_, at) => steps[at] !== 'done');
-      if (pending.length > 0 && performance.now() >= deadline_ms)
+      if (pending.length > 0 && performance.now() >= deadlineMs)
         throw new Unavailable(new Error('no time to draw or store again'));
     }
     return drafts.map((draft) => draft.token);
@@ -86,33 +86,34 @@ export class Tokenizer {
   async #store(
     drafts: readonly Draft[],
     terms: TokenTerms,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<readonly InsertOutcome[]> {
     const fingerprints = drafts.map((draft) => draft.token_fingerprint);
     if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
-      return this.#insert(drafts, terms, deadline_ms);
-    const holders = await this.#records.holders(fingerprints, deadline_ms);
+      return this.#insert(drafts, terms, deadlineMs);
+    const holders = await this.#records.holders(fingerprints, deadlineMs);
     const outcomes = drafts.map(({ source }, i) =>
       outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
     );
     // Else rare: one was removed, ends too early, or another fingerprint looked the same.
-    const are_there = outcomes.every((one) => one !== undefined);
-    return are_there ? outcomes : this.#insert(drafts, terms, deadline_ms);
+    const areThere = outcomes.every((one) => one !== undefined);
+    return areThere ? outcomes : this.#insert(drafts, terms, deadlineMs);
   }
 
   async #insert(
     drafts: readonly Draft[],
     terms: TokenTerms,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<readonly InsertOutcome[]> {
-    await this.#keys.readyToSeal(deadline_ms);
-    const records = drafts.map(({ value, token_fingerprint, source }) =>
-      this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
+    await this.#keys.readyToSeal(deadlineMs);
+    const records = drafts.map(({ value, token_fingerprint: tokenFingerprint, source }) =>
+      this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
     );
-    const outcomes = await this.#records.insert(records, terms.time_to_live_s, deadline_ms);
+    const outcomes = await this.#records.insert(records, terms.time_to_live_s, deadlineMs);
     if (outcomes.includes('key_retired'))
-      await this.#keys.readyToSealAfter(records[0]!.key_version, deadline_ms);
-    for (const { token_fingerprint } of drafts) this.#recent.add(token_fingerprint);
+      await this.#keys.readyToSealAfter(records[0]!.key_version, deadlineMs);
+    for (const { token_fingerprint: tokenFingerprint } of drafts)
+      this.#recent.add(tokenFingerprint);
     return outcomes;
   }
 
@@ -120,19 +121,19 @@ export class Tokenizer {
   async #checked(
     drafts: readonly Draft[],
     outcomes: readonly InsertOutcome[],
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<readonly Step[]> {
     const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
     if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
     const versions = versionsOf(unproved as SealedRecord[]);
-    const is_keyring_known = await this.#keys.readyToOpen(versions, deadline_ms);
+    const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
     const opened = outcomes.map(
       (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!.value),
     );
     const dead = outcomes.flatMap((old, i) =>
       typeof old !== 'object' || opened[i] ? [] : [{ old, ...drafts[i]! }],
     );
-    if (dead.length > 0) await this.#mend(dead, is_keyring_known, deadline_ms);
+    if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);
     return outcomes.map((outcome, i) => stepOf(outcome, opened[i]!));
   }
 
@@ -144,33 +145,35 @@ export class Tokenizer {
   #has(record: SealedRecord, value: Value): boolean {
     if (this.#opensStill(record)) return true;
     const opened = this.#keyring.open(record);
-    const is_same = 'value' in opened && opened.value === value;
-    if (is_same) this.#opened.add(record);
-    return is_same;
+    const isSame = 'value' in opened && opened.value === value;
+    if (isSame) this.#opened.add(record);
+    return isSame;
   }
 
   /** Seals the values again, into the rows that are there. */
   async #mend(
     dead: readonly (Draft & { readonly old: SealedRecord })[],
-    is_keyring_known: boolean,
-    deadline_ms: number,
+    isKeyringKnown: boolean,
+    deadlineMs: number,
   ): Promise<void> {
     // Another process may be able to open what this one has no key for.
-    if (!is_keyring_known) throw new InternalError('key_missing');
-    if (performance.now() >= deadline_ms) throw new InternalError('record_damaged');
-    await this.#keys.readyToSeal(deadline_ms);
-    const replacements = dead.map(({ old, value, token_fingerprint, source }) => ({
-      old,
-      fresh: this.#keyring.seal(value, token_fingerprint, source.value_fingerprint),
-    }));
-    const mended = await this.#records.mend(replacements, deadline_ms);
+    if (!isKeyringKnown) throw new InternalError('key_missing');
+    if (performance.now() >= deadlineMs) throw new InternalError('record_damaged');
+    await this.#keys.readyToSeal(deadlineMs);
+    const replacements = dead.map(
+      ({ old, value, token_fingerprint: tokenFingerprint, source }) => ({
+        old,
+        fresh: this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
+      }),
+    );
+    const mended = await this.#records.mend(replacements, deadlineMs);
     this.#onDamaged(mended);
     // Another was faster, or the key version was retired: then there is a newer one.
-    if (mended < dead.length) await this.#keys.lookAgain(deadline_ms);
+    if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
   }
 
-  #source(value: Value, { token_mode }: TokenTerms): Draft['source'] {
-    return token_mode === 'random'
+  #source(value: Value, { token_mode: tokenMode }: TokenTerms): Draft['source'] {
+    return tokenMode === 'random'
       ? this.#keyring.randomDraws()
       : this.#keyring.deterministicDraws(value);
   }
@@ -179,8 +182,8 @@ export class Tokenizer {
   #draft(value: Value, source: Draft['source'], from: number): Draft {
     const drawn = drawToken(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
-    const token_fingerprint = this.#keyring.tokenFingerprint(drawn.token);
-    return { value, source, ...drawn, token_fingerprint };
+    const tokenFingerprint = this.#keyring.tokenFingerprint(drawn.token);
+    return { value, source, ...drawn, token_fingerprint: tokenFingerprint };
   }
 }
 

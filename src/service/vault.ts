@@ -41,10 +41,10 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
-  readonly keyring_store: KeyringStore;
+  readonly keyringStore: KeyringStore;
   /** For the vault thread, which has a keyring of its own. */
-  readonly plain_keys: readonly PlainKey[];
-  readonly schema_changes: SchemaChanges;
+  readonly plainKeys: readonly PlainKey[];
+  readonly schemaChanges: SchemaChanges;
   close(): Promise<void>;
 }
 
@@ -63,11 +63,11 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   try {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
     if (problems.length > 0) throw new OperatorError(...problems);
-    const schema_changes = await bringUp(pool);
+    const schemaChanges = await bringUp(pool);
     const keys = new KeyringStore(pool);
-    const { token_suffix } = options;
-    const plain_keys = await openKeys(keys, source, token_suffix, commandDeadline());
-    return vaultOn(options, pool, timeline, plain_keys, schema_changes);
+    const { token_suffix: tokenSuffix } = options;
+    const plainKeys = await openKeys(keys, source, tokenSuffix, commandDeadline());
+    return vaultOn(options, pool, timeline, plainKeys, schemaChanges);
   } catch (error) {
     await pool.end();
     throw error;
@@ -78,8 +78,8 @@ function vaultOn(
   options: VaultOptions,
   pool: Pool,
   timeline: Timeline,
-  plain_keys: readonly PlainKey[],
-  schema_changes: SchemaChanges,
+  plainKeys: readonly PlainKey[],
+  schemaChanges: SchemaChanges,
 ): Vault {
   const vital = {
     health: openPool(options, HEALTH_CONNECTIONS, timeline),
@@ -89,13 +89,13 @@ function vaultOn(
     pool,
     vital,
     timeline,
-    keyring: new Keyring(plain_keys),
-    plain_keys,
-    keyring_store: new KeyringStore(pool),
+    keyring: new Keyring(plainKeys),
+    plainKeys,
+    keyringStore: new KeyringStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),
-    schema_changes,
+    schemaChanges,
     async close() {
       await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);
     },
@@ -130,8 +130,8 @@ async function bringUp(pool: Pool): Promise<SchemaChanges> {
 }
 
 /** What may have been lost where no record can tell. */
-export function lossOf({ database_url, data_dir }: VaultOptions): string | undefined {
-  return database_url === undefined ? openedTwice(data_dir) : undefined;
+export function lossOf({ databaseUrl, dataDir }: VaultOptions): string | undefined {
+  return databaseUrl === undefined ? openedTwice(dataDir) : undefined;
 }
 
 /**
@@ -139,13 +139,13 @@ export function lossOf({ database_url, data_dir }: VaultOptions): string | undef
  * asked.
  */
 export function serverProblems(facts: ServerFacts, options: VaultOptions): string[] {
-  if (options.database_url === undefined) return [];
+  if (options.databaseUrl === undefined) return [];
   const problems: string[] = [];
   if (facts.version_number < OLDEST_POSTGRES) {
     problems.push(`PostgreSQL is ${facts.version}; Standin needs 14 or newer. Upgrade the server.`);
   }
-  if (!options.allow_unsafe_postgres) {
-    for (const setting of facts.unsafe_settings) {
+  if (!options.allowUnsafePostgres) {
+    for (const setting of facts.unsafeSettings) {
       problems.push(
         `PostgreSQL runs with ${setting}: a crash can lose acknowledged tokens for ever. Turn it on, or set ALLOW_UNSAFE_POSTGRES=true to accept the loss.`,
       );

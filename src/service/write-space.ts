@@ -12,7 +12,7 @@ const PROBE_BYTES = 65_536;
 export interface WriteSpaceOptions {
   readonly pool: Pool;
   readonly keyVersion: () => number;
-  readonly onChange: (has_space: boolean) => void;
+  readonly onChange: (hasSpace: boolean) => void;
 }
 
 /**
@@ -21,21 +21,21 @@ export interface WriteSpaceOptions {
  */
 export class WriteSpace {
   readonly #options: WriteSpaceOptions;
-  #has_space = true;
+  #hasSpace = true;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: WriteSpaceOptions) {
     this.#options = options;
   }
 
-  get has_space(): boolean {
-    return this.#has_space;
+  get hasSpace(): boolean {
+    return this.#hasSpace;
   }
 
   /** A write has failed. */
   failed(error: unknown): void {
-    if (!this.#has_space || errorCode((error as Error).cause) !== DISK_FULL) return;
-    this.#has_space = false;
+    if (!this.#hasSpace || errorCode((error as Error).cause) !== DISK_FULL) return;
+    this.#hasSpace = false;
     this.#options.onChange(false);
     this.#probeSoon();
   }
@@ -54,7 +54,7 @@ export class WriteSpace {
     const bytes = Buffer.from(randomHex(PROBE_BYTES), 'hex');
     try {
       await tryToGrow(pool, bytes, keyVersion(), performance.now() + PROBE_PATIENCE_MS);
-      this.#has_space = true;
+      this.#hasSpace = true;
       onChange(true);
     } catch {
       this.#probeSoon();

@@ -14,19 +14,19 @@ export function looksLikeCard(text: string): boolean {
   const all = new DigitRow();
   const row = new DigitRow();
   const groups = new DigitRow();
-  let was_separator = false;
+  let wasSeparator = false;
   for (let i = 0; i < text.length; i++) {
     const digit = text.charCodeAt(i) - ZERO;
     if (isDigit(digit)) {
       for (const one of [all, row, groups]) one.add(digit);
-      was_separator = false;
+      wasSeparator = false;
       continue;
     }
-    const is_separator: boolean = SEPARATORS.includes(text.charAt(i)) && !was_separator;
-    if (row.isCard() || (!is_separator && groups.isCard())) return true;
+    const isSeparator: boolean = SEPARATORS.includes(text.charAt(i)) && !wasSeparator;
+    if (row.isCard() || (!isSeparator && groups.isCard())) return true;
     row.clear();
-    if (!is_separator) groups.clear();
-    was_separator = is_separator;
+    if (!isSeparator) groups.clear();
+    wasSeparator = isSeparator;
   }
   return all.isCard() || row.isCard() || groups.isCard();
 }
@@ -38,25 +38,25 @@ export function looksLikeCard(text: string): boolean {
 class DigitRow {
   #length = 0;
   /** Sum when the digits at even places from the left count double, and at odd ones. */
-  #even_doubled = 0;
-  #odd_doubled = 0;
+  #evenDoubled = 0;
+  #oddDoubled = 0;
 
   add(digit: number): void {
     const doubled = digit < 5 ? 2 * digit : 2 * digit - 9;
-    const is_even = this.#length++ % 2 === 0;
-    this.#even_doubled += is_even ? doubled : digit;
-    this.#odd_doubled += is_even ? digit : doubled;
+    const isEven = this.#length++ % 2 === 0;
+    this.#evenDoubled += isEven ? doubled : digit;
+    this.#oddDoubled += isEven ? digit : doubled;
   }
 
   isCard(): boolean {
     if (this.#length < MIN_CARD_DIGITS || this.#length > MAX_CARD_DIGITS) return false;
-    return (this.#length % 2 === 0 ? this.#even_doubled : this.#odd_doubled) % 10 === 0;
+    return (this.#length % 2 === 0 ? this.#evenDoubled : this.#oddDoubled) % 10 === 0;
   }
 
   clear(): void {
     this.#length = 0;
-    this.#even_doubled = 0;
-    this.#odd_doubled = 0;
+    this.#evenDoubled = 0;
+    this.#oddDoubled = 0;
   }
 }
 

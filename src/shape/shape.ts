@@ -92,8 +92,8 @@ function textShape(value: string): string {
  */
 function characterShape(unit: number): number {
   if (unit >= 0x30 && unit <= 0x39) return DIGIT;
-  const is_letter = (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a);
-  return is_letter || unit < 0x20 || unit > 0x7e ? LETTER : unit;
+  const isLetter = (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a);
+  return isLetter || unit < 0x20 || unit > 0x7e ? LETTER : unit;
 }
 
 /** The second half of a pair: the first one stands for the character. */
@@ -110,8 +110,8 @@ function withFloor(shape: string): string {
   }
   if (stems >= MIN_STEMS) return shape;
   if (stems === 1) return shape + ADDED_LETTERS;
-  const last_run = EMAIL_SHAPE.test(shape) ? 'a' : LAST_DRAWN_RUN.exec(shape)![1]!.charAt(0);
-  const choices = last_run === 'a' ? 26 : 10;
+  const lastRun = EMAIL_SHAPE.test(shape) ? 'a' : LAST_DRAWN_RUN.exec(shape)![1]!.charAt(0);
+  const choices = lastRun === 'a' ? 26 : 10;
   let extra = 0;
   for (; stems < MIN_STEMS; stems *= choices) extra++;
   return grow(shape, extra);

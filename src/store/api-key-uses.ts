@@ -18,7 +18,7 @@ const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
 export interface ClientUse {
   /** On any node, to the minute; null: never since this is recorded. */
   readonly last_used_at: Date | null;
-  readonly live_api_keys: number;
+  readonly liveApiKeys: number;
 }
 
 /** When API keys were last used. */
@@ -30,19 +30,19 @@ export class ApiKeyUseStore {
   }
 
   /** They are used in this minute. */
-  async mark(api_key_ids: readonly string[], deadline_ms: number): Promise<void> {
-    await this.#pool.query(MARK, [api_key_ids.toSorted()], deadline_ms);
+  async mark(apiKeyIds: readonly string[], deadlineMs: number): Promise<void> {
+    await this.#pool.query(MARK, [apiKeyIds.toSorted()], deadlineMs);
   }
 
   /** By client; one that never had an API key is not there. */
-  async ofClients(deadline_ms: number): Promise<Map<string, ClientUse>> {
-    const { rows } = await this.#pool.query(OF_CLIENTS, [], deadline_ms);
+  async ofClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
+    const { rows } = await this.#pool.query(OF_CLIENTS, [], deadlineMs);
     return new Map(
       rows.map((row) => [
         row.client_id!,
         {
           last_used_at: dateOf(row.last_used_at),
-          live_api_keys: Number(row.live),
+          liveApiKeys: Number(row.live),
         },
       ]),
     );

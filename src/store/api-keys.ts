@@ -41,45 +41,45 @@ export class ApiKeyStore {
   }
 
   async insert(
-    api_key_id: string,
-    client_id: string,
+    apiKeyId: string,
+    clientId: string,
     digest: string,
-    expires_at: Date | null,
-    deadline_ms: number,
+    expiresAt: Date | null,
+    deadlineMs: number,
   ): Promise<ApiKey> {
-    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
-    return insertApiKey(query, api_key_id, client_id, digest, expires_at);
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
+    return insertApiKey(query, apiKeyId, clientId, digest, expiresAt);
   }
 
-  async list(client_id: string | undefined, deadline_ms: number): Promise<UsedApiKey[]> {
+  async list(clientId: string | undefined, deadlineMs: number): Promise<UsedApiKey[]> {
     const { rows } = await this.#pool.query(
       `select ${COLUMNS}, last_used_at from standin.api_keys left join standin.api_key_uses using (api_key_id)
        where $1::text is null or client_id = $1 order by created_at, api_key_id`,
-      [client_id ?? null],
-      deadline_ms,
+      [clientId ?? null],
+      deadlineMs,
     );
     return rows.map((row) => ({ ...apiKeyOf(row), last_used_at: dateOf(row.last_used_at) }));
   }
 
   /** All that may open a door now: not revoked, not expired, of clients that are not disabled. */
-  async listLive(deadline_ms: number): Promise<LiveApiKey[]> {
-    return liveOf((await this.#pool.query(LIST_LIVE, [], deadline_ms)).rows);
+  async listLive(deadlineMs: number): Promise<LiveApiKey[]> {
+    return liveOf((await this.#pool.query(LIST_LIVE, [], deadlineMs)).rows);
   }
 
   /** Those of them with these digests. */
-  async findLive(digests: readonly string[], deadline_ms: number): Promise<LiveApiKey[]> {
-    return liveOf((await this.#pool.query(FIND_LIVE, [byteaArray(digests)], deadline_ms)).rows);
+  async findLive(digests: readonly string[], deadlineMs: number): Promise<LiveApiKey[]> {
+    return liveOf((await this.#pool.query(FIND_LIVE, [byteaArray(digests)], deadlineMs)).rows);
   }
 
   /**
    * The API key as it is after, or undefined when there is none of that id. A second time changes
    * nothing.
    */
-  async revoke(api_key_id: string, deadline_ms: number): Promise<ApiKey | undefined> {
+  async revoke(apiKeyId: string, deadlineMs: number): Promise<ApiKey | undefined> {
     const { rows } = await this.#pool.query(
       `update standin.api_keys set revoked_at = least(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`,
-      [api_key_id],
-      deadline_ms,
+      [apiKeyId],
+      deadlineMs,
     );
     return rows[0] === undefined ? undefined : apiKeyOf(rows[0]);
   }
@@ -87,14 +87,14 @@ export class ApiKeyStore {
 
 export async function insertApiKey(
   query: Query,
-  api_key_id: string,
-  client_id: string,
+  apiKeyId: string,
+  clientId: string,
   digest: string,
-  expires_at: Date | null,
+  expiresAt: Date | null,
 ): Promise<ApiKey> {
   const { rows } = await query(
     `insert into standin.api_keys (api_key_id, client_id, digest, expires_at) values ($1, $2, $3, $4) returning ${COLUMNS}`,
-    [api_key_id, client_id, Buffer.from(digest, 'latin1'), expires_at?.toISOString() ?? null],
+    [apiKeyId, clientId, Buffer.from(digest, 'latin1'), expiresAt?.toISOString() ?? null],
   );
   return apiKeyOf(rows[0]!);
 }

@@ -36,9 +36,9 @@ export class ClientStore {
     this.#pool = pool;
   }
 
-  async insert(client_id: string, settings: ClientSettings, deadline_ms: number): Promise<Client> {
-    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
-    return insertClient(query, client_id, settings);
+  async insert(clientId: string, settings: ClientSettings, deadlineMs: number): Promise<Client> {
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
+    return insertClient(query, clientId, settings);
   }
 
   /**
@@ -46,42 +46,42 @@ export class ClientStore {
    * there is one, also when another node was faster.
    */
   async insertFirst<T>(
-    client_id: string,
+    clientId: string,
     settings: ClientSettings,
     work: (query: Query) => Promise<T>,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<T | undefined> {
-    return this.#pool.transaction(deadline_ms, async (query) => {
+    return this.#pool.transaction(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [FIRST_CLIENT_LOCK]);
       const { rows } = await query('select 1 from standin.clients limit 1');
       if (rows.length > 0) return undefined;
-      await insertClient(query, client_id, settings);
+      await insertClient(query, clientId, settings);
       return work(query);
     });
   }
 
-  async list(deadline_ms: number): Promise<Client[]> {
+  async list(deadlineMs: number): Promise<Client[]> {
     const { rows } = await this.#pool.query(
       `select ${COLUMNS} from standin.clients order by created_at, client_id`,
       [],
-      deadline_ms,
+      deadlineMs,
     );
     return rows.map(clientOf);
   }
 
   /** The client as it is after the change, or undefined when there is none of that id. */
   async update(
-    client_id: string,
+    clientId: string,
     change: ClientChange,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<Client | undefined> {
     const changed = SETTINGS.filter((name) => change[name] !== undefined);
     const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
     assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
     const { rows } = await this.#pool.query(
       `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`,
-      [client_id, ...changed.map((name) => change[name])],
-      deadline_ms,
+      [clientId, ...changed.map((name) => change[name])],
+      deadlineMs,
     );
     return rows[0] === undefined ? undefined : clientOf(rows[0]);
   }
@@ -95,13 +95,13 @@ function disabledAt(disabled: boolean | undefined): string {
 
 async function insertClient(
   query: Query,
-  client_id: string,
+  clientId: string,
   settings: ClientSettings,
 ): Promise<Client> {
   const parameters = SETTINGS.map((_, i) => `$${i + 2}`).join(', ');
   const { rows } = await query(
     `insert into standin.clients (client_id, ${SETTINGS.join(', ')}) values ($1, ${parameters}) returning ${COLUMNS}`,
-    [client_id, ...SETTINGS.map((name) => settings[name])],
+    [clientId, ...SETTINGS.map((name) => settings[name])],
   );
   return clientOf(rows[0]!);
 }

@@ -111,8 +111,8 @@ export function databaseError(error: unknown): InternalError {
   if (problem !== undefined) return new Untrusted(problem, errorCode(error));
   const code = errorCode(error);
   if (code === undefined) return new Unavailable(error);
-  const is_sqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
-  if (!is_sqlstate) return new Unavailable(error);
+  const isSqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
+  if (!isSqlstate) return new Unavailable(error);
   if (code === READ_ONLY) return new ReadOnlyServer();
   if (code === NOT_ALLOWED) return new NotAllowed();
   if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))

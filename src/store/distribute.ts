@@ -30,8 +30,8 @@ const COPY_PATIENCE_MS = 86_400_000;
  * nothing. Returns the names of the tables that it distributed, undefined without Citus.
  * @throws NotAllowed when this user may not do it
  */
-export async function distribute(pool: Pool, deadline_ms: number): Promise<string[] | undefined> {
-  const ask: Query = (text, values) => pool.query(text, values ?? [], deadline_ms);
+export async function distribute(pool: Pool, deadlineMs: number): Promise<string[] | undefined> {
+  const ask: Query = (text, values) => pool.query(text, values ?? [], deadlineMs);
   if (!(await hasCitus(ask))) return undefined;
   if ((await localTables(ask)).length === 0) return [];
   return allowedOr(

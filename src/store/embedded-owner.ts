@@ -7,20 +7,20 @@ const OWNER = 'standin-owner';
 const OPENED_TWICE = 'opened-twice';
 
 /** Where the embedded server of a data directory keeps its database. */
-export function databaseFolder(data_dir: string): string {
-  return join(data_dir, 'postgres');
+export function databaseFolder(dataDir: string): string {
+  return join(dataDir, 'postgres');
 }
 
 /** Watches that a folder, and the socket that leads to it, stay those of this process. */
 export class EmbeddedOwner {
-  readonly #data_dir: string;
+  readonly #dataDir: string;
   readonly #id = crypto.randomUUID();
   /** Paths, and their inodes when this process took them. */
   readonly #own: readonly (readonly [string, number])[];
 
-  constructor(data_dir: string, socket: string) {
-    this.#data_dir = data_dir;
-    const paths = [socket, databaseFolder(data_dir)];
+  constructor(dataDir: string, socket: string) {
+    this.#dataDir = dataDir;
+    const paths = [socket, databaseFolder(dataDir)];
     this.#own = paths.map((path) => [path, statSync(path).ino]);
     writeFileSync(this.#ownerFile(), this.#id, { mode: 0o600 });
   }
@@ -34,20 +34,20 @@ export class EmbeddedOwner {
   noteLoss(): void {
     if (!existsSync(this.#ownerFile())) return;
     if (readFileSync(this.#ownerFile(), 'utf8') === this.#id) return;
-    writeFileSync(join(this.#data_dir, OPENED_TWICE), `${new Date().toISOString()}\n`, {
+    writeFileSync(join(this.#dataDir, OPENED_TWICE), `${new Date().toISOString()}\n`, {
       mode: 0o600,
     });
   }
 
   #ownerFile(): string {
-    return join(databaseFolder(this.#data_dir), OWNER);
+    return join(databaseFolder(this.#dataDir), OWNER);
   }
 }
 
 /** What an operator must know when two processes had the database open at once. */
-export function openedTwice(data_dir: string): string | undefined {
-  const mark = join(data_dir, OPENED_TWICE);
+export function openedTwice(dataDir: string): string | undefined {
+  const mark = join(dataDir, OPENED_TWICE);
   if (!existsSync(mark)) return undefined;
   const when = readFileSync(mark, 'utf8').trim();
-  return `Two processes had the embedded database in ${data_dir} open at once (seen ${when}), as on a file system that two machines share. Tokens can be missing, though every record opens. Compare with a backup, then remove ${mark}.`;
+  return `Two processes had the embedded database in ${dataDir} open at once (seen ${when}), as on a file system that two machines share. Tokens can be missing, though every record opens. Compare with a backup, then remove ${mark}.`;
 }

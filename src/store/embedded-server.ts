@@ -29,12 +29,12 @@ interface Connection {
   readonly framer: Framer;
 }
 
-const data_dir = process.argv[2]!;
+const dataDir = process.argv[2]!;
 const connections = new Set<Connection>();
 const turns: Turn[] = [];
 /** The connection whose transaction is open: the others wait. */
 let owner: Connection | undefined;
-let owner_timer: NodeJS.Timeout | undefined;
+let ownerTimer: NodeJS.Timeout | undefined;
 let database: PGlite | undefined;
 let becomeReady = () => {};
 /** Until then, connections are taken and wait: a database that is being made takes seconds. */
@@ -52,11 +52,11 @@ process.on('SIGUSR1', () => {});
 process.on('disconnect', () => void endWhenUnused());
 
 const server = createServer((socket) => accept(socket));
-const folder = databaseFolder(data_dir);
+const folder = databaseFolder(dataDir);
 mkdirSync(folder, { recursive: true });
 if (!(await lockFolder(folder))) process.exit(LOST_RACE);
 const number = await claim();
-const place = new EmbeddedOwner(data_dir, socketPath(data_dir, number));
+const place = new EmbeddedOwner(dataDir, socketPath(dataDir, number));
 setInterval(endWhenLost, LOOK_INTERVAL_MS);
 database = await PGlite.create({ dataDir: folder });
 await database.exec(PIN_SESSION);
@@ -67,16 +67,16 @@ void work();
 
 /** Binds the next free number, then makes sure that nobody else holds the directory. */
 async function claim(): Promise<number> {
-  const own = Math.max(0, ...socketNumbers(data_dir)) + 1;
+  const own = Math.max(0, ...socketNumbers(dataDir)) + 1;
   server.on('error', (error: NodeJS.ErrnoException) => {
     process.exit(error.code === 'EADDRINUSE' ? LOST_RACE : 1);
   });
-  await new Promise<void>((resolve) => server.listen(socketPath(data_dir, own), resolve));
-  for (const other of socketNumbers(data_dir)) {
-    if (other > own || (other < own && (await isHeld(data_dir, other)))) process.exit(LOST_RACE);
+  await new Promise<void>((resolve) => server.listen(socketPath(dataDir, own), resolve));
+  for (const other of socketNumbers(dataDir)) {
+    if (other > own || (other < own && (await isHeld(dataDir, other)))) process.exit(LOST_RACE);
   }
-  for (const other of socketNumbers(data_dir)) {
-    if (other < own) rmSync(socketPath(data_dir, other), { force: true });
+  for (const other of socketNumbers(dataDir)) {
+    if (other < own) rmSync(socketPath(dataDir, other), { force: true });
   }
   return own;
 }
@@ -106,7 +106,7 @@ async function work(): Promise<void> {
   busy = true;
   for (let turn = nextTurn(); turn !== undefined; turn = nextTurn()) {
     const { connection } = turn;
-    clearTimeout(owner_timer);
+    clearTimeout(ownerTimer);
     endWhenLost();
     const answer = await database.execProtocolRaw(turn.bytes);
     owner = leavesIdle(answer) ? undefined : connection;
@@ -114,7 +114,7 @@ async function work(): Promise<void> {
     if (connection.socket.writable) connection.socket.write(Buffer.from(answer));
     if (owner !== undefined && connection.socket.destroyed) await rollback();
     if (owner !== undefined) {
-      owner_timer = setTimeout(() => connection.socket.destroy(), IDLE_OWNER_TIMEOUT_MS);
+      ownerTimer = setTimeout(() => connection.socket.destroy(), IDLE_OWNER_TIMEOUT_MS);
     }
   }
   busy = false;
@@ -140,7 +140,7 @@ async function drop(connection: Connection): Promise<void> {
 }
 
 async function rollback(): Promise<void> {
-  clearTimeout(owner_timer);
+  clearTimeout(ownerTimer);
   await database!.execProtocolRaw(simpleQuery('rollback'));
   owner = undefined;
 }
@@ -151,7 +151,7 @@ function endWhenLost(): void {
   place.noteLoss();
   writeSync(
     2,
-    `standin: The socket of the embedded database in ${data_dir} was removed or replaced. Its process ends, and the next one takes over.\n`,
+    `standin: The socket of the embedded database in ${dataDir} was removed or replaced. Its process ends, and the next one takes over.\n`,
   );
   process.exit(1);
 }

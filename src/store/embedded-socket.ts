@@ -5,7 +5,7 @@ import { join } from 'node:path';
 /** Exit code of an embedded server that found the directory taken. */
 export const LOST_RACE = 75;
 
-/** sun_path of a Unix socket address on macOS and the BSDs; Linux has four more. */
+/** sunPath of a Unix socket address on macOS and the BSDs; Linux has four more. */
 export const MAX_SOCKET_PATH_BYTES = 103;
 
 /** SSLRequest of PostgreSQL's protocol: its length and its code. */
@@ -14,12 +14,12 @@ const ENCRYPTION_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 const SOCKET_NAME = /^\.s\.PGSQL\.(\d+)$/;
 
 /** The name that PostgreSQL's drivers look for when the host is a folder. */
-export function socketPath(data_dir: string, number: number): string {
-  return join(data_dir, `.s.PGSQL.${number}`);
+export function socketPath(dataDir: string, number: number): string {
+  return join(dataDir, `.s.PGSQL.${number}`);
 }
 
-export function socketNumbers(data_dir: string): number[] {
-  return readdirSync(data_dir)
+export function socketNumbers(dataDir: string): number[] {
+  return readdirSync(dataDir)
     .map((name) => SOCKET_NAME.exec(name)?.[1])
     .filter((digits) => digits !== undefined)
     .map(Number)
@@ -27,9 +27,9 @@ export function socketNumbers(data_dir: string): number[] {
 }
 
 /** Whether a living process listens on the socket: it holds the directory. */
-export function isHeld(data_dir: string, number: number): Promise<boolean> {
+export function isHeld(dataDir: string, number: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(socketPath(data_dir, number));
+    const socket = connect(socketPath(dataDir, number));
     socket.once('connect', () => {
       socket.destroy();
       resolve(true);
@@ -42,11 +42,11 @@ export function isHeld(data_dir: string, number: number): Promise<boolean> {
  * Whether the database behind the socket takes connections: waits for its start, false when it is
  * gone, or stands still.
  */
-export function isReady(data_dir: string, number: number, patience_ms: number): Promise<boolean> {
+export function isReady(dataDir: string, number: number, patienceMs: number): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect(socketPath(data_dir, number));
+    const socket = connect(socketPath(dataDir, number));
     socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
-    socket.setTimeout(patience_ms, () => socket.destroy());
+    socket.setTimeout(patienceMs, () => socket.destroy());
     // Its answer, a plain no, comes only when the database is there.
     socket.once('data', () => {
       socket.destroy();

@@ -26,11 +26,11 @@ const RETRY_PAUSE_MS = 50;
  * nobody is connected.
  */
 export class EmbeddedDatabase {
-  readonly #data_dir: string;
+  readonly #dataDir: string;
 
-  constructor(data_dir: string) {
-    this.#data_dir = resolve(data_dir);
-    const longest = Buffer.byteLength(socketPath(this.#data_dir, 999_999));
+  constructor(dataDir: string) {
+    this.#dataDir = resolve(dataDir);
+    const longest = Buffer.byteLength(socketPath(this.#dataDir, 999_999));
     if (longest > MAX_SOCKET_PATH_BYTES) {
       throw new OperatorError(
         `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, and a system allows ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
@@ -40,31 +40,31 @@ export class EmbeddedDatabase {
 
   /** Where it listens now. Safe to call at once from several processes. */
   async locate(): Promise<Address> {
-    makeUsable(this.#data_dir);
-    const give_up_ms = performance.now() + START_TIMEOUT_MS;
-    let held_since_ms = Infinity;
-    while (performance.now() < give_up_ms) {
+    makeUsable(this.#dataDir);
+    const giveUpMs = performance.now() + START_TIMEOUT_MS;
+    let heldSinceMs = Infinity;
+    while (performance.now() < giveUpMs) {
       const port = (await this.#running()) ?? (await this.#start());
-      if (port !== undefined) return { socket_dir: this.#data_dir, port };
-      held_since_ms = Math.min(held_since_ms, performance.now());
-      if (performance.now() - held_since_ms > HOLDER_TIMEOUT_MS) throw isHeld(this.#data_dir);
+      if (port !== undefined) return { socketDir: this.#dataDir, port };
+      heldSinceMs = Math.min(heldSinceMs, performance.now());
+      if (performance.now() - heldSinceMs > HOLDER_TIMEOUT_MS) throw isHeld(this.#dataDir);
       await new Promise((done) => setTimeout(done, RETRY_PAUSE_MS * (1 + Math.random())));
     }
     throw new OperatorError(
-      `The embedded database in ${this.#data_dir} did not start within ${START_TIMEOUT_MS / 1000} s.`,
+      `The embedded database in ${this.#dataDir} did not start within ${START_TIMEOUT_MS / 1000} s.`,
     );
   }
 
   async #running(): Promise<number | undefined> {
-    for (const number of socketNumbers(this.#data_dir)) {
-      if (await isReady(this.#data_dir, number, START_TIMEOUT_MS)) return number;
+    for (const number of socketNumbers(this.#dataDir)) {
+      if (await isReady(this.#dataDir, number, START_TIMEOUT_MS)) return number;
     }
     return undefined;
   }
 
   /** The port number of a new server, or undefined when another process was first. */
   #start(): Promise<number | undefined> {
-    const child = fork(SERVER, [this.#data_dir], {
+    const child = fork(SERVER, [this.#dataDir], {
       execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
@@ -78,24 +78,24 @@ export class EmbeddedDatabase {
       child.once('error', reject);
       child.once('exit', (code, signal) => {
         if (code === LOST_RACE) resolve(undefined);
-        else reject(new OperatorError(startFailure(this.#data_dir, code ?? signal)));
+        else reject(new OperatorError(startFailure(this.#dataDir, code ?? signal)));
       });
     });
   }
 }
 
 /** @throws OperatorError when the folder cannot be made or written to, or is open to others */
-export function makeUsable(data_dir: string): void {
+export function makeUsable(dataDir: string): void {
   try {
-    makeFolder(data_dir);
-    accessSync(data_dir, constants.R_OK | constants.W_OK | constants.X_OK);
+    makeFolder(dataDir);
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(
-      `DATA_DIR is ${data_dir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
+      `DATA_DIR is ${dataDir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
     );
   }
-  demandPrivateFolder(data_dir, `DATA_DIR (${data_dir})`);
+  demandPrivateFolder(dataDir, `DATA_DIR (${dataDir})`);
 }
 
 /**
@@ -114,12 +114,12 @@ function makeFolder(path: string): void {
   }
 }
 
-function isHeld(data_dir: string): OperatorError {
+function isHeld(dataDir: string): OperatorError {
   return new OperatorError(
-    `Another process has the embedded database in ${data_dir} open, and does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${data_dir}'`,
+    `Another process has the embedded database in ${dataDir} open, and does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${dataDir}'`,
   );
 }
 
-function startFailure(data_dir: string, end: number | string | null): string {
-  return `The embedded database in ${data_dir} could not start (it ended with ${end}). See the lines above; the directory must be writable and made by this program.`;
+function startFailure(dataDir: string, end: number | string | null): string {
+  return `The embedded database in ${dataDir} could not start (it ended with ${end}). See the lines above; the directory must be writable and made by this program.`;
 }

@@ -15,18 +15,18 @@ export interface Holder {
 /**
  * What becomes of a record for this value of which that is there already: the record that is there
  * does for it, or stands for another value; undefined: it has to be written.
- * @param time_to_live_s null: for ever
+ * @param timeToLiveS null: for ever
  */
 export function outcomeOf(
   holder: Holder | undefined,
-  value_fingerprint: ValueFingerprint,
-  time_to_live_s: number | null,
+  valueFingerprint: ValueFingerprint,
+  timeToLiveS: number | null,
 ): SealedRecord | 'collision' | undefined {
   if (holder === undefined) return undefined;
-  const { record, left_s } = holder;
-  if (record.value_fingerprint !== value_fingerprint) return 'collision';
-  const is_enough = left_s === null || (time_to_live_s !== null && left_s >= time_to_live_s);
-  return is_enough ? record : undefined;
+  const { record, left_s: leftS } = holder;
+  if (record.value_fingerprint !== valueFingerprint) return 'collision';
+  const isEnough = leftS === null || (timeToLiveS !== null && leftS >= timeToLiveS);
+  return isEnough ? record : undefined;
 }
 
 /** Only a server that has loaded Citus knows its settings. */
@@ -62,18 +62,18 @@ export class HolderFinder {
       ({ rows } = await query(ON_CITUS, parameters));
     }
     const holders = new Map<TokenFingerprint, Holder>();
-    for (const { row, left_s } of rows) {
+    for (const { row, left_s: leftS } of rows) {
       const record = recordOf(bytesOfBytea(row!));
-      const left = left_s == null ? null : Number(left_s);
+      const left = leftS == null ? null : Number(leftS);
       holders.set(record.token_fingerprint, { record, left_s: left });
     }
     return holders;
   }
 }
 
-function findingWith(waited_for: string): string {
+function findingWith(waitedFor: string): string {
   return `select ${UNSEALED} || ${SEALED} as row,
       case when sealed = '' then 0 else extract(epoch from expires_at - now()) end as left_s,
-      ${waited_for} as waited_for
+      ${waitedFor} as waited_for
     from standin.records as there where token_fingerprint = any($1::uuid[])`;
 }

@@ -27,7 +27,7 @@ export interface LockedKeys {
   /** Age by the clock of the database. */
   ageOf(key: Pick<NewKey, 'purpose' | 'version'>): Promise<number>;
   /** How many records with a value are sealed with this DEK version: reads the whole table. */
-  countRecords(key_version: number): Promise<number>;
+  countRecords(keyVersion: number): Promise<number>;
 }
 
 /**
@@ -52,52 +52,52 @@ export class KeyringStore {
     this.#pool = pool;
   }
 
-  async list(deadline_ms: number): Promise<WrappedKey[]> {
-    return listKeys((text, values) => this.#pool.query(text, values ?? [], deadline_ms));
+  async list(deadlineMs: number): Promise<WrappedKey[]> {
+    return listKeys((text, values) => this.#pool.query(text, values ?? [], deadlineMs));
   }
 
-  async settings(deadline_ms: number): Promise<Map<string, string>> {
+  async settings(deadlineMs: number): Promise<Map<string, string>> {
     const { rows } = await this.#pool.query(
       'select name, value from standin.settings',
       [],
-      deadline_ms,
+      deadlineMs,
     );
     return new Map(rows.map((row) => [row.name!, row.value!]));
   }
 
   /** All of `work` in one transaction, one after the other on all machines. */
-  async locked<T>(deadline_ms: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
-    return this.#pool.transaction(deadline_ms, async (query) => {
+  async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
       return work(lockedKeys(query, await listKeys(query)));
     });
   }
 
   /** As in LockedKeys, without the lock. */
-  async countRecords(key_version: number, deadline_ms: number): Promise<number> {
-    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
-    return countRecords(query, key_version);
+  async countRecords(keyVersion: number, deadlineMs: number): Promise<number> {
+    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
+    return countRecords(query, keyVersion);
   }
 
   /** DEK versions that no record is written with any more, and since when. */
-  async closed(deadline_ms: number): Promise<Map<number, Date>> {
+  async closed(deadlineMs: number): Promise<Map<number, Date>> {
     const text = 'select version, closed_at from standin.keyring where closed_at is not null';
-    const { rows } = await this.#pool.query(text, [], deadline_ms);
+    const { rows } = await this.#pool.query(text, [], deadlineMs);
     return new Map(rows.map((row) => [Number(row.version), new Date(row.closed_at!)]));
   }
 
   /**
    * Resolves when all transactions have ended that may write records as this is called.
-   * @returns those that have not after `patience_ms`: the process id of a backend, or `prepared`
+   * @returns those that have not after `patienceMs`: the process id of a backend, or `prepared`
    */
-  async writersGone(patience_ms: number): Promise<readonly string[]> {
-    const give_up_ms = performance.now() + patience_ms;
+  async writersGone(patienceMs: number): Promise<readonly string[]> {
+    const giveUpMs = performance.now() + patienceMs;
     let first: ReadonlySet<string> | undefined;
     for (;;) {
-      const { rows } = await this.#pool.query(WRITERS, [], give_up_ms + LOCKS_PATIENCE_MS);
+      const { rows } = await this.#pool.query(WRITERS, [], giveUpMs + LOCKS_PATIENCE_MS);
       first ??= new Set(rows.map((row) => row.id!));
       const left = rows.filter((row) => first!.has(row.id!));
-      if (left.length === 0 || performance.now() > give_up_ms)
+      if (left.length === 0 || performance.now() > giveUpMs)
         return left.map((row) => row.pid ?? 'prepared');
       await new Promise((resolve) => setTimeout(resolve, WRITERS_PAUSE_MS));
     }
@@ -107,9 +107,9 @@ export class KeyringStore {
   async create(
     keys: readonly NewKey[],
     settings: ReadonlyMap<string, string>,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<WrappedKey[]> {
-    return this.#pool.transaction(deadline_ms, async (query) => {
+    return this.#pool.transaction(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
       const existing = await listKeys(query);
       if (existing.length > 0) return existing;
@@ -129,9 +129,9 @@ function lockedKeys(query: Query, keys: readonly WrappedKey[]): LockedKeys {
   return {
     keys,
     insert: (key) => insertKey(query, key),
-    update: async ({ purpose, version, kek_id, wrapped }) => {
+    update: async ({ purpose, version, kek_id: kekId, wrapped }) => {
       const set = 'update standin.keyring set kek_id = $3, wrapped = $4';
-      await query(`${set} ${WHICH}`, [purpose, version, kek_id, wrapped]);
+      await query(`${set} ${WHICH}`, [purpose, version, kekId, wrapped]);
     },
     close: async (version) => {
       const set = 'update standin.keyring set closed_at = now()';
@@ -145,7 +145,7 @@ function lockedKeys(query: Query, keys: readonly WrappedKey[]): LockedKeys {
       const text = `select ${age} as age_s from standin.keyring ${WHICH}`;
       return Number((await query(text, [purpose, version])).rows[0]!.age_s);
     },
-    countRecords: (key_version) => countRecords(query, key_version),
+    countRecords: (keyVersion) => countRecords(query, keyVersion),
   };
 }
 
@@ -156,10 +156,10 @@ async function insertKey(query: Query, key: NewKey): Promise<void> {
   );
 }
 
-async function countRecords(query: Query, key_version: number): Promise<number> {
+async function countRecords(query: Query, keyVersion: number): Promise<number> {
   const { rows } = await query(
     'select count(*) as records from standin.records where key_version = $1::smallint and octet_length(sealed) > 0',
-    [key_version],
+    [keyVersion],
   );
   return Number(rows[0]!.records);
 }

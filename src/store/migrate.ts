@@ -32,21 +32,21 @@ export function statementsOf(sql: string): string[] {
     if (line.trimStart().startsWith('--')) continue;
     const statement = `${statements.pop()}${line}\n`;
     statements.push(statement);
-    const is_quoted = statement.split('$$').length % 2 === 0;
-    if (!is_quoted && line.trimEnd().endsWith(';')) statements.push('');
+    const isQuoted = statement.split('$$').length % 2 === 0;
+    if (!isQuoted && line.trimEnd().endsWith(';')) statements.push('');
   }
   return statements.filter((statement) => statement.trim() !== '');
 }
 
 /** Version of the schema in the database; 0 before the first migration. */
-export async function schemaVersion(pool: Pool, deadline_ms: number): Promise<number> {
+export async function schemaVersion(pool: Pool, deadlineMs: number): Promise<number> {
   const found = await pool.query(
     "select to_regclass('standin.migrations') as name",
     [],
-    deadline_ms,
+    deadlineMs,
   );
   if (found.rows[0]?.name === null) return 0;
-  return readVersion((text, values) => pool.query(text, values ?? [], deadline_ms));
+  return readVersion((text, values) => pool.query(text, values ?? [], deadlineMs));
 }
 
 /**
@@ -56,14 +56,14 @@ export async function schemaVersion(pool: Pool, deadline_ms: number): Promise<nu
  */
 export async function migrate(
   pool: Pool,
-  deadline_ms: number,
+  deadlineMs: number,
   migrations: readonly Migration[] = readMigrations(),
 ): Promise<string[]> {
   const newest = migrations.at(-1)?.version ?? 0;
   const applied: string[] = [];
-  let current = await schemaVersion(pool, deadline_ms);
+  let current = await schemaVersion(pool, deadlineMs);
   while (current < newest) {
-    current = await pool.transaction(deadline_ms, async (query) => {
+    current = await pool.transaction(deadlineMs, async (query) => {
       await takeMigrationLock(query);
       await query('create schema if not exists standin');
       await query(

@@ -22,7 +22,7 @@ import { Timeline } from './timeline.ts';
  */
 export type Address =
   | { readonly url: string }
-  | { readonly socket_dir: string; readonly port: number };
+  | { readonly socketDir: string; readonly port: number };
 
 export interface PoolOptions {
   readonly connections: number;
@@ -55,41 +55,41 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text };
 export class Pool {
   readonly #options: PoolOptions;
   readonly #timeline: Timeline;
-  readonly #pins: Pins = { are_sent: true };
+  readonly #pins: Pins = { areSent: true };
   #address: Address | undefined;
   /** All of them lead to #address. */
   #connections: pg.Pool | undefined;
   #located: Promise<pg.Pool> | undefined;
   #sessions = new WeakMap<pg.PoolClient, Session>();
-  #asks_timeline = true;
-  #last_look = 0;
-  #look_in_use = 0;
-  #has_ended = false;
+  #asksTimeline = true;
+  #lastLook = 0;
+  #lookInUse = 0;
+  #hasEnded = false;
 
   constructor(options: PoolOptions) {
     this.#options = options;
     this.#timeline = options.timeline ?? new Timeline();
   }
 
-  /** One statement, answered within `deadline_ms` (a performance.now() time) or Unavailable. */
-  async query(text: string, values: readonly unknown[], deadline_ms: number): Promise<QueryResult> {
-    return this.#use(deadline_ms, (query, { is_pinned }) =>
-      is_pinned
+  /** One statement, answered within `deadlineMs` (a performance.now() time) or Unavailable. */
+  async query(text: string, values: readonly unknown[], deadlineMs: number): Promise<QueryResult> {
+    return this.#use(deadlineMs, (query, { isPinned }) =>
+      isPinned
         ? query(text, values)
         : inTransaction(query, BEGIN_PINNED, () => query(text, values)),
     );
   }
 
   /** All statements of `work` in one transaction; rolled back when it throws. */
-  async transaction<T>(deadline_ms: number, work: (query: Query) => Promise<T>): Promise<T> {
-    return this.#use(deadline_ms, (query, { is_pinned }) =>
-      inTransaction(query, is_pinned ? BEGIN : BEGIN_PINNED, () => work(query)),
+  async transaction<T>(deadlineMs: number, work: (query: Query) => Promise<T>): Promise<T> {
+    return this.#use(deadlineMs, (query, { isPinned }) =>
+      inTransaction(query, isPinned ? BEGIN : BEGIN_PINNED, () => work(query)),
     );
   }
 
   /** Resolves when the newest primary answers; Unavailable otherwise. */
-  async ping(deadline_ms: number): Promise<void> {
-    await this.#use(deadline_ms, (query) => this.#sessionOf(query));
+  async ping(deadlineMs: number): Promise<void> {
+    await this.#use(deadlineMs, (query) => this.#sessionOf(query));
   }
 
   /** What is asked from now on is asked on new connections. */
@@ -100,27 +100,27 @@ export class Pool {
   }
 
   async end(): Promise<void> {
-    this.#has_ended = true;
+    this.#hasEnded = true;
     await this.#connections?.end();
   }
 
   async #use<T>(
-    deadline_ms: number,
+    deadlineMs: number,
     work: (query: Query, session: Session) => Promise<T>,
   ): Promise<T> {
-    const client = await this.#connect(deadline_ms);
-    let is_late = false;
-    let is_done = false;
+    const client = await this.#connect(deadlineMs);
+    let isLate = false;
+    let isDone = false;
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = afterReading(deadline_ms, () => {
-        if (is_done) return;
-        is_late = true;
+      timer = afterReading(deadlineMs, () => {
+        if (isDone) return;
+        isLate = true;
         reject(new Unavailable(new Error('no answer in time')));
       });
     });
     // Nothing more is sent on a connection that is late.
-    const query: Query = (text, values) => (is_late ? late : run(client, text, values));
+    const query: Query = (text, values) => (isLate ? late : run(client, text, values));
     let failure: unknown;
     try {
       const working = this.#onPrimary(client, query, work);
@@ -131,9 +131,9 @@ export class Pool {
       if (failure instanceof Unavailable) this.#doubt(failure);
       throw failure;
     } finally {
-      is_done = true;
+      isDone = true;
       clearTimeout(timer);
-      if (is_late) void this.#cut(client);
+      if (isLate) void this.#cut(client);
       else client.release(failure instanceof Unavailable);
     }
   }
@@ -155,16 +155,16 @@ export class Pool {
   async #sessionOf(query: Query): Promise<Session> {
     const session = await this.#ask(query);
     this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
-    return this.#isEmbedded() ? { ...session, is_pinned: true } : session;
+    return this.#isEmbedded() ? { ...session, isPinned: true } : session;
   }
 
   async #ask(query: Query): Promise<Session> {
-    if (this.#asks_timeline) {
+    if (this.#asksTimeline) {
       try {
         return await demandPrimary(query, true);
       } catch (error) {
         if (error instanceof Unavailable) throw error;
-        this.#asks_timeline = false;
+        this.#asksTimeline = false;
       }
     }
     return demandPrimary(query, false);
@@ -177,12 +177,12 @@ export class Pool {
     client.release(true);
   }
 
-  async #connect(deadline_ms: number): Promise<pg.PoolClient> {
+  async #connect(deadlineMs: number): Promise<pg.PoolClient> {
     for (;;) {
-      if (this.#has_ended || performance.now() >= deadline_ms)
+      if (this.#hasEnded || performance.now() >= deadlineMs)
         throw new Unavailable(new Error('deadline'));
       try {
-        return await before(deadline_ms, this.#connection());
+        return await before(deadlineMs, this.#connection());
       } catch (error) {
         const failure = databaseError(error);
         // An embedded server about to end takes connections and drops them; the next one replaces
@@ -209,25 +209,25 @@ export class Pool {
       return await connections.connect();
     } catch (error) {
       if (!mayRefusePins(error)) throw error;
-      this.#pins.are_sent = false;
+      this.#pins.areSent = false;
       return connections.connect();
     }
   }
 
   async #locate(): Promise<pg.Pool> {
-    const look = ++this.#last_look;
+    const look = ++this.#lastLook;
     const address = await this.#options.locate();
     // A look that began later has newer facts.
-    if (look < this.#look_in_use && this.#connections !== undefined) return this.#connections;
-    this.#look_in_use = look;
+    if (look < this.#lookInUse && this.#connections !== undefined) return this.#connections;
+    this.#lookInUse = look;
     if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
       // Those to the old address end with the statements that are under way.
       this.#connections?.end().catch(ignore);
-      this.#pins.are_sent = true;
-      this.#asks_timeline = true;
+      this.#pins.areSent = true;
+      this.#asksTimeline = true;
       this.#connections = openConnections(address, this.#options.connections, this.#pins);
       this.#address = address;
-      if (this.#has_ended) this.#connections.end().catch(ignore);
+      if (this.#hasEnded) this.#connections.end().catch(ignore);
     }
     return this.#connections;
   }
@@ -248,12 +248,12 @@ export class Pool {
 
 /** The connection, or Unavailable at the deadline; one that comes later goes back to the pool. */
 async function before(
-  deadline_ms: number,
+  deadlineMs: number,
   connecting: Promise<pg.PoolClient>,
 ): Promise<pg.PoolClient> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<undefined>((resolve) => {
-    timer = afterReading(deadline_ms, () => resolve(undefined));
+    timer = afterReading(deadlineMs, () => resolve(undefined));
   });
   try {
     const client = await Promise.race([connecting, late]);

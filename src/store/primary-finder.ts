@@ -98,8 +98,13 @@ async function ask(host: Host): Promise<HostState> {
   const timer = setTimeout(() => destroy(client), CONNECT_TIMEOUT_MS);
   try {
     await client.connect();
-    const { is_standby, takes_writes } = (await client.query(STATE)).rows[0];
-    return { is_standby, takes_writes, timeline: is_standby ? 0 : await askTimeline(client) };
+    const { is_standby: isStandby, takes_writes: takesWrites } = (await client.query(STATE))
+      .rows[0];
+    return {
+      is_standby: isStandby,
+      takes_writes: takesWrites,
+      timeline: isStandby ? 0 : await askTimeline(client),
+    };
   } finally {
     clearTimeout(timer);
     client.end().catch(ignore);
@@ -125,9 +130,9 @@ function noPrimary(results: readonly ProbeResult[]): InternalError {
     );
   }
   // What an operator can mend, a wrong password, says more than a host that is away.
-  const can_be_mended = (failure: InternalError) =>
+  const canBeMended = (failure: InternalError) =>
     !(failure instanceof Unavailable) || operatorError(failure) !== undefined;
-  return failures.find(can_be_mended) ?? failures[0]!;
+  return failures.find(canBeMended) ?? failures[0]!;
 }
 
 function inWords(result: ProbeResult): string {

@@ -15,15 +15,15 @@ const SIZES = `select ${FINGERPRINTS} as row,
 export async function findSizes(
   pool: Pool,
   fingerprints: readonly TokenFingerprint[],
-  deadline_ms: number,
+  deadlineMs: number,
 ): Promise<(number | null | undefined)[]> {
-  const { rows } = await pool.query(SIZES, [uuidArray(fingerprints)], deadline_ms);
+  const { rows } = await pool.query(SIZES, [uuidArray(fingerprints)], deadlineMs);
   const found = new Map<TokenFingerprint, number | null>();
   for (const { row, bytes } of rows) {
     found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
   }
   const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
   // A pooler may have changed servers under this connection, and a standby may not know it yet.
-  if (sizes.includes(undefined)) await pool.ping(deadline_ms);
+  if (sizes.includes(undefined)) await pool.ping(deadlineMs);
   return sizes;
 }

@@ -60,12 +60,12 @@ export class RecordWalk {
   async window(
     from: TokenFingerprint,
     without: number | undefined,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<Window> {
     const { rows } = await this.#pool.query(
       NEXT,
       [hexOf(from), without ?? NONE, WINDOW_RECORDS],
-      deadline_ms,
+      deadlineMs,
     );
     const all = rows.map(({ row }) => bytesOfBytea(row!));
     const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
@@ -82,21 +82,21 @@ export class RecordWalk {
    */
   async replace(
     replacements: readonly Replacement[],
-    key_version: number,
-    deadline_ms: number,
+    keyVersion: number,
+    deadlineMs: number,
   ): Promise<number | undefined> {
-    return this.#pool.transaction(deadline_ms, async (query) => {
+    return this.#pool.transaction(deadlineMs, async (query) => {
       // Shared: `locked` of the keyring waits for this batch, and batches do not for each other.
       await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);
       const { rows: newest } = await query(
         "select max(version) as version from standin.keyring where purpose = 'dek'",
       );
-      if (Number(newest[0]!.version) !== key_version) return undefined;
+      if (Number(newest[0]!.version) !== keyVersion) return undefined;
       const { rows } = await query(REPLACE, [
         uuidArray(replacements.map(({ old }) => old.token_fingerprint)),
         byteaArray(replacements.map(({ old }) => old.sealed)),
         byteaArray(replacements.map(({ fresh }) => fresh.sealed)),
-        key_version,
+        keyVersion,
       ]);
       return Number(rows[0]!.count);
     });

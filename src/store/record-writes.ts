@@ -64,13 +64,13 @@ export async function insertNew(
   query: Query,
   rows: readonly NewRecord[],
 ): Promise<{ readonly count: number; readonly has_standby: boolean }> {
-  const has_leased = rows.some((row) => row.time_to_live_s !== undefined);
+  const hasLeased = rows.some((row) => row.time_to_live_s !== undefined);
   const result = await query(
-    has_leased ? INSERT_LEASED : INSERT,
-    has_leased ? leasedColumns(rows) : columns(rows),
+    hasLeased ? INSERT_LEASED : INSERT,
+    hasLeased ? leasedColumns(rows) : columns(rows),
   );
-  const { count, has_standby } = result.rows[0]!;
-  return { count: Number(count), has_standby: has_standby === 't' };
+  const { count, has_standby: hasStandby } = result.rows[0]!;
+  return { count: Number(count), has_standby: hasStandby === 't' };
 }
 
 /** Writes rows that were removed or end too early; with the versions that may be written. */
@@ -78,8 +78,8 @@ export async function keep(
   query: Query,
   rows: readonly NewRecord[],
 ): Promise<{ readonly count: number; readonly open_versions: ReadonlySet<number> }> {
-  const { count, open_versions } = (await query(KEEP, leasedColumns(rows))).rows[0]!;
-  const versions = open_versions!.slice(1, -1).split(',').map(Number);
+  const { count, open_versions: openVersions } = (await query(KEEP, leasedColumns(rows))).rows[0]!;
+  const versions = openVersions!.slice(1, -1).split(',').map(Number);
   return { count: Number(count), open_versions: new Set(versions) };
 }
 

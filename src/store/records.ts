@@ -12,7 +12,7 @@ import type { Replacement } from './record-walk.ts';
 import { insertNew, keep, mend } from './record-writes.ts';
 
 export interface RecordsOptions {
-  readonly patience_ms: number;
+  readonly patienceMs: number;
   readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
 }
 
@@ -36,49 +36,49 @@ const READ_ONLY_PATIENCE_MS = 500;
  */
 export class RecordStore {
   readonly #pool: Pool;
-  readonly #patience_ms: number;
+  readonly #patienceMs: number;
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
   readonly #finder = new HolderFinder();
   /** As the last insert has seen it. */
-  #has_standby = false;
+  #hasStandby = false;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
-    this.#patience_ms = options.patience_ms;
+    this.#patienceMs = options.patienceMs;
     const bounds = {
       lanes: LANES,
-      max_batch_items: MAX_BATCH_RECORDS,
-      max_batch_bytes: MAX_BATCH_BYTES,
-      max_waiting_items: MAX_WAITING_RECORDS,
-      patience_ms: options.patience_ms,
+      maxBatchItems: MAX_BATCH_RECORDS,
+      maxBatchBytes: MAX_BATCH_BYTES,
+      maxWaitingItems: MAX_WAITING_RECORDS,
+      patienceMs: options.patienceMs,
     };
     const countFind = (records: number) => options.onBatch('find', records);
     this.#inserts = new Batcher({
       ...bounds,
       onBatch: (records) => options.onBatch('insert', records),
-      run: (records, deadline_ms) => retried(deadline_ms, () => this.#insert(records, deadline_ms)),
+      run: (records, deadlineMs) => retried(deadlineMs, () => this.#insert(records, deadlineMs)),
     });
     this.#finds = new Batcher({
       ...bounds,
       onBatch: countFind,
-      run: (fingerprints, deadline_ms) =>
-        retried(deadline_ms, () => this.#find(fingerprints, deadline_ms)),
+      run: (fingerprints, deadlineMs) =>
+        retried(deadlineMs, () => this.#find(fingerprints, deadlineMs)),
     });
     this.#sizes = new Batcher({
       ...bounds,
       onBatch: countFind,
-      run: (fingerprints, deadline_ms) =>
-        retried(deadline_ms, () => findSizes(pool, fingerprints, deadline_ms)),
+      run: (fingerprints, deadlineMs) =>
+        retried(deadlineMs, () => findSizes(pool, fingerprints, deadlineMs)),
     });
     this.#holders = new Batcher({
       ...bounds,
       onBatch: countFind,
-      run: (fingerprints, deadline_ms) =>
-        retried(deadline_ms, async () => {
-          const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadline_ms);
+      run: (fingerprints, deadlineMs) =>
+        retried(deadlineMs, async () => {
+          const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
           const holders = await this.#finder.find(query, fingerprints);
           return fingerprints.map((fingerprint) => holders.get(fingerprint));
         }),
@@ -88,21 +88,23 @@ export class RecordStore {
   /**
    * What is written or found is durable when it resolves, on a synchronous standby, too.
    * Idempotent: a record that is there already is given back.
-   * @param time_to_live_s how long they are to be there at least, from this call on, by the clock
+   * @param timeToLiveS how long they are to be there at least, from this call on, by the clock
    * of the database; null: for ever. The longest that was ever asked for counts.
-   * @param deadline_ms a performance.now() time, as for all statements below
+   * @param deadlineMs a performance.now() time, as for all statements below
    */
   insert(
     records: readonly SealedRecord[],
-    time_to_live_s: number | null = null,
-    deadline_ms?: number,
+    timeToLiveS: number | null = null,
+    deadlineMs?: number,
   ): Promise<readonly InsertOutcome[]> {
     let bytes = 0;
     for (const { sealed } of records) bytes += sealed.length;
     return this.#inserts.submit(
-      time_to_live_s === null ? records : records.map((record) => ({ ...record, time_to_live_s })),
+      timeToLiveS === null
+        ? records
+        : records.map((record) => ({ ...record, time_to_live_s: timeToLiveS })),
       bytes,
-      deadline_ms,
+      deadlineMs,
     );
   }
 
@@ -113,38 +115,38 @@ export class RecordStore {
   find(
     fingerprints: readonly TokenFingerprint[],
     bytes = 0,
-    deadline_ms?: number,
+    deadlineMs?: number,
   ): Promise<readonly (SealedRecord | null | undefined)[]> {
-    return this.#finds.submit(fingerprints, bytes, deadline_ms);
+    return this.#finds.submit(fingerprints, bytes, deadlineMs);
   }
 
   /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
   sizes(
     fingerprints: readonly TokenFingerprint[],
-    deadline_ms?: number,
+    deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    return this.#sizes.submit(fingerprints, 0, deadline_ms);
+    return this.#sizes.submit(fingerprints, 0, deadlineMs);
   }
 
   /** What is there of each token, removed or not; as durable as what `insert` finds. */
   holders(
     fingerprints: readonly TokenFingerprint[],
-    deadline_ms?: number,
+    deadlineMs?: number,
   ): Promise<readonly (Holder | undefined)[]> {
-    return this.#holders.submit(fingerprints, 0, deadline_ms);
+    return this.#holders.submit(fingerprints, 0, deadlineMs);
   }
 
   /** Where commits wait for a standby, all statements share one. */
-  #insert(records: readonly NewRecord[], deadline_ms: number): Promise<InsertOutcome[]> {
+  #insert(records: readonly NewRecord[], deadlineMs: number): Promise<InsertOutcome[]> {
     const work = (query: Query) => this.#store(query, records);
-    if (this.#has_standby) return this.#pool.transaction(deadline_ms, work);
-    return work((text, values) => this.#pool.query(text, values ?? [], deadline_ms));
+    if (this.#hasStandby) return this.#pool.transaction(deadlineMs, work);
+    return work((text, values) => this.#pool.query(text, values ?? [], deadlineMs));
   }
 
   async #store(query: Query, records: readonly NewRecord[]): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
-    const { count, has_standby } = await insertNew(query, rows);
-    this.#has_standby = has_standby;
+    const { count, has_standby: hasStandby } = await insertNew(query, rows);
+    this.#hasStandby = hasStandby;
     if (count === records.length) return records.map(() => 'stored');
     const fingerprints = rows.map((row) => row.token_fingerprint);
     const holders =
@@ -163,7 +165,7 @@ export class RecordStore {
     outcomes: readonly (InsertOutcome | undefined)[],
   ): Promise<InsertOutcome[]> {
     const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
-    const { count, open_versions } = await keep(query, missing);
+    const { count, open_versions: openVersions } = await keep(query, missing);
     if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
     // Another was faster, a removal was, or the key version takes no records any more.
     const holders = await this.#finder.find(
@@ -172,9 +174,9 @@ export class RecordStore {
     );
     const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
     const kept = records.map((record, i) => {
-      const is_open = open_versions.has(record.key_version);
+      const isOpen = openVersions.has(record.key_version);
       return (
-        outcomes[i] ?? outcome(record, holders, written) ?? (is_open ? undefined : 'key_retired')
+        outcomes[i] ?? outcome(record, holders, written) ?? (isOpen ? undefined : 'key_retired')
       );
     });
     if (isComplete(kept)) return kept;
@@ -187,18 +189,18 @@ export class RecordStore {
    */
   mend(
     replacements: readonly Replacement[],
-    deadline_ms = performance.now() + this.#patience_ms,
+    deadlineMs = performance.now() + this.#patienceMs,
   ): Promise<number> {
-    return retried(deadline_ms, () =>
-      mend((text, values) => this.#pool.query(text, values ?? [], deadline_ms), replacements),
+    return retried(deadlineMs, () =>
+      mend((text, values) => this.#pool.query(text, values ?? [], deadlineMs), replacements),
     );
   }
 
   async #find(
     fingerprints: readonly TokenFingerprint[],
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<(SealedRecord | null | undefined)[]> {
-    const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadline_ms);
+    const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadlineMs);
     const found = new Map<TokenFingerprint, SealedRecord | null>();
     for (const { row } of rows) {
       const bytes = bytesOfBytea(row!);
@@ -206,7 +208,7 @@ export class RecordStore {
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have changed servers under this connection, and a standby may not know it yet.
-    if (!records.every(Boolean)) await this.#pool.ping(deadline_ms);
+    if (!records.every(Boolean)) await this.#pool.ping(deadlineMs);
     return records;
   }
 }
@@ -217,10 +219,14 @@ function outcome(
   holders: ReadonlyMap<TokenFingerprint, Holder>,
   written: ReadonlyMap<TokenFingerprint, Sealed>,
 ): InsertOutcome | undefined {
-  const { token_fingerprint, value_fingerprint, time_to_live_s = null } = record;
-  const found = outcomeOf(holders.get(token_fingerprint), value_fingerprint, time_to_live_s);
+  const {
+    token_fingerprint: tokenFingerprint,
+    value_fingerprint: valueFingerprint,
+    time_to_live_s: timeToLiveS = null,
+  } = record;
+  const found = outcomeOf(holders.get(tokenFingerprint), valueFingerprint, timeToLiveS);
   if (typeof found !== 'object') return found;
-  return found.sealed.equals(written.get(token_fingerprint)!) ? 'stored' : found;
+  return found.sealed.equals(written.get(tokenFingerprint)!) ? 'stored' : found;
 }
 
 function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is InsertOutcome[] {
@@ -231,17 +237,17 @@ function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is Insert
  * Tries again while the database is unavailable and the deadline allows: both statements are
  * idempotent.
  */
-export async function retried<T>(deadline_ms: number, attempt: () => Promise<T>): Promise<T> {
-  const read_only_deadline_ms = performance.now() + READ_ONLY_PATIENCE_MS;
-  for (let pause_ms = RETRY_PAUSE_MS; ; pause_ms *= 2) {
+export async function retried<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
+  const readOnlyDeadlineMs = performance.now() + READ_ONLY_PATIENCE_MS;
+  for (let pauseMs = RETRY_PAUSE_MS; ; pauseMs *= 2) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error;
-      const next_ms = performance.now() + pause_ms;
-      const is_read_only = error instanceof ReadOnlyServer;
-      if (next_ms >= deadline_ms || (is_read_only && next_ms >= read_only_deadline_ms)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pause_ms));
+      const nextMs = performance.now() + pauseMs;
+      const isReadOnly = error instanceof ReadOnlyServer;
+      if (nextMs >= deadlineMs || (isReadOnly && nextMs >= readOnlyDeadlineMs)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 }

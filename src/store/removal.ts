@@ -46,63 +46,60 @@ export class RemovalStore {
   /** What was there of each token, in order; the known ones are forgotten when it resolves. */
   async forget(
     fingerprints: readonly TokenFingerprint[],
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<TokenState[]> {
-    return retried(deadline_ms, async () => {
-      const rows = await this.#look(fingerprints, deadline_ms);
+    return retried(deadlineMs, async () => {
+      const rows = await this.#look(fingerprints, deadlineMs);
       // Also those that are forgotten: locking their rows makes this commit wait for a synchronous
       // standby, which may not have heard of it.
-      if (rows.length > 0) await this.#pool.query(FORGET, columns(rows), deadline_ms);
+      if (rows.length > 0) await this.#pool.query(FORGET, columns(rows), deadlineMs);
       return statesOf(fingerprints, rows);
     });
   }
 
   /** What is there of each token, in order. */
-  async look(
-    fingerprints: readonly TokenFingerprint[],
-    deadline_ms: number,
-  ): Promise<TokenState[]> {
-    return retried(deadline_ms, async () =>
-      statesOf(fingerprints, await this.#look(fingerprints, deadline_ms)),
+  async look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<TokenState[]> {
+    return retried(deadlineMs, async () =>
+      statesOf(fingerprints, await this.#look(fingerprints, deadlineMs)),
     );
   }
 
   /** Removes the values of up to `limit` expired records, those first that expired first. */
   async removeExpired(
     limit: number,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<{ readonly found: number; readonly removed: number }> {
-    const rows = await this.#find(FIND_EXPIRED, [limit], deadline_ms);
+    const rows = await this.#find(FIND_EXPIRED, [limit], deadlineMs);
     if (rows.length === 0) return { found: 0, removed: 0 };
-    const { rows: counts } = await this.#pool.query(EXPIRE, columns(rows), deadline_ms);
+    const { rows: counts } = await this.#pool.query(EXPIRE, columns(rows), deadlineMs);
     return { found: rows.length, removed: Number(counts[0]!.count) };
   }
 
-  async #look(fingerprints: readonly TokenFingerprint[], deadline_ms: number): Promise<Row[]> {
-    const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadline_ms);
+  async #look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<Row[]> {
+    const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadlineMs);
     // As for detokenize: a standby behind a pooler may not know a token yet.
-    if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadline_ms);
+    if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);
     return rows;
   }
 
-  async #find(text: string, values: readonly unknown[], deadline_ms: number): Promise<Row[]> {
-    const { rows } = await this.#pool.query(text, values, deadline_ms);
-    return rows.map(({ row, is_removed }) => {
+  async #find(text: string, values: readonly unknown[], deadlineMs: number): Promise<Row[]> {
+    const { rows } = await this.#pool.query(text, values, deadlineMs);
+    return rows.map(({ row, is_removed: isRemoved }) => {
       const bytes = bytesOfBytea(row!);
       return {
         token_fingerprint: tokenFingerprintOf(bytes),
         value_fingerprint: valueFingerprintOf(bytes),
         key_version: keyVersionOf(bytes),
-        is_removed: is_removed === 't',
+        is_removed: isRemoved === 't',
       };
     });
   }
 }
 
 function statesOf(fingerprints: readonly TokenFingerprint[], rows: readonly Row[]): TokenState[] {
-  const by_token = new Map(rows.map((row) => [row.token_fingerprint, row]));
+  const byToken = new Map(rows.map((row) => [row.token_fingerprint, row]));
   return fingerprints.map((fingerprint) => {
-    const row = by_token.get(fingerprint);
+    const row = byToken.get(fingerprint);
     if (row === undefined) return 'unknown';
     return row.is_removed ? 'forgotten' : 'known';
   });

@@ -47,9 +47,9 @@ const ROLE = `select rolsuper or rolcreaterole or rolcreatedb or rolreplication
 export async function grantService(
   pool: Pool,
   role: string,
-  deadline_ms: number,
+  deadlineMs: number,
 ): Promise<string[]> {
-  return pool.transaction(deadline_ms, async (query) => {
+  return pool.transaction(deadlineMs, async (query) => {
     await checkRole(query, role);
     const statements = grants(role, await hasCitus(query));
     for (const statement of statements) await query(statement);
@@ -70,7 +70,7 @@ async function checkRole(query: Query, role: string): Promise<void> {
   }
 }
 
-function grants(role: string, is_citus: boolean): string[] {
+function grants(role: string, isCitus: boolean): string[] {
   const to = pg.escapeIdentifier(role);
   const statements = [
     `revoke all on schema standin from ${to}`,
@@ -81,7 +81,7 @@ function grants(role: string, is_citus: boolean): string[] {
   for (const [table, rights] of SERVICE_RIGHTS) {
     // Citus has no rights of columns.
     const list = Object.entries(rights).map(([right, columns]) =>
-      is_citus ? right : `${right} (${columns.join(', ')})`,
+      isCitus ? right : `${right} (${columns.join(', ')})`,
     );
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
   }
@@ -101,12 +101,12 @@ const MISSING = `select 'select on standin.' || relname as missing from pg_class
  * The rights of the service that the user of the database lacks, in words of SQL. The schema must
  * be that of this program.
  */
-export async function missingRights(pool: Pool, deadline_ms: number): Promise<string[]> {
+export async function missingRights(pool: Pool, deadlineMs: number): Promise<string[]> {
   const wanted = [...SERVICE_RIGHTS].flatMap(([table, rights]) =>
     Object.entries(rights as Record<string, readonly string[]>).flatMap(([right, columns]) =>
       columns.map((column) => [`standin.${table}`, right, column]),
     ),
   );
   const parameters = [0, 1, 2].map((i) => wanted.map((row) => row[i]));
-  return (await pool.query(MISSING, parameters, deadline_ms)).rows.map((row) => row.missing!);
+  return (await pool.query(MISSING, parameters, deadlineMs)).rows.map((row) => row.missing!);
 }

@@ -7,7 +7,7 @@ export interface ServerFacts {
   readonly version_number: number;
   readonly version: string;
   /** `name=value` of the settings that make acknowledged writes lossable. */
-  readonly unsafe_settings: readonly string[];
+  readonly unsafeSettings: readonly string[];
 }
 
 /**
@@ -29,17 +29,17 @@ const FACTS = `select current_setting('server_version_num') as version_number,
 /** As a role or a database may have it: nobody has put it in its usual form. */
 const OFF = /^(off|false|no|0)$/i;
 
-export async function serverFacts(pool: Pool, deadline_ms: number): Promise<ServerFacts> {
-  const row = (await pool.query(FACTS, [], deadline_ms)).rows[0]!;
+export async function serverFacts(pool: Pool, deadlineMs: number): Promise<ServerFacts> {
+  const row = (await pool.query(FACTS, [], deadlineMs)).rows[0]!;
   const commits = [row.of_this_session!, row.of_new_sessions ?? 'on'];
-  const unsafe_settings = ['fsync', 'full_page_writes']
+  const unsafeSettings = ['fsync', 'full_page_writes']
     .filter((name) => row[name] === 'off')
     .map((name) => `${name}=off`);
-  if (commits.some((commit) => OFF.test(commit))) unsafe_settings.push('synchronous_commit=off');
+  if (commits.some((commit) => OFF.test(commit))) unsafeSettings.push('synchronous_commit=off');
   // A standby that may be promoted without what was acknowledged.
   else if (row.standbys !== '' && commits.some((commit) => /^local$/i.test(commit)))
-    unsafe_settings.push('synchronous_commit=local');
-  return { version_number: Number(row.version_number), version: row.version!, unsafe_settings };
+    unsafeSettings.push('synchronous_commit=local');
+  return { version_number: Number(row.version_number), version: row.version!, unsafeSettings };
 }
 
 /** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */
@@ -54,7 +54,7 @@ export const ENOUGH_ROWS = 1_000;
 export interface RecordCount {
   readonly records: number;
   /** false: estimated from a part. */
-  readonly is_exact: boolean;
+  readonly isExact: boolean;
 }
 
 /**
@@ -63,26 +63,26 @@ export interface RecordCount {
  * planner's estimate (reltuples) would cost less, but is empty on the coordinator of a distributed
  * table and on the parent of a partitioned one.
  */
-export async function countRecords(pool: Pool, deadline_ms: number): Promise<RecordCount> {
+export async function countRecords(pool: Pool, deadlineMs: number): Promise<RecordCount> {
   for (const { below, slices } of SLICES) {
     const { rows } = await pool.query(
       'select count(*) as rows from standin.records where token_fingerprint < $1::uuid',
       [below.padEnd(32, '0')],
-      deadline_ms,
+      deadlineMs,
     );
     const counted = Number(rows[0]!.rows);
-    if (counted >= ENOUGH_ROWS) return { records: counted * slices, is_exact: false };
+    if (counted >= ENOUGH_ROWS) return { records: counted * slices, isExact: false };
   }
-  const exact = await pool.query('select count(*) as rows from standin.records', [], deadline_ms);
-  return { records: Number(exact.rows[0]!.rows), is_exact: true };
+  const exact = await pool.query('select count(*) as rows from standin.records', [], deadlineMs);
+  return { records: Number(exact.rows[0]!.rows), isExact: true };
 }
 
 /** Of the table of records with its indexes, on all nodes. */
-export async function recordsBytes(pool: Pool, deadline_ms: number): Promise<number> {
-  const is_citus = await hasCitus((text) => pool.query(text, [], deadline_ms));
-  const size = is_citus ? 'citus_total_relation_size' : 'pg_total_relation_size';
+export async function recordsBytes(pool: Pool, deadlineMs: number): Promise<number> {
+  const isCitus = await hasCitus((text) => pool.query(text, [], deadlineMs));
+  const size = isCitus ? 'citus_total_relation_size' : 'pg_total_relation_size';
   const text = `select ${size}('standin.records') as bytes`;
-  return Number((await pool.query(text, [], deadline_ms)).rows[0]!.bytes);
+  return Number((await pool.query(text, [], deadlineMs)).rows[0]!.bytes);
 }
 
 const PROBE = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
@@ -100,12 +100,12 @@ class Done extends Error {}
 export async function tryToGrow(
   pool: Pool,
   bytes: Buffer,
-  key_version: number,
-  deadline_ms: number,
+  keyVersion: number,
+  deadlineMs: number,
 ): Promise<void> {
   const fingerprint = bytes.toString('hex', 0, 16);
-  const probing = pool.transaction(deadline_ms, async (query) => {
-    await query(PROBE, [fingerprint, key_version, bytes]);
+  const probing = pool.transaction(deadlineMs, async (query) => {
+    await query(PROBE, [fingerprint, keyVersion, bytes]);
     throw new Done();
   });
   await probing.catch((error) => {

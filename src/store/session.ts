@@ -6,7 +6,7 @@ import { IS_MARKED, MARK, STARTUP_OPTIONS } from './settings.ts';
 
 /** Whether connections ask for the settings at their start: after a refusal they do not. */
 export interface Pins {
-  are_sent: boolean;
+  areSent: boolean;
 }
 
 /** A connection whose startup packet has the settings: those outrank role, database and server. */
@@ -16,7 +16,7 @@ class PinnedClient extends pg.Client {
     const { connectionParameters: parameters } = this as unknown as {
       readonly connectionParameters: { options: string | undefined };
     };
-    if (config.pins.are_sent)
+    if (config.pins.areSent)
       parameters.options = `${parameters.options ?? ''} ${STARTUP_OPTIONS}`.trim();
   }
 }
@@ -33,7 +33,7 @@ export function openConnections(address: Address, connections: number, pins: Pin
     ...('url' in address
       ? { connectionString: address.url }
       : {
-          host: address.socket_dir,
+          host: address.socketDir,
           port: address.port,
           user: 'postgres',
           database: 'postgres',
@@ -76,7 +76,7 @@ export function mayRefusePins(error: unknown): boolean {
 /** What a connection leads to. */
 export interface Session {
   /** false: a pooler has dropped the settings, so every transaction has to set them. */
-  readonly is_pinned: boolean;
+  readonly isPinned: boolean;
   /** Goes up with every promotion; 0 where a hosted Postgres does not tell. */
   readonly timeline: number;
 }
@@ -93,13 +93,13 @@ const AND_TIMELINE = `case when not pg_catalog.pg_is_in_recovery()
 const TIMELINE_DIGITS = 8;
 
 /** @throws ReadOnlyServer on a standby */
-export async function demandPrimary(query: Query, asks_timeline: boolean): Promise<Session> {
-  const text = asks_timeline ? `${DEMAND_PRIMARY}, ${AND_TIMELINE}` : DEMAND_PRIMARY;
-  const { mark, wal_file } = (await query(text)).rows[0]!;
-  return { is_pinned: mark === IS_MARKED, timeline: timelineOf(wal_file) };
+export async function demandPrimary(query: Query, asksTimeline: boolean): Promise<Session> {
+  const text = asksTimeline ? `${DEMAND_PRIMARY}, ${AND_TIMELINE}` : DEMAND_PRIMARY;
+  const { mark, wal_file: walFile } = (await query(text)).rows[0]!;
+  return { isPinned: mark === IS_MARKED, timeline: timelineOf(walFile) };
 }
 
-/** @param wal_file of pg_walfile_name */
-export function timelineOf(wal_file: string | null | undefined): number {
-  return Number.parseInt(wal_file?.slice(0, TIMELINE_DIGITS) ?? '0', 16);
+/** @param walFile of pg_walfile_name */
+export function timelineOf(walFile: string | null | undefined): number {
+  return Number.parseInt(walFile?.slice(0, TIMELINE_DIGITS) ?? '0', 16);
 }

@@ -20,18 +20,18 @@ export type Part =
 /** Cuts the bytes of one connection into parts; keeps what is not whole yet. */
 export class Framer {
   #pending: Buffer[] = [];
-  #pending_bytes = 0;
-  #needed_bytes = 1;
+  #pendingBytes = 0;
+  #neededBytes = 1;
   #group: Buffer[] = [];
   #started = false;
 
   push(chunk: Buffer): Part[] {
     this.#pending.push(chunk);
-    this.#pending_bytes += chunk.length;
+    this.#pendingBytes += chunk.length;
     const parts: Part[] = [];
     // A large parameter comes in thousands of chunks: they are joined only when the message is
     // whole.
-    if (this.#pending_bytes < this.#needed_bytes) return parts;
+    if (this.#pendingBytes < this.#neededBytes) return parts;
     let bytes = this.#pending.length === 1 ? chunk : Buffer.concat(this.#pending);
     for (;;) {
       const header = this.#started ? 5 : 8;
@@ -42,15 +42,15 @@ export class Framer {
         break;
       }
       if (bytes.length < length) {
-        this.#needed_bytes = length;
+        this.#neededBytes = length;
         break;
       }
       this.#take(bytes.subarray(0, length), parts);
       bytes = bytes.subarray(length);
-      this.#needed_bytes = 1;
+      this.#neededBytes = 1;
     }
     this.#pending = bytes.length === 0 ? [] : [bytes];
-    this.#pending_bytes = bytes.length;
+    this.#pendingBytes = bytes.length;
     return parts;
   }
 

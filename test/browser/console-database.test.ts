@@ -1,13 +1,13 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { chromium_bin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
-import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { makePlace, type Place, type Service, startService } from '../support/service.ts';
 
 const PATIENCE = { timeout: 40_000 };
 
-describe.skipIf(chromium_bin === undefined || postgres_bin === undefined)(
+describe.skipIf(chromiumBin === undefined || postgresBin === undefined)(
   'the console and a database that is away',
   () => {
     let cluster: PostgresCluster;
@@ -30,7 +30,7 @@ describe.skipIf(chromium_bin === undefined || postgres_bin === undefined)(
     });
 
     test('says so in words in every view, stays live, and is healthy when it is back', async () => {
-      const tab = await Tab.open(browser, service.ops_url!);
+      const tab = await Tab.open(browser, service.opsUrl!);
       const shown = (text: string) => () => tab.page.getByText(text).first().isVisible();
       await expect.poll(shown('Healthy'), PATIENCE).toBe(true);
       await cluster.crash();

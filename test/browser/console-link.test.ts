@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromium_bin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
 import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
 
@@ -9,7 +9,7 @@ const PATIENCE = { timeout: 40_000 };
 /** What a browser says of a service that is away, or that refuses. */
 const EXPECTED = /ERR_|status of 401|network error/i;
 
-describe.skipIf(chromium_bin === undefined)('the console and a service that comes and goes', () => {
+describe.skipIf(chromiumBin === undefined)('the console and a service that comes and goes', () => {
   let browser: Browser;
   let place: Place;
   let env: Record<string, string>;
@@ -26,7 +26,7 @@ describe.skipIf(chromium_bin === undefined)('the console and a service that come
   });
 
   beforeEach(async () => {
-    tab = await Tab.open(browser, service.ops_url!);
+    tab = await Tab.open(browser, service.opsUrl!);
     await tab.page.getByLabel('OPS_TOKEN').fill(OPS_TOKEN);
     await tab.page.getByRole('button', { name: 'Sign in' }).click();
     await expect.poll(shown('Live'), PATIENCE).toBe(true);
@@ -68,7 +68,7 @@ describe.skipIf(chromium_bin === undefined)('the console and a service that come
   });
 
   test('a session that the service no longer knows ends in the playground too', async () => {
-    await tab.page.goto(`${service.ops_url}/#/playground`);
+    await tab.page.goto(`${service.opsUrl}/#/playground`);
     await tab.page.context().clearCookies();
     await tab.page.getByLabel('API key').fill(service.api_key);
     await tab.page.getByRole('button', { name: 'Example' }).click();
@@ -113,8 +113,8 @@ describe.skipIf(chromium_bin === undefined)('the console and a service that come
       await tab.page.emulateMedia({ colorScheme: theme });
       expect(await tab.accessibilityProblems(), theme).toEqual([]);
     }
-    const api_key = service.api_key;
-    service = { ...(await startService(place, env)), api_key };
+    const apiKey = service.api_key;
+    service = { ...(await startService(place, env)), api_key: apiKey };
     // Sessions are in the memory of the process: its end is theirs.
     await expect.poll(() => tab.page.getByLabel('OPS_TOKEN').isVisible(), PATIENCE).toBe(true);
     await tab.page.getByLabel('OPS_TOKEN').fill(OPS_TOKEN);

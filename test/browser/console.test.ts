@@ -1,6 +1,6 @@
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromium_bin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
 import {
   call,
@@ -31,13 +31,13 @@ const NAUGHTY = {
 };
 const PATIENCE = { timeout: 20_000 };
 
-describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
+describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
   let browser: Browser;
   let place: Place;
   let service: Service;
   let tab: Tab;
 
-  const go = (route: string) => tab.page.goto(`${service.ops_url}/#/${route}`);
+  const go = (route: string) => tab.page.goto(`${service.opsUrl}/#/${route}`);
   const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
   const client = async (name: string, ...options: string[]) => {
     const args = ['client', 'create', '--name', name, ...options, '--json'];
@@ -53,7 +53,7 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
   });
 
   beforeEach(async () => {
-    tab = await Tab.open(browser, service.ops_url!);
+    tab = await Tab.open(browser, service.opsUrl!);
     await expect.poll(() => tab.page.getByText('Live', { exact: true }).count(), PATIENCE).toBe(1);
   });
 
@@ -191,14 +191,14 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
     const reader = await client('reader', '--can', 'detokenize');
     const slow = await client('slow', '--rate-limit', '1');
     await go('playground');
-    const api_key = tab.page.getByLabel('API key');
+    const apiKey = tab.page.getByLabel('API key');
     const original = tab.page.getByLabel('Original');
     const error = (id: string) => () => tab.page.locator(`#${id}-error`).textContent();
     const focus = () => tab.page.evaluate('document.activeElement.id');
 
     await button('Tokenize').click();
     expect(await error('api-key')()).toBe('Type an API key first.');
-    await api_key.fill(service.api_key);
+    await apiKey.fill(service.api_key);
     await button('Tokenize').click();
     expect(await error('original')()).toContain('Paste a JSON object');
     await original.fill('{"a": }');
@@ -215,14 +215,14 @@ describe.skipIf(chromium_bin === undefined)('the console in Chromium', () => {
     expect([await focus(), await tab.page.evaluate(selected)]).toEqual(['original', '7']);
 
     await original.fill('{"a": "Ann"}');
-    await api_key.fill(`stk_${'a'.repeat(34)}`);
+    await apiKey.fill(`stk_${'a'.repeat(34)}`);
     await button('Tokenize').click();
     await expect.poll(error('api-key')).toContain('does not know this API key');
     expect(await focus()).toBe('api-key');
-    await api_key.fill(reader.api_key);
+    await apiKey.fill(reader.api_key);
     await button('Tokenize').click();
     await expect.poll(error('api-key')).toBe('The client of this API key may not tokenize.');
-    await api_key.fill(slow.api_key);
+    await apiKey.fill(slow.api_key);
     const again = async () => {
       await button('Tokenize').click();
       return error('api-key')();

@@ -21,19 +21,19 @@ test('the pictures of docs/images', { timeout: 600_000 }, async () => {
   });
   const browser = await launch();
   const run = async (...args: string[]) => (await runCli(args, place)).stdout;
-  const api_keys: string[] = [];
+  const apiKeys: string[] = [];
   for (const { name, options } of HABITS) {
     const made = await run('client', 'create', '--name', name, ...options, '--json');
-    api_keys.push(JSON.parse(made).api_key);
+    apiKeys.push(JSON.parse(made).api_key);
   }
-  const business = new Business(service.url, api_keys);
-  const began_ms = performance.now();
-  const after = (ms: number) => () => performance.now() - began_ms > ms;
+  const business = new Business(service.url, apiKeys);
+  const beganMs = performance.now();
+  const after = (ms: number) => () => performance.now() - beganMs > ms;
   await until(after(ROTATE_AFTER_MS), 'a minute of business', WINDOW_MS);
   await run('keyring', 'rotate');
   await until(after(WINDOW_MS), 'five minutes of business', 2 * WINDOW_MS);
   for (const theme of ['light', 'dark'] as const) {
-    const tab = await Tab.open(browser, service.ops_url!, {
+    const tab = await Tab.open(browser, service.opsUrl!, {
       colorScheme: theme,
       viewport: { width: 1440, height: 960 },
     });
@@ -45,7 +45,7 @@ test('the pictures of docs/images', { timeout: 600_000 }, async () => {
     if (theme === 'dark') continue;
     await tab.page.setViewportSize({ width: 1200, height: 900 });
     await tab.page.getByRole('link', { name: 'Playground' }).click();
-    await tab.page.getByLabel('API key').fill(api_keys[0]!);
+    await tab.page.getByLabel('API key').fill(apiKeys[0]!);
     await tab.page.getByRole('button', { name: 'Example' }).click();
     await tab.page.getByRole('button', { name: 'Tokenize', exact: true }).click();
     await expect.poll(() => tab.page.getByText('Tokenized', { exact: true }).count()).toBe(1);

@@ -51,14 +51,14 @@ describe('killed at any point, again and again, --resume ends with the same file
     const random = new Random();
     const command = `${COMMAND} -o ${name} --rejects ${name}.rejects`;
     const partial = `${name}.partial`;
-    const whole_bytes = name.endsWith('.gz')
+    const wholeBytes = name.endsWith('.gz')
       ? gzipSync(runs.read('whole.csv')).length
       : Buffer.byteLength(runs.read('whole.csv'));
     let kills = 0;
     for (let i = 1; i <= 8; i++) {
       const child = runs.start(`${command}${i === 1 ? '' : ' --resume'}`);
       const ended = runs.end(child);
-      await runs.untilLength(child, partial, random.below(whole_bytes * (i / 8)));
+      await runs.untilLength(child, partial, random.below(wholeBytes * (i / 8)));
       child.kill('SIGKILL');
       if ((await ended).code === 'SIGKILL') kills++;
     }
@@ -90,10 +90,10 @@ test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', asy
   const unfinished = await runs.run(command);
   expect(unfinished.code).toBe(1);
   expect(unfinished.stderr).toContain('go on with --resume, or begin anew with --force');
-  const { code: other_code, stderr: other } = await runs.run(
+  const { code: otherCode, stderr: other } = await runs.run(
     'tokenize in.csv --fields email -o c.csv --rejects c.rejects --resume',
   );
-  expect(other_code).toBe(1);
+  expect(otherCode).toBe(1);
   expect(other).toContain('was begun with --fields email,name');
   const rest = await runs.run(`${command} --resume --json`);
   expect(rest.code).toBe(3);
@@ -183,9 +183,9 @@ test('a service that comes back within the time-out is waited for', async () => 
 });
 
 test('in random mode too, every row is there once', async () => {
-  const { api_key } = await createClient(place, '--token-mode', 'random');
+  const { api_key: apiKey } = await createClient(place, '--token-mode', 'random');
   const command = `${COMMAND} -o g.csv --rejects g.rejects`;
-  const child = runs.start(command, { STANDIN_API_KEY: api_key });
+  const child = runs.start(command, { STANDIN_API_KEY: apiKey });
   const ended = runs.end(child);
   await runs.untilLength(child, 'g.csv.partial', 200_000);
   child.kill('SIGKILL');
@@ -196,7 +196,7 @@ test('in random mode too, every row is there once', async () => {
   expect(runs.read('g.back.csv') === good).toBe(true);
 });
 
-const can_mount = tries(['unshare', '-m', 'mount', '-t', 'tmpfs', 'none', '/mnt']);
+const canMount = tries(['unshare', '-m', 'mount', '-t', 'tmpfs', 'none', '/mnt']);
 
 function tries([program, ...args]: string[]): boolean {
   try {
@@ -207,7 +207,7 @@ function tries([program, ...args]: string[]): boolean {
   }
 }
 
-test.skipIf(!can_mount)('a full disk ends it; with more room, --resume goes on', async () => {
+test.skipIf(!canMount)('a full disk ends it; with more room, --resume goes on', async () => {
   const run = `${process.execPath} ${CLI} ${COMMAND} -o disk/out.csv --rejects disk/rejects`;
   const script = [
     'mkdir disk && mount -t tmpfs -o size=1m none disk',

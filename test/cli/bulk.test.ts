@@ -5,7 +5,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
 import { createClient } from '../support/commands.ts';
-import { readSample, samples_folder } from '../support/samples.ts';
+import { readSample, samplesFolder } from '../support/samples.ts';
 import { CLI, type Place, type Service, startService, usualPlace } from '../support/service.ts';
 
 let place: Place;
@@ -55,7 +55,7 @@ test('a CSV there and back is the same file; what is not named stays as it was',
   expect(runs.exists('a.back.csv.partial') || runs.exists('a.back.csv.checkpoint')).toBe(false);
 });
 
-describe.skipIf(samples_folder === undefined)('sample data', () => {
+describe.skipIf(samplesFolder === undefined)('sample data', () => {
   test.each([
     ['sakila-customers.csv', 'full_name,email,address,district,postal_code,phone'],
     ['chinook-customers.csv', 'first_name,last_name,company,address,city,phone,fax,email'],
@@ -251,8 +251,8 @@ describe('it refuses', () => {
     expect(await message({ STANDIN_URL: 'x' })).toContain('STANDIN_URL is not an http://');
     const unknown = `stk_${'a'.repeat(34)}`;
     expect(await message({ STANDIN_API_KEY: unknown })).toContain('401');
-    const { api_key } = await createClient(place, '--can', 'detokenize');
-    expect(await message({ STANDIN_API_KEY: api_key })).toContain('403');
+    const { api_key: apiKey } = await createClient(place, '--can', 'detokenize');
+    expect(await message({ STANDIN_API_KEY: apiKey })).toContain('403');
   });
 
   test('an API key is taken from a file', async () => {
@@ -265,10 +265,10 @@ describe('it refuses', () => {
 });
 
 test('a client with a low limit is served by waiting', async () => {
-  const { api_key } = await createClient(place, '--rate-limit', '3');
+  const { api_key: apiKey } = await createClient(place, '--rate-limit', '3');
   runs.write('h.csv', csvOf(10_000, 'limited'));
   const child = runs.start('tokenize h.csv --fields email,name -o h.out.csv', {
-    STANDIN_API_KEY: api_key,
+    STANDIN_API_KEY: apiKey,
   });
   const { code, stdout } = await runs.end(child);
   expect(code).toBe(0);

@@ -187,13 +187,13 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
     });
 
     test('client list shows every client as it was made', async () => {
-      const { client_id } = await json(
+      const { client_id: clientId } = await json(
         ...['client', 'create', '--name', 'crm', '--rate-limit', '0.5', '--token-mode', 'random'],
         ...['--can', 'tokenize', '--detokenize-limit', '7', '--unknown-token-limit', '0'],
       );
       const clients = await json('client', 'list');
-      expect(clients.find((one: any) => one.client_id === client_id)).toEqual({
-        client_id,
+      expect(clients.find((one: any) => one.client_id === clientId)).toEqual({
+        client_id: clientId,
         name: 'crm',
         rate_limit: 0.5,
         token_mode: 'random',
@@ -208,55 +208,55 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
       });
       const row = (await text('client', 'list'))
         .split('\n')
-        .find((line) => line.startsWith(client_id));
+        .find((line) => line.startsWith(clientId));
       expect(row).toMatch(/ crm +tokenize +0\.5\/s +7\/s +none +random +for ever +\S+Z +- +-$/);
     });
 
     test('a time to live is as it was written, in seconds, and can be taken back', async () => {
-      const { client_id } = await json('client', 'create', '--name', 'x', '--time-to-live', '90d');
-      const update = (...args: string[]) => json('client', 'update', client_id, ...args);
+      const { client_id: clientId } = await json(
+        'client',
+        'create',
+        '--name',
+        'x',
+        '--time-to-live',
+        '90d',
+      );
+      const update = (...args: string[]) => json('client', 'update', clientId, ...args);
       expect(await update('--name', 'y')).toMatchObject({ time_to_live_s: 90 * 86_400 });
       expect(await text('client', 'list')).toMatch(
-        new RegExp(`${client_id} .* 90d +\\S+Z +- +-$`, 'm'),
+        new RegExp(`${clientId} .* 90d +\\S+Z +- +-$`, 'm'),
       );
       expect(await update('--time-to-live', '36h')).toMatchObject({ time_to_live_s: 129_600 });
-      expect(await text('client', 'update', client_id, '--time-to-live', '30m')).toMatch(
+      expect(await text('client', 'update', clientId, '--time-to-live', '30m')).toMatch(
         /time to live 30m\n$/,
       );
       expect(await update('--time-to-live', 'none')).toMatchObject({ time_to_live_s: null });
-      expect(await text('client', 'update', client_id, '--name', 'z')).toMatch(/live for ever\n$/);
+      expect(await text('client', 'update', clientId, '--name', 'z')).toMatch(/live for ever\n$/);
     });
 
     test('client update changes what is named and nothing else', async () => {
-      const { client_id } = await json(
+      const { client_id: clientId } = await json(
         ...['client', 'create', '--name', 'old', '--rate-limit', '5', '--token-mode', 'random'],
       );
-      expect(await json('client', 'update', client_id, '--name', 'new')).toMatchObject({
+      expect(await json('client', 'update', clientId, '--name', 'new')).toMatchObject({
         name: 'new',
         rate_limit: 5,
         token_mode: 'random',
         disabled_at: null,
       });
-      expect(await json('client', 'update', client_id, '--rate-limit', 'default')).toMatchObject({
+      expect(await json('client', 'update', clientId, '--rate-limit', 'default')).toMatchObject({
         name: 'new',
         rate_limit: null,
         token_mode: 'random',
       });
       expect(
-        await json(
-          'client',
-          'update',
-          client_id,
-          '--rate-limit',
-          '0',
-          '--token-mode=deterministic',
-        ),
+        await json('client', 'update', clientId, '--rate-limit', '0', '--token-mode=deterministic'),
       ).toMatchObject({ name: 'new', rate_limit: 0, token_mode: 'deterministic' });
     });
 
     test('client update changes what a client may do, and its own limits', async () => {
-      const { client_id } = await json('client', 'create', '--name', 'may');
-      const update = (...changes: string[]) => json('client', 'update', client_id, ...changes);
+      const { client_id: clientId } = await json('client', 'create', '--name', 'may');
+      const update = (...changes: string[]) => json('client', 'update', clientId, ...changes);
       expect(await update('--can', 'detokenize', '--detokenize-limit=2')).toMatchObject({
         can_tokenize: false,
         can_detokenize: true,
@@ -272,43 +272,48 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         unknown_token_limit: 0.5,
       });
       const defaults = ['--detokenize-limit=default', '--unknown-token-limit=default'];
-      expect(await text('client', 'update', client_id, ...defaults)).toBe(
-        `${client_id}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
+      expect(await text('client', 'update', clientId, ...defaults)).toBe(
+        `${clientId}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
       );
     });
 
     test('client disable is undone by client update --enable', async () => {
-      const { client_id } = await json('client', 'create', '--name', 'gone');
-      const disabled = await json('client', 'disable', client_id);
+      const { client_id: clientId } = await json('client', 'create', '--name', 'gone');
+      const disabled = await json('client', 'disable', clientId);
       expect(disabled.disabled_at).toMatch(/Z$/);
-      expect(await json('client', 'disable', client_id)).toEqual(disabled);
-      expect(await failure('api-key', 'issue', '--client', client_id)).toBe(
-        `standin: Client ${client_id} is disabled. Enable it first: standin client update ${client_id} --enable\n`,
+      expect(await json('client', 'disable', clientId)).toEqual(disabled);
+      expect(await failure('api-key', 'issue', '--client', clientId)).toBe(
+        `standin: Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable\n`,
       );
-      expect((await json('client', 'update', client_id, '--enable')).disabled_at).toBeNull();
+      expect((await json('client', 'update', clientId, '--enable')).disabled_at).toBeNull();
     });
 
     test('API keys are issued beside each other, listed without the key, and revoked by id', async () => {
-      const { client_id, api_key } = await json('client', 'create', '--name', 'keys');
-      const issued = await json('api-key', 'issue', '--client', client_id, '--expires', '90d');
+      const { client_id: clientId, api_key: apiKey } = await json(
+        'client',
+        'create',
+        '--name',
+        'keys',
+      );
+      const issued = await json('api-key', 'issue', '--client', clientId, '--expires', '90d');
       expect(issued).toEqual({
         api_key_id: expect.stringMatching(/^key_[0-9a-f]{12}$/),
-        client_id,
+        client_id: clientId,
         api_key: expect.stringMatching(API_KEY),
         expires_at: expect.stringMatching(/Z$/),
       });
-      expect(issued.api_key).not.toBe(api_key);
-      const printed = await text('api-key', 'list', '--client', client_id);
+      expect(issued.api_key).not.toBe(apiKey);
+      const printed = await text('api-key', 'list', '--client', clientId);
       expect(printed).not.toContain('stk_');
       expect(printed.match(/ live /g)).toHaveLength(2);
       const revoked = await json('api-key', 'revoke', issued.api_key_id);
       expect(revoked.revoked_at).toMatch(/Z$/);
       expect(await json('api-key', 'revoke', issued.api_key_id)).toEqual(revoked);
-      expect(await json('api-key', 'list', '--client', client_id)).toEqual([
-        expect.objectContaining({ client_id, expires_at: null, revoked_at: null }),
+      expect(await json('api-key', 'list', '--client', clientId)).toEqual([
+        expect.objectContaining({ client_id: clientId, expires_at: null, revoked_at: null }),
         { ...revoked, last_used_at: null },
       ]);
-      expect(await text('api-key', 'list', '--client', client_id)).toMatch(
+      expect(await text('api-key', 'list', '--client', clientId)).toMatch(
         new RegExp(`^${issued.api_key_id} .* revoked `, 'm'),
       );
     });
@@ -325,11 +330,11 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         expect(key).toEqual({
           purpose: expect.any(String),
           version: 1,
-          is_primary: true,
+          isPrimary: true,
           kek_id: keys[0].kek_id,
           created_at: expect.stringMatching(/Z$/),
           records: key.purpose === 'dek' ? expect.any(Number) : null,
-          is_estimate: false,
+          isEstimate: false,
           closed_at: null,
         });
       }

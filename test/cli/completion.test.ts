@@ -40,12 +40,12 @@ async function type(shell: string, setUp: string, keys: string): Promise<string>
       const fail = () => reject(new Error(`${keys} gave: ${output}`));
       child.once('close', fail);
       setTimeout(fail, TIMEOUT_MS).unref();
-      let is_ready = false;
+      let isReady = false;
       child.stdout.on('data', (chunk) => {
         output += chunk;
         // As quotes in what is typed keep it from being found there.
-        if (!is_ready && output.includes('is set up')) {
-          is_ready = true;
+        if (!isReady && output.includes('is set up')) {
+          isReady = true;
           child.stdin.write(`${keys}\r`);
         }
         const written = /<<(.*)>>/.exec(output)?.[1];
@@ -57,9 +57,9 @@ async function type(shell: string, setUp: string, keys: string): Promise<string>
   } finally {
     // The shell first: one that ends by itself writes its history into a folder that is being removed.
     const ended = new Promise((resolve) => child.once('exit', resolve));
-    const has_ended = child.exitCode !== null || child.signalCode !== null;
+    const hasEnded = child.exitCode !== null || child.signalCode !== null;
     for (const pid of childrenOf(child.pid!)) process.kill(pid, 'SIGKILL');
-    if (!has_ended) await ended;
+    if (!hasEnded) await ended;
   }
 }
 
@@ -80,7 +80,7 @@ const TYPED: readonly (readonly [string, readonly string[]])[] = [
   ['standin client create --name som\t', ['client', 'create', '--name', 'som']],
 ];
 
-const has_terminal = isThere('script');
+const hasTerminal = isThere('script');
 
 describe.runIf(isThere('bash'))('bash', () => {
   /** What is offered for the last of these words. */
@@ -109,26 +109,26 @@ describe.runIf(isThere('bash'))('bash', () => {
     expect(await offered('nonsense', '')).toEqual(await offered(''));
   });
 
-  test.runIf(has_terminal).each(TYPED)('%j becomes %j', async (keys, words) => {
-    const set_up = `source '${await install('bash')}'`;
-    expect(await type('bash --norc --noprofile -i', set_up, keys)).toBe(words.join('><'));
+  test.runIf(hasTerminal).each(TYPED)('%j becomes %j', async (keys, words) => {
+    const setUp = `source '${await install('bash')}'`;
+    expect(await type('bash --norc --noprofile -i', setUp, keys)).toBe(words.join('><'));
   });
 });
 
-describe.runIf(isThere('zsh') && has_terminal)('zsh', () => {
+describe.runIf(isThere('zsh') && hasTerminal)('zsh', () => {
   test.each(TYPED)('%j becomes %j', async (keys, words) => {
-    const set_up = `autoload -U compinit; compinit -D -u; source '${await install('zsh')}'`;
-    const given = await type('zsh -f -i', set_up, keys);
+    const setUp = `autoload -U compinit; compinit -D -u; source '${await install('zsh')}'`;
+    const given = await type('zsh -f -i', setUp, keys);
     // It puts = between an option and its value, which is as good.
     expect(given.replaceAll('=', '><')).toBe(words.join('><').replaceAll('=', '><'));
   });
 
   test('finds it in a folder of fpath', async () => {
     await install('zsh', '_standin');
-    const set_up = `fpath=('${place.folder}' $fpath); autoload -U compinit; compinit -D -u`;
-    expect(await type('zsh -f -i', set_up, 'standin keyring sta\t')).toBe('keyring><status');
+    const setUp = `fpath=('${place.folder}' $fpath); autoload -U compinit; compinit -D -u`;
+    expect(await type('zsh -f -i', setUp, 'standin keyring sta\t')).toBe('keyring><status');
     // The first use loads the file, the second one calls what is loaded.
-    expect(await type('zsh -f -i', set_up, 'standin doc\t--js\t')).toBe('doctor><--json');
+    expect(await type('zsh -f -i', setUp, 'standin doc\t--js\t')).toBe('doctor><--json');
   });
 });
 

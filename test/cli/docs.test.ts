@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/postgres.ts';
@@ -16,7 +16,7 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
-import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
+import { hasTerminal, serveOnTerminal } from '../support/terminal.ts';
 
 let place: Place;
 let service: Service;
@@ -78,7 +78,7 @@ describe('the README', () => {
     expect(back).toMatchObject({ data: restored.data, status: restored.status });
   });
 
-  test.runIf(has_terminal)('shows the words of the first start on a terminal', async () => {
+  test.runIf(hasTerminal)('shows the words of the first start on a terminal', async () => {
     const [shown] = blocks('README.md', 'text');
     const blank = (text: string) => text.replaceAll(/stk_\w+|_[0-9a-f]{24}/g, '?').trim();
     const fresh = await usualPlace();
@@ -115,8 +115,8 @@ test('commands that documents name exist, with the options that they are given',
 });
 
 /** Name, type, labels and help of our metrics that have a value. */
-async function scrape({ ops_url }: Service): Promise<[string, string, Set<string>, string][]> {
-  const text = await (await fetch(`${ops_url}/metrics`)).text();
+async function scrape({ opsUrl }: Service): Promise<[string, string, Set<string>, string][]> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
   return [...text.matchAll(/^# HELP (standin_\w+) (.*)\n# TYPE \w+ (\w+)\n(.*)/gm)].map(
     ([, name, help, type, sample]) => {
       const labels = [...sample!.matchAll(/(\w+)="/g)].map((match) => match[1]!);
@@ -127,9 +127,9 @@ async function scrape({ ops_url }: Service): Promise<[string, string, Set<string
 
 /** Metrics that only a service with TLS has, after a caller without. */
 async function scrapeTls(): Promise<Awaited<ReturnType<typeof scrape>>> {
-  const tls_place = await usualPlace();
-  const { cert, key } = new Authority(tls_place.folder, 'authority').issue('DNS:localhost');
-  const secured = await startService(tls_place, {
+  const tlsPlace = await usualPlace();
+  const { cert, key } = new Authority(tlsPlace.folder, 'authority').issue('DNS:localhost');
+  const secured = await startService(tlsPlace, {
     OPS_PORT: String(await freePort()),
     TLS_CERT_FILE: cert,
     TLS_KEY_FILE: key,
@@ -137,18 +137,18 @@ async function scrapeTls(): Promise<Awaited<ReturnType<typeof scrape>>> {
   await expect(fetch(secured.url.replace('https', 'http'))).rejects.toThrow();
   const metrics = await scrape(secured);
   await secured.stop();
-  tls_place.remove();
+  tlsPlace.remove();
   return metrics.filter(([name]) => name.startsWith('standin_tls_'));
 }
 
 test('the table of metrics is what a scrape gives', async () => {
   const { body } = await call(service, 'tokenize', { a: 'Ann' });
   await call(service, 'detokenize', body.data);
-  const in_clear = (await scrape(service)).filter(([name]) => !name.startsWith('standin_tls_'));
-  const scraped = [...in_clear, ...(has_openssl ? await scrapeTls() : [])];
+  const inClear = (await scrape(service)).filter(([name]) => !name.startsWith('standin_tls_'));
+  const scraped = [...inClear, ...(hasOpenssl ? await scrapeTls() : [])];
   const headings = ['Metric', 'Type', 'Labels', 'Meaning', 'Alert on'];
   const written = table('docs/operating.md', headings)
-    .filter(([name]) => has_openssl || !name!.startsWith('standin_tls_'))
+    .filter(([name]) => hasOpenssl || !name!.startsWith('standin_tls_'))
     .map(([name, type, labels, meaning]) => {
       const names = [...labels!.matchAll(/\w+/g)].map((match) => match[0]);
       return [name!, type!, new Set(names), meaning!] as const;
@@ -164,9 +164,9 @@ test('the schema in record-format.md is that of the database', async () => {
     "select table_name, column_name from information_schema.columns where table_schema = 'standin'",
   );
   const found: Record<string, string[]> = {};
-  for (const { table_name, column_name } of columns) {
-    found[table_name] ??= [];
-    found[table_name].push(column_name);
+  for (const { table_name: tableName, column_name: columnName } of columns) {
+    found[tableName] ??= [];
+    found[tableName].push(columnName);
   }
   const rows = table('docs/record-format.md', ['Table', 'Columns']);
   const written = rows.map(([name, cell]) => {

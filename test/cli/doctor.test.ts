@@ -48,23 +48,23 @@ async function makeVault(): Promise<void> {
 }
 
 describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
-  let kek_file: string;
+  let kekFile: string;
   let kek: Buffer;
 
   beforeAll(async () => {
     place = await newPlace(kind);
-    kek_file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+    kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
     await makeVault();
-    kek = readFileSync(kek_file);
+    kek = readFileSync(kekFile);
   });
   afterEach(() => {
-    rmSync(kek_file, { force: true });
-    writeFileSync(kek_file, kek, { mode: 0o600 });
+    rmSync(kekFile, { force: true });
+    writeFileSync(kekFile, kek, { mode: 0o600 });
   });
   afterAll(() => place.remove());
 
   test('a wrong KEK is a problem, and stops the start', async () => {
-    writeFileSync(kek_file, randomBytes(32), { mode: 0o600 });
+    writeFileSync(kekFile, randomBytes(32), { mode: 0o600 });
     const { code, stderr, findings } = await doctor();
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'standin: 1 problem found.\n' });
     expect(troubles(findings)).toEqual(['key-encryption key: problem']);
@@ -75,7 +75,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   });
 
   test('a missing KEK is a problem, and stops the start: none is made for a vault with keys', async () => {
-    rmSync(kek_file);
+    rmSync(kekFile);
     const { code, findings } = await doctor();
     expect(code).toBe(1);
     expect(troubles(findings)).toEqual(['key-encryption key: problem']);
@@ -86,7 +86,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   });
 
   test('a KEK of the wrong length is a problem that says how to make one', async () => {
-    writeFileSync(kek_file, randomBytes(31), { mode: 0o600 });
+    writeFileSync(kekFile, randomBytes(31), { mode: 0o600 });
     const { findings } = await doctor();
     expect(detail(findings, 'key-encryption key')).toMatch(
       /the file has 31 bytes.*openssl rand -hex 32/,
@@ -95,22 +95,22 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   });
 
   test('a KEK that others may read is a problem, and the command it names mends it', async () => {
-    chmodSync(kek_file, 0o644);
+    chmodSync(kekFile, 0o644);
     const { code, findings } = await doctor();
     expect(code).toBe(1);
     expect(troubles(findings)).toEqual(['key-encryption key: problem']);
-    expect(detail(findings, 'key-encryption key')).toContain(`Run: chmod 600 ${kek_file}`);
-    await expectNoStart(`Run: chmod 600 ${kek_file}`);
-    chmodSync(kek_file, 0o600);
+    expect(detail(findings, 'key-encryption key')).toContain(`Run: chmod 600 ${kekFile}`);
+    await expectNoStart(`Run: chmod 600 ${kekFile}`);
+    chmodSync(kekFile, 0o600);
     expect(troubles((await doctor()).findings)).toEqual([]);
   });
 
   test('the KEK may be in hex: the vault opens with either form of it', async () => {
-    const content = readFileSync(kek_file);
+    const content = readFileSync(kekFile);
     const hex = content.length === 32 ? content.toString('hex') : content.toString().trim();
-    writeFileSync(kek_file, `\n ${hex.toUpperCase()} \n`);
+    writeFileSync(kekFile, `\n ${hex.toUpperCase()} \n`);
     expect(troubles((await doctor()).findings)).toEqual([]);
-    writeFileSync(kek_file, Buffer.from(hex, 'hex'));
+    writeFileSync(kekFile, Buffer.from(hex, 'hex'));
     expect(troubles((await doctor()).findings)).toEqual([]);
   });
 
@@ -164,8 +164,8 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
     expect(troubles(none.findings)).toEqual(['clients: warning']);
     expect(detail(none.findings, 'clients')).toContain('standin client create --name NAME');
     await makeVault();
-    const [api_key] = JSON.parse((await runCli(['api-key', 'list', '--json'], place)).stdout);
-    await runCli(['api-key', 'revoke', api_key.api_key_id], place);
+    const [apiKey] = JSON.parse((await runCli(['api-key', 'list', '--json'], place)).stdout);
+    await runCli(['api-key', 'revoke', apiKey.api_key_id], place);
     const revoked = await doctor();
     expect(troubles(revoked.findings)).toEqual(['clients: warning']);
     expect(detail(revoked.findings, 'clients')).toContain('standin api-key issue');

@@ -22,7 +22,7 @@ import {
   startService,
   usualPlace,
 } from '../support/service.ts';
-import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
+import { hasTerminal, serveOnTerminal } from '../support/terminal.ts';
 
 let place: Place;
 let services: Service[] = [];
@@ -74,33 +74,33 @@ describe.each(kinds())('C30: the first start on the %s database, without a termi
       .output()
       .split('\n')
       .find((one) => one.includes('api_key_file'));
-    const { client_id, api_key_file } = JSON.parse(line!);
-    expect(api_key_file).toBe(keyFile());
+    const { client_id: clientId, api_key_file: apiKeyFile } = JSON.parse(line!);
+    expect(apiKeyFile).toBe(keyFile());
     expect(statSync(keyFile()).mode & 0o777).toBe(0o600);
     expect(statSync(place.env.DATA_DIR!).mode & 0o777).toBe(0o700);
-    const api_key = readFileSync(keyFile(), 'utf8').trim();
-    expect(isApiKey(api_key)).toBe(true);
-    const { status, body } = await call(first, 'tokenize', { a: 'Ann' }, api_key);
-    expect({ status, client_id: body.client_id }).toEqual({ status: 200, client_id });
+    const apiKey = readFileSync(keyFile(), 'utf8').trim();
+    expect(isApiKey(apiKey)).toBe(true);
+    const { status, body } = await call(first, 'tokenize', { a: 'Ann' }, apiKey);
+    expect({ status, client_id: body.client_id }).toEqual({ status: 200, client_id: clientId });
     await first.stop();
 
     const second = await start();
     expect(second.output()).not.toMatch(/stk_|api_key_file/);
-    expect((await call(second, 'detokenize', body.data, api_key)).status).toBe(200);
+    expect((await call(second, 'detokenize', body.data, apiKey)).status).toBe(200);
   });
 
   test('takes the API key of BOOTSTRAP_API_KEY_FILE, and writes none', async () => {
-    const api_key = newApiKey();
-    const env = { BOOTSTRAP_API_KEY_FILE: secretFile('made-before', `${api_key}\n`) };
+    const apiKey = newApiKey();
+    const env = { BOOTSTRAP_API_KEY_FILE: secretFile('made-before', `${apiKey}\n`) };
     const first = await start(env);
     expect(first.output()).not.toContain('stk_');
     expect(existsSync(keyFile())).toBe(false);
-    expect((await call(first, 'tokenize', { a: 'Ann' }, api_key)).status).toBe(200);
+    expect((await call(first, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
     await first.stop();
     // The vault has a client: the file is not looked at any more, and may be gone.
     writeFileSync(env.BOOTSTRAP_API_KEY_FILE, newApiKey());
     const second = await start(env);
-    expect((await call(second, 'tokenize', { a: 'Ann' }, api_key)).status).toBe(200);
+    expect((await call(second, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
     await second.stop();
     await start({ BOOTSTRAP_API_KEY_FILE: join(place.folder, 'gone') });
     expect(await runJson(place, 'client', 'list')).toHaveLength(1);
@@ -113,7 +113,7 @@ describe('the first API key', () => {
     place = await usualPlace();
   });
 
-  test.runIf(has_terminal)(
+  test.runIf(hasTerminal)(
     'is printed on a terminal, with a call that works, and is in no file',
     async () => {
       const first = await serveOnTerminal(place);
@@ -132,7 +132,7 @@ describe('the first API key', () => {
     },
   );
 
-  test.runIf(has_terminal)(
+  test.runIf(hasTerminal)(
     'of BOOTSTRAP_API_KEY_FILE is not printed on a terminal either',
     async () => {
       const BOOTSTRAP_API_KEY_FILE = secretFile('made-before', newApiKey());
@@ -145,11 +145,11 @@ describe('the first API key', () => {
 
   test('that a start left in its file before it ended is the one of the next start', async () => {
     mkdirSync(place.env.DATA_DIR!, { mode: 0o700, recursive: true });
-    const api_key = newApiKey();
-    writeFileSync(keyFile(), `${api_key}\n`, { mode: 0o600 });
+    const apiKey = newApiKey();
+    writeFileSync(keyFile(), `${apiKey}\n`, { mode: 0o600 });
     const service = await start();
-    expect((await call(service, 'tokenize', { a: 'Ann' }, api_key)).status).toBe(200);
-    expect(readFileSync(keyFile(), 'utf8')).toBe(`${api_key}\n`);
+    expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
+    expect(readFileSync(keyFile(), 'utf8')).toBe(`${apiKey}\n`);
   });
 
   test('that cannot be kept ends the start, and no client is made', async () => {
@@ -169,8 +169,8 @@ describe('the first API key', () => {
   });
 
   test.each([
-    ['with a typo', (api_key: string) => api_key.replace(/.$/, (end) => (end === '0' ? '1' : '0'))],
-    ['with two keys', (api_key: string) => `${api_key}\n${newApiKey()}\n`],
+    ['with a typo', (apiKey: string) => apiKey.replace(/.$/, (end) => (end === '0' ? '1' : '0'))],
+    ['with two keys', (apiKey: string) => `${apiKey}\n${newApiKey()}\n`],
     ['empty', () => ''],
   ])('of BOOTSTRAP_API_KEY_FILE %s is refused, and not shown', async (_what, spoil) => {
     const BOOTSTRAP_API_KEY_FILE = secretFile('made-before', spoil(newApiKey()));
@@ -189,10 +189,10 @@ describe('the first API key', () => {
 
   test('is made beforehand by api-key new, which opens no vault', async () => {
     const { code, stdout } = await runCli(['api-key', 'new'], { ...place, env: { PORT: 'x' } });
-    expect({ code, is_key: isApiKey(stdout.trimEnd()) }).toEqual({ code: 0, is_key: true });
-    const { api_key } = await runJson(place, 'api-key', 'new');
-    expect(isApiKey(api_key)).toBe(true);
-    expect(api_key).not.toBe(stdout.trimEnd());
+    expect({ code, isKey: isApiKey(stdout.trimEnd()) }).toEqual({ code: 0, isKey: true });
+    const { api_key: apiKey } = await runJson(place, 'api-key', 'new');
+    expect(isApiKey(apiKey)).toBe(true);
+    expect(apiKey).not.toBe(stdout.trimEnd());
     expect(existsSync(place.env.DATA_DIR!)).toBe(place.kind === 'embedded');
   });
 });

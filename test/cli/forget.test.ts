@@ -20,16 +20,16 @@ import { sql } from '../support/sql.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 /** The program of util-linux that gives a command a terminal. */
-const has_script = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
+const hasScript = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
 
 describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   let place: Place;
   let nodes: Service[];
-  let api_key: string;
+  let apiKey: string;
   beforeAll(async () => {
     place = await newPlace(kind);
     nodes = [await startService(place)];
-    api_key = nodes[0]!.api_key;
+    apiKey = nodes[0]!.api_key;
     if (kind === 'server') nodes.push(await startService(place));
   });
   afterAll(async () => {
@@ -48,7 +48,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   });
 
   async function tokenize(...values: string[]): Promise<string[]> {
-    const { body } = await call(nodes[0]!, 'tokenize', { a: values }, api_key);
+    const { body } = await call(nodes[0]!, 'tokenize', { a: values }, apiKey);
     tokens.push(...body.data.a);
     return body.data.a;
   }
@@ -57,9 +57,9 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   async function restored(token: string): Promise<string | undefined> {
     const values = await Promise.all(
       nodes.map(async (node) => {
-        const { status, body } = await call(node, 'detokenize', { a: token }, api_key);
+        const { status, body } = await call(node, 'detokenize', { a: token }, apiKey);
         if (status === 200) return body.data.a as string;
-        const none = await call(node, 'detokenize', { a: UNKNOWN }, api_key);
+        const none = await call(node, 'detokenize', { a: UNKNOWN }, apiKey);
         expect({ status, body }).toEqual({ status: none.status, body: none.body });
         return undefined;
       }),
@@ -110,7 +110,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     await forget(before, '--yes');
     const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
     const expected = {
-      is_dry_run: true,
+      isDryRun: true,
       is_complete: true,
       known: 1,
       already_forgotten: 1,
@@ -137,7 +137,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
       expect(code).toBe(0);
       return JSON.parse(stdout);
     };
-    const counts = { is_dry_run: false, is_complete: true, unknown_lines: [], unknown: 0 };
+    const counts = { isDryRun: false, is_complete: true, unknown_lines: [], unknown: 0 };
     const file = fileOf(...all.slice(0, 1_100), '');
     const run = () => json(forget('--file', file, '--yes', '--json'));
     expect(await run()).toEqual({ ...counts, forgotten: 1_100, already_forgotten: 0 });
@@ -169,7 +169,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(long.stderr).not.toContain('xxx');
   });
 
-  test.skipIf(!has_script)('on a terminal it says how many and asks; only yes is yes', async () => {
+  test.skipIf(!hasScript)('on a terminal it says how many and asks; only yes is yes', async () => {
     const [token] = (await tokenize('asked for')) as [string];
     const asked =
       'The values of 1 known tokens will be removed. This cannot be undone; backups that were made before still have them.';
@@ -207,7 +207,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const child = spawnCli(['forget', '--file', file, '--yes', '--json'], place);
     const stopped = endOf(child);
     const isForgotten = async () =>
-      (await call(nodes[0]!, 'detokenize', { a: first }, api_key)).status === 400;
+      (await call(nodes[0]!, 'detokenize', { a: first }, apiKey)).status === 400;
     await until(isForgotten, 'the first is forgotten');
     child.kill('SIGINT');
     const { code, stdout } = note(await stopped);

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import { CLI, newBlankPlace, type Place } from '../support/service.ts';
-import { has_terminal, type OnTerminal, serveOnTerminal } from '../support/terminal.ts';
+import { hasTerminal, type OnTerminal, serveOnTerminal } from '../support/terminal.ts';
 import { kinds, Session, steps } from '../support/transcript.ts';
 
 let place: Place;
@@ -13,14 +13,14 @@ beforeAll(async () => {
   // The folder of a checkout, as far as the guide knows it.
   symlinkSync(dirname(CLI), join(place.folder, 'dist'));
   mkdirSync(join(place.folder, 'home'));
-  if (has_terminal) service = await serveOnTerminal(place, { OPS_PORT: String(await freePort()) });
+  if (hasTerminal) service = await serveOnTerminal(place, { OPS_PORT: String(await freePort()) });
 });
 afterAll(async () => {
-  if (has_terminal) await service.stop();
+  if (hasTerminal) await service.stop();
   place.remove();
 });
 
-test.runIf(has_terminal)(
+test.runIf(hasTerminal)(
   'the first ten minutes go as the guide says, command by command',
   async () => {
     const [start, ...others] = steps('docs/guides/first-ten-minutes.md');
@@ -29,7 +29,7 @@ test.runIf(has_terminal)(
     const session = new Session(
       place.folder,
       { PATH: process.env.PATH!, HOME: join(place.folder, 'home'), STANDIN_URL: service.url },
-      { 'http://127.0.0.1:8080': service.url, 'http://127.0.0.1:9464': service.ops_url! },
+      { 'http://127.0.0.1:8080': service.url, 'http://127.0.0.1:9464': service.opsUrl! },
     );
     session.learn(start!.shown!, service.output());
     expect(others.length).toBeGreaterThan(8);

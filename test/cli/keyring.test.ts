@@ -102,7 +102,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
     expect(await text('keyring', 'retire', '1')).toMatch(/^Version 1 of the dek key is gone/);
     const deks = (await json('keyring', 'status')).filter((key: any) => key.purpose === 'dek');
-    expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
+    expect(deks).toMatchObject([{ version: 2, isPrimary: true, records: 2_500 }]);
     expect(await text('verify')).toBe('2500 records were opened, 0 of them bad.\n');
     expect(await detokenizeAll(service, tokens)).toEqual(values(2_500));
   });
@@ -110,8 +110,8 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
   test('rewrap: to a file or by settings, and not to the KEK that is there', async () => {
     await newVault(kind);
     const tokens = await tokenizeAll(service, values(10));
-    const kek_file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-    const same = await runCli(['keyring', 'rewrap', '--new-kek-file', kek_file], place);
+    const kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+    const same = await runCli(['keyring', 'rewrap', '--new-kek-file', kekFile], place);
     expect(same.code).toBe(1);
     expect(same.stderr).toMatch(/wraps all keys already, .* nothing was changed/);
     const none = join(place.folder, 'none');
@@ -124,9 +124,9 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(await text(...args)).toMatch(/^It is done already/);
     place.env.KEK_FILE = join(place.folder, 'second');
     await service.stop();
-    const { api_key } = service;
+    const { api_key: apiKey } = service;
     service = await startService(place);
-    expect(await detokenizeAll(service, tokens, api_key)).toEqual(values(10));
+    expect(await detokenizeAll(service, tokens, apiKey)).toEqual(values(10));
   });
 
   test('damaged records are named and left alone; the others are resealed', async () => {
@@ -146,7 +146,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(JSON.parse(verified.stdout)).toMatchObject({
       records: 50,
       bad: 2,
-      bad_records: [
+      badRecords: [
         { fingerprint: all[3], reason: 'damaged' },
         { fingerprint: all[40], reason: 'damaged' },
       ],
@@ -195,8 +195,8 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await until(async () => (await done()) > 0, 'a record that was resealed');
     child.kill('SIGINT');
     expect(await code).toBe(130);
-    const { resealed, is_complete } = JSON.parse(stdout);
-    expect(is_complete).toBe(false);
+    const { resealed, is_complete: isComplete } = JSON.parse(stdout);
+    expect(isComplete).toBe(false);
     expect(resealed).toBe(await done());
     expect(resealed).toBeLessThan(3_000);
     expect(await json('keyring', 'reseal')).toMatchObject({ resealed: 3_000 - resealed });

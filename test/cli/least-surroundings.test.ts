@@ -29,7 +29,7 @@ if touch "$PROBE" 2>/dev/null; then echo 'the file system can be written' >&2; e
 cd "$FOLDER"
 exec setpriv ${AS_NOBODY.join(' ')} "$NODE" "$CLI" serve`;
 
-const can_unshare =
+const canUnshare =
   process.platform === 'linux' &&
   process.getuid?.() === 0 &&
   spawnSync('unshare', [
@@ -76,8 +76,8 @@ async function startConfined(place: Place, writable: string): Promise<Service> {
     child.stderr.on('data', read);
     void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
   });
-  const { api_key } = place.service ?? firstClient(output);
-  return { place, url, api_key, exit, pid: child.pid! } as Service;
+  const { api_key: apiKey } = place.service ?? firstClient(output);
+  return { place, url, api_key: apiKey, exit, pid: child.pid! } as Service;
 }
 
 async function expectServed(service: Service): Promise<void> {
@@ -85,7 +85,7 @@ async function expectServed(service: Service): Promise<void> {
   expect((await call(service, 'detokenize', body.data)).body.data).toEqual({ name: 'Ann Lee' });
 }
 
-test.runIf(can_unshare && kinds().includes('server'))(
+test.runIf(canUnshare && kinds().includes('server'))(
   'S08: with a server it needs no right in the system, and no file to write',
   async () => {
     const place = await leastPrivilegePlace();
@@ -94,7 +94,7 @@ test.runIf(can_unshare && kinds().includes('server'))(
   },
 );
 
-test.runIf(can_unshare)(
+test.runIf(canUnshare)(
   'S08: with the embedded database it needs its folder, and no other',
   async () => {
     const place = await newBlankPlace();

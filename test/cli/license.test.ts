@@ -24,21 +24,21 @@ interface Licensed {
 
 // At once, each with a license and a service of its own: a license is read again every 10 s.
 describe.concurrent('the service with a license', () => {
-  let of_all: Place;
-  let api_key: string;
+  let ofAll: Place;
+  let apiKey: string;
   let stored: unknown;
 
   beforeAll(async () => {
-    of_all = await usualPlace();
-    const first = await startService(of_all);
-    api_key = first.api_key;
+    ofAll = await usualPlace();
+    const first = await startService(ofAll);
+    apiKey = first.api_key;
     stored = (await call(first, 'tokenize', DATA)).body.data;
     await first.stop();
   });
-  afterAll(() => of_all.remove());
+  afterAll(() => ofAll.remove());
 
   const OPS = async () => ({ OPS_PORT: String(await freePort()) });
-  const tokenize = (service: Service): Promise<Answer> => call(service, 'tokenize', DATA, api_key);
+  const tokenize = (service: Service): Promise<Answer> => call(service, 'tokenize', DATA, apiKey);
 
   /** A test with a service that starts when the license is there. */
   function licensed(
@@ -47,23 +47,23 @@ describe.concurrent('the service with a license', () => {
     check: (licensed: Licensed) => Promise<void>,
   ): void {
     test(name, async ({ onTestFinished }) => {
-      const licenser = new Licenser(mkdtempSync(join(of_all.folder, 'license-')));
+      const licenser = new Licenser(mkdtempSync(join(ofAll.folder, 'license-')));
       await issue(licenser);
-      const service = await startService(of_all, { ...licenser.env, ...(await OPS()) });
+      const service = await startService(ofAll, { ...licenser.env, ...(await OPS()) });
       onTestFinished(service.stop);
       await check({ service, licenser });
     });
   }
 
-  async function daysLeft({ ops_url }: Service): Promise<number> {
-    const metrics = await (await fetch(`${ops_url}/metrics`)).text();
+  async function daysLeft({ opsUrl }: Service): Promise<number> {
+    const metrics = await (await fetch(`${opsUrl}/metrics`)).text();
     return Number(/^standin_license_days_left (\S+)$/m.exec(metrics)?.[1]);
   }
 
   const expectRefused = async (service: Service, message: string) => {
     const { status, body } = await tokenize(service);
     expect({ status, body }).toEqual({ status: 500, body: { error: 'internal_error', message } });
-    const restored = await call(service, 'detokenize', stored, api_key);
+    const restored = await call(service, 'detokenize', stored, apiKey);
     expect(restored.body).toMatchObject({ data: DATA, status: 'success' });
     expect((await fetch(`${service.url}/health`)).status).toBe(200);
   };
@@ -146,7 +146,7 @@ describe.concurrent('the service with a license', () => {
   test('without LICENSE_FILE none is asked for, and there is no metric', async ({
     onTestFinished,
   }) => {
-    const service = await startService(of_all, await OPS());
+    const service = await startService(ofAll, await OPS());
     onTestFinished(service.stop);
     expect((await tokenize(service)).status).toBe(200);
     expect(await daysLeft(service)).toBeNaN();

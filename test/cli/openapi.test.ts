@@ -25,7 +25,7 @@ test('docs/openapi.json is what standin openapi prints without settings', async 
 });
 
 test('a service shows the document of its settings, and the command prints the same', async () => {
-  const response = await fetch(`${service.ops_url}/openapi.json`);
+  const response = await fetch(`${service.opsUrl}/openapi.json`);
   expect(response.headers.get('content-type')).toBe('application/json; charset=utf-8');
   const shown = await response.text();
   const PORT = new URL(service.url).port;
@@ -65,17 +65,17 @@ test('the reference is on the ops listener alone, runs nothing, and its commands
     ['/reference.css', 'text/css; charset=utf-8'],
     ['/openapi.json', 'application/json; charset=utf-8'],
   ]) {
-    const { status, headers } = await fetch(service.ops_url + path!, { method: 'HEAD' });
+    const { status, headers } = await fetch(service.opsUrl + path!, { method: 'HEAD' });
     expect([status, headers.get('content-type')]).toEqual([200, type]);
     expect(headers.get('content-security-policy')).toMatch(
       /^default-src 'none'; script-src 'self'; style-src 'self';/,
     );
     expect(headers.get('x-content-type-options')).toBe('nosniff');
-    const posted = await fetch(service.ops_url + path!, { method: 'POST' });
+    const posted = await fetch(service.opsUrl + path!, { method: 'POST' });
     expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
     expect((await fetch(service.url + path)).status).toBe(404);
   }
-  const page = await (await fetch(`${service.ops_url}/reference`)).text();
+  const page = await (await fetch(`${service.opsUrl}/reference`)).text();
   expect(page).toContain('<!doctype html>');
   expect(page).not.toContain('<script');
   const curls = [...page.matchAll(/<pre tabindex="0">(curl .*?)<\/pre>/gs)].map(([, text]) =>

@@ -17,15 +17,15 @@ import {
 let place: Place;
 afterEach(() => place.remove());
 
-const is_root = process.getuid?.() === 0;
+const isRoot = process.getuid?.() === 0;
 
 test('the first start makes no client where an operator has made one', async () => {
   place = await usualPlace();
   const made = await runCli(['client', 'create', '--name', 'x', '--json'], place);
   const service = await startService(place);
   expect(service.output()).not.toContain('api_key_file');
-  const { api_key } = JSON.parse(made.stdout);
-  expect((await call(service, 'tokenize', { a: 'Ann' }, api_key)).status).toBe(200);
+  const { api_key: apiKey } = JSON.parse(made.stdout);
+  expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
   await service.stop();
 });
 
@@ -129,10 +129,10 @@ describe('configuration', () => {
   });
 
   // Root may write everywhere but where the system has no files to make.
-  test.each(is_root ? ['/sys/standin'] : ['/sys/standin', '/standin', '/'])(
+  test.each(isRoot ? ['/sys/standin'] : ['/sys/standin', '/standin', '/'])(
     'a DATA_DIR that cannot be made or written (%s) is refused in words',
-    async (data_dir) => {
-      expect(await refused({ DATA_DIR: data_dir })).toMatch(
+    async (dataDir) => {
+      expect(await refused({ DATA_DIR: dataDir })).toMatch(
         /^standin: DATA_DIR is .*, and this user cannot make or write that folder \(E\w+\)\. Set DATA_DIR to a folder that it can write\.\n$/,
       );
     },
@@ -207,13 +207,13 @@ describe('listeners', () => {
   test('the ops listener has /metrics and the public one has not; OPS_PORT=0 turns it off', async () => {
     place = await usualPlace();
     const service = await startService(place, { OPS_PORT: String(await freePort()) });
-    expect((await fetch(`${service.ops_url}/metrics`)).status).toBe(200);
-    expect((await fetch(`${service.ops_url}/other`)).status).toBe(404);
-    expect((await fetch(`${service.ops_url}/metrics`, { method: 'POST' })).status).toBe(405);
+    expect((await fetch(`${service.opsUrl}/metrics`)).status).toBe(200);
+    expect((await fetch(`${service.opsUrl}/other`)).status).toBe(404);
+    expect((await fetch(`${service.opsUrl}/metrics`, { method: 'POST' })).status).toBe(405);
     expect((await fetch(`${service.url}/metrics`)).status).toBe(404);
     await service.stop();
     const without = await startService(place);
-    expect(without.ops_url).toBeUndefined();
+    expect(without.opsUrl).toBeUndefined();
     await without.stop();
   });
 });

@@ -10,7 +10,7 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
-import { COLOURS, has_terminal, runOnTerminal, serveOnTerminal } from '../support/terminal.ts';
+import { COLOURS, hasTerminal, runOnTerminal, serveOnTerminal } from '../support/terminal.ts';
 
 /** A title, a cleared screen, a forged row, text from right to left, and a C1 escape. */
 const EVIL =
@@ -30,11 +30,11 @@ afterAll(() => place.remove());
 describe('C32: control and bidi characters in the name of a client', () => {
   test.each(['0009', '000a', '001b', '007f', '009b', '061c', '200f', '202e', '2029', '2066'])(
     'U+%s is refused in words by create and update',
-    async (code_point) => {
-      const [{ client_id }] = await runJson(place, 'client', 'list');
-      const name = `x${String.fromCharCode(Number.parseInt(code_point, 16))}y`;
-      const problem = `standin: The name of a client cannot have U+${code_point.toUpperCase()} in it`;
-      for (const args of [['create'], ['update', client_id]]) {
+    async (codePoint) => {
+      const [{ client_id: clientId }] = await runJson(place, 'client', 'list');
+      const name = `x${String.fromCharCode(Number.parseInt(codePoint, 16))}y`;
+      const problem = `standin: The name of a client cannot have U+${codePoint.toUpperCase()} in it`;
+      for (const args of [['create'], ['update', clientId]]) {
         const { code, stderr } = await runCli(['client', ...args, '--name', name], place);
         expect(code).toBe(1);
         expect(stderr).toContain(problem);
@@ -51,23 +51,23 @@ describe('C32: control and bidi characters in the name of a client', () => {
   });
 
   describe('that somebody wrote into the database', () => {
-    let client_id: string;
-    let api_key: string;
+    let clientId: string;
+    let apiKey: string;
     beforeAll(async () => {
-      ({ client_id, api_key } = await createClient(place));
+      ({ client_id: clientId, api_key: apiKey } = await createClient(place));
       await sql(place, 'update standin.clients set name = $1 where client_id = $2', [
         EVIL,
-        client_id,
+        clientId,
       ]);
     });
 
     const COMMANDS = () => [
       ['client', 'list'],
       ['client', 'list', '--json'],
-      ['client', 'update', client_id, '--enable'],
-      ['client', 'update', client_id, '--enable', '--json'],
-      ['client', 'disable', client_id],
-      ['client', 'update', client_id, '--enable'],
+      ['client', 'update', clientId, '--enable'],
+      ['client', 'update', clientId, '--enable', '--json'],
+      ['client', 'disable', clientId],
+      ['client', 'update', clientId, '--enable'],
       ['doctor'],
     ];
 
@@ -80,19 +80,19 @@ describe('C32: control and bidi characters in the name of a client', () => {
         expect(stdout).not.toMatch(/^forged/m);
       }
       const listed = await runJson(place, 'client', 'list');
-      const found = listed.find((client: { client_id: string }) => client.client_id === client_id);
+      const found = listed.find((client: { client_id: string }) => client.client_id === clientId);
       expect(found.name).toBe(EVIL);
     });
 
-    test.runIf(has_terminal)('reach no terminal', () => {
+    test.runIf(hasTerminal)('reach no terminal', () => {
       for (const args of COMMANDS()) expect(runOnTerminal(args, place)).not.toMatch(RAW);
     });
 
     test('stay a name: the client goes on, and can be given another name', async () => {
       const service = await startService(place);
-      expect((await call(service, 'tokenize', { a: 'Ann' }, api_key)).status).toBe(200);
+      expect((await call(service, 'tokenize', { a: 'Ann' }, apiKey)).status).toBe(200);
       await service.stop();
-      const args = ['client', 'update', client_id, '--rate-limit', '5'];
+      const args = ['client', 'update', clientId, '--rate-limit', '5'];
       expect((await runCli(args, place)).code).toBe(0);
       expect((await runCli([...args, '--name', 'billing'], place)).stdout).toContain('billing');
     });
@@ -103,17 +103,17 @@ describe('C32: control and bidi characters in an id that somebody wrote into the
   let service: Service;
   const ID = `standin_\u001b[2J\u202e\u009b`;
 
-  async function callAs(url: string, api_key: string): Promise<void> {
+  async function callAs(url: string, apiKey: string): Promise<void> {
     const response = await fetch(`${url}/api/v1/tokenize`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: '{"data":{"a":"Ann"}}',
     });
     expect(response.status).toBe(200);
   }
 
   async function forgedClient(): Promise<string> {
-    const { client_id, api_key } = await createClient(place);
+    const { client_id: clientId, api_key: apiKey } = await createClient(place);
     await sql(
       place,
       "insert into standin.clients (client_id, name, token_mode) values ($1, 'x', 'deterministic') on conflict do nothing",
@@ -121,15 +121,15 @@ describe('C32: control and bidi characters in an id that somebody wrote into the
     );
     await sql(place, 'update standin.api_keys set client_id = $1 where client_id = $2', [
       ID,
-      client_id,
+      clientId,
     ]);
-    return api_key;
+    return apiKey;
   }
 
   test('are escaped in the log as JSON and in the audit log, and stay the same id', async () => {
-    const api_key = await forgedClient();
+    const apiKey = await forgedClient();
     service = await startService(place, { AUDIT_LOG: 'stdout', AUDIT_REQUIRED: 'true' });
-    await callAs(service.url, api_key);
+    await callAs(service.url, apiKey);
     await until(() => service.output().includes('"route":"/api/v1/tokenize"'), 'its line');
     await service.stop();
     expect(service.output()).not.toMatch(RAW);
@@ -138,12 +138,12 @@ describe('C32: control and bidi characters in an id that somebody wrote into the
       expect(JSON.parse(lines.find((one) => one.includes(part))!).client_id).toBe(ID);
   });
 
-  test.runIf(has_terminal)(
+  test.runIf(hasTerminal)(
     'and in the pretty log on a terminal, which has its colours',
     async () => {
-      const api_key = await forgedClient();
+      const apiKey = await forgedClient();
       const pretty = await serveOnTerminal(place, { LOG_FORMAT: 'pretty' });
-      await callAs(pretty.url, api_key);
+      await callAs(pretty.url, apiKey);
       await until(() => pretty.output().includes('standin_'), 'its line');
       await pretty.stop();
       expect(pretty.output()).toMatch(COLOURS);

@@ -33,7 +33,7 @@ import {
 } from '../support/service.ts';
 
 const NOBODY = 65_534;
-const is_root = process.getuid?.() === 0;
+const isRoot = process.getuid?.() === 0;
 
 let place: Place;
 
@@ -68,7 +68,7 @@ describe('C31: a .env', () => {
     expect(existsSync(place.env.DATA_DIR!)).toBe(false);
   }
 
-  test.runIf(is_root)('of another owner is refused, and nothing in it is run', async () => {
+  test.runIf(isRoot)('of another owner is refused, and nothing in it is run', async () => {
     chownSync(write('.env', text(), 0o600), NOBODY, NOBODY);
     await expectRefused(/^standin: The file \.env belongs to user 65534, .*chown 0 \.env\n$/);
   });
@@ -78,14 +78,14 @@ describe('C31: a .env', () => {
     await expectRefused(/^standin: The file \.env is open to others: .*Run: chmod go-w \.env\.\n$/);
   });
 
-  test.runIf(is_root)('that is a link of another owner is refused, wherever it leads', async () => {
+  test.runIf(isRoot)('that is a link of another owner is refused, wherever it leads', async () => {
     write('own', text(), 0o600);
     symlinkSync('own', join(place.folder, '.env'));
     lchownSync(join(place.folder, '.env'), NOBODY, NOBODY);
     await expectRefused(/^standin: The file \.env belongs to user 65534/);
   });
 
-  test.runIf(is_root)(
+  test.runIf(isRoot)(
     'of another owner has no value and no API key sent to its STANDIN_URL',
     async () => {
       let requests = 0;
@@ -107,7 +107,7 @@ describe('C31: a .env', () => {
   test('of this user is obeyed, and may be read by others; so is one of root', async () => {
     write('.env', 'PORT=x\n', 0o644);
     expect(await refused(['doctor'])).toContain('PORT is "x"');
-    if (!is_root) return;
+    if (!isRoot) return;
     chmodSync(place.folder, 0o755);
     const ids = ['--reuid', String(NOBODY), '--regid', String(NOBODY), '--clear-groups'];
     const { stderr } = spawnSync('setpriv', [...ids, process.execPath, CLI, 'doctor'], {
@@ -130,38 +130,38 @@ describe('C31: a .env', () => {
 });
 
 describe('C31: DATA_DIR', () => {
-  let data_dir: string;
+  let dataDir: string;
   beforeEach(async () => {
     place = await newPlace('embedded');
-    data_dir = place.env.DATA_DIR!;
+    dataDir = place.env.DATA_DIR!;
   });
   afterEach(() => place.remove());
 
   /** Neither the service nor a command takes it, and nothing is written there. */
   async function expectRefused(problem: string): Promise<void> {
-    const before = readdirSync(data_dir);
+    const before = readdirSync(dataDir);
     for (const args of [['serve'], ['client', 'list']])
       expect(await refused(args, { PORT: '0', OPS_PORT: '0' })).toContain(problem);
-    expect(readdirSync(data_dir)).toEqual(before);
+    expect(readdirSync(dataDir)).toEqual(before);
   }
 
   test.each(['777', '755', '770', '701'])('with mode %s is refused', async (mode) => {
-    chmodSync(data_dir, Number.parseInt(mode, 8));
-    await expectRefused(`Run: chmod 700 ${data_dir}`);
-    chmodSync(data_dir, 0o750);
+    chmodSync(dataDir, Number.parseInt(mode, 8));
+    await expectRefused(`Run: chmod 700 ${dataDir}`);
+    chmodSync(dataDir, 0o750);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
   });
 
-  test.runIf(is_root)('of another owner is refused', async () => {
-    chownSync(data_dir, NOBODY, NOBODY);
+  test.runIf(isRoot)('of another owner is refused', async () => {
+    chownSync(dataDir, NOBODY, NOBODY);
     await expectRefused(`belongs to user 65534`);
   });
 
-  test.runIf(is_root)(
+  test.runIf(isRoot)(
     'with a kek or a socket in it that another user put there is refused',
     async () => {
       for (const name of ['kek', '.s.PGSQL.7']) {
-        const planted = join(data_dir, name);
+        const planted = join(dataDir, name);
         writeFileSync(planted, '00'.repeat(32), { mode: 0o600 });
         chownSync(planted, NOBODY, NOBODY);
         await expectRefused(`${planted} belongs to user 65534`);
@@ -171,59 +171,59 @@ describe('C31: DATA_DIR', () => {
   );
 
   test('that is empty is closed to others, unless others could write there', async () => {
-    rmSync(data_dir, { recursive: true });
-    mkdirSync(data_dir);
-    chmodSync(data_dir, 0o777);
-    await expectRefused(`Run: chmod 700 ${data_dir}`);
-    chmodSync(data_dir, 0o755);
+    rmSync(dataDir, { recursive: true });
+    mkdirSync(dataDir);
+    chmodSync(dataDir, 0o777);
+    await expectRefused(`Run: chmod 700 ${dataDir}`);
+    chmodSync(dataDir, 0o755);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
-    expect(statSync(data_dir).mode & 0o777).toBe(0o700);
-    expect(statSync(join(data_dir, 'kek')).mode & 0o777).toBe(0o600);
+    expect(statSync(dataDir).mode & 0o777).toBe(0o700);
+    expect(statSync(join(dataDir, 'kek')).mode & 0o777).toBe(0o600);
   });
 
   test('has a new key-encryption key not written through a symbolic link', async () => {
     const victim = write('victim', 'precious', 0o600);
-    const script = `ln -s '${victim}' '${data_dir}'/kek.$$; exec '${process.execPath}' '${CLI}' client list`;
+    const script = `ln -s '${victim}' '${dataDir}'/kek.$$; exec '${process.execPath}' '${CLI}' client list`;
     const { PATH } = process.env;
     const { status } = spawnSync('sh', ['-c', script], { env: { PATH, ...place.env } });
     expect(status).toBe(0);
     expect(readFileSync(victim, 'utf8')).toBe('precious');
-    expect(readFileSync(join(data_dir, 'kek'), 'utf8')).toMatch(/^[0-9a-f]{64}\n$/);
+    expect(readFileSync(join(dataDir, 'kek'), 'utf8')).toMatch(/^[0-9a-f]{64}\n$/);
   });
 });
 
 describe('C31: the key-encryption key', () => {
-  let kek_file: string;
+  let kekFile: string;
   beforeAll(async () => {
     place = await usualPlace();
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
-    kek_file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+    kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   });
   afterEach(() => {
-    if (is_root) chownSync(kek_file, 0, 0);
-    chmodSync(kek_file, 0o600);
+    if (isRoot) chownSync(kekFile, 0, 0);
+    chmodSync(kekFile, 0o600);
   });
   afterAll(() => place.remove());
 
   test.each(['644', '604', '602', '620', '660'])(
     'with mode %s is refused, with the remedy',
     async (mode) => {
-      chmodSync(kek_file, Number.parseInt(mode, 8));
+      chmodSync(kekFile, Number.parseInt(mode, 8));
       for (const args of [['serve'], ['client', 'list']]) {
         const stderr = await refused(args, { PORT: '0', OPS_PORT: '0' });
-        expect(stderr).toContain(`Run: chmod 600 ${kek_file}`);
+        expect(stderr).toContain(`Run: chmod 600 ${kekFile}`);
         expect(stderr).toContain('defaultMode: 0440');
       }
     },
   );
 
-  test.runIf(is_root)('of another owner is refused', async () => {
-    chownSync(kek_file, NOBODY, NOBODY);
+  test.runIf(isRoot)('of another owner is refused', async () => {
+    chownSync(kekFile, NOBODY, NOBODY);
     expect(await refused(['client', 'list'])).toContain('belongs to user 65534');
   });
 
   test('may be read by its group, as a Kubernetes secret with fsGroup is', async () => {
-    chmodSync(kek_file, 0o440);
+    chmodSync(kekFile, 0o440);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
   });
 });

@@ -44,13 +44,13 @@ test('the runbook has no alert that is not there, and says of each how bad it is
 });
 
 test('each alert has a test in which it fires, and one in which it is silent', () => {
-  const tested = cases.flatMap(({ alert_rule_test }) => alert_rule_test);
+  const tested = cases.flatMap(({ alert_rule_test: alertRuleTest }) => alertRuleTest);
   for (const { alert } of ALERTS) {
     const ends = tested.filter(({ alertname }) => alertname === alert);
-    expect([alert, ends.map(({ exp_alerts = [] }) => exp_alerts.length > 0).sort()]).toEqual([
+    expect([
       alert,
-      [false, true],
-    ]);
+      ends.map(({ exp_alerts: expAlerts = [] }) => expAlerts.length > 0).sort(),
+    ]).toEqual([alert, [false, true]]);
   }
   expect(tested.length).toBe(2 * ALERTS.length);
 });

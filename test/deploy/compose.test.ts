@@ -8,8 +8,8 @@ import { SETTINGS } from '../../src/config/settings.ts';
 import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
 import { handOver } from '../support/owner.ts';
-import { PostgresCluster, postgres_bin, query, run } from '../support/postgres.ts';
-import { RedisServer, redis_server } from '../support/redis.ts';
+import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
 import { call, runCli, startService } from '../support/service.ts';
 
 const COMPOSE = 'deploy/compose/compose.yaml';
@@ -89,7 +89,7 @@ describe('setup.sh and compose.yaml', () => {
   });
 });
 
-describe.runIf(postgres_bin !== undefined && redis_server !== undefined)(
+describe.runIf(postgresBin !== undefined && redisServer !== undefined)(
   'compose.yaml on real servers',
   () => {
     let cluster: PostgresCluster;
@@ -133,7 +133,7 @@ describe.runIf(postgres_bin !== undefined && redis_server !== undefined)(
       execFileSync(script, {
         env: {
           ...process.env,
-          PATH: `${postgres_bin}:${process.env.PATH}`,
+          PATH: `${postgresBin}:${process.env.PATH}`,
           PGHOST: '127.0.0.1',
           PGPORT: String(cluster.port),
           APP_PASSWORD_FILE: secret,
@@ -162,13 +162,13 @@ describe.runIf(postgres_bin !== undefined && redis_server !== undefined)(
         place,
         environment(keys),
       );
-      const { api_key } = JSON.parse(made.stdout);
+      const { api_key: apiKey } = JSON.parse(made.stdout);
       const nodes = [
         await startService(place, environment(node)),
         await startService(place, environment(node)),
       ];
-      const tokenized = await call(nodes[0]!, 'tokenize', { name: 'ann' }, api_key);
-      const restored = await call(nodes[1]!, 'detokenize', tokenized.body.data, api_key);
+      const tokenized = await call(nodes[0]!, 'tokenize', { name: 'ann' }, apiKey);
+      const restored = await call(nodes[1]!, 'detokenize', tokenized.body.data, apiKey);
       expect(restored.body.data).toEqual({ name: 'ann' });
       for (const one of nodes) await one.stop();
     });

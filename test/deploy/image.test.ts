@@ -3,7 +3,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
 import { buildImage, type Image, instructions } from '../support/image.ts';
@@ -28,9 +28,9 @@ test.runIf(has('hadolint', '--version'))('hadolint finds nothing in the Dockerfi
 });
 
 /** Installs all packages twice: where somebody waits for it. */
-const is_wanted = process.env.TEST_IMAGE === '1';
+const isWanted = process.env.TEST_IMAGE === '1';
 
-describe.runIf(is_wanted)('the tree that the Dockerfile makes', () => {
+describe.runIf(isWanted)('the tree that the Dockerfile makes', () => {
   let folder: string;
   let image: Image;
   let running: ChildProcess | undefined;
@@ -83,12 +83,12 @@ describe.runIf(is_wanted)('the tree that the Dockerfile makes', () => {
       },
     );
     if (as.uid !== undefined) expect([writable.status, writable.stdout]).toEqual([0, '']);
-    const data_dir = join(folder, 'data');
-    mkdirSync(data_dir, { mode: 0o700 });
-    if (as.uid !== undefined) chownSync(data_dir, uid!, gid!);
+    const dataDir = join(folder, 'data');
+    mkdirSync(dataDir, { mode: 0o700 });
+    if (as.uid !== undefined) chownSync(dataDir, uid!, gid!);
     const { PATH } = process.env;
     const env = { ...image.env, PATH, PORT: String(await freePort()), OPS_PORT: '0' };
-    const options = { ...as, cwd: image.workdir, env: { ...env, DATA_DIR: data_dir } };
+    const options = { ...as, cwd: image.workdir, env: { ...env, DATA_DIR: dataDir } };
     const check = () => spawnSync(process.execPath, image.health_check.slice(1), options).status;
     expect([image.command[0], image.health_check[0]]).toEqual(['node', 'node']);
     expect(check()).toBe(1);
@@ -103,10 +103,10 @@ describe.runIf(is_wanted)('the tree that the Dockerfile makes', () => {
     const exit = new Promise((resolve) => running!.once('exit', resolve));
     await until(() => output.includes('"msg":"listening"'), 'it listens', 60_000);
     expect(check()).toBe(0);
-    const { api_key } = firstClient(output);
+    const { api_key: apiKey } = firstClient(output);
     const answer = await fetch(`http://127.0.0.1:${env.PORT}/api/v1/tokenize`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ data: { name: 'ann' } }),
     });
     expect(answer.status).toBe(200);
@@ -139,7 +139,7 @@ describe('the health check', () => {
     });
   });
 
-  test.runIf(has_openssl)(
+  test.runIf(hasOpenssl)(
     'asks over TLS, and with client certificates for a connection',
     async () => {
       const authority = new Authority(place.folder, 'authority');

@@ -50,13 +50,13 @@ describe('the manifests', () => {
     const [{ livenessProbe, startupProbe, readinessProbe }] = containers;
     const paths = [livenessProbe, startupProbe, readinessProbe].map(({ httpGet }) => httpGet.path);
     expect(paths).toEqual(['/health/live', '/health/live', '/health']);
-    const [delay_ms] = /(?<=DRAIN_DELAY_MS=)\d+/.exec(readText(`${FOLDER}/kustomization.yaml`))!;
+    const [delayMs] = /(?<=DRAIN_DELAY_MS=)\d+/.exec(readText(`${FOLDER}/kustomization.yaml`))!;
     // Longer than readiness takes to fail, or callers meet a closed port.
     const { periodSeconds, timeoutSeconds, failureThreshold } = readinessProbe;
-    const noticed_s = failureThreshold * periodSeconds + timeoutSeconds;
-    expect(Number(delay_ms)).toBeGreaterThan(noticed_s * 1000);
+    const noticedS = failureThreshold * periodSeconds + timeoutSeconds;
+    expect(Number(delayMs)).toBeGreaterThan(noticedS * 1000);
     expect(terminationGracePeriodSeconds * 1000).toBeGreaterThan(
-      Number(delay_ms) + REST_OF_DRAIN_MS,
+      Number(delayMs) + REST_OF_DRAIN_MS,
     );
   });
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import {
   ALERTS,
   dashboardQueries,
@@ -17,7 +17,7 @@ import {
 import { ROOT, readText, table } from '../support/docs.ts';
 import { Licenser } from '../support/license.ts';
 import { freePort } from '../support/ports.ts';
-import { RedisServer, redis_server } from '../support/redis.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
 import { type Place, type Service, startService, until, usualPlace } from '../support/service.ts';
 import { tlsCall, tlsExchange } from '../support/tls.ts';
 
@@ -35,7 +35,7 @@ test('what the table of metrics says to alert on has an alert', () => {
 });
 
 /** With everything that brings metrics of its own: TLS, a license, Redis. */
-describe.runIf(has_openssl && redis_server !== undefined)('a service with all metrics', () => {
+describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metrics', () => {
   let place: Place;
   let redis: RedisServer;
   let service: Service;
@@ -105,7 +105,7 @@ describe.runIf(has_openssl && redis_server !== undefined)('a service with all me
       config.global = { scrape_interval: '500ms', evaluation_interval: '500ms' };
       config.rule_files = [join(ROOT, 'deploy/prometheus/standin.rules.yml')];
       const [job] = config.scrape_configs;
-      job.static_configs = [{ targets: [new URL(service.ops_url!).host] }];
+      job.static_configs = [{ targets: [new URL(service.opsUrl!).host] }];
       job.authorization.credentials_file = join(folder, 'token');
       writeFileSync(join(folder, 'token'), `${OPS_TOKEN}\n`, { mode: 0o600 });
       writeFileSync(join(folder, 'prometheus.yml'), stringify(config));
@@ -166,7 +166,7 @@ async function values(url: string, query: string): Promise<number> {
 
 /** Names of metrics, and `name label` for each label that a sample of them has. */
 async function scrape(service: Service): Promise<ReadonlySet<string>> {
-  const response = await fetch(`${service.ops_url}/metrics`, {
+  const response = await fetch(`${service.opsUrl}/metrics`, {
     headers: { authorization: `Bearer ${OPS_TOKEN}` },
   });
   const found = new Set<string>();

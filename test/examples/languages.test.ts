@@ -56,12 +56,12 @@ async function makeClient(...options: string[]): Promise<{ client_id: string; ap
 const isThere = ([program, ...words]: readonly string[]) => spawnSync(program!, words).status === 0;
 
 describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s', (name, one) => {
-  const is_there = isThere(one.needs);
+  const installed = isThere(one.needs);
   const cwd = join(ROOT, 'examples', name);
 
   beforeAll(() => {
     const [program, ...words] = one.build ?? [];
-    if (is_there && program !== undefined) execFileSync(program, words, { cwd });
+    if (installed && program !== undefined) execFileSync(program, words, { cwd });
   });
 
   /** Runs the example to its end. */
@@ -95,43 +95,43 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   }
 
   /** The lines that the service logged of its requests. */
-  const requestsOf = (client_id: string) =>
+  const requestsOf = (clientId: string) =>
     service
       .output()
       .split('\n')
-      .filter((line) => line.includes(client_id) && line.includes('"route"') && line.endsWith('}'))
+      .filter((line) => line.includes(clientId) && line.includes('"route"') && line.endsWith('}'))
       .map((line) => JSON.parse(line));
 
-  test.skipIf(!is_there)('tokenizes a nested object and gets it back', async () => {
+  test.skipIf(!installed)('tokenizes a nested object and gets it back', async () => {
     expectRoundTrip(await run({ STANDIN_API_KEY: service.api_key }));
   });
 
-  test.skipIf(!is_there)('waits when it is limited, and is served then', async () => {
-    const { client_id, api_key } = await makeClient('--rate-limit', '0.1');
+  test.skipIf(!installed)('waits when it is limited, and is served then', async () => {
+    const { client_id: clientId, api_key: apiKey } = await makeClient('--rate-limit', '0.1');
     // All that there is for ten seconds, so that the next one comes too early.
-    expect((await call(service, 'tokenize', {}, api_key)).status).toBe(200);
-    expectRoundTrip(await run({ STANDIN_API_KEY: api_key }));
-    await until(() => requestsOf(client_id).length >= 4, 'the log of its requests');
-    const statuses = requestsOf(client_id).map(({ status }) => status);
+    expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
+    expectRoundTrip(await run({ STANDIN_API_KEY: apiKey }));
+    await until(() => requestsOf(clientId).length >= 4, 'the log of its requests');
+    const statuses = requestsOf(clientId).map(({ status }) => status);
     expect(statuses.slice(0, 2)).toEqual([200, 429]);
     expect(statuses.slice(-2)).toEqual([200, 200]);
     // It does not ask again and again.
     expect(statuses.length).toBeLessThanOrEqual(5);
   });
 
-  test.skipIf(!is_there)('does not wait for longer than its deadline', async () => {
-    const { client_id, api_key } = await makeClient('--rate-limit', '0.001');
-    expect((await call(service, 'tokenize', {}, api_key)).status).toBe(200);
-    const { code, stdout, stderr } = await run({ STANDIN_API_KEY: api_key });
+  test.skipIf(!installed)('does not wait for longer than its deadline', async () => {
+    const { client_id: clientId, api_key: apiKey } = await makeClient('--rate-limit', '0.001');
+    expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
+    const { code, stdout, stderr } = await run({ STANDIN_API_KEY: apiKey });
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toMatch(/429.*user_limit/s);
-    await until(() => requestsOf(client_id).length >= 2, 'the log of its requests');
-    const [, refused, ...more] = requestsOf(client_id);
+    await until(() => requestsOf(clientId).length >= 2, 'the log of its requests');
+    const [, refused, ...more] = requestsOf(clientId);
     expect(stderr).toContain(refused.request_id);
     expect(more).toEqual([]);
   });
 
-  test.skipIf(!is_there)(
+  test.skipIf(!installed)(
     'tells what was wrong, with the request id, and never the API key',
     async () => {
       const wrong = `${service.api_key.slice(0, -6)}AAAAAA`;
@@ -143,7 +143,7 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
     },
   );
 
-  test.skipIf(!is_there)('ends with what is missing: an API key, a service', async () => {
+  test.skipIf(!installed)('ends with what is missing: an API key, a service', async () => {
     const keyless = await run({});
     expect([keyless.code === 0, keyless.stdout]).toEqual([false, '']);
     expect(keyless.stderr).toContain('STANDIN_API_KEY');

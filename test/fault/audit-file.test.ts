@@ -22,8 +22,8 @@ afterEach(async () => {
 });
 
 const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `{"line":${i}}\n`);
-const append = (lines: readonly string[], patience_ms = MINUTE_MS) =>
-  file.append(lines, performance.now() + patience_ms);
+const append = (lines: readonly string[], patienceMs = MINUTE_MS) =>
+  file.append(lines, performance.now() + patienceMs);
 
 test('more lines than go in one write are all there, in order', async () => {
   const lines = linesOf(20_000);
@@ -73,9 +73,9 @@ test.skipIf(!canLimit)(
   },
 );
 
-const has_pipes = spawnSync('mkfifo', ['--version']).status === 0;
+const hasPipes = spawnSync('mkfifo', ['--version']).status === 0;
 
-describe.skipIf(!has_pipes)('a pipe that is full', () => {
+describe.skipIf(!hasPipes)('a pipe that is full', () => {
   let reader: FileHandle;
   beforeEach(async () => {
     execFileSync('mkfifo', [path]);

@@ -71,13 +71,13 @@ test.each([
     const answers: Answer[] = [];
     for (let i = 0; i < CALLS; i++) answers.push(await call(service, 'detokenize', body.data));
     const restored = idsOf(answers, 200);
-    const lost = (await scrape(service.ops_url!, 'standin_audit_failures_total'))[''];
+    const lost = (await scrape(service.opsUrl!, 'standin_audit_failures_total'))[''];
     await flooding.stop();
     await service.stop();
     const { lines, torn } = readAudit(file);
     expect(torn).toEqual([]);
     const values = lines.filter(({ outcome }) => outcome === 'success');
-    const written = new Set(values.map(({ request_id }) => request_id));
+    const written = new Set(values.map(({ request_id: requestId }) => requestId));
     expect(restored.filter((id) => !written.has(id))).toEqual([]);
     expect(restored.length).toBeGreaterThanOrEqual(0.95 * CALLS);
     expect(lost).toBe(0);

@@ -46,7 +46,7 @@ async function start(env: Record<string, string> = {}): Promise<void> {
 }
 
 async function failures(): Promise<number> {
-  return (await scrape(service.ops_url!, 'standin_audit_failures_total'))['']!;
+  return (await scrape(service.opsUrl!, 'standin_audit_failures_total'))['']!;
 }
 
 /** A token of a value, made by another service while nothing is wrong. */
@@ -54,10 +54,10 @@ async function tokenOf(value: string): Promise<string> {
   const other = await startService(place);
   const { body } = await call(other, 'tokenize', { a: value });
   await other.stop();
-  api_key = other.api_key;
+  apiKey = other.api_key;
   return body.data.a;
 }
-let api_key: string;
+let apiKey: string;
 
 describe('F12: where nothing can be written', () => {
   test('no value leaves when the line is required', async () => {
@@ -67,11 +67,11 @@ describe('F12: where nothing can be written', () => {
       ['detokenize', { a: token }],
       ['tokenize', { a: 'Bob' }],
     ] as const) {
-      const { status, body } = await call(service, operation, data, api_key);
+      const { status, body } = await call(service, operation, data, apiKey);
       expect([status, body]).toEqual([500, UNAVAILABLE]);
     }
     // A request that gives nothing out is answered as ever.
-    const unknown = await call(service, 'detokenize', { a: 'nope_tok' }, api_key);
+    const unknown = await call(service, 'detokenize', { a: 'nope_tok' }, apiKey);
     expect(unknown.status).toBe(400);
     await until(async () => (await failures()) === 5, 'a failure for each line');
     const said = service.output().match(/"code":"ENOSPC","msg":"the audit log cannot be written"/g);
@@ -82,7 +82,7 @@ describe('F12: where nothing can be written', () => {
     const token = await tokenOf('Ann Canary');
     await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'false' });
     for (let i = 0; i < 5; i++) {
-      const { status, body } = await call(service, 'detokenize', { a: token }, api_key);
+      const { status, body } = await call(service, 'detokenize', { a: token }, apiKey);
       expect([status, body.data]).toEqual([200, { a: 'Ann Canary' }]);
     }
     await until(async () => (await failures()) === 5, 'a failure for each line');
@@ -104,9 +104,9 @@ function readerOf(pipe: string) {
   return { output: () => output, end };
 }
 
-const has_pipes = spawnSync('mkfifo', ['--version']).status === 0;
+const hasPipes = spawnSync('mkfifo', ['--version']).status === 0;
 
-describe.skipIf(!has_pipes)('F12: a pipe', () => {
+describe.skipIf(!hasPipes)('F12: a pipe', () => {
   beforeEach(() => {
     execFileSync('mkfifo', [file]);
   });
@@ -114,7 +114,7 @@ describe.skipIf(!has_pipes)('F12: a pipe', () => {
   test('whose reader ends: no value leaves until there is another; the service goes on', async () => {
     const token = await tokenOf('Ann Canary');
     await start();
-    const detokenize = () => call(service, 'detokenize', { a: token }, api_key);
+    const detokenize = () => call(service, 'detokenize', { a: token }, apiKey);
     const works = async () => (await detokenize()).status === 200;
     expect((await detokenize()).body).toEqual(UNAVAILABLE);
     for (let round = 0; round < 2; round++) {
@@ -122,8 +122,8 @@ describe.skipIf(!has_pipes)('F12: a pipe', () => {
       await until(works, 'an answer with a reader');
       const { status, headers } = await detokenize();
       expect(status).toBe(200);
-      const request_id = headers.get('x-request-id')!;
-      await until(() => reader.output().includes(request_id), 'its line');
+      const requestId = headers.get('x-request-id')!;
+      await until(() => reader.output().includes(requestId), 'its line');
       await reader.end();
       for (let i = 0; i < 4; i++) {
         const refused = await detokenize();
@@ -138,7 +138,7 @@ describe.skipIf(!has_pipes)('F12: a pipe', () => {
     // Opened for both, so that it has a reader, which does not read.
     const idle = openSync(file, 'r+');
     await start();
-    const detokenize = () => call(service, 'detokenize', { a: token }, api_key);
+    const detokenize = () => call(service, 'detokenize', { a: token }, apiKey);
     const statuses = new Set<number>();
     while (!statuses.has(500)) {
       for (const { status } of await Promise.all(Array.from({ length: 50 }, detokenize)))
@@ -157,10 +157,10 @@ describe.skipIf(!has_pipes)('F12: a pipe', () => {
 test('standard output that is closed ends nothing but success, and not the process', async () => {
   const token = await tokenOf('Ann Canary');
   await start({ AUDIT_LOG: 'stdout' });
-  expect((await call(service, 'detokenize', { a: token }, api_key)).status).toBe(200);
+  expect((await call(service, 'detokenize', { a: token }, apiKey)).status).toBe(200);
   service.closeOutput();
   const refused = async () =>
-    (await call(service, 'detokenize', { a: token }, api_key)).body.message === UNAVAILABLE.message;
+    (await call(service, 'detokenize', { a: token }, apiKey)).body.message === UNAVAILABLE.message;
   await until(refused, 'the closed end is noticed');
   expect(await refused()).toBe(true);
   expect((await fetch(`${service.url}/health`)).status).toBe(200);

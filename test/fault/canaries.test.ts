@@ -64,11 +64,11 @@ test('the proxy tells replies that came late on a connection that is still there
     await proxy.stop();
     echo.close();
   });
-  proxy.delay_ms = () => 200;
-  proxy.late_after_ms = 100;
+  proxy.delayMs = () => 200;
+  proxy.lateAfterMs = 100;
   const [patient, impatient] = [connect(proxy.port), connect(proxy.port)];
   for (const socket of [patient, impatient]) socket.write('question');
-  await until(() => proxy.late_received === 2, 'both replies');
+  await until(() => proxy.lateReceived === 2, 'both replies');
   expect(proxy.late).toBe(2);
   for (const socket of [patient, impatient]) socket.write('question');
   const { connections } = proxy;
@@ -78,5 +78,5 @@ test('the proxy tells replies that came late on a connection that is still there
   await until(() => proxy.connections === connections - 1, 'the end of one');
   await until(() => proxy.held === 0, 'the reply to the other');
   patient.destroy();
-  expect([proxy.late, proxy.late_received]).toEqual([4, 3]);
+  expect([proxy.late, proxy.lateReceived]).toEqual([4, 3]);
 });

@@ -15,7 +15,7 @@ import {
 } from '../support/fault.ts';
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import type { JournalledWriters } from '../support/journal.ts';
-import { type PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { type PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { resetMidRequest } from '../support/resets.ts';
 import type { Place, Service } from '../support/service.ts';
 
@@ -59,7 +59,7 @@ const HAPPENINGS: Record<Step['fault'], (world: World, step: Step) => Promise<vo
     thaw();
   },
   'replies lost': async ({ proxy }, { measure }) => {
-    proxy.drops_left = 1 + Math.floor(measure * MOST_LOST_REPLIES);
+    proxy.dropsLeft = 1 + Math.floor(measure * MOST_LOST_REPLIES);
   },
   'callers reset': async ({ entrance, nodes }, { measure, node }) => {
     const url = nodes[node]!.url;
@@ -95,22 +95,22 @@ test('F28: a seed gives its schedule again, and another seed another one with ev
   expect(new Set(first(1).map(({ fault }) => fault))).toEqual(new Set(FAULTS));
 });
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'F28: chaos: nothing that was acknowledged is lost, no value is taken for another, and no value has two tokens',
   async () => {
     const seed = chaosSeed();
     console.log(`CHAOS_SEED=${seed}`);
     const world = await newWorld();
-    const over_ms = performance.now() + CHAOS_S * 1_000;
+    const overMs = performance.now() + CHAOS_S * 1_000;
     for (const step of schedule(seed)) {
-      if (performance.now() > over_ms) break;
+      if (performance.now() > overMs) break;
       await world.writers.progress(step.after);
       console.log(JSON.stringify(step));
       await HAPPENINGS[step.fault](world, step);
       await recovery(world.entrance, world.entrance.api_key, 10_000);
       expect(world.writers.wrong).toEqual([]);
     }
-    world.proxy.drops_left = 0;
+    world.proxy.dropsLeft = 0;
     await world.writers.progress(100);
     await world.writers.stop();
     expect([...world.writers.failures].filter((failure) => !ALLOWED.includes(failure))).toEqual([]);

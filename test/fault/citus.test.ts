@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import { CitusCluster, citus_is_installed } from '../support/citus.ts';
+import { CitusCluster, citusIsInstalled } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { query } from '../support/postgres.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
@@ -15,7 +15,7 @@ async function startOnCitus(): Promise<{ cluster: CitusCluster; service: Service
   // How long rows stay unseen that a worker had prepared, and not committed, when it was killed.
   const cluster = await CitusCluster.start({ 'citus.recover_2pc_interval': "'1s'" });
   cleanups.push(() => cluster.stop());
-  const place = await newPlace('server', cluster.server_url);
+  const place = await newPlace('server', cluster.serverUrl);
   cleanups.push(place.remove);
   const service = await startService(place);
   cleanups.push(() => service.stop());
@@ -27,7 +27,7 @@ const DATABASE_UNAVAILABLE = {
   body: { error: 'internal_error', message: 'database unavailable' },
 };
 
-test.skipIf(!citus_is_installed)(
+test.skipIf(!citusIsInstalled)(
   'a worker of Citus is killed: 500 database unavailable, and all is well when it is back',
   async () => {
     const { cluster, service } = await startOnCitus();
@@ -50,7 +50,7 @@ test.skipIf(!citus_is_installed)(
   },
 );
 
-test.skipIf(!citus_is_installed)(
+test.skipIf(!citusIsInstalled)(
   'kill -9 of workers and of the coordinator of Citus while writing: no acknowledged token is lost',
   async () => {
     const { cluster, service } = await startOnCitus();

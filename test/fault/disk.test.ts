@@ -24,7 +24,7 @@ import {
   UNAVAILABLE,
 } from '../support/fault.ts';
 import { handOver } from '../support/owner.ts';
-import { freePort, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { freePort, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { call, until } from '../support/service.ts';
 
@@ -34,8 +34,8 @@ const DISK_MIB = 256;
 const BLOCK_BYTES = 1 << 20;
 
 /** Whether strace may attach to processes here, and mounts can be made: in many containers they may not. */
-const can_trace = tries(['strace', '-e', 'trace=none', 'true']);
-const can_mount = tries(['unshare', '-m', 'mount', '-t', 'tmpfs', 'none', '/mnt']);
+const canTrace = tries(['strace', '-e', 'trace=none', 'true']);
+const canMount = tries(['unshare', '-m', 'mount', '-t', 'tmpfs', 'none', '/mnt']);
 
 function tries([program, ...args]: string[]): boolean {
   try {
@@ -48,7 +48,7 @@ function tries([program, ...args]: string[]): boolean {
 
 /** Has fdatasync of a server fail or wait, in all its processes and those to come. Ends with the test. */
 async function inject(cluster: PostgresCluster, fault: string): Promise<ChildProcess> {
-  const postmaster = cluster.postmaster_pid;
+  const postmaster = cluster.postmasterPid;
   const traced = [postmaster, ...childrenOf(postmaster)].flatMap((pid) => ['-p', `${pid}`]);
   const child = spawn('strace', ['-f', '-qq', '-e', 'trace=fdatasync', '-e', fault, ...traced], {
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -92,8 +92,8 @@ function fill(file: string): void {
   }
 }
 
-describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
-  test.skipIf(!can_trace)(
+describe.skipIf(postgresBin === undefined)('the disk of PostgreSQL', () => {
+  test.skipIf(!canTrace)(
     'F09: every sync takes 200 ms: tokenize waits for it, detokenize does not',
     async () => {
       const cluster = await newCluster();
@@ -102,40 +102,40 @@ describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
       const writers = newWriters(service, service.api_key, place);
       await writers.progress(500);
       const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
-      const heap_before = await heapOf(service.ops_url!);
+      const heapBefore = await heapOf(service.opsUrl!);
       await inject(cluster, `inject=fdatasync:delay_enter=${SYNC_DELAY_MS * 1_000}`);
       writers.forgetSlowest();
-      const reads_ms: number[] = [];
-      const writes_ms: number[] = [];
+      const readsMs: number[] = [];
+      const writesMs: number[] = [];
       const timed = async (into: number[], operation: 'tokenize' | 'detokenize', a: string) => {
-        const started_ms = performance.now();
+        const startedMs = performance.now();
         const { status } = await call(service, operation, { a });
         expect(status).toBe(200);
-        into.push(performance.now() - started_ms);
+        into.push(performance.now() - startedMs);
       };
       for (let i = 0; i < SLOW_REQUESTS; i++) {
         await Promise.all([
-          timed(reads_ms, 'detokenize', token),
-          i % 10 === 0 ? timed(writes_ms, 'tokenize', `slow ${i}`) : undefined,
+          timed(readsMs, 'detokenize', token),
+          i % 10 === 0 ? timed(writesMs, 'tokenize', `slow ${i}`) : undefined,
         ]);
       }
       await writers.stop();
-      const median_ms = (all: number[]) => all.toSorted((a, b) => a - b)[all.length >> 1]!;
+      const medianMs = (all: number[]) => all.toSorted((a, b) => a - b)[all.length >> 1]!;
       console.log(
-        `median tokenize ${median_ms(writes_ms).toFixed()} ms, detokenize ${median_ms(reads_ms).toFixed()} ms`,
+        `median tokenize ${medianMs(writesMs).toFixed()} ms, detokenize ${medianMs(readsMs).toFixed()} ms`,
       );
-      expect(Math.min(...writes_ms)).toBeGreaterThan(SYNC_DELAY_MS);
+      expect(Math.min(...writesMs)).toBeGreaterThan(SYNC_DELAY_MS);
       // It would be twice the delay and more if it waited for the disk.
-      expect(median_ms(reads_ms)).toBeLessThan(SYNC_DELAY_MS);
+      expect(medianMs(readsMs)).toBeLessThan(SYNC_DELAY_MS);
       expect([...writers.failures]).toEqual([]);
-      expect(writers.slowest_ms).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
-      expect((await heapOf(service.ops_url!)) - heap_before).toBeLessThan(64 << 20);
+      expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+      expect((await heapOf(service.opsUrl!)) - heapBefore).toBeLessThan(64 << 20);
       await writers.verify(service, service.api_key);
       await writers.verifyRows(place);
     },
   );
 
-  test.skipIf(!can_mount)(
+  test.skipIf(!canMount)(
     'F10: is full: tokenize says 500 and detokenize is right or says 500; with space again all is there',
     async () => {
       const disk = newDisk();
@@ -164,7 +164,7 @@ describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
     },
   );
 
-  test.skipIf(!can_mount)(
+  test.skipIf(!canMount)(
     'F10: of the tables alone is full: /health says 503 until there is space, with no request in between',
     async () => {
       const cluster = await newCluster();
@@ -202,7 +202,7 @@ describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
     },
   );
 
-  test.skipIf(!can_trace)(
+  test.skipIf(!canTrace)(
     'F11: a sync fails with EIO: PostgreSQL panics, and no acknowledged token is lost when it has recovered',
     async () => {
       const cluster = await newCluster();
@@ -221,17 +221,17 @@ describe.skipIf(postgres_bin === undefined)('the disk of PostgreSQL', () => {
       expect(writers.cuts).toBe(0);
       await writers.verify(service, service.api_key);
       await writers.verifyRows(place);
-      const log = execFileSync('grep', ['-c', 'PANIC', cluster.log_file], { encoding: 'utf8' });
+      const log = execFileSync('grep', ['-c', 'PANIC', cluster.logFile], { encoding: 'utf8' });
       expect(Number(log)).toBeGreaterThan(0);
     },
   );
 });
 
 function isServing(cluster: PostgresCluster): boolean {
-  return existsSync(join(cluster.data_dir, 'postmaster.pid')) && isRunning(cluster.postmaster_pid);
+  return existsSync(join(cluster.dataDir, 'postmaster.pid')) && isRunning(cluster.postmasterPid);
 }
 
-async function heapOf(ops_url: string): Promise<number> {
-  const text = await (await fetch(`${ops_url}/metrics`)).text();
+async function heapOf(opsUrl: string): Promise<number> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
   return Number(/^\w*nodejs_heap_size_used_bytes\S* (\S+)$/m.exec(text)![1]);
 }

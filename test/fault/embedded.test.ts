@@ -2,7 +2,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { is_linux, newWriters, start } from '../support/fault.ts';
+import { isLinux, newWriters, start } from '../support/fault.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import {
   CLI,
@@ -39,10 +39,10 @@ function databaseOf(service: Service): number {
 /** SIGSTOP, until the returned function is called or the test ends. */
 function stopped(pid: number): () => void {
   process.kill(pid, 'SIGSTOP');
-  let is_stopped = true;
+  let isStopped = true;
   const goOn = () => {
-    if (is_stopped && isRunning(pid)) process.kill(pid, 'SIGCONT');
-    is_stopped = false;
+    if (isStopped && isRunning(pid)) process.kill(pid, 'SIGCONT');
+    isStopped = false;
   };
   onTestFinished(goOn);
   return goOn;
@@ -63,31 +63,31 @@ describe('F35: the socket file of the embedded database is removed', () => {
   test('under load, with a second service and commands on the folder: one database, nothing lost', async () => {
     const place = await newFolder();
     const first = await start(place);
-    const { api_key } = first;
-    const on_first = newWriters(first, api_key, place);
-    await on_first.progress(300);
+    const { api_key: apiKey } = first;
+    const onFirst = newWriters(first, apiKey, place);
+    await onFirst.progress(300);
     removeSockets(place);
     const [second, ...commands] = await Promise.all([start(place), list(place), list(place)]);
     expect(
       commands.map(({ code, stderr }) => ({ code, stderr: stderr.match(/Unexpected/) })),
     ).toEqual(commands.map(() => ({ code: 0, stderr: null })));
-    const on_second = newWriters(second, api_key, place);
-    for (const writers of [on_first, on_second, on_first]) {
+    const onSecond = newWriters(second, apiKey, place);
+    for (const writers of [onFirst, onSecond, onFirst]) {
       await writers.progress(300);
       removeSockets(place);
     }
-    await on_first.progress(300);
-    await on_second.progress(300);
-    await on_first.stop();
-    await on_second.stop();
+    await onFirst.progress(300);
+    await onSecond.progress(300);
+    await onFirst.stop();
+    await onSecond.stop();
     // Each knows the tokens of the other, now and from the disk.
-    expect(await on_first.verify(second, api_key)).toBeGreaterThan(600);
-    expect(await on_second.verify(first, api_key)).toBeGreaterThan(600);
+    expect(await onFirst.verify(second, apiKey)).toBeGreaterThan(600);
+    expect(await onSecond.verify(first, apiKey)).toBeGreaterThan(600);
     for (const service of [first, second]) await service.stop();
     const last = await start(place);
-    await on_first.verify(last, api_key);
-    await on_second.verify(last, api_key);
-    await on_first.verifyRows(place);
+    await onFirst.verify(last, apiKey);
+    await onSecond.verify(last, apiKey);
+    await onFirst.verifyRows(place);
     expect(sockets(place)).toHaveLength(1);
     expect((await runCli(['verify'], place)).code).toBe(0);
   });
@@ -136,8 +136,8 @@ describe('F35: the socket file of the embedded database is removed', () => {
   );
 });
 
-const can_unshare =
-  is_linux && spawnSync('unshare', ['--mount', '--pid', '--net', '--fork', 'true']).status === 0;
+const canUnshare =
+  isLinux && spawnSync('unshare', ['--mount', '--pid', '--net', '--fork', 'true']).status === 0;
 
 /** A command as in a container of its own that has the volume. */
 function runApart(
@@ -155,7 +155,7 @@ function runApart(
   return endOf(child);
 }
 
-describe.skipIf(!can_unshare)('F35: containers that share the folder', () => {
+describe.skipIf(!canUnshare)('F35: containers that share the folder', () => {
   test('have one database, also when its socket is gone', async () => {
     const place = await newFolder();
     const service = await start(place);
@@ -172,15 +172,15 @@ describe.skipIf(!can_unshare)('F35: containers that share the folder', () => {
 
   test('without flock(1), a process that others took the folder from writes nothing more, and verify says so', async () => {
     const place = await newFolder();
-    const without_flock = { PATH: place.folder };
-    const service = await start(place, without_flock);
+    const withoutFlock = { PATH: place.folder };
+    const service = await start(place, withoutFlock);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
     const database = databaseOf(service);
     const goOn = stopped(database);
     removeSockets(place);
     // In one network namespace a socket without a file is the lock.
-    expect((await list(place, without_flock)).stderr).toMatch(HELD);
-    const created = await runApart(['client', 'create', '--name', 'apart'], place, without_flock);
+    expect((await list(place, withoutFlock)).stderr).toMatch(HELD);
+    const created = await runApart(['client', 'create', '--name', 'apart'], place, withoutFlock);
     expect(created.code).toBe(0);
     goOn();
     await until(() => !isRunning(database), 'the end of the process that lost the folder');

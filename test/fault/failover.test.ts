@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterEach, describe, expect, test } from 'vitest';
 import { freeze, lasting, seconds, UNAVAILABLE } from '../support/fault.ts';
 import { JournalledWriters } from '../support/journal.ts';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import {
   type Answer,
   call,
@@ -63,7 +63,7 @@ function expectUnavailable(answer: Answer): void {
 
 const health = async (service: Service) => (await fetch(`${service.url}/health`)).status;
 
-describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
+describe.skipIf(postgresBin === undefined)('F22: failover', () => {
   test('the primary is killed and its standby promoted while writing: no acknowledged token is lost, and the service goes on', async () => {
     const primary = await newCluster();
     const place = await newVault(primary);
@@ -77,8 +77,8 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
     standby.promote();
     await writers.progress(500);
     await writers.stop();
-    const { api_key } = service;
-    const count = await writers.verify(service, api_key);
+    const { api_key: apiKey } = service;
+    const count = await writers.verify(service, apiKey);
     expect(count).toBeGreaterThan(1_000);
     for (const failure of writers.failures) {
       expect(failure).toBe('500 {"error":"internal_error","message":"database unavailable"}');
@@ -87,8 +87,8 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
     // The old primary comes back, and nobody has told it: it takes connections, and is the first of the URL.
     primary.startAgain();
     const late = await start(place, url);
-    expect(await writers.verify(late, api_key)).toBe(count);
-    expect((await call(late, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+    expect(await writers.verify(late, apiKey)).toBe(count);
+    expect((await call(late, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
   });
 
   test('the standby is promoted while the primary lives and waits for it in vain: the service goes over, and no acknowledged token is lost', async () => {
@@ -145,7 +145,7 @@ describe.skipIf(postgres_bin === undefined)('F22: failover', () => {
   });
 });
 
-describe.skipIf(postgres_bin === undefined)('F22: one host', () => {
+describe.skipIf(postgresBin === undefined)('F22: one host', () => {
   test('that comes back as a standby answers nothing, and all again when it is promoted', async () => {
     const cluster = await newCluster();
     const place = await newVault(cluster);
@@ -222,7 +222,7 @@ const rowsOf = async (url: string): Promise<number> =>
 const OLD_PRIMARY =
   /is on timeline 1, and this process has used timeline 2: an old primary is back/;
 
-describe.skipIf(postgres_bin === undefined)('F33: an old primary that nobody has fenced', () => {
+describe.skipIf(postgresBin === undefined)('F33: an old primary that nobody has fenced', () => {
   test('while the new primary is silent, requests fail, and none goes to the old one', async () => {
     const primary = await newCluster();
     const place = await newVault(primary);

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { expectOnlyUnavailable, recovery } from '../support/fault.ts';
 import { JournalledWriters } from '../support/journal.ts';
-import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { newPlace, type Service, startService, until } from '../support/service.ts';
 
@@ -15,8 +15,8 @@ test('kill -9 of the service on its embedded database, ten times while writing: 
   const place = await newPlace('embedded');
   cleanups.push(place.remove);
   let service: Service = await startService(place);
-  const { api_key } = service;
-  const writers = new JournalledWriters(place, () => service, api_key);
+  const { api_key: apiKey } = service;
+  const writers = new JournalledWriters(place, () => service, apiKey);
   for (let i = 0; i < KILLS; i++) {
     await writers.progress(200);
     service.kill('SIGKILL');
@@ -25,7 +25,7 @@ test('kill -9 of the service on its embedded database, ten times while writing: 
   }
   await writers.progress(200);
   await writers.stop();
-  expect(await writers.verify(service, api_key)).toBeGreaterThan(KILLS * 200);
+  expect(await writers.verify(service, apiKey)).toBeGreaterThan(KILLS * 200);
   await service.stop();
 });
 
@@ -45,7 +45,7 @@ test('kill -9 of the embedded database alone: the service starts another, and no
   await service.stop();
 });
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'F02: kill -9 of Postgres, ten times while writing: no acknowledged token is lost, and the service stays',
   async () => {
     const cluster = await PostgresCluster.start();

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createClient, scrape } from '../support/commands.ts';
-import { is_linux, SLACK_MS } from '../support/fault.ts';
+import { isLinux, SLACK_MS } from '../support/fault.ts';
 import { freePort } from '../support/postgres.ts';
 import { type Place, spawnCli, until, usualPlace } from '../support/service.ts';
 
@@ -16,7 +16,7 @@ const DROPPED = 'standin_log_lines_dropped_total';
 
 interface Started {
   readonly url: string;
-  readonly ops_url: string;
+  readonly opsUrl: string;
   readonly output: NodeJS.ReadableStream | null;
   readonly exit: Promise<number | string>;
   kill(signal: NodeJS.Signals): void;
@@ -35,15 +35,15 @@ async function startUnread(stdout: 'pipe' | number, env: Record<string, string>)
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
   const url = `http://127.0.0.1:${PORT}`;
-  const ops_url = `http://127.0.0.1:${OPS_PORT}`;
+  const opsUrl = `http://127.0.0.1:${OPS_PORT}`;
   const isUp = (path: string) =>
     fetch(path).then(
       ({ status }) => status === 200,
       () => false,
     );
   await until(() => isUp(`${url}/health`), 'the service to answer');
-  await until(() => isUp(`${ops_url}/metrics`), 'the ops listener to answer');
-  return { url, ops_url, exit, output: child.stdout, kill: (signal) => child.kill(signal) };
+  await until(() => isUp(`${opsUrl}/metrics`), 'the ops listener to answer');
+  return { url, opsUrl, exit, output: child.stdout, kill: (signal) => child.kill(signal) };
 }
 
 /** Requests that cost the service little but their lines. */
@@ -77,8 +77,8 @@ async function expectEnd(service: Started): Promise<void> {
   expect(ended).toBe(0);
 }
 
-async function dropped({ ops_url }: Started): Promise<number> {
-  const counts = Object.values(await scrape(ops_url, DROPPED));
+async function dropped({ opsUrl }: Started): Promise<number> {
+  const counts = Object.values(await scrape(opsUrl, DROPPED));
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
@@ -117,7 +117,7 @@ test('F37: when somebody reads again, a line says how many are missing, and none
   expect(lines.at(-1)).toMatchObject({ msg: 'stopped' });
 });
 
-describe.skipIf(!is_linux)('F37: a disk that is full', () => {
+describe.skipIf(!isLinux)('F37: a disk that is full', () => {
   test('holds up no request and no end', async () => {
     const full = openSync('/dev/full', 'w');
     onTestFinished(() => closeSync(full));

@@ -19,7 +19,7 @@ import {
 import { allKeys } from '../support/vault-keys.ts';
 
 /** What a process has in its memory stays there, whatever signal it is sent. */
-const is_linux = process.platform === 'linux';
+const isLinux = process.platform === 'linux';
 const VALUE = 'zqjxkvbwq canary value';
 
 let place: Place | undefined;
@@ -87,7 +87,7 @@ const CORE_PATTERN = '/proc/sys/kernel/core_pattern';
 
 /** False where cores go to a program, or to a folder of the system. */
 function coresAreFiles(): boolean {
-  return is_linux && /^core\b[^/|]*$/.test(readFileSync(CORE_PATTERN, 'utf8').trim());
+  return isLinux && /^core\b[^/|]*$/.test(readFileSync(CORE_PATTERN, 'utf8').trim());
 }
 
 /** A service whose surroundings allow core files of any size. */
@@ -128,7 +128,7 @@ function portsOf(pid: number): number[] {
   );
 }
 
-describe.runIf(is_linux).each(services)('%s', (_name, kind, env) => {
+describe.runIf(isLinux).each(services)('%s', (_name, kind, env) => {
   test('C22: no key is in the environment, the arguments or a report of Node', async () => {
     const pids = await start(kind, {
       ...env,

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import { newCluster, newVault, newWriters, SLACK_MS, start, times } from '../support/fault.ts';
-import { postgres_bin, query } from '../support/postgres.ts';
+import { postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { openTestPool, soon } from '../support/store.ts';
 
@@ -19,9 +19,9 @@ const OLD_SCHEMA = 2;
 class OldProgram {
   readonly #client: pg.Client;
   readonly #done: Promise<void>;
-  #is_over = false;
+  #isOver = false;
   rounds = 0;
-  slowest_ms = 0;
+  slowestMs = 0;
 
   constructor(client: pg.Client) {
     this.#client = client;
@@ -31,25 +31,25 @@ class OldProgram {
   }
 
   async stop(): Promise<void> {
-    this.#is_over = true;
+    this.#isOver = true;
     await this.#done;
   }
 
   async #run(): Promise<void> {
-    while (!this.#is_over) {
+    while (!this.#isOver) {
       const token = randomUUID();
-      const started_ms = performance.now();
+      const startedMs = performance.now();
       const row = [[token], [randomUUID()], [1], [Buffer.from(token)]];
       expect((await this.#client.query(OLD_INSERT, row)).rowCount).toBe(1);
       const { rows } = await this.#client.query(OLD_FIND, [[token]]);
       expect(rows[0].sealed.toString()).toBe(token);
-      this.slowest_ms = Math.max(this.slowest_ms, performance.now() - started_ms);
+      this.slowestMs = Math.max(this.slowestMs, performance.now() - startedMs);
       this.rounds++;
     }
   }
 }
 
-describe.skipIf(postgres_bin === undefined)('a schema that changes under load', () => {
+describe.skipIf(postgresBin === undefined)('a schema that changes under load', () => {
   test(`F20: two new nodes start at once on ${ROWS} rows while an old program writes: each migration is made once, nobody fails`, async () => {
     const cluster = await newCluster();
     const place = await newVault(cluster);
@@ -87,17 +87,17 @@ describe.skipIf(postgres_bin === undefined)('a schema that changes under load', 
     );
     // The old program goes on beside the new ones.
     const { rounds } = old;
-    const api_key = nodes.map((node) => node.api_key).find((key) => key !== '')!;
+    const apiKey = nodes.map((node) => node.api_key).find((key) => key !== '')!;
     let n = 0;
-    const writers = newWriters(() => nodes[n++ % 2]!, api_key, place);
+    const writers = newWriters(() => nodes[n++ % 2]!, apiKey, place);
     await writers.progress(500);
     await until(() => old.rounds > rounds + 100, 'the old program');
     await writers.stop();
     await old.stop();
-    console.log(`longest block ${old.slowest_ms.toFixed()} ms`);
-    expect(old.slowest_ms).toBeLessThan(1_000 + SLACK_MS);
+    console.log(`longest block ${old.slowestMs.toFixed()} ms`);
+    expect(old.slowestMs).toBeLessThan(1_000 + SLACK_MS);
     expect([...writers.failures]).toEqual([]);
-    await writers.verify(nodes[0]!, api_key);
+    await writers.verify(nodes[0]!, apiKey);
     await writers.verifyRows(place);
   });
 });

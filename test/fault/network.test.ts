@@ -3,7 +3,7 @@ import {
   ANSWER_BOUND_MS,
   backends,
   expectOnlyUnavailable,
-  is_linux,
+  isLinux,
   lasting,
   newCluster,
   newProxy,
@@ -18,7 +18,7 @@ import {
   times,
 } from '../support/fault.ts';
 import type { FaultProxy } from '../support/fault-proxy.ts';
-import { type PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { type PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
 import { resetMidRequest } from '../support/resets.ts';
 import { call, type Place, type Service, until } from '../support/service.ts';
@@ -49,7 +49,7 @@ async function startBehindProxy(): Promise<Setting> {
   return { cluster, proxy, place, service: await start(place, env) };
 }
 
-describe.skipIf(postgres_bin === undefined || !is_linux)('the network to PostgreSQL', () => {
+describe.skipIf(postgresBin === undefined || !isLinux)('the network to PostgreSQL', () => {
   test(
     'F05: is a black hole, for new connections too: every request is answered in time, and no socket is left',
     async () => {
@@ -83,7 +83,7 @@ describe.skipIf(postgres_bin === undefined || !is_linux)('the network to Postgre
     async () => {
       const { proxy, place, service } = await startBehindProxy();
       for (let i = 0; i < DROPS; i++) {
-        proxy.drops_left = 1;
+        proxy.dropsLeft = 1;
         const first = await call(service, 'tokenize', { a: `dropped ${i}` });
         // Inserts are idempotent, and the service has time left: it tries again by itself.
         expect(first.status).toBe(200);
@@ -94,9 +94,9 @@ describe.skipIf(postgres_bin === undefined || !is_linux)('the network to Postgre
       }
       expect(proxy.dropped).toBe(DROPS);
       for (let i = 0; i < LONG_DROPS; i++) {
-        proxy.drops_left = Infinity;
+        proxy.dropsLeft = Infinity;
         const { status, body } = await call(service, 'tokenize', { a: `lost ${i}` });
-        proxy.drops_left = 0;
+        proxy.dropsLeft = 0;
         expect([status, body.message]).toEqual([500, 'database unavailable']);
         const again = await call(service, 'tokenize', { a: `lost ${i}` });
         const back = await call(service, 'detokenize', again.body.data);
@@ -115,9 +115,9 @@ describe.skipIf(postgres_bin === undefined || !is_linux)('the network to Postgre
       const { proxy, place, service } = await startBehindProxy();
       const writers = newWriters(service, service.api_key, place, {});
       await writers.progress(1_000);
-      proxy.late_after_ms = PATIENCE_MS + SLACK_MS;
+      proxy.lateAfterMs = PATIENCE_MS + SLACK_MS;
       // Most a little, so that statements overtake each other; some up to three time-outs.
-      proxy.delay_ms = () =>
+      proxy.delayMs = () =>
         random.below(200) === 0 ? random.below(3 * PATIENCE_MS) : random.below(10);
       const goal = writers.restored + DELAYED_TOKENS;
       await until(
@@ -125,12 +125,12 @@ describe.skipIf(postgres_bin === undefined || !is_linux)('the network to Postgre
         'enough delayed answers',
         3_000 * (DELAYED_TOKENS / 50),
       );
-      proxy.delay_ms = () => 0;
+      proxy.delayMs = () => 0;
       await recovery(service, service.api_key);
       await writers.stop();
-      console.log(`${proxy.late} late replies, slowest answer ${writers.slowest_ms.toFixed()} ms`);
+      console.log(`${proxy.late} late replies, slowest answer ${writers.slowestMs.toFixed()} ms`);
       expect(writers.wrong).toEqual([]);
-      expect(proxy.late_received).toBe(0);
+      expect(proxy.lateReceived).toBe(0);
       expectOnlyUnavailable(writers);
       await until(() => proxy.connections <= DATABASE_CONNECTIONS, 'the end of old connections');
       await writers.verify(service, service.api_key);

@@ -10,7 +10,7 @@ import {
   start,
   timeoutFor,
 } from '../support/fault.ts';
-import { postgres_bin } from '../support/postgres.ts';
+import { postgresBin } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
 import { type Service, until } from '../support/service.ts';
 
@@ -19,31 +19,31 @@ const KILLING_S = seconds(12, 120);
 const READY_WITHIN_MS = 2_000 + 2 * SLACK_MS;
 const ROLLS = seconds(1, 5);
 
-describe.skipIf(postgres_bin === undefined)('two nodes', () => {
+describe.skipIf(postgresBin === undefined)('two nodes', () => {
   test(
     'F01: kill -9 of one or the other again and again: no acknowledged token is lost or changed, and a node is soon ready',
     async () => {
       const random = new Random();
       const place = await newVault(await newCluster());
       const nodes: Service[] = [await start(place), await start(place)];
-      const { api_key } = nodes[0]!;
+      const { api_key: apiKey } = nodes[0]!;
       let n = 0;
-      const writers = newWriters(() => nodes[n++ % 2]!, api_key, place);
-      const over_ms = performance.now() + KILLING_S * 1_000;
-      while (performance.now() < over_ms) {
+      const writers = newWriters(() => nodes[n++ % 2]!, apiKey, place);
+      const overMs = performance.now() + KILLING_S * 1_000;
+      while (performance.now() < overMs) {
         await lasting(2 + random.below(3_000) / 1_000);
         const killed = random.below(2);
         nodes[killed]!.kill('SIGKILL');
         await nodes[killed]!.exit;
-        const killed_ms = performance.now();
+        const killedMs = performance.now();
         nodes[killed] = await start(place);
         expect((await fetch(`${nodes[killed]!.url}/health`)).status).toBe(200);
-        expect(performance.now() - killed_ms).toBeLessThan(READY_WITHIN_MS);
+        expect(performance.now() - killedMs).toBeLessThan(READY_WITHIN_MS);
       }
       await writers.progress(200);
       await writers.stop();
       expect(writers.cuts).toBeGreaterThan(0);
-      await writers.verify(nodes[0]!, api_key);
+      await writers.verify(nodes[0]!, apiKey);
       await writers.verifyRows(place);
     },
     timeoutFor(KILLING_S * 2),
@@ -54,10 +54,10 @@ describe.skipIf(postgres_bin === undefined)('two nodes', () => {
     async () => {
       const place = await newVault(await newCluster());
       const nodes = [await start(place), await start(place)];
-      const { api_key } = nodes[0]!;
+      const { api_key: apiKey } = nodes[0]!;
       const balancer = await Balancer.start(nodes.map((node) => node.url));
-      const writers = newWriters({ ...nodes[0]!, url: balancer.url }, api_key, place, {
-        requests_per_s: 300,
+      const writers = newWriters({ ...nodes[0]!, url: balancer.url }, apiKey, place, {
+        requestsPerS: 300,
       });
       for (let i = 0; i < 2 * ROLLS; i++) {
         await writers.progress(300);
@@ -74,7 +74,7 @@ describe.skipIf(postgres_bin === undefined)('two nodes', () => {
       await writers.stop();
       expect([...writers.failures]).toEqual([]);
       expect(writers.cuts).toBe(0);
-      await writers.verify(nodes[0]!, api_key);
+      await writers.verify(nodes[0]!, apiKey);
       await writers.verifyRows(place);
     },
     timeoutFor(40 * ROLLS),

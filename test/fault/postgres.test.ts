@@ -16,7 +16,7 @@ import {
   timeoutFor,
   times,
 } from '../support/fault.ts';
-import { type PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { childrenOf } from '../support/processes.ts';
 import { Random } from '../support/random.ts';
 import { call, until } from '../support/service.ts';
@@ -39,7 +39,7 @@ async function connectTo(cluster: PostgresCluster): Promise<pg.Client> {
   return client;
 }
 
-describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
+describe.skipIf(postgresBin === undefined)('PostgreSQL', () => {
   test('F03: kill -9 of a backend, and the end of all idle ones: nothing is lost, and the process stays', async () => {
     const random = new Random();
     const cluster = await newCluster();
@@ -49,11 +49,11 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
     for (let i = 0; i < KILLS; i++) {
       await writers.progress(100);
       const all = await query(cluster.directUrl('postgres'), STATES);
-      const old = childrenOf(cluster.postmaster_pid);
+      const old = childrenOf(cluster.postmasterPid);
       process.kill(random.pick(all).pid, 'SIGKILL');
       // PostgreSQL ends all others, and starts its helpers again.
       await until(
-        () => childrenOf(cluster.postmaster_pid).every((pid) => !old.includes(pid)),
+        () => childrenOf(cluster.postmasterPid).every((pid) => !old.includes(pid)),
         'the reset',
       );
       await recovery(service, service.api_key);
@@ -83,9 +83,9 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
       const writers = newWriters(service, service.api_key, place);
       await writers.progress(200);
       const thaw = freeze(cluster);
-      const asked_ms = performance.now();
+      const askedMs = performance.now();
       expect((await fetch(`${service.url}/health`)).status).toBe(503);
-      expect(performance.now() - asked_ms).toBeLessThan(1_500 + SLACK_MS);
+      expect(performance.now() - askedMs).toBeLessThan(1_500 + SLACK_MS);
       await lasting(FREEZE_S);
       thaw();
       await recovery(service, service.api_key);
@@ -127,12 +127,12 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
       await holder.query('begin');
       await holder.query('lock table standin.records in access exclusive mode');
       // 16 bodies of 10,000 values: the bound is 100,000 values under way.
-      const started_ms = performance.now();
+      const startedMs = performance.now();
       const answers = await Promise.all(
         Array.from({ length: 16 }, async (_, n) => {
           const values = Array.from({ length: 10_000 }, (__, i) => `locked ${n} ${i}`);
           const { status, body } = await call(service, 'tokenize', { values });
-          return { status, body, ms: performance.now() - started_ms };
+          return { status, body, ms: performance.now() - startedMs };
         }),
       );
       const refused = answers.filter(({ status }) => status === 503);
@@ -141,12 +141,12 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
       expect(refused.length + waited.length).toBe(16);
       expect(Math.max(...answers.map(({ ms }) => ms))).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
       // Refused while the others still waited.
-      const first_answer_ms = Math.min(...waited.map(({ ms }) => ms));
-      expect(Math.max(...refused.map(({ ms }) => ms))).toBeLessThan(first_answer_ms);
-      let most_backends = 0;
-      const over_ms = started_ms + LOCK_S * 1_000;
-      while (performance.now() < over_ms) {
-        most_backends = Math.max(most_backends, await backends(cluster));
+      const firstAnswerMs = Math.min(...waited.map(({ ms }) => ms));
+      expect(Math.max(...refused.map(({ ms }) => ms))).toBeLessThan(firstAnswerMs);
+      let mostBackends = 0;
+      const overMs = startedMs + LOCK_S * 1_000;
+      while (performance.now() < overMs) {
+        mostBackends = Math.max(mostBackends, await backends(cluster));
         await lasting(0.1);
       }
       await holder.query('rollback');
@@ -155,10 +155,10 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
       await writers.stop();
       await writers.verify(service, service.api_key);
       await writers.verifyRows(place);
-      expect(writers.slowest_ms).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+      expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
       // Statements that were given up may wait on in the server for the lock; its connections are few.
-      console.log(`${most_backends} backends at most`);
-      expect(most_backends).toBeLessThanOrEqual(MOST_BACKENDS);
+      console.log(`${mostBackends} backends at most`);
+      expect(mostBackends).toBeLessThanOrEqual(MOST_BACKENDS);
     },
     timeoutFor(LOCK_S),
   );
@@ -210,10 +210,10 @@ describe.skipIf(postgres_bin === undefined)('PostgreSQL', () => {
     const writers = newWriters(service, service.api_key, place);
     await writers.progress(100);
     const thaw = freeze(cluster);
-    const asked_ms = performance.now();
+    const askedMs = performance.now();
     service.kill('SIGTERM');
     expect(await service.exit).toBe(0);
-    expect(performance.now() - asked_ms).toBeLessThan(15_000 + SLACK_MS);
+    expect(performance.now() - askedMs).toBeLessThan(15_000 + SLACK_MS);
     thaw();
     await writers.stop();
     const again = await start(place);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
-  is_linux,
+  isLinux,
   lasting,
   newWriters,
   recovery,
@@ -52,19 +52,19 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
       FAKETIME_NO_CACHE: '1',
       FAKETIME_DONT_FAKE_MONOTONIC: '1',
     });
-    const { client_id, api_key } = service;
+    const { client_id: clientId, api_key: apiKey } = service;
     const issued = await runCli(
-      ['api-key', 'issue', '--client', client_id, '--expires', '2d', '--json'],
+      ['api-key', 'issue', '--client', clientId, '--expires', '2d', '--json'],
       place,
     );
-    const { api_key: short_key } = JSON.parse(issued.stdout);
+    const { api_key: shortKey } = JSON.parse(issued.stdout);
     const { token } = (await call(service, 'tokenize', { token: 'Ann Lee' })).body.data;
     const statusOf = async (key: string) => {
       const { status, body } = await call(service, 'detokenize', { token }, key);
       if (status === 200) expect(body.data.token).toBe('Ann Lee');
       return status;
     };
-    await until(async () => (await statusOf(short_key)) === 200, 'the short key');
+    await until(async () => (await statusOf(shortKey)) === 200, 'the short key');
     for (const [offset, hours] of [
       ['+1h', 1],
       ['-1h', -1],
@@ -73,20 +73,20 @@ describe.skipIf(libfaketime === undefined)('the clock of a node', () => {
       ['+0', 0],
     ] as const) {
       setClock(offset);
-      const expected_ms = Date.now() + hours * 3_600_000;
+      const expectedMs = Date.now() + hours * 3_600_000;
       const { timestamp } = await healthOf(service.url);
-      expect(Math.abs(Date.parse(timestamp) - expected_ms)).toBeLessThan(60_000);
+      expect(Math.abs(Date.parse(timestamp) - expectedMs)).toBeLessThan(60_000);
       // The bucket is emptied before and after the step: tokens come back by the time that went by, no more.
       const burst = async () =>
-        (await Promise.all(Array.from({ length: 150 }, () => statusOf(api_key)))).filter(
+        (await Promise.all(Array.from({ length: 150 }, () => statusOf(apiKey)))).filter(
           (status) => status === 200,
         ).length;
       expect(await burst()).toBeGreaterThan(0);
       expect(await burst()).toBeLessThan(150);
-      await until(async () => (await statusOf(api_key)) === 200, 'a 200', 2_000 + SLACK_MS);
+      await until(async () => (await statusOf(apiKey)) === 200, 'a 200', 2_000 + SLACK_MS);
       // One that ends in two days has ended in ten years, and is as good as before when that was not true.
       const expected = hours > 48 ? 401 : 200;
-      await until(async () => (await statusOf(short_key)) === expected, `${expected}`, 5_000);
+      await until(async () => (await statusOf(shortKey)) === expected, `${expected}`, 5_000);
     }
     expect(service.output()).not.toMatch(/"status":5\d\d/);
   });
@@ -132,7 +132,7 @@ describe('a process that is half alive', () => {
   );
 });
 
-describe.skipIf(!is_linux)('the files that a process may open', () => {
+describe.skipIf(!isLinux)('the files that a process may open', () => {
   test('F26: are used up by 1,000 connections: it goes on for those that it has, and takes new ones when it can', async () => {
     const place = await newPlaceHere();
     const service = await start(place);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { MixedLoad } from '../support/load.ts';
-import { PostgresCluster, postgres_bin, query, run } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
 import {
   newPlace,
   type Place,
@@ -43,9 +43,9 @@ async function newVault(records: number): Promise<Vault> {
   return { cluster, place, service, values, tokens: await tokenizeAll(service, values) };
 }
 
-async function resealed(place: Place, key_version: number): Promise<number> {
+async function resealed(place: Place, keyVersion: number): Promise<number> {
   const text = 'select count(*)::int as n from standin.records where key_version = $1';
-  return (await sql(place, text, [key_version]))[0]!.n;
+  return (await sql(place, text, [keyVersion]))[0]!.n;
 }
 
 async function json(place: Place, ...args: string[]): Promise<any> {
@@ -63,7 +63,7 @@ async function killAfter(child: ChildProcess, place: Place, more: number): Promi
   await ended;
 }
 
-describe.skipIf(postgres_bin === undefined)('while records are resealed', () => {
+describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
   test('C13: five kills -9 of it, under load: all records end with the new version, and after the old key is gone all restore', async () => {
     const { place, service, values, tokens } = await newVault(RECORDS);
     const load = new MixedLoad([service], service.api_key);
@@ -91,7 +91,7 @@ describe.skipIf(postgres_bin === undefined)('while records are resealed', () => 
     for (let i = 1; i <= KILLS; i++) {
       const goal = (i * RECORDS) / (KILLS + 2);
       await until(async () => (await resealed(place, 2)) >= goal, `${goal} resealed records`);
-      run('pg_ctl', ['-D', cluster.data_dir, '-m', 'immediate', '-w', 'stop']);
+      run('pg_ctl', ['-D', cluster.dataDir, '-m', 'immediate', '-w', 'stop']);
       cluster.startAgain();
     }
     const { code, stdout, stderr } = await running;
@@ -103,12 +103,12 @@ describe.skipIf(postgres_bin === undefined)('while records are resealed', () => 
   });
 });
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'kill -9 of rewrap in the middle of it: all keys are wrapped by the old KEK, and the next run does it',
   async () => {
     const { place, service, values, tokens } = await newVault(1_000);
-    const new_kek = join(place.folder, 'new-kek');
-    writeFileSync(new_kek, newKeyBytes(), { mode: 0o600 });
+    const newKek = join(place.folder, 'new-kek');
+    writeFileSync(newKek, newKeyBytes(), { mode: 0o600 });
     const keks = () => sql(place, 'select distinct kek_id from standin.keyring');
     const before = await keks();
     // It updates the rows in order, and waits for the last of them, which this transaction holds.
@@ -117,7 +117,7 @@ test.skipIf(postgres_bin === undefined)(
     await holder.connect();
     await holder.query('begin');
     await holder.query("select 1 from standin.keyring where purpose = 'token' for update");
-    const child = spawnCli(['keyring', 'rewrap', '--new-kek-file', new_kek], place);
+    const child = spawnCli(['keyring', 'rewrap', '--new-kek-file', newKek], place);
     const ended = new Promise((resolve) => child.once('exit', resolve));
     const waits =
       "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like 'update standin.keyring%'";
@@ -132,11 +132,11 @@ test.skipIf(postgres_bin === undefined)(
     expect(await json(place, 'doctor')).not.toContainEqual(
       expect.objectContaining({ status: 'problem' }),
     );
-    expect(await json(place, 'keyring', 'rewrap', '--new-kek-file', new_kek)).toMatchObject({
+    expect(await json(place, 'keyring', 'rewrap', '--new-kek-file', newKek)).toMatchObject({
       keys: 4,
     });
     expect(await keks()).not.toEqual(before);
-    place.env.KEK_FILE = new_kek;
+    place.env.KEK_FILE = newKek;
     const again = await startService(place);
     cleanups.push(() => again.stop());
     expect(await detokenizeAll(again, tokens, service.api_key)).toEqual(values);

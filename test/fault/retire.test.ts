@@ -2,7 +2,7 @@ import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import {
-  is_linux,
+  isLinux,
   lasting,
   newCluster,
   newVault,
@@ -10,7 +10,7 @@ import {
   seconds,
   start,
 } from '../support/fault.ts';
-import { type PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { type Answer, call, type Place, runCli, type Service, until } from '../support/service.ts';
 import { sql, vaultAddress } from '../support/sql.ts';
 import { detokenizeAll, openedVault } from '../support/vault.ts';
@@ -28,23 +28,23 @@ async function json(place: Place, ...args: string[]): Promise<any> {
  * The time that `retire` waits for. Short: only the keys get older, so that clocks have stood still
  * for whoever was stopped, as on a machine that was suspended.
  */
-async function letTimePass(place: Place, length_s: number): Promise<void> {
-  if (length_s > 0) return lasting(length_s);
+async function letTimePass(place: Place, lengthS: number): Promise<void> {
+  if (lengthS > 0) return lasting(lengthS);
   await sql(place, "update standin.keyring set created_at = created_at - interval '2 minutes'");
 }
 
 /** Version 1 is destroyed, on a vault that has seen no other. */
-async function exchangeKey(place: Place, length_s: number): Promise<void> {
+async function exchangeKey(place: Place, lengthS: number): Promise<void> {
   await json(place, 'keyring', 'rotate');
-  await letTimePass(place, length_s);
+  await letTimePass(place, lengthS);
   expect(await json(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
   expect(await json(place, 'keyring', 'retire', '1')).toEqual({ version: 1 });
 }
 
-async function ofVersion(place: Place, key_version: number): Promise<number> {
+async function ofVersion(place: Place, keyVersion: number): Promise<number> {
   const text =
     "select count(*)::int as n from standin.records where key_version = $1 and sealed <> ''";
-  return (await sql(place, text, [key_version]))[0]!.n;
+  return (await sql(place, text, [keyVersion]))[0]!.n;
 }
 
 async function expectAllWell(place: Place): Promise<void> {
@@ -73,43 +73,43 @@ async function lockRecords(place: Place): Promise<() => Promise<void>> {
 }
 
 /** Acknowledged ones detokenize, and all values get tokens that do when they come again. */
-async function expectKept(values: string[], answers: Answer[], nodes: Service[], api_key: string) {
+async function expectKept(values: string[], answers: Answer[], nodes: Service[], apiKey: string) {
   const kept = values.flatMap((value, i) =>
     answers[i]!.status === 200 ? [{ value, token: answers[i]!.body.data.value as string }] : [],
   );
   const other = nodes.at(-1)!;
   const tokens = kept.map(({ token }) => token);
-  expect(await detokenizeAll(other, tokens, api_key)).toEqual(kept.map(({ value }) => value));
+  expect(await detokenizeAll(other, tokens, apiKey)).toEqual(kept.map(({ value }) => value));
   for (const node of nodes.toReversed()) {
-    const again = await call(node, 'tokenize', { values }, api_key);
+    const again = await call(node, 'tokenize', { values }, apiKey);
     expect(again.status).toBe(200);
-    expect(await detokenizeAll(other, again.body.data.values, api_key)).toEqual(values);
+    expect(await detokenizeAll(other, again.body.data.values, apiKey)).toEqual(values);
   }
   return kept.length;
 }
 
 function stopped(pids: number[]): () => void {
   for (const pid of pids) process.kill(pid, 'SIGSTOP');
-  let is_stopped = true;
+  let isStopped = true;
   const resume = () => {
-    if (is_stopped) for (const pid of pids) process.kill(pid, 'SIGCONT');
-    is_stopped = false;
+    if (isStopped) for (const pid of pids) process.kill(pid, 'SIGCONT');
+    isStopped = false;
   };
   onTestFinished(resume);
   return resume;
 }
 
-describe.skipIf(postgres_bin === undefined)(
+describe.skipIf(postgresBin === undefined)(
   'a node that stands still while a key is retired',
   () => {
     test('F30, F32: with its inserts waiting in it: what it acknowledges afterwards opens, and no record has the old version', async () => {
       const cluster = await newCluster();
       const place = await newVault(cluster);
       const nodes = [await start(place), await start(place)];
-      const { api_key } = nodes[0]!;
+      const { api_key: apiKey } = nodes[0]!;
       const values = Array.from({ length: 120 }, (_, i) => `value ${i}`);
       const unlock = await lockRecords(place);
-      const calls = values.map((value) => call(nodes[0]!, 'tokenize', { value }, api_key));
+      const calls = values.map((value) => call(nodes[0]!, 'tokenize', { value }, apiKey));
       await until(async () => (await waiting(cluster)).length > 0, 'inserts that wait');
       const resume = stopped([nodes[0]!.pid]);
       await unlock();
@@ -117,7 +117,7 @@ describe.skipIf(postgres_bin === undefined)(
       resume();
       const answers = await Promise.all(calls);
       await expectAllWell(place);
-      const kept = await expectKept(values, answers, nodes, api_key);
+      const kept = await expectKept(values, answers, nodes, apiKey);
       // After a minute that is past their deadline, requests may fail.
       if (seconds(0, RETIRE_AFTER_S) === 0) expect(kept).toBeGreaterThan(0);
       await expectAllWell(place);
@@ -127,36 +127,36 @@ describe.skipIf(postgres_bin === undefined)(
       const cluster = await newCluster();
       const place = await newVault(cluster);
       const nodes = [await start(place), await start(place)];
-      const { api_key } = nodes[0]!;
-      const writers = newWriters(nodes[0]!, api_key, place, {});
+      const { api_key: apiKey } = nodes[0]!;
+      const writers = newWriters(nodes[0]!, apiKey, place, {});
       await writers.progress(300);
       const resume = stopped([nodes[0]!.pid]);
       await exchangeKey(place, seconds(0, RETIRE_AFTER_S));
       resume();
       await writers.progress(300);
       await writers.stop();
-      await writers.verify(nodes[1]!, api_key);
+      await writers.verify(nodes[1]!, apiKey);
       await expectAllWell(place);
     });
   },
 );
 
-describe.skipIf(postgres_bin === undefined || !is_linux)(
+describe.skipIf(postgresBin === undefined || !isLinux)(
   'a backend that stands still while a key is retired',
   () => {
     test('F31: with an insert in its socket: it writes no record of the retired version', async () => {
       const cluster = await newCluster();
       const place = await newVault(cluster);
       const node = await start(place);
-      const { api_key } = node;
-      await call(node, 'tokenize', { value: 'a connection' }, api_key);
+      const { api_key: apiKey } = node;
+      await call(node, 'tokenize', { value: 'a connection' }, apiKey);
       const url = cluster.directUrl('postgres');
       const writers = `select pid from pg_stat_activity where application_name = 'standin'
         and query like '%insert into standin.records%'`;
       const pids = (await query(url, writers)).map((row) => row.pid);
       expect(pids).toHaveLength(1);
       const resume = stopped(pids);
-      const answer = await call(node, 'tokenize', { value: 'late' }, api_key);
+      const answer = await call(node, 'tokenize', { value: 'late' }, apiKey);
       expect(answer.status).toBe(500);
       await exchangeKey(place, 0);
       resume();
@@ -164,7 +164,7 @@ describe.skipIf(postgres_bin === undefined || !is_linux)(
       const left = 'select 1 from pg_stat_activity where pid = any($1)';
       await until(async () => (await query(url, left, [pids])).length === 0, 'the end of it');
       await expectAllWell(place);
-      expect(await expectKept(['late'], [answer], [node], api_key)).toBe(0);
+      expect(await expectKept(['late'], [answer], [node], apiKey)).toBe(0);
       await expectAllWell(place);
     });
 
@@ -172,9 +172,9 @@ describe.skipIf(postgres_bin === undefined || !is_linux)(
       const cluster = await newCluster();
       const place = await newVault(cluster);
       const node = await start(place);
-      const { api_key } = node;
+      const { api_key: apiKey } = node;
       const unlock = await lockRecords(place);
-      const calling = call(node, 'tokenize', { value: 'late' }, api_key);
+      const calling = call(node, 'tokenize', { value: 'late' }, apiKey);
       await until(async () => (await waiting(cluster)).length > 0, 'an insert that waits');
       const pids = (await waiting(cluster)).map((row) => row.pid!);
       const resume = stopped(pids);
@@ -186,14 +186,14 @@ describe.skipIf(postgres_bin === undefined || !is_linux)(
       );
       const status = await json(place, 'keyring', 'status');
       expect(status.find((key: any) => key.purpose === 'dek' && key.version === 1)).toMatchObject({
-        is_primary: false,
+        isPrimary: false,
         closed_at: expect.stringMatching(/Z$/),
       });
       resume();
       const answer = await calling;
       await retireKey(keys, 1, 0);
       await expectAllWell(place);
-      await expectKept(['late'], [answer], [node], api_key);
+      await expectKept(['late'], [answer], [node], apiKey);
       await expectAllWell(place);
     });
   },

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createClient, runJson } from '../support/commands.ts';
 import { newCluster, newVault, start } from '../support/fault.ts';
-import { PgBouncer, pgbouncer_program } from '../support/pgbouncer.ts';
+import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { plant, sprung, unswayed } from '../support/planted.ts';
-import { type PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { call, type Place, runCli, type Service, until } from '../support/service.ts';
 
 /** What a database administrator may have set, for other programs or for no reason. */
@@ -27,10 +27,10 @@ const TIME_TO_LIVE_S = 30 * 86_400;
 const WAYS = [
   ['direct', undefined],
   ['a PgBouncer that refuses options', {}],
-  ['a PgBouncer that drops options', { ignore_startup_parameters: 'options' }],
+  ['a PgBouncer that drops options', { ignoreStartupParameters: 'options' }],
 ] as const;
 
-describe.skipIf(postgres_bin === undefined)('F34: what others set and plant', () => {
+describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () => {
   let cluster: PostgresCluster;
   let direct: string;
   let place: Place;
@@ -112,9 +112,9 @@ describe.skipIf(postgres_bin === undefined)('F34: what others set and plant', ()
       expect([command[0], code, `${stdout}${stderr}`]).toEqual([command[0], 0, expect.anything()]);
       expect(stdout).not.toMatch(/problem|1970|2000-01-01|does not unwrap/);
     }
-    const { client_id } = await createClient(place);
+    const { client_id: clientId } = await createClient(place);
     const listed = await runJson(place, 'client', 'list');
-    expect(listed.map((one: { client_id: string }) => one.client_id)).toContain(client_id);
+    expect(listed.map((one: { client_id: string }) => one.client_id)).toContain(clientId);
     const { token } = (await call(service, 'tokenize', { token: `forget ${++round}` })).body.data;
     const forgotten = await runCli(['forget', token, '--yes'], place);
     expect(forgotten.code, forgotten.stderr).toBe(0);
@@ -123,7 +123,7 @@ describe.skipIf(postgres_bin === undefined)('F34: what others set and plant', ()
   }
 
   describe.each(WAYS)('%s', (_way, bounced) => {
-    test.skipIf(bounced !== undefined && pgbouncer_program === undefined)(
+    test.skipIf(bounced !== undefined && pgbouncerProgram === undefined)(
       'nothing planted is run, from the first start on, also with every setting of a role and a database',
       async () => {
         await begin(bounced);
@@ -139,7 +139,7 @@ describe.skipIf(postgres_bin === undefined)('F34: what others set and plant', ()
       },
     );
 
-    test.skipIf(bounced !== undefined && pgbouncer_program === undefined)(
+    test.skipIf(bounced !== undefined && pgbouncerProgram === undefined)(
       'each setting changed on the running server leaves every answer right',
       async () => {
         await begin(bounced);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { JournalledWriters } from '../support/journal.ts';
-import { newer_node } from '../support/newer-node.ts';
+import { newerNode } from '../support/newer-node.ts';
 import { freePort } from '../support/ports.ts';
 import {
   call,
@@ -32,7 +32,7 @@ afterEach(async () => {
 /** A node on the port of the test. Only the first one on a place knows its API key. */
 async function startNode(env: Record<string, string> = {}): Promise<Service> {
   const settings = { PORT, REUSE_PORT: 'true', DRAIN_DELAY_MS: '0', ...env };
-  return startService(place, settings, newer_node);
+  return startService(place, settings, newerNode);
 }
 
 /** Whether Linux hands connections that wait at a socket that closes to another one of its port. */
@@ -49,19 +49,19 @@ class Strangers {
   answered = 0;
   readonly failures: string[] = [];
   readonly #callers: Promise<void>[];
-  #is_over = false;
+  #isOver = false;
 
   constructor(callers: number) {
     this.#callers = Array.from({ length: callers }, () => this.#call());
   }
 
   async stop(): Promise<void> {
-    this.#is_over = true;
+    this.#isOver = true;
     await Promise.all(this.#callers);
   }
 
   async #call(): Promise<void> {
-    while (!this.#is_over) {
+    while (!this.#isOver) {
       const outcome = await statusOnNewConnection();
       if (outcome === '200') this.answered++;
       else this.failures.push(outcome);
@@ -83,11 +83,11 @@ function statusOnNewConnection(): Promise<string> {
 
 const requestsOf = (node: Service) => node.output().split('"duration_ms"').length - 1;
 
-describe.skipIf(newer_node === undefined)('two nodes on one port', () => {
+describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   test('both answer, and each in turn is restarted under load without a failed request', async () => {
     nodes = [await startNode(), await startNode()];
-    const { api_key } = nodes[0]!;
-    const writers = new JournalledWriters(place, () => nodes[0]!, api_key);
+    const { api_key: apiKey } = nodes[0]!;
+    const writers = new JournalledWriters(place, () => nodes[0]!, apiKey);
     const strangers = new Strangers(migrates() ? 4 : 0);
     for (const turn of [0, 1, 0, 1]) {
       await writers.progress(200);
@@ -106,7 +106,7 @@ describe.skipIf(newer_node === undefined)('two nodes on one port', () => {
     expect(writers.cuts).toBe(0);
     expect(strangers.failures).toEqual([]);
     if (migrates()) expect(strangers.answered).toBeGreaterThan(100);
-    await writers.verify(nodes[0]!, api_key);
+    await writers.verify(nodes[0]!, apiKey);
     // New connections go to both.
     const before = nodes.map(requestsOf);
     await until(async () => {
@@ -130,14 +130,14 @@ describe.skipIf(newer_node === undefined)('two nodes on one port', () => {
 
   test('a caller that is idle while its node leaves has its next answer from the other', async () => {
     nodes = [await startNode()];
-    const { api_key } = nodes[0]!;
-    expect((await call(nodes[0]!, 'tokenize', { a: 'before' }, api_key)).status).toBe(200);
+    const { api_key: apiKey } = nodes[0]!;
+    expect((await call(nodes[0]!, 'tokenize', { a: 'before' }, apiKey)).status).toBe(200);
     nodes.push(await startNode());
     nodes[0]!.kill('SIGTERM');
     await until(() => nodes[0]!.output().includes('"msg":"draining"'), 'the first to leave');
-    expect((await call(nodes[0]!, 'tokenize', { a: 'after' }, api_key)).status).toBe(200);
+    expect((await call(nodes[0]!, 'tokenize', { a: 'after' }, apiKey)).status).toBe(200);
     expect(await nodes[0]!.exit).toBe(0);
-    expect((await call(nodes[1]!, 'tokenize', { a: 'again' }, api_key)).status).toBe(200);
+    expect((await call(nodes[1]!, 'tokenize', { a: 'again' }, apiKey)).status).toBe(200);
   });
 
   test('one whose OPS_PORT is taken ends before it joins, and cuts no caller', async () => {

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { newCluster, newProxy, newVault } from '../support/fault.ts';
-import { freePort, postgres_bin } from '../support/postgres.ts';
+import { freePort, postgresBin } from '../support/postgres.ts';
 import { isRunning } from '../support/processes.ts';
 import { type Place, spawnCli, until } from '../support/service.ts';
 
@@ -50,7 +50,7 @@ async function held(place: Place, statement: string): Promise<void> {
   await client.query(statement);
 }
 
-describe.skipIf(postgres_bin === undefined)('signals during the start', () => {
+describe.skipIf(postgresBin === undefined)('signals during the start', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)('before the vault is open: %s', async (signal) => {
     const cluster = await newCluster();
     const proxy = await newProxy(cluster);

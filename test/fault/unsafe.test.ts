@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { scrape } from '../support/commands.ts';
 import { newCluster, newVault, SLACK_MS, start } from '../support/fault.ts';
-import { freePort, postgres_bin, query } from '../support/postgres.ts';
+import { freePort, postgresBin, query } from '../support/postgres.ts';
 import { call, runCli, type Service, until } from '../support/service.ts';
 
 /** Noticed within so long of the change. */
@@ -20,7 +20,7 @@ const CHANGES: readonly [name: string, ...settings: string[]][] = [
   ],
 ];
 
-describe.skipIf(postgres_bin === undefined)('F36: a running server made unsafe', () => {
+describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', () => {
   async function begin(env: Record<string, string> = {}) {
     const cluster = await newCluster();
     const place = await newVault(cluster);
@@ -36,7 +36,7 @@ describe.skipIf(postgres_bin === undefined)('F36: a running server made unsafe',
     return body.message ?? status;
   };
   const isSafe = async (service: Service) =>
-    (await scrape(service.ops_url!, 'standin_postgres_safe'))[''];
+    (await scrape(service.opsUrl!, 'standin_postgres_safe'))[''];
 
   async function expectRefusals(service: Service, token: string, name: string): Promise<void> {
     const refused = async () => (await tokenize(service)) === 'database unsafe';

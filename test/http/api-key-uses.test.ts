@@ -28,9 +28,9 @@ async function start(env: Record<string, string> = {}): Promise<Service> {
 
 const MINUTE = /^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$/;
 
-async function lastUse(client_id: string): Promise<string | null> {
-  const [api_key] = await runJson(place, 'api-key', 'list', '--client', client_id);
-  return api_key.last_used_at;
+async function lastUse(clientId: string): Promise<string | null> {
+  const [apiKey] = await runJson(place, 'api-key', 'list', '--client', clientId);
+  return apiKey.last_used_at;
 }
 
 describe('the last use of an API key', () => {
@@ -39,13 +39,13 @@ describe('the last use of an API key', () => {
     const nodes = [await start(), await start()];
     const unused = await createClient(place);
     for (const node of nodes) {
-      const { client_id, api_key } = await createClient(place);
-      expect(await lastUse(client_id)).toBeNull();
-      expect((await call(node, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
-      await until(async () => (await lastUse(client_id)) !== null, 'the last use');
-      expect(await lastUse(client_id)).toMatch(MINUTE);
+      const { client_id: clientId, api_key: apiKey } = await createClient(place);
+      expect(await lastUse(clientId)).toBeNull();
+      expect((await call(node, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+      await until(async () => (await lastUse(clientId)) !== null, 'the last use');
+      expect(await lastUse(clientId)).toMatch(MINUTE);
       const clients = await runJson(place, 'client', 'list');
-      const listed = clients.find((one: any) => one.client_id === client_id);
+      const listed = clients.find((one: any) => one.client_id === clientId);
       expect(listed.last_used_at).toMatch(MINUTE);
       expect((await runCli(['client', 'list'], place)).stdout).toContain('LAST USED');
     }
@@ -55,25 +55,25 @@ describe('the last use of an API key', () => {
   test('is written when the service ends, and never goes back', async () => {
     place = await usualPlace();
     const service = await start();
-    const { client_id, api_key } = await createClient(place);
-    await call(service, 'tokenize', { a: 'b' }, api_key);
+    const { client_id: clientId, api_key: apiKey } = await createClient(place);
+    await call(service, 'tokenize', { a: 'b' }, apiKey);
     await service.stop();
-    const first = await lastUse(client_id);
+    const first = await lastUse(clientId);
     expect(first).toMatch(MINUTE);
     const again = await start();
     await sql(place, "update standin.api_key_uses set last_used_at = now() + interval '1 day'");
-    const later = await lastUse(client_id);
-    await call(again, 'tokenize', { a: 'b' }, api_key);
+    const later = await lastUse(clientId);
+    await call(again, 'tokenize', { a: 'b' }, apiKey);
     await again.stop();
-    expect(await lastUse(client_id)).toBe(later);
+    expect(await lastUse(clientId)).toBe(later);
   });
 
   test('fails no request when it cannot be written', async () => {
     place = await usualPlace();
     const service = await start();
-    const { api_key } = service;
+    const { api_key: apiKey } = service;
     await sql(place, 'drop table standin.api_key_uses');
-    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
+    expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
     const health = await (await fetch(`${service.url}/health`)).json();
     expect(health).toMatchObject({ status: 'ok' });
     await service.stop();
@@ -85,10 +85,10 @@ describe('the last use of an API key', () => {
 test('requests are counted by client, also those that are refused', async () => {
   place = await usualPlace();
   const service = await start();
-  const { client_id, api_key } = await createClient(place, '--can', 'tokenize');
-  for (let i = 0; i < 6; i++) await call(service, 'tokenize', { a: 'b' }, api_key);
-  expect((await call(service, 'detokenize', { a: 'b' }, api_key)).status).toBe(403);
+  const { client_id: clientId, api_key: apiKey } = await createClient(place, '--can', 'tokenize');
+  for (let i = 0; i < 6; i++) await call(service, 'tokenize', { a: 'b' }, apiKey);
+  expect((await call(service, 'detokenize', { a: 'b' }, apiKey)).status).toBe(403);
   await call(service, 'tokenize', { a: 'b' }, 'stk_wrong');
-  const counted = await scrape(service.ops_url!, 'standin_client_requests_total');
-  expect(counted).toEqual({ [`client_id="${client_id}"`]: 7 });
+  const counted = await scrape(service.opsUrl!, 'standin_client_requests_total');
+  expect(counted).toEqual({ [`client_id="${clientId}"`]: 7 });
 });

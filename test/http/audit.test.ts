@@ -46,11 +46,11 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
     async (AUDIT_REQUIRED) => {
       const node = await startService(place, { AUDIT_LOG: file, AUDIT_REQUIRED });
       service = node;
-      const { api_key, client_id } = await createClient(
+      const { api_key: apiKey, client_id: clientId } = await createClient(
         place,
         ...['--can=tokenize', '--rate-limit=0.001'],
       );
-      const theirs = { authorization: `Bearer ${api_key}` };
+      const theirs = { authorization: `Bearer ${apiKey}` };
       const { body } = await call(node, 'tokenize', { zqName: ['Ann Lee', 'Bob Ray', 'Bob Ray'] });
       await call(node, 'detokenize', { zqName: body.data.zqName });
       await call(node, 'detokenize', { zqA: body.data.zqName[0], zqB: ['zq1_tok', 'zq2_tok'] });
@@ -74,7 +74,7 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
       const sums = audit.lines.filter(({ requests }) => requests !== undefined);
       const from = { remote_address: '127.0.0.1', node: hostname() };
       const ours = { client_id: node.client_id, api_key_id: KEY_ID };
-      const their = { client_id, api_key_id: KEY_ID };
+      const their = { client_id: clientId, api_key_id: KEY_ID };
       const line = (
         event: string,
         outcome: string,
@@ -112,7 +112,7 @@ describe.each(usualKinds())('the audit log on the %s database', (kind) => {
       );
       expect([lines[1], sums[0]].map(Object.keys)).toEqual(shown);
       const text = readFileSync(file, 'utf8');
-      const secrets = ['Ann Lee', 'Bob', 'zq', 'stk_', node.api_key, api_key];
+      const secrets = ['Ann Lee', 'Bob', 'zq', 'stk_', node.api_key, apiKey];
       for (const secret of [...secrets, ...body.data.zqName]) expect(text).not.toContain(secret);
     },
   );
@@ -123,12 +123,12 @@ describe('the file', () => {
 
   test('is made for its owner alone, and is appended to at the next start', async () => {
     service = await startService(place, { AUDIT_LOG: file });
-    const { api_key } = service;
+    const { api_key: apiKey } = service;
     await call(service, 'tokenize', {});
     await service.stop();
     expect(statSync(file).mode & 0o777).toBe(0o600);
     service = await startService(place, { AUDIT_LOG: file });
-    await call(service, 'tokenize', {}, api_key);
+    await call(service, 'tokenize', {}, apiKey);
     await service.stop();
     expect(readAudit(file).lines).toHaveLength(2);
   });
@@ -148,8 +148,8 @@ describe('the file', () => {
     mkdirSync(join(place.folder, 'folder'));
     const path = join(place.folder, name);
     const env = { AUDIT_LOG: path, PORT: '0', OPS_PORT: '0' };
-    const { code: exit_code, stderr } = await runCli(['serve'], place, env);
-    expect([exit_code, stderr]).toEqual([
+    const { code: exitCode, stderr } = await runCli(['serve'], place, env);
+    expect([exitCode, stderr]).toEqual([
       1,
       `standin: The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.\n`,
     ]);

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Standin, StandinError, TimeoutError, UnavailableError } from '#client';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { Front, type Trouble } from '../support/front.ts';
-import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   newPlace,
@@ -61,10 +61,10 @@ describe('what passes is tried again', () => {
 
   test('retry_after is honoured', async () => {
     front.troubles.push({ status: 429, body: '{"error":"user_limit","retry_after":2}' });
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     await standin().tokenize({ name: 'Ann Lee' }, PATIENT);
     // Timers may be a little early.
-    expect(performance.now() - started_ms).toBeGreaterThan(1_990);
+    expect(performance.now() - startedMs).toBeGreaterThan(1_990);
   });
 
   test('connections to the service that break again and again', async () => {
@@ -250,26 +250,26 @@ describe('the end of a call', () => {
 describe.each(usualKinds())('a service on the %s database', (kind) => {
   /** Tokenizes while the service is ended and started again. */
   async function survive(env: Record<string, string>, end: (service: Service) => void) {
-    const own_place = await newPlace(kind);
-    const port_env = { PORT: String(await freePort()), ...env };
-    let own = await startService(own_place, port_env);
+    const ownPlace = await newPlace(kind);
+    const portEnv = { PORT: String(await freePort()), ...env };
+    let own = await startService(ownPlace, portEnv);
     const { url, api_key: apiKey } = own;
     try {
       const client = new Standin({ url, apiKey, maxValues: 100 });
-      let is_over = false;
+      let isOver = false;
       const pending = client.tokenizeValues(values(30_000), PATIENT).finally(() => {
-        is_over = true;
+        isOver = true;
       });
       await until(() => own.output().includes('"status":200'), 'a first answer');
       end(own);
       await own.exit;
-      expect(is_over).toBe(false);
-      own = await startService(own_place, port_env);
+      expect(isOver).toBe(false);
+      own = await startService(ownPlace, portEnv);
       expect(await client.detokenizeValues(await pending)).toEqual(values(30_000));
     } finally {
       own.kill('SIGINT');
       await own.exit;
-      own_place.remove();
+      ownPlace.remove();
     }
   }
 
@@ -291,7 +291,7 @@ test('draining: health says so', async () => {
   await own.exit;
 });
 
-test.skipIf(postgres_bin === undefined)('a database that is away for a while', async () => {
+test.skipIf(postgresBin === undefined)('a database that is away for a while', async () => {
   const cluster = await PostgresCluster.start();
   const own = await startService(await newPlace('server', cluster.url('postgres')));
   try {

@@ -35,7 +35,7 @@ afterAll(async () => {
 /** Counts its requests: they go through a proxy. */
 function standin(options: Partial<StandinOptions> = {}): Standin {
   front.bodies.length = 0;
-  front.most_open = 0;
+  front.mostOpen = 0;
   return new Standin({ url: front.url, apiKey: service.api_key, ...options });
 }
 
@@ -78,7 +78,7 @@ describe('data', () => {
     const tokens = await client.tokenize(records);
     // 30 names, and a city that is sent once.
     expect(front.bodies).toHaveLength(4);
-    expect(front.most_open).toBeLessThanOrEqual(2);
+    expect(front.mostOpen).toBeLessThanOrEqual(2);
     expect(tokens[29]!.city).toBe(tokens[0]!.city);
     expect(new Set(tokens.map(({ name }) => name)).size).toBe(30);
     expect(await client.detokenize(tokens)).toEqual(records);
@@ -86,14 +86,14 @@ describe('data', () => {
 
   test('an object that is too large is split by its values, and by its bytes', async () => {
     const client = standin({ maxValues: 7, maxBytes: 1_000 });
-    const by_values = { names: names(20, 'Ann'), inner: { one: 'more' } };
-    expect(await client.detokenize(await client.tokenize(by_values))).toEqual(by_values);
+    const byValues = { names: names(20, 'Ann'), inner: { one: 'more' } };
+    expect(await client.detokenize(await client.tokenize(byValues))).toEqual(byValues);
     expect(front.bodies).toHaveLength(3 + 3);
-    const by_bytes = { a: 'ä'.repeat(300), b: ['ö'.repeat(300), '\u0001'.repeat(100)] };
-    const tokens = await client.tokenize(by_bytes);
+    const byBytes = { a: 'ä'.repeat(300), b: ['ö'.repeat(300), '\u0001'.repeat(100)] };
+    const tokens = await client.tokenize(byBytes);
     expect(front.bodies).toHaveLength(3 + 3 + 3);
     for (const body of front.bodies) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(1_000);
-    expect(await client.detokenize(tokens)).toEqual(by_bytes);
+    expect(await client.detokenize(tokens)).toEqual(byBytes);
   });
 
   test(`${MANY} values come back in their order, with at most four requests at once`, async () => {
@@ -101,7 +101,7 @@ describe('data', () => {
     const client = standin();
     const tokens = await client.tokenizeValues(values);
     expect(front.bodies).toHaveLength(MANY / 2_000);
-    expect(front.most_open).toBeLessThanOrEqual(4);
+    expect(front.mostOpen).toBeLessThanOrEqual(4);
     expect(new Set(tokens).size).toBe(MANY);
     expect(await client.detokenizeValues(tokens)).toEqual(values);
   });
@@ -132,8 +132,8 @@ describe('data', () => {
   });
 
   test('random mode: a value has one token in a call, and another in the next', async () => {
-    const { api_key } = await createClient(place, '--token-mode', 'random');
-    const client = standin({ apiKey: api_key, maxValues: 2 });
+    const { api_key: apiKey } = await createClient(place, '--token-mode', 'random');
+    const client = standin({ apiKey: apiKey, maxValues: 2 });
     const values = ['Ann Lee', 'Bo Ray', 'Cy Day', 'Ann Lee'];
     const [first, second] = [
       await client.tokenizeValues(values),
@@ -176,8 +176,8 @@ describe('refusals', () => {
   });
 
   test('403: what the client may not do is not tried again', async () => {
-    const { api_key } = await createClient(place, '--can', 'tokenize');
-    const client = standin({ apiKey: api_key });
+    const { api_key: apiKey } = await createClient(place, '--can', 'tokenize');
+    const client = standin({ apiKey: apiKey });
     const tokens = await client.tokenizeValues(['Ann Lee']);
     const error = await failure(ForbiddenError, client.detokenizeValues(tokens));
     expect(error).toMatchObject({ code: 'forbidden', status: 403, attempts: 1 });
@@ -201,8 +201,8 @@ describe('refusals', () => {
 
 describe('limits', () => {
   test('all is answered at a low rate, by waiting', async () => {
-    const { api_key } = await createClient(place, '--rate-limit', '4');
-    const client = standin({ apiKey: api_key, maxValues: 1, concurrency: 4 });
+    const { api_key: apiKey } = await createClient(place, '--rate-limit', '4');
+    const client = standin({ apiKey: apiKey, maxValues: 1, concurrency: 4 });
     const values = names(12, 'Slow');
     const tokens = await client.tokenizeValues(values);
     // More requests than values: some were refused.
@@ -215,8 +215,8 @@ describe('limits', () => {
     async (version) => {
       const limited = await startService(place, { INTERFACE_VERSION: version });
       try {
-        const { api_key } = await createClient(place, '--rate-limit', '0.01');
-        const client = new Standin({ url: limited.url, apiKey: api_key });
+        const { api_key: apiKey } = await createClient(place, '--rate-limit', '0.01');
+        const client = new Standin({ url: limited.url, apiKey: apiKey });
         const { a } = await client.tokenize({ a: 'Ann Lee' });
         expect(a).toMatch(/_tok$/);
         const error = await failure(LimitError, client.tokenize({ a: 'Ann Lee' }));

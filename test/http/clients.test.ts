@@ -18,15 +18,20 @@ async function command(...args: string[]): Promise<any> {
   return JSON.parse(stdout);
 }
 
-const status = async (api_key: string) =>
-  (await call(service, 'tokenize', { a: 'b' }, api_key)).status;
-const refused = (api_key: string) =>
-  until(async () => (await status(api_key)) === 401, 'a 401', 10_000);
+const status = async (apiKey: string) =>
+  (await call(service, 'tokenize', { a: 'b' }, apiKey)).status;
+const refused = (apiKey: string) =>
+  until(async () => (await status(apiKey)) === 401, 'a 401', 10_000);
 
 test('a client has several live API keys; each works at once, and ends alone', async () => {
-  const { client_id, api_key: first } = await command('client', 'create', '--name', 'shop');
+  const { client_id: clientId, api_key: first } = await command(
+    'client',
+    'create',
+    '--name',
+    'shop',
+  );
   expect(await status(first)).toBe(200);
-  const second = await command('api-key', 'issue', '--client', client_id);
+  const second = await command('api-key', 'issue', '--client', clientId);
   expect(await status(second.api_key)).toBe(200);
   await command('api-key', 'revoke', second.api_key_id);
   await refused(second.api_key);
@@ -34,21 +39,33 @@ test('a client has several live API keys; each works at once, and ends alone', a
 });
 
 test('an API key ends when its time is over', async () => {
-  const { client_id } = await command('client', 'create', '--name', 'guest');
+  const { client_id: clientId } = await command('client', 'create', '--name', 'guest');
   const soon = new Date(Date.now() + 2_500).toISOString();
-  const { api_key } = await command('api-key', 'issue', '--client', client_id, '--expires', soon);
-  expect(await status(api_key)).toBe(200);
-  await refused(api_key);
+  const { api_key: apiKey } = await command(
+    'api-key',
+    'issue',
+    '--client',
+    clientId,
+    '--expires',
+    soon,
+  );
+  expect(await status(apiKey)).toBe(200);
+  await refused(apiKey);
   expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(soon));
 });
 
 test('a disabled client is turned away with all its keys, and taken again when enabled', async () => {
-  const { client_id, api_key } = await command('client', 'create', '--name', 'off');
-  expect(await status(api_key)).toBe(200);
-  await command('client', 'disable', client_id);
-  await refused(api_key);
-  await command('client', 'update', client_id, '--enable');
-  expect(await status(api_key)).toBe(200);
+  const { client_id: clientId, api_key: apiKey } = await command(
+    'client',
+    'create',
+    '--name',
+    'off',
+  );
+  expect(await status(apiKey)).toBe(200);
+  await command('client', 'disable', clientId);
+  await refused(apiKey);
+  await command('client', 'update', clientId, '--enable');
+  expect(await status(apiKey)).toBe(200);
 });
 
 test('a client has a limit of its own, 0 is none, and others are not touched', async () => {

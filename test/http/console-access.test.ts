@@ -7,7 +7,7 @@ import { rawExchange } from '../support/http.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
 
-type OpsService = Service & { readonly ops_url: string };
+type OpsService = Service & { readonly opsUrl: string };
 const TOKEN = 'correct-horse-battery-staple';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const PROTECTED = [
@@ -27,7 +27,7 @@ beforeAll(async () => {
     startWithOps(await usualPlace()),
     startWithOps(await usualPlace(), { OPS_HOST: '0.0.0.0', OPS_TOKEN: TOKEN }),
   ]);
-  guarded = { ...guarded, ops_url: guarded.ops_url.replace('0.0.0.0', '127.0.0.1') };
+  guarded = { ...guarded, opsUrl: guarded.opsUrl.replace('0.0.0.0', '127.0.0.1') };
 });
 afterAll(async () => {
   for (const service of [bare, guarded]) {
@@ -39,7 +39,7 @@ afterAll(async () => {
 
 const signIn = (token: unknown, headers: Record<string, string> = {}) =>
   ask(
-    `${guarded.ops_url}/console/session`,
+    `${guarded.opsUrl}/console/session`,
     'POST',
     { ...JSON_TYPE, ...headers },
     JSON.stringify({ token }),
@@ -66,7 +66,7 @@ describe('every answer', () => {
   ])(
     'of %s %s is %i, and has the headers that keep a page to itself',
     async (method, path, status) => {
-      const answer = await ask(bare.ops_url + path, method);
+      const answer = await ask(bare.opsUrl + path, method);
       expect(answer.status).toBe(status);
       expect(answer.headers).toMatchObject({
         'content-security-policy': expect.stringMatching(
@@ -86,23 +86,23 @@ describe('every answer', () => {
   test.skipIf(!existsSync(join(ROOT, 'dist/console/index.html')))(
     'of the page needs no token, and is not sent again when it is known',
     async () => {
-      const page = await ask(`${guarded.ops_url}/`);
+      const page = await ask(`${guarded.opsUrl}/`);
       expect([page.status, page.headers['content-type']]).toEqual([
         200,
         'text/html; charset=utf-8',
       ]);
       expect(page.headers['cache-control']).toBe('no-cache');
-      const chart = await ask(`${guarded.ops_url}/assets/uplot.js`);
+      const chart = await ask(`${guarded.opsUrl}/assets/uplot.js`);
       expect(chart.headers['content-type']).toBe('text/javascript; charset=utf-8');
       const known = { 'if-none-match': String(page.headers.etag) };
-      const again = await ask(`${guarded.ops_url}/`, 'GET', known);
+      const again = await ask(`${guarded.opsUrl}/`, 'GET', known);
       expect([again.status, again.text]).toEqual([304, '']);
-      expect((await ask(`${guarded.ops_url}/`, 'POST')).status).toBe(405);
+      expect((await ask(`${guarded.opsUrl}/`, 'POST')).status).toBe(405);
     },
   );
 
   test('a path may have a query', async () => {
-    expect((await ask(`${bare.ops_url}/metrics?a=b`)).text).toContain('standin_requests_total');
+    expect((await ask(`${bare.opsUrl}/metrics?a=b`)).text).toContain('standin_requests_total');
   });
 });
 
@@ -110,7 +110,7 @@ describe('without OPS_TOKEN', () => {
   test.each(['localhost', 'LOCALHOST:1', '127.0.0.1:9464', '127.1.2.3', '[::1]:9464'])(
     'the Host %s is answered',
     async (host) => {
-      expect((await ask(`${bare.ops_url}/console/state`, 'GET', { host })).status).toBe(200);
+      expect((await ask(`${bare.opsUrl}/console/state`, 'GET', { host })).status).toBe(200);
     },
   );
 
@@ -126,7 +126,7 @@ describe('without OPS_TOKEN', () => {
     'the Host %s is refused on every path: it may be a name that was made to lead here',
     async (host) => {
       for (const path of ['/', '/metrics', '/console/state', '/console/session']) {
-        const { status, text } = await ask(bare.ops_url + path, 'GET', { host });
+        const { status, text } = await ask(bare.opsUrl + path, 'GET', { host });
         expect(status).toBe(421);
         expect(text).toContain('OPS_TOKEN');
       }
@@ -134,7 +134,7 @@ describe('without OPS_TOKEN', () => {
   );
 
   test('there is nothing to sign in for', async () => {
-    const url = `${bare.ops_url}/console/session`;
+    const url = `${bare.opsUrl}/console/session`;
     const answer = await ask(url, 'POST', JSON_TYPE, '{"token":"anything"}');
     expect([answer.status, answer.headers['set-cookie']]).toEqual([204, undefined]);
   });
@@ -152,7 +152,7 @@ describe('with OPS_TOKEN', () => {
       { cookie: 'standin_console=' },
     ];
     for (const headers of others) {
-      const answer = await ask(guarded.ops_url + path, method, headers as Record<string, string>);
+      const answer = await ask(guarded.opsUrl + path, method, headers as Record<string, string>);
       expect([headers, answer.status]).toEqual([headers, 401]);
       expect(answer.headers['www-authenticate']).toBe('Bearer realm="standin ops"');
       expect(answer.headers['x-request-id']).toBeUndefined();
@@ -160,45 +160,45 @@ describe('with OPS_TOKEN', () => {
   });
 
   test('a body that nobody reads does not hide the 401', async () => {
-    const url = `${guarded.ops_url}/console/playground/tokenize`;
+    const url = `${guarded.opsUrl}/console/playground/tokenize`;
     const { status } = await ask(url, 'POST', JSON_TYPE, ' '.repeat(5_000_000));
     expect(status).toBe(401);
   });
 
   test('a bearer has metrics, state and events, under any name', async () => {
     const headers = { authorization: `Bearer ${TOKEN}`, host: 'standin-ops.example' };
-    expect((await ask(`${guarded.ops_url}/metrics`, 'GET', headers)).status).toBe(200);
-    expect((await ask(`${guarded.ops_url}/console/state`, 'GET', headers)).status).toBe(200);
-    const watcher = await watch(guarded.ops_url, { authorization: headers.authorization });
+    expect((await ask(`${guarded.opsUrl}/metrics`, 'GET', headers)).status).toBe(200);
+    expect((await ask(`${guarded.opsUrl}/console/state`, 'GET', headers)).status).toBe(200);
+    const watcher = await watch(guarded.opsUrl, { authorization: headers.authorization });
     expect(watcher.status).toBe(200);
     watcher.close();
   });
 
   test('who signs in has a cookie that scripts cannot read, until signing out, which ends streams', async () => {
-    const signed_in = await signIn(TOKEN);
-    expect(signed_in.status).toBe(204);
-    expect(String(signed_in.headers['set-cookie'])).toMatch(
+    const signedIn = await signIn(TOKEN);
+    expect(signedIn.status).toBe(204);
+    expect(String(signedIn.headers['set-cookie'])).toMatch(
       /^standin_console=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Max-Age=43200$/,
     );
-    const cookie = cookieOf(signed_in.headers);
+    const cookie = cookieOf(signedIn.headers);
     const state = (headers: Record<string, string>) =>
-      ask(`${guarded.ops_url}/console/state`, 'GET', headers);
+      ask(`${guarded.opsUrl}/console/state`, 'GET', headers);
     expect((await state({ cookie: `other=1; ${cookie}; more=2` })).status).toBe(200);
-    const watcher = await watch(guarded.ops_url, { cookie });
+    const watcher = await watch(guarded.opsUrl, { cookie });
     expect(watcher.status).toBe(200);
-    const session = `${guarded.ops_url}/console/session`;
+    const session = `${guarded.opsUrl}/console/session`;
     const foreign = { cookie, origin: 'https://evil.example' };
     expect((await ask(session, 'DELETE', foreign)).status).toBe(403);
     expect((await state({ cookie })).status).toBe(200);
-    const signed_out = await ask(session, 'DELETE', { cookie });
-    expect(signed_out.status).toBe(204);
-    expect(String(signed_out.headers['set-cookie'])).toContain('Max-Age=0');
+    const signedOut = await ask(session, 'DELETE', { cookie });
+    expect(signedOut.status).toBe(204);
+    expect(String(signedOut.headers['set-cookie'])).toContain('Max-Age=0');
     expect((await state({ cookie })).status).toBe(401);
-    await until(() => watcher.has_ended(), 'the end of the stream');
+    await until(() => watcher.hasEnded(), 'the end of the stream');
   });
 
   test('a sign-in that is not one is refused, and a few are tried a second', async () => {
-    const url = `${guarded.ops_url}/console/session`;
+    const url = `${guarded.opsUrl}/console/session`;
     const errorOf = async (answer: Promise<{ status: number; text: string }>) => {
       const { status, text } = await answer;
       return [status, JSON.parse(text).error];
@@ -235,7 +235,7 @@ test.runIf(process.platform === 'linux')(
 function signInFrom(localAddress: string, token: string): Promise<number> {
   return new Promise((resolve, reject) => {
     const options = { method: 'POST', headers: JSON_TYPE, localAddress, agent: false } as const;
-    const sent = request(`${guarded.ops_url}/console/session`, options, (response) =>
+    const sent = request(`${guarded.opsUrl}/console/session`, options, (response) =>
       response.resume().once('end', () => resolve(response.statusCode!)),
     );
     sent.on('error', reject);
@@ -251,7 +251,7 @@ test.each([
   const head = ['POST /console/session HTTP/1.1', 'Connection: close', ...headers];
   head.push('Content-Type: application/json', 'Content-Length: 13');
   const bytes = `${head.join('\r\n')}\r\n\r\n{"token":"x"}`;
-  const received = await rawExchange({ ...guarded, url: guarded.ops_url }, bytes);
+  const received = await rawExchange({ ...guarded, url: guarded.opsUrl }, bytes);
   expect(Number(received.split(' ')[1])).toBe(status);
 });
 
@@ -259,7 +259,7 @@ describe('what a page of another site has a browser read', () => {
   const READ = ['/console/state', '/console/events'];
   const statusOf = async (path: string, headers: Record<string, string>) => {
     const sent = { host: 'localhost:9464', ...headers };
-    return (await ask(bare.ops_url + path, path === READ[1] ? 'HEAD' : 'GET', sent)).status;
+    return (await ask(bare.opsUrl + path, path === READ[1] ? 'HEAD' : 'GET', sent)).status;
   };
 
   test.each([
@@ -304,7 +304,7 @@ describe('what a page of another site has a browser send', () => {
   ])('does nothing: %j', async (headers) => {
     for (const path of POSTS) {
       const sent = { host, ...JSON_TYPE, ...(headers as Record<string, string>) };
-      const { status, text } = await ask(bare.ops_url + path, 'POST', sent, '{"data":{}}');
+      const { status, text } = await ask(bare.opsUrl + path, 'POST', sent, '{"data":{}}');
       expect([status, JSON.parse(text).error]).toEqual([403, 'cross_origin']);
     }
   });
@@ -314,7 +314,7 @@ describe('what a page of another site has a browser send', () => {
     async (type) => {
       for (const path of POSTS) {
         const headers = { host, ...(type && { 'content-type': type }) };
-        const { status } = await ask(bare.ops_url + path, 'POST', headers, '{"token":"x"}');
+        const { status } = await ask(bare.opsUrl + path, 'POST', headers, '{"token":"x"}');
         expect(status).toBe(415);
       }
     },
@@ -322,28 +322,28 @@ describe('what a page of another site has a browser send', () => {
 
   test('and the page itself may', async () => {
     const own = { host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin', ...JSON_TYPE };
-    const url = `${bare.ops_url}/console/session`;
+    const url = `${bare.opsUrl}/console/session`;
     expect((await ask(url, 'POST', own, '{"token":"x"}')).status).toBe(204);
     // A proxy with TLS may have put another Host in its place.
-    const { 'sec-fetch-site': site, ...in_clear } = own;
-    const proxied = { ...in_clear, origin: 'https://ops.example', 'sec-fetch-site': site };
-    expect((await ask(url, 'POST', in_clear, '{"token":"x"}')).status).toBe(204);
+    const { 'sec-fetch-site': site, ...inClear } = own;
+    const proxied = { ...inClear, origin: 'https://ops.example', 'sec-fetch-site': site };
+    expect((await ask(url, 'POST', inClear, '{"token":"x"}')).status).toBe(204);
     expect((await ask(url, 'POST', proxied, '{"token":"x"}')).status).toBe(204);
   });
 });
 
 describe('sessions', () => {
   const HOUR_MS = 3_600_000;
-  const cookie = (set_cookie: string) => set_cookie.split(';')[0];
+  const cookie = (setCookie: string) => setCookie.split(';')[0];
 
   test('end after 12 hours, and are at most 100: the oldest goes', () => {
-    let now_ms = 0;
-    const sessions = new Sessions(TOKEN, () => now_ms);
+    let nowMs = 0;
+    const sessions = new Sessions(TOKEN, () => nowMs);
     const first = cookie(sessions.begin());
-    now_ms = 12 * HOUR_MS - 1;
+    nowMs = 12 * HOUR_MS - 1;
     expect(sessions.has(first)).toBe(true);
     const second = cookie(sessions.begin());
-    now_ms++;
+    nowMs++;
     expect([sessions.has(first), sessions.has(second)]).toEqual([false, true]);
     for (let i = 0; i < 99; i++) sessions.begin();
     expect(sessions.has(second)).toBe(true);
@@ -352,15 +352,15 @@ describe('sessions', () => {
   });
 
   test('are tried to be begun five times at once, then twice a second', () => {
-    let now_ms = 0;
-    const sessions = new Sessions(TOKEN, () => now_ms);
+    let nowMs = 0;
+    const sessions = new Sessions(TOKEN, () => nowMs);
     const tries = (address = '10.0.0.1') =>
       Array.from({ length: 10 }, () => sessions.takeTry(address)).filter(Boolean).length;
     expect(tries()).toBe(5);
     expect(tries('10.0.0.2')).toBe(5);
-    now_ms += 1_000;
+    nowMs += 1_000;
     expect(tries()).toBe(2);
-    now_ms += HOUR_MS;
+    nowMs += HOUR_MS;
     expect(tries()).toBe(5);
     // Of the addresses beyond a thousand, the one that tried last is remembered longest.
     for (let i = 0; i < 999; i++) expect(sessions.takeTry(`10.1.${i}`)).toBe(true);

@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Sample } from '#console';
 import { createClient } from '../support/commands.ts';
 import { ask, startWithOps, stateOf, type Watcher, watch } from '../support/ops.ts';
-import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { call, newPlace, type Service, until, usualPlace } from '../support/service.ts';
 
-type OpsService = Service & { readonly ops_url: string };
+type OpsService = Service & { readonly opsUrl: string };
 
 const watchers: Watcher[] = [];
 afterEach(() => {
@@ -13,14 +13,14 @@ afterEach(() => {
 });
 
 async function open(service: OpsService): Promise<Watcher> {
-  const watcher = await watch(service.ops_url);
+  const watcher = await watch(service.opsUrl);
   watchers.push(watcher);
   return watcher;
 }
 
 /** How many in all, from rates and the times between the samples. */
 function total(samples: readonly Sample[], rate: (sample: Sample) => number): number {
-  const gaps = samples.slice(1).map((sample, i) => (sample.at_ms - samples[i]!.at_ms) / 1000);
+  const gaps = samples.slice(1).map((sample, i) => (sample.atMs - samples[i]!.atMs) / 1000);
   return samples.slice(1).reduce((sum, sample, i) => sum + rate(sample) * gaps[i]!, 0);
 }
 
@@ -35,7 +35,7 @@ describe('the events of a service', () => {
   });
 
   test('begin with the history and the state, and have what was sent: requests, values, errors, batches', async () => {
-    const { api_key } = await createClient(service.place, '--rate-limit', '0.001');
+    const { api_key: apiKey } = await createClient(service.place, '--rate-limit', '0.001');
     const watcher = await open(service);
     expect(watcher.status).toBe(200);
     await watcher.next('sample');
@@ -45,7 +45,7 @@ describe('the events of a service', () => {
     for (let i = 0; i < 29; i++) await call(service, 'tokenize', data);
     for (let i = 0; i < 7; i++) await call(service, 'detokenize', body.data);
     for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: 1 });
-    for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: 'value 0' }, api_key);
+    for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: 'value 0' }, apiKey);
     const sum = (rate: (sample: Sample) => number) => Math.round(total(watcher.samples(), rate));
     await until(() => sum((one) => one.tokenize.refused) === 9, 'the last request');
     expect(sum((one) => one.tokenize.succeeded)).toBe(31);
@@ -56,34 +56,34 @@ describe('the events of a service', () => {
     expect(sum((one) => one.tokenize.failed + one.detokenize.failed + one.shed)).toBe(0);
     const busy = watcher.samples().filter(({ tokenize }) => tokenize.latency !== null);
     for (const { tokenize } of busy) {
-      const { p50_ms, p95_ms, p99_ms } = tokenize.latency!;
-      expect(p50_ms).toBeGreaterThan(0);
-      expect(p95_ms).toBeGreaterThanOrEqual(p50_ms);
-      expect(p99_ms).toBeGreaterThanOrEqual(p95_ms);
+      const { p50_ms: p50Ms, p95_ms: p95Ms, p99_ms: p99Ms } = tokenize.latency!;
+      expect(p50Ms).toBeGreaterThan(0);
+      expect(p95Ms).toBeGreaterThanOrEqual(p50Ms);
+      expect(p99Ms).toBeGreaterThanOrEqual(p95Ms);
     }
     const inserts = watcher.samples().flatMap(({ batch }) => batch.insert ?? []);
     expect(inserts).toEqual([10]);
   });
 
   test('bring a new state, in which a client has its rate and its last use', async () => {
-    const { client_id, api_key } = await createClient(service.place);
+    const { client_id: clientId, api_key: apiKey } = await createClient(service.place);
     const watcher = await open(service);
     const used = watcher.next('state', ({ clients }) =>
-      clients.shown.some((one: any) => one.client_id === client_id && one.requests_per_s > 0),
+      clients.shown.some((one: any) => one.client_id === clientId && one.requestsPerS > 0),
     );
-    for (let i = 0; i < 10; i++) await call(service, 'tokenize', { a: 'b' }, api_key);
+    for (let i = 0; i < 10; i++) await call(service, 'tokenize', { a: 'b' }, apiKey);
     const { clients } = await used;
-    const shown = clients.shown.find((one: any) => one.client_id === client_id);
+    const shown = clients.shown.find((one: any) => one.client_id === clientId);
     expect(shown).toMatchObject({
-      ...{ client_id, name: 'test', is_disabled: false, live_api_keys: 1 },
+      ...{ client_id: clientId, name: 'test', isDisabled: false, liveApiKeys: 1 },
       ...{ can_tokenize: true, can_detokenize: true, token_mode: 'deterministic' },
-      ...{ last_used_at: expect.any(String), requests_per_s: expect.any(Number) },
+      ...{ last_used_at: expect.any(String), requestsPerS: expect.any(Number) },
     });
   });
 
   test('are for 20 readers, and for another when one has left', async () => {
     const readers = await Promise.all(Array.from({ length: 20 }, () => open(service)));
-    const refused = await ask(`${service.ops_url}/console/events`);
+    const refused = await ask(`${service.opsUrl}/console/events`);
     expect([refused.status, JSON.parse(refused.text).error]).toEqual([503, 'too_many']);
     readers[0]!.close();
     await until(async () => (await open(service)).status === 200, 'a place');
@@ -96,11 +96,11 @@ test('open streams do not keep the service from ending, and are ended by it', as
   await watcher.next('sample');
   service.kill('SIGTERM');
   expect(await service.exit).toBe(0);
-  await until(() => watcher.has_ended(), 'the end of the stream');
+  await until(() => watcher.hasEnded(), 'the end of the stream');
   service.place.remove();
 });
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'while the database is away its parts are null, and the stream goes on',
   async () => {
     const cluster = await PostgresCluster.start();
@@ -108,19 +108,19 @@ test.skipIf(postgres_bin === undefined)(
     const service = await startWithOps(place);
     try {
       const watcher = await open(service);
-      expect(await stateOf(service.ops_url)).toMatchObject({
-        database: { kind: 'postgres', is_up: true },
-        vault: { records: 0, is_estimate: false, bytes: expect.any(Number) },
-        keys: { versions: [{ version: 1, is_newest: true, records: 0 }], resealed: 1 },
+      expect(await stateOf(service.opsUrl)).toMatchObject({
+        database: { kind: 'postgres', isUp: true },
+        vault: { records: 0, isEstimate: false, bytes: expect.any(Number) },
+        keys: { versions: [{ version: 1, isNewest: true, records: 0 }], resealed: 1 },
         clients: { others: 0 },
       });
-      const down = watcher.next('state', ({ database }) => !database.is_up);
+      const down = watcher.next('state', ({ database }) => !database.isUp);
       await cluster.crash();
       expect(await down).toMatchObject({ vault: null, keys: null, clients: null });
       await watcher.next('sample');
       const up = watcher.next('state', ({ vault, keys, clients }) => vault && keys && clients);
       cluster.startAgain();
-      expect((await up).database.is_up).toBe(true);
+      expect((await up).database.isUp).toBe(true);
     } finally {
       await service.stop();
       place.remove();

@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
 import { noteSecrets } from '../support/secrecy.ts';
 import { type Place, type Service, usualPlace } from '../support/service.ts';
 
-type OpsService = Service & { readonly ops_url: string };
+type OpsService = Service & { readonly opsUrl: string };
 
 let service: OpsService;
 afterEach(async () => {
@@ -27,7 +27,7 @@ async function play(
   headers: Record<string, string> = {},
 ): Promise<OpsAnswer & { body: any }> {
   const answer = await ask(
-    `${service.ops_url}/console/playground/${operation}`,
+    `${service.opsUrl}/console/playground/${operation}`,
     'POST',
     { 'content-type': 'application/json', 'standin-api-key': service.api_key, ...headers },
     body,
@@ -86,7 +86,7 @@ describe('the playground', () => {
   });
 });
 
-describe.skipIf(!has_openssl)('the playground of a service with TLS', () => {
+describe.skipIf(!hasOpenssl)('the playground of a service with TLS', () => {
   /** Its names are not those of the address that it is called at. */
   const files = (place: Place, names = 'DNS:tokens.example') => {
     const authority = new Authority(place.folder, 'authority');
@@ -113,10 +113,10 @@ describe.skipIf(!has_openssl)('the playground of a service with TLS', () => {
     const own = {
       certificate: `${other}${readFileSync(authority.ca, 'utf8')}`,
       der: new X509Certificate(other).raw,
-      asks_clients: false,
+      asksClients: false,
     };
     const playground = new Playground({
-      ...{ url: service.url, body_limit: 1_000, certificate: () => own },
+      ...{ url: service.url, bodyLimit: 1_000, certificate: () => own },
     });
     let failure: unknown;
     const server = createServer((request, response) => {

@@ -1,11 +1,11 @@
 import { afterEach, expect, test } from 'vitest';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { createClient, runJson } from '../support/commands.ts';
 import { Licenser } from '../support/license.ts';
 import { startWithOps, stateOf } from '../support/ops.ts';
 import { call, newPlace, type Place, type Service, until, usualPlace } from '../support/service.ts';
 
-let service: Service & { readonly ops_url: string };
+let service: Service & { readonly opsUrl: string };
 let place: Place;
 afterEach(async () => {
   await service.stop();
@@ -16,7 +16,7 @@ test('the state says what runs: version, license, certificate, database', async 
   place = await newPlace('embedded');
   const licenser = new Licenser(place.folder);
   await licenser.issue(90);
-  const issued = has_openssl
+  const issued = hasOpenssl
     ? new Authority(place.folder, 'authority').issue('DNS:localhost', 30)
     : undefined;
   service = await startWithOps(place, {
@@ -24,25 +24,25 @@ test('the state says what runs: version, license, certificate, database', async 
     ...(issued && { TLS_CERT_FILE: issued.cert, TLS_KEY_FILE: issued.key }),
     INTERFACE_VERSION: '1.0.4',
   });
-  const state = await stateOf(service.ops_url);
+  const state = await stateOf(service.opsUrl);
   expect(state).toMatchObject({
     version: expect.stringMatching(/^\d+\.\d+\.\d+/),
-    ...{ interface_version: '1.0.4', are_limits_shared: null },
-    database: { kind: 'embedded', is_up: true },
+    ...{ interfaceVersion: '1.0.4', areLimitsShared: null },
+    database: { kind: 'embedded', isUp: true },
   });
-  expect(state.license!.days_left).toBeGreaterThan(89);
-  expect(state.license!.days_left).toBeLessThanOrEqual(90);
+  expect(state.license!.daysLeft).toBeGreaterThan(89);
+  expect(state.license!.daysLeft).toBeLessThanOrEqual(90);
   if (issued === undefined) expect(state.certificate).toBeNull();
   else expect(Date.parse(state.certificate!.expires_at)).toBeGreaterThan(Date.now());
-  const [started_ms, at_ms] = [Date.parse(state.started_at), Date.parse(state.at)];
-  expect(at_ms).toBeGreaterThan(started_ms);
-  expect(Math.abs(at_ms - Date.now())).toBeLessThan(60_000);
+  const [startedMs, atMs] = [Date.parse(state.startedAt), Date.parse(state.at)];
+  expect(atMs).toBeGreaterThan(startedMs);
+  expect(Math.abs(atMs - Date.now())).toBeLessThan(60_000);
 });
 
 test('the state has the vault as it grows, and its keys as they are rotated and resealed', async () => {
   place = await usualPlace();
   service = await startWithOps(place);
-  const state = () => stateOf(service.ops_url);
+  const state = () => stateOf(service.opsUrl);
   const { license, certificate, vault } = await state();
   expect([license, certificate, vault!.records]).toEqual([null, null, 0]);
   await call(service, 'tokenize', { a: 'one', b: 'two', c: 'three' });
@@ -52,8 +52,8 @@ test('the state has the vault as it grows, and its keys as they are rotated and 
   await runJson(place, 'keyring', 'rotate');
   await until(async () => (await state()).keys!.resealed === 0, 'a new version');
   expect((await state()).keys!.versions).toMatchObject([
-    { version: 1, is_newest: false, records: 3, created_at: expect.stringMatching(/Z$/) },
-    { version: 2, is_newest: true, records: 0 },
+    { version: 1, isNewest: false, records: 3, created_at: expect.stringMatching(/Z$/) },
+    { version: 2, isNewest: true, records: 0 },
   ]);
   await runJson(place, 'keyring', 'reseal');
   await until(async () => (await state()).keys!.resealed === 1, 'all resealed');
@@ -66,16 +66,16 @@ test('the state has all clients, with their limits or those of the deployment', 
   const own = await createClient(place, '--rate-limit', '7', '--can', 'tokenize');
   const free = await createClient(place, '--rate-limit', '0', '--token-mode', 'random');
   await runJson(place, 'client', 'disable', free.client_id);
-  const { shown, others } = (await stateOf(service.ops_url)).clients!;
-  const byId = (client_id: string) => shown.find((one) => one.client_id === client_id);
+  const { shown, others } = (await stateOf(service.opsUrl)).clients!;
+  const byId = (clientId: string) => shown.find((one) => one.client_id === clientId);
   expect([shown.length, others]).toEqual([3, 0]);
-  expect(byId(service.client_id)).toMatchObject({ rate_limit: 50, is_disabled: false });
+  expect(byId(service.client_id)).toMatchObject({ rate_limit: 50, isDisabled: false });
   expect(byId(own.client_id)).toEqual({
-    ...{ client_id: own.client_id, name: 'test', is_disabled: false, live_api_keys: 1 },
+    ...{ client_id: own.client_id, name: 'test', isDisabled: false, liveApiKeys: 1 },
     ...{ can_tokenize: true, can_detokenize: false, token_mode: 'deterministic' },
-    ...{ last_used_at: null, requests_per_s: 0, rate_limit: 7 },
+    ...{ last_used_at: null, requestsPerS: 0, rate_limit: 7 },
   });
   expect(byId(free.client_id)).toMatchObject({
-    ...{ rate_limit: null, is_disabled: true, token_mode: 'random' },
+    ...{ rate_limit: null, isDisabled: true, token_mode: 'random' },
   });
 });

@@ -37,12 +37,12 @@ test('A45: every error that a request alone can bring about has its status and t
   const limited = { authorization: `Bearer ${slow.api_key}` };
   expect((await send(service, T, GOOD, limited)).status).toBe(200);
   const only = await command('client', 'create', '--name', 'only', '--can', 'tokenize');
-  const one_way = { authorization: `Bearer ${only.api_key}` };
+  const oneWay = { authorization: `Bearer ${only.api_key}` };
   const answers = new Map<string, RawAnswer>([
     ['bad_request', await raw('GET / HTTP/1.1\r\nHost : a\r\n\r\n')],
     ['invalid_type', await send(service, T, '{')],
     ['unauthorized', await send(service, T, GOOD, { authorization: null })],
-    ['forbidden', await send(service, '/api/v1/detokenize', GOOD, one_way)],
+    ['forbidden', await send(service, '/api/v1/detokenize', GOOD, oneWay)],
     ['not_found', await send(service, '/nowhere', GOOD)],
     ['method_not_allowed', await send(service, T, undefined, {}, 'PUT')],
     ['payload_too_large', await send(service, T, ' '.repeat(1_048_577))],
@@ -67,13 +67,18 @@ test('A45: every error that a request alone can bring about has its status and t
 });
 
 test('A29: a revoked API key and that of a disabled client are told nothing else', async () => {
-  const { client_id, api_key: revoked } = await command('client', 'create', '--name', 'former');
-  const api_keys = await command('api-key', 'list', '--client', client_id);
-  await command('api-key', 'revoke', api_keys[0].api_key_id);
+  const { client_id: clientId, api_key: revoked } = await command(
+    'client',
+    'create',
+    '--name',
+    'former',
+  );
+  const apiKeys = await command('api-key', 'list', '--client', clientId);
+  await command('api-key', 'revoke', apiKeys[0].api_key_id);
   const disabled = await command('client', 'create', '--name', 'disabled');
   await command('client', 'disable', disabled.client_id);
-  for (const api_key of [revoked, disabled.api_key]) {
-    const authorization = `Bearer ${api_key}`;
+  for (const apiKey of [revoked, disabled.api_key]) {
+    const authorization = `Bearer ${apiKey}`;
     const ask = () => send(service, T, GOOD, { authorization });
     await until(async () => (await ask()).status === 401, 'a 401', 10_000);
     const answer = await ask();

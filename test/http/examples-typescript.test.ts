@@ -99,8 +99,8 @@ describe.each(['express', 'fastify'])('%s', (name) => {
   });
 
   test('503 where it is not the fault of the caller, with the time of a limit', async () => {
-    const { api_key } = await createClient(place, '--rate-limit', '0.01');
-    const limited = await listening(start(name, [], { STANDIN_API_KEY: api_key }));
+    const { api_key: apiKey } = await createClient(place, '--rate-limit', '0.01');
+    const limited = await listening(start(name, [], { STANDIN_API_KEY: apiKey }));
     expect((await add(limited.url, ann)).status).toBe(201);
     const refused = await add(limited.url, ann);
     expect(refused.status).toBe(503);

@@ -31,7 +31,7 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     place.remove();
   });
 
-  const ask = (data: unknown, api_key: string) => call(service, 'detokenize', { data }, api_key);
+  const ask = (data: unknown, apiKey: string) => call(service, 'detokenize', { data }, apiKey);
 
   async function tokensOf(values: readonly string[]): Promise<string[]> {
     return (await call(service, 'tokenize', { values })).body.data.values;
@@ -45,9 +45,9 @@ describe.each(usualKinds())('on the %s database', (kind) => {
   }
 
   /** Answers to one request for each, one after the other. */
-  async function inTurn(all: readonly unknown[], api_key: string): Promise<Answer[]> {
+  async function inTurn(all: readonly unknown[], apiKey: string): Promise<Answer[]> {
     const answers: Answer[] = [];
-    for (const data of all) answers.push(await ask(data, api_key));
+    for (const data of all) answers.push(await ask(data, apiKey));
     return answers;
   }
 
@@ -56,15 +56,15 @@ describe.each(usualKinds())('on the %s database', (kind) => {
 
   describe('who is no guesser is not locked out', () => {
     test('L22: tokens that were forgotten do not count, and are answered as unknown ones', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '0.1');
+      const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0.1');
       const values = Array.from({ length: 20 }, (_, i) => `forgotten ${kind} ${i}`);
       const tokens = await tokensOf(values);
       await forget(tokens);
-      const answers = await inTurn(tokens, api_key);
+      const answers = await inTurn(tokens, apiKey);
       expect(answers.map(({ status, body }) => [status, body])).toEqual(
         tokens.map(() => [400, expect.any(Object)]),
       );
-      const [unknown] = await inTurn(['never was one_tok'], api_key);
+      const [unknown] = await inTurn(['never was one_tok'], apiKey);
       for (const { body, headers } of answers) {
         expect(body).toEqual(unknown!.body);
         expect(headers.get('ratelimit')).toMatch(/^"detokenize";r=\d+;t=1$/);
@@ -73,45 +73,45 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     });
 
     test('L22: what does not end like a token is no guess: a whole record with one token', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '0.1');
+      const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0.1');
       const [token] = await tokensOf(['of a record']);
       const record = { token, name: 'Ann Lee', city: 'Ulm', a: '1', b: '2', c: '3', d: '4' };
-      const answers = await inTurn(Array(30).fill(record), api_key);
+      const answers = await inTurn(Array(30).fill(record), apiKey);
       expect(count(answers, 400)).toBe(30);
-      expect((await ask(token, api_key)).status).toBe(200);
+      expect((await ask(token, apiKey)).status).toBe(200);
     });
 
     test('known tokens earn: one unknown token in twelve is never too many', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '0.5');
+      const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0.5');
       const [token] = await tokensOf(['of an honest caller']);
       const all = Array.from({ length: 480 }, (_, i) => (i % 12 === 11 ? `stale ${i}_tok` : token));
-      const answers = await inTurn(all, api_key);
+      const answers = await inTurn(all, apiKey);
       expect([count(answers, 200), count(answers, 400)]).toEqual([440, 40]);
     });
 
     test('a first request of 10,000 known tokens, and many at once', async () => {
-      const { api_key } = await createClient(place, '--unknown-token-limit', '0.1');
+      const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0.1');
       const tokens = await tokensOf(Array.from({ length: 10_000 }, (_, i) => `bulk ${i}`));
-      expect((await ask(tokens, api_key)).status).toBe(200);
+      expect((await ask(tokens, apiKey)).status).toBe(200);
       const other = await createClient(place, '--unknown-token-limit', '0.1');
-      const at_once = tokens.slice(0, 200).map((token) => ask(token, other.api_key));
-      expect(count(await Promise.all(at_once), 200)).toBe(200);
+      const atOnce = tokens.slice(0, 200).map((token) => ask(token, other.api_key));
+      expect(count(await Promise.all(atOnce), 200)).toBe(200);
     });
   });
 
   test('L23: of 500 guesses at once, one in five right, no more are looked up than the budget', async () => {
-    const { api_key } = await createClient(place);
+    const { api_key: apiKey } = await createClient(place);
     const right = await tokensOf(Array.from({ length: 100 }, (_, i) => String(i).padStart(6, '0')));
     const all = [...right, ...Array.from({ length: 400 }, guess)];
     const mixed = all.map((_, i) => all[(i * 181) % all.length]!);
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     // A busy machine sheds some: a guesser sends them again.
     const insist = async (one: string): Promise<Answer> => {
-      const answer = await ask(one, api_key);
+      const answer = await ask(one, apiKey);
       return answer.status === 503 ? insist(one) : answer;
     };
     const answers = await Promise.all(mixed.map(insist));
-    const refilled = Math.ceil((performance.now() - started_ms) / 1_000);
+    const refilled = Math.ceil((performance.now() - startedMs) / 1_000);
     const [restored, missed] = [count(answers, 200), count(answers, 400)];
     expect(restored + missed).toBeGreaterThanOrEqual(60);
     expect(restored + missed).toBeLessThanOrEqual(60 + refilled);
@@ -120,8 +120,8 @@ describe.each(usualKinds())('on the %s database', (kind) => {
   });
 
   test('none is the limit of a client that has 0', async () => {
-    const { api_key } = await createClient(place, '--unknown-token-limit', '0');
-    const answers = await Promise.all(Array.from({ length: 300 }, () => ask(guess(), api_key)));
+    const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0');
+    const answers = await Promise.all(Array.from({ length: 300 }, () => ask(guess(), apiKey)));
     expect(count(answers, 429)).toBe(0);
   });
 
@@ -134,18 +134,18 @@ describe.each(usualKinds())('on the %s database', (kind) => {
       '--unknown-token-limit',
       '0.1',
     ];
-    const { api_key } = await createClient(place, ...limits);
+    const { api_key: apiKey } = await createClient(place, ...limits);
     const seen = ({ status, headers }: Answer) => [
       status,
       headers.get('ratelimit-policy'),
       headers.get('ratelimit'),
       headers.get('retry-after'),
     ];
-    const tokenized = await call(service, 'tokenize', {}, api_key);
+    const tokenized = await call(service, 'tokenize', {}, apiKey);
     expect(seen(tokenized)).toEqual([200, '"requests";q=50;w=1', '"requests";r=49;t=1', null]);
     const policy = '"detokenize";q=1;w=2, "unknown-tokens";q=6;w=60';
-    expect(seen(await ask([], api_key))).toEqual([200, policy, '"detokenize";r=0;t=2', null]);
-    expect(seen(await ask([], api_key))).toEqual([429, policy, '"detokenize";r=0;t=2', '2']);
+    expect(seen(await ask([], apiKey))).toEqual([200, policy, '"detokenize";r=0;t=2', null]);
+    expect(seen(await ask([], apiKey))).toEqual([429, policy, '"detokenize";r=0;t=2', '2']);
     const guesser = await createClient(place, '--unknown-token-limit', '0.01');
     const [first, second] = await inTurn(['x_tok', 'y_tok'], guesser.api_key);
     const policies = '"detokenize";q=1000;w=1, "unknown-tokens";q=1;w=100';
@@ -158,20 +158,24 @@ describe.each(usualKinds())('on the %s database', (kind) => {
   });
 
   test('the log names a client that is refused, once a minute', async () => {
-    const { client_id, api_key } = await createClient(place, '--unknown-token-limit', '0.01');
-    const answers = await inTurn(Array.from({ length: 20 }, guess), api_key);
+    const { client_id: clientId, api_key: apiKey } = await createClient(
+      place,
+      '--unknown-token-limit',
+      '0.01',
+    );
+    const answers = await inTurn(Array.from({ length: 20 }, guess), apiKey);
     expect(count(answers, 429)).toBeGreaterThan(0);
     const lines = () =>
       service
         .output()
         .split('\n')
-        .filter((line) => line.includes('"level":"warn"') && line.includes(client_id));
+        .filter((line) => line.includes('"level":"warn"') && line.includes(clientId));
     await until(() => lines().length > 0, 'a warning');
     expect(lines().map((line) => JSON.parse(line))).toEqual([
       {
         level: 'warn',
         time: expect.any(String),
-        client_id,
+        client_id: clientId,
         limit: 'unknown_tokens',
         refused: 1,
         msg: 'a client is over its limit',

@@ -148,14 +148,14 @@ describe('A14-A19: limits', () => {
   test('a large answer has its length and its structure, and values of any characters', async () => {
     const long = '"\\\0é漢😀'.repeat(3_000);
     const values = { short: 'a "b"', long };
-    const { short: token, long: long_token } = (await call(service, 'tokenize', values)).body.data;
+    const { short: token, long: longToken } = (await call(service, 'tokenize', values)).body.data;
     const nested = <T>(short: T, long: T) => ({
       'é "': [[], {}, [long, { '': short }]],
       2: Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`n${i}`, long])),
       last: short,
     });
     const data = nested(values.short, long);
-    const tokens = nested(token, long_token);
+    const tokens = nested(token, longToken);
     const { status, text, headers } = await send(
       service,
       '/api/v1/detokenize',

@@ -22,7 +22,7 @@ beforeAll(async () => {
     OPS_PORT: String(await freePort()),
     VALUES_LIMIT: String(VALUES_LIMIT),
   });
-  document = (await (await fetch(`${service.ops_url}/openapi.json`)).json()) as OpenApiDocument;
+  document = (await (await fetch(`${service.opsUrl}/openapi.json`)).json()) as OpenApiDocument;
   const schemas = new DocumentSchemas(document);
   schema = Object.fromEntries(
     Object.keys(document.components.schemas).map((name) => [
@@ -42,12 +42,12 @@ const bytesOf = (text: string) => Buffer.byteLength(text);
 
 /** The rules that are beside the schemas, once more and from their words, on the JSON as written. */
 const BREAKS: Record<Rule, (data: JsonText, body: JsonText) => boolean> = {
-  value_bytes: (data) =>
+  valueBytes: (data) =>
     [...walk(data)].some(
       ({ json }) =>
         json.kind === 'scalar' && typeof json.value === 'string' && bytesOf(json.value) > 65_536,
     ),
-  name_bytes: (data) =>
+  nameBytes: (data) =>
     [...walk(data)].some(({ json }) => namesOf(json).some((name) => bytesOf(name) > 256)),
   depth: (data) => [...walk(data)].some(({ json, depth }) => json.kind !== 'scalar' && depth > 15),
   values: (data) =>
@@ -71,30 +71,30 @@ function brokenRules(body: JsonText): Rule[] {
 }
 
 /** What the schema says, what the rules say, and that the service says both together. */
-async function expectAgreement(body: JsonText): Promise<{ is_fit: boolean; broken: Rule[] }> {
+async function expectAgreement(body: JsonText): Promise<{ isFit: boolean; broken: Rule[] }> {
   const text = write(body);
-  const is_fit = schema.TokenizeRequest!(JSON.parse(text));
+  const isFit = schema.TokenizeRequest!(JSON.parse(text));
   const broken = brokenRules(body);
   const answer = await send(service, '/api/v1/tokenize', text);
-  expect([answer.status, is_fit, broken]).toEqual([
-    is_fit && broken.length === 0 ? 200 : 400,
-    is_fit,
+  expect([answer.status, isFit, broken]).toEqual([
+    isFit && broken.length === 0 ? 200 : 400,
+    isFit,
     broken,
   ]);
-  expect(schema.DetokenizeRequest!(JSON.parse(text))).toBe(is_fit);
+  expect(schema.DetokenizeRequest!(JSON.parse(text))).toBe(isFit);
   if (answer.status === 400) {
     expect(schema.Error!(JSON.parse(answer.text))).toBe(true);
     const other = await send(service, '/api/v1/detokenize', text);
     // Read with the same eyes: the same words about the same place.
     expect([other.status, other.text]).toEqual([400, answer.text]);
-    return { is_fit, broken };
+    return { isFit, broken };
   }
   expectFit('TokenizeAnswer', answer.text);
   // Fields beside `data` are ignored, so an answer is a request.
   const restored = await send(service, '/api/v1/detokenize', answer.text);
   expectFit('DetokenizeAnswer', restored.text);
   expect(JSON.parse(restored.text).data).toEqual(JSON.parse(text).data);
-  return { is_fit, broken };
+  return { isFit, broken };
 }
 
 /** Fits, and has no field that the schema does not know. */
@@ -118,13 +118,13 @@ const values = (count: number) => array(...Array.from({ length: count }, () => s
 
 /** At the limit, and a step beyond it: the schema takes both, the service the first. */
 const BORDERS: Record<Rule, [JsonText, JsonText][]> = {
-  value_bytes: [
+  valueBytes: [
     [
       data(object(['a', scalar(`${'€'.repeat(21_845)}x`)])),
       data(object(['a', scalar('€'.repeat(21_846))])),
     ],
   ],
-  name_bytes: [
+  nameBytes: [
     [
       data(object([`${'€'.repeat(85)}x`, scalar('x')])),
       data(object(['€'.repeat(86), scalar('x')])),
@@ -156,8 +156,8 @@ describe.each(Object.entries(BORDERS))('%s, which JSON Schema cannot say', (rule
     const said = UNSTATED_RULES[rule as Rule]({ VALUES_LIMIT } as never);
     expect(document.info.description).toContain(`- ${said}\n`);
     for (const [within, beyond] of borders) {
-      expect(await expectAgreement(within)).toEqual({ is_fit: true, broken: [] });
-      expect(await expectAgreement(beyond)).toEqual({ is_fit: true, broken: [rule] });
+      expect(await expectAgreement(within)).toEqual({ isFit: true, broken: [] });
+      expect(await expectAgreement(beyond)).toEqual({ isFit: true, broken: [rule] });
     }
   });
 });
@@ -198,12 +198,9 @@ const STATED: [JsonText, boolean][] = [
 ];
 
 test('the schema says of a corpus what the service says', async () => {
-  for (const [body, is_fit] of STATED) {
+  for (const [body, isFit] of STATED) {
     const verdict = await expectAgreement(body);
-    expect([write(body).slice(0, 100), verdict.is_fit]).toEqual([
-      write(body).slice(0, 100),
-      is_fit,
-    ]);
+    expect([write(body).slice(0, 100), verdict.isFit]).toEqual([write(body).slice(0, 100), isFit]);
   }
 });
 
@@ -211,8 +208,8 @@ test('the schema, with the rules beside it, says of any body what the service sa
   const verdicts = { fit: 0, unfit: 0, broken: 0 };
   await fc.assert(
     fc.asyncProperty(bodies, async (body) => {
-      const { is_fit, broken } = await expectAgreement(body);
-      verdicts[!is_fit ? 'unfit' : broken.length > 0 ? 'broken' : 'fit']++;
+      const { isFit, broken } = await expectAgreement(body);
+      verdicts[!isFit ? 'unfit' : broken.length > 0 ? 'broken' : 'fit']++;
     }),
     { numRuns: 500 },
   );

@@ -6,7 +6,7 @@ import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/license.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
-import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   newPlace,
   runCli,
@@ -22,7 +22,7 @@ const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize'];
 const SLOW_MS = 30_000;
 
 /** Every status of every operation, with every example of it, is an answer of the real service. */
-describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface %s', (version) => {
+describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %s', (version) => {
   let cluster: PostgresCluster;
   let service: Service;
   let unlicensed: Service;
@@ -57,7 +57,7 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
       AUDIT_LOG: '/dev/full',
       AUDIT_REQUIRED: 'true',
     });
-    document = (await (await fetch(`${service.ops_url}/openapi.json`)).json()) as OpenApiDocument;
+    document = (await (await fetch(`${service.opsUrl}/openapi.json`)).json()) as OpenApiDocument;
     schemas = new DocumentSchemas(document);
   });
   afterAll(async () => {
@@ -84,14 +84,14 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
   function expectFit(at: string[], { headers, text }: RawAnswer): void {
     const isFit = schemas.at(...at, 'content', 'application/json', 'schema');
     expect(isFit(JSON.parse(text)), `${at}: ${JSON.stringify(isFit.errors)}`).toBe(true);
-    const of_document = document.components.headers;
-    for (const [name, header] of Object.entries(of_document)) {
+    const ofDocument = document.components.headers;
+    for (const [name, header] of Object.entries(ofDocument)) {
       const { schema } = header;
       const value = headers.get(name);
-      const is_said = name in headersOf(at);
-      const may_lack = is_said && !('required' in header);
-      if (!may_lack || value !== null)
-        expect([name, value !== null], `${at}`).toEqual([name, is_said]);
+      const isSaid = name in headersOf(at);
+      const mayLack = isSaid && !('required' in header);
+      if (!mayLack || value !== null)
+        expect([name, value !== null], `${at}`).toEqual([name, isSaid]);
       if (value === null) continue;
       const isHeader = schemas.at('components', 'headers', name, 'schema');
       const parsed = schema.type === 'integer' ? Number(value) : value;
@@ -103,10 +103,10 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
     return at.reduce((part: any, name) => part[name], document).headers;
   }
 
-  const post = (path: string, body: string, api_key = service.api_key, on = service) =>
-    send(on, path, body, { authorization: `Bearer ${api_key}` });
-  const raw = async (request: string, patience_ms?: number) => {
-    const [answer] = parseAnswers(await rawExchange(service, request, patience_ms, patience_ms));
+  const post = (path: string, body: string, apiKey = service.api_key, on = service) =>
+    send(on, path, body, { authorization: `Bearer ${apiKey}` });
+  const raw = async (request: string, patienceMs?: number) => {
+    const [answer] = parseAnswers(await rawExchange(service, request, patienceMs, patienceMs));
     return answer!;
   };
   const first = (path: string) =>
@@ -159,8 +159,8 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
   test('what only one of the operations answers', async () => {
     const unknown = await post(VAULT[1]!, '{"data":{"name":"qev mwi_tok"}}');
     expectShown(VAULT[1]!, 'unknown_token', unknown);
-    const { api_key } = unlicensed;
-    expectShown(VAULT[0]!, 'license', await post(VAULT[0]!, GOOD, api_key, unlicensed));
+    const { api_key: apiKey } = unlicensed;
+    expectShown(VAULT[0]!, 'license', await post(VAULT[0]!, GOOD, apiKey, unlicensed));
   });
 
   test('the examples of requests get answers like those shown, there and back', async () => {
@@ -174,9 +174,9 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
       expectLike(VAULT[0]!, name, answer);
       // The tokens of the example are those of another vault; sent as they are, they are unknown.
       const sent = JSON.parse(answer.text).data;
-      const of_example = restores.get(name)!.value as { data: unknown };
-      expect(shapeOf(sent)).toEqual(shapeOf(of_example.data));
-      expect((await post(VAULT[1]!, JSON.stringify(of_example))).status).toBe(400);
+      const ofExample = restores.get(name)!.value as { data: unknown };
+      expect(shapeOf(sent)).toEqual(shapeOf(ofExample.data));
+      expect((await post(VAULT[1]!, JSON.stringify(ofExample))).status).toBe(400);
       const restored = await post(VAULT[1]!, JSON.stringify({ data: sent }));
       expectLike(VAULT[1]!, name, restored);
       expect(JSON.parse(restored.text).data).toEqual((value as { data: unknown }).data);
@@ -205,14 +205,14 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
       if (answer.status === 503) refusals.set(path, answer);
       return answer.status;
     };
-    let is_over = false;
+    let isOver = false;
     onTestFinished(async () => {
-      is_over = true;
+      isOver = true;
       await locker.end();
     });
     // Each waits until it is refused or given up, so that there are always too many, however slow the machine.
     const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
-      while (!is_over) if ((await ask(VAULT[i % 2]!, i)) === 503) await retryAfter(1);
+      while (!isOver) if ((await ask(VAULT[i % 2]!, i)) === 503) await retryAfter(1);
     });
     const late: Promise<number>[] = [];
     await until(async () => {
@@ -221,7 +221,7 @@ describe.skipIf(postgres_bin === undefined).each(['1.0.5', '1.0.4'])('interface 
       await Promise.race([...more, new Promise((resolve) => setTimeout(resolve, 50))]);
       return refusals.size === VAULT.length;
     }, 'refusals');
-    is_over = true;
+    isOver = true;
     await locker.end();
     await Promise.all([...callers, ...late]);
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);

@@ -102,14 +102,14 @@ test.each([
 );
 
 test('callers are told apart by one content type and one charset: two are a 415', async () => {
-  const with_two = tokenize('a').replace(
+  const withTwo = tokenize('a').replace(
     'Content-Type:',
     'Content-Type: text/plain\r\nContent-Type:',
   );
   const reversed = tokenize('a').replace('/json\r\n', '/json\r\nContent-Type: text/plain\r\n');
   const charsets = tokenize('a').replace('/json', '/json; charset=utf-8; charset=utf-16');
   const same = tokenize('a').replace('/json', '/json; charset=utf-8; charset=UTF-8');
-  const bytes = with_two + reversed + charsets + same;
+  const bytes = withTwo + reversed + charsets + same;
   const answers = parseAnswers(await rawExchange(service, bytes));
   expect(answers.map(({ status }) => status)).toEqual([415, 415, 415, 200]);
 });

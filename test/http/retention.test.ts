@@ -22,7 +22,7 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
   });
 
   /** A service that has known two clients from its start: one with a brief time to live, one without. */
-  async function start(time_to_live_s: number, env: Record<string, string> = {}) {
+  async function start(timeToLiveS: number, env: Record<string, string> = {}) {
     const place = await newPlace(kind);
     cleanups.push(place.remove);
     const brief = await newClient(place, '--time-to-live', '30m');
@@ -31,7 +31,7 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
     // Shorter than any that a command gives.
     await pool.query(
       'update standin.clients set time_to_live_s = $1 where time_to_live_s is not null',
-      [time_to_live_s],
+      [timeToLiveS],
       soon(),
     );
     await pool.end();
@@ -51,20 +51,20 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
     );
 
   async function removedByService(service: Service): Promise<number> {
-    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+    const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text();
     return Number(/^standin_expired_records_total (\d+)$/m.exec(metrics)?.[1]);
   }
 
   test('a token is unknown when it is over, its value is removed, and its token comes back', async () => {
     const { service, brief, lasting } = await start(2);
-    const asked_at_ms = performance.now();
+    const askedAtMs = performance.now();
     const tokenized = await call(service, 'tokenize', { a: 'Ann Lee' }, brief);
     const { a: token } = tokenized.body.data;
     const restore = (a = token) => call(service, 'detokenize', { a }, lasting);
     const first = await restore();
-    if (performance.now() - asked_at_ms < 2_000) expect(first.body.data).toEqual({ a: 'Ann Lee' });
+    if (performance.now() - askedAtMs < 2_000) expect(first.body.data).toEqual({ a: 'Ann Lee' });
     await until(async () => (await restore()).status !== 200, 'it is over');
-    expect(performance.now() - asked_at_ms).toBeGreaterThan(2_000);
+    expect(performance.now() - askedAtMs).toBeGreaterThan(2_000);
     const unknown = await restore(UNKNOWN);
     const { status, body } = await restore();
     expect({ status, body }).toEqual({ status: unknown.status, body: unknown.body });
@@ -84,8 +84,8 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
   test('a value that two clients share lives as long as the one that wants it longer', async () => {
     const { service, brief, lasting } = await start(2);
     const tokens: string[] = [];
-    const ask = async (api_key: string, value: string) => {
-      const answer = await call(service, 'tokenize', { a: value }, api_key);
+    const ask = async (apiKey: string, value: string) => {
+      const answer = await call(service, 'tokenize', { a: value }, apiKey);
       tokens.push(answer.body.data.a);
     };
     await ask(brief, 'first the brief one');
@@ -113,12 +113,12 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
     const [first] = await sql(service.place, 'select max(expires_at) as at from standin.records');
     // Past the end that it had at first, by the clock of the database.
     await until(async () => {
-      const asked_at_ms = performance.now();
+      const askedAtMs = performance.now();
       await call(service, 'tokenize', { a: 'Ann Lee' }, brief);
       const { status } = await call(service, 'detokenize', { a: token }, brief);
-      if (performance.now() - asked_at_ms < 3_000) expect(status).toBe(200);
+      if (performance.now() - askedAtMs < 3_000) expect(status).toBe(200);
       const [row] = await sql(service.place, 'select now() > $1 as is_past', [first!.at]);
-      return row!.is_past;
+      return row!.isPast;
     }, 'the first end is past');
   });
 });

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leastPrivilegePlace } from '../support/rights.ts';
-import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/samples.ts';
 import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
-describe.skipIf(samples_folder === undefined).each(kinds())(
+describe.skipIf(samplesFolder === undefined).each(kinds())(
   'real rows on the %s database',
   (kind) => {
     let service: Service;
@@ -38,18 +38,18 @@ describe.skipIf(samples_folder === undefined).each(kinds())(
       ] as Record<string, string>[];
       expect(customers).toHaveLength(658);
       const rows = await roundTrip(customers);
-      let two_word_names = 0;
+      let twoWordNames = 0;
       customers.forEach((customer, i) => {
         for (const [field, value] of Object.entries(customer)) {
           expect(rows[i][field], `${field} of row ${i}`).toMatch(tokenPattern(value));
         }
         expect(rows[i].email).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
         if (/^\p{L}+ \p{L}+$/u.test(customer.full_name!.normalize('NFC'))) {
-          two_word_names++;
+          twoWordNames++;
           expect(rows[i].full_name).toMatch(/^[a-z]+ [a-z]+_tok$/);
         }
       });
-      expect(two_word_names).toBeGreaterThan(600);
+      expect(twoWordNames).toBeGreaterThan(600);
     });
 
     test('all naughty strings come back byte for byte, and every token has the shape of its value', async () => {

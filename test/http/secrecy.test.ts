@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAnswers, rawExchange, send } from '../support/http.ts';
 import { findText } from '../support/leaks.ts';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { linesOfLog, toldBy } from '../support/secrecy.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
@@ -70,7 +70,7 @@ const RAW = [
 /** SQLSTATEs of the classes that the service tells apart, and of some that it does not. */
 const CODES = ['23514', 'P0001', '22P02', '42501', '40001', '57014', 'XX001'];
 
-describe.skipIf(postgres_bin === undefined)('on a server that logs all it can', () => {
+describe.skipIf(postgresBin === undefined)('on a server that logs all it can', () => {
   let cluster: PostgresCluster;
   let service: Service;
   beforeAll(async () => {
@@ -180,7 +180,7 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs all it can', 
     for (const text of [VALUE, DATABASE, body.data.a]) expectNothingOf(text, answer);
     await owner('alter table standin.records disable row level security');
     await expectNothingLogged(VALUE, DATABASE, body.data.a);
-    const log = new Map([['log of postgres', readFileSync(cluster.log_file)]]);
+    const log = new Map([['log of postgres', readFileSync(cluster.logFile)]]);
     expect(findText(DATABASE, log)).not.toEqual([]);
     for (const text of [VALUE, body.data.a, service.api_key])
       expect(findText(text, log)).toEqual([]);

@@ -36,7 +36,7 @@ async function ask(target: string, url = service.url): Promise<RawAnswer> {
   return answer!;
 }
 
-const requestsOf = () => scrape(service.ops_url!, 'standin_requests_total');
+const requestsOf = () => scrape(service.opsUrl!, 'standin_requests_total');
 const countOf = (counts: Record<string, number>, route: string, status: number) =>
   counts[`route="${route}",status="${status}"`] ?? 0;
 
@@ -93,14 +93,16 @@ describe.each([T, D, '/health', '/health/live'])('C33: %s', (path) => {
       await until(() => logged() !== undefined, 'its line in the log');
       expect(JSON.parse(logged()!).route).toBe(path);
       const { lines } = readAudit(join(service.place.folder, 'audit.log'));
-      const events = lines.filter(({ request_id }) => request_id === id).map(({ event }) => event);
+      const events = lines
+        .filter(({ request_id: requestId }) => requestId === id)
+        .map(({ event }) => event);
       expect(events).toEqual(path.startsWith('/api') ? [path.slice('/api/v1/'.length)] : []);
     },
   );
 });
 
 test('C33: the ops listener has one spelling of each path, and no absolute form', async () => {
-  const target = new URL('/metrics', service.ops_url!);
+  const target = new URL('/metrics', service.opsUrl!);
   const get = async (spelling: string) => {
     const head = `GET ${spelling} HTTP/1.1\r\nHost: ${target.host}\r\nConnection: close\r\n\r\n`;
     const received = await rawExchange({ ...service, url: target.origin }, head);

@@ -35,7 +35,7 @@ function rssBytes(): number {
 }
 
 async function metric(name: string): Promise<number> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1]);
 }
 
@@ -51,7 +51,7 @@ function head(path: string, length: number): string {
 }
 
 /** Sends a byte a second on each connection, and lets all it gets pile up; until all are closed. */
-async function dribble(sockets: Socket[], bytes: string, patience_ms: number): Promise<string[]> {
+async function dribble(sockets: Socket[], bytes: string, patienceMs: number): Promise<string[]> {
   const received = sockets.map(() => '');
   let closed = 0;
   sockets.forEach((socket, i) => {
@@ -66,7 +66,7 @@ async function dribble(sockets: Socket[], bytes: string, patience_ms: number): P
     for (const socket of sockets) if (socket.writable) socket.write(bytes[sent]!);
     sent++;
   }, 1_000);
-  await until(() => closed === sockets.length, 'all connections closed', patience_ms);
+  await until(() => closed === sockets.length, 'all connections closed', patienceMs);
   clearInterval(timer);
   return received;
 }
@@ -74,13 +74,13 @@ async function dribble(sockets: Socket[], bytes: string, patience_ms: number): P
 describe.skipIf(process.platform !== 'linux')('L02', () => {
   test(`${SOCKETS} idle connections cost little, and others are served`, async () => {
     await call(service, 'tokenize', { a: 'b' });
-    const before_bytes = rssBytes();
+    const beforeBytes = rssBytes();
     const idle = await openAll(SOCKETS);
     for (const socket of idle) socket.write('GET /health/live HTTP/1.1\r\nHost: a\r\n\r\n');
     await Promise.all(idle.map((socket) => new Promise((resolve) => socket.once('data', resolve))));
     expect((await call(service, 'tokenize', { a: 'b' })).status).toBe(200);
     // 150 MiB for ten thousand.
-    expect(rssBytes() - before_bytes).toBeLessThan(50 * MIB + SOCKETS * 10_240);
+    expect(rssBytes() - beforeBytes).toBeLessThan(50 * MIB + SOCKETS * 10_240);
     expect(idle.every((socket) => socket.writable)).toBe(true);
     for (const socket of idle) socket.destroy();
   });
@@ -109,7 +109,7 @@ describe.concurrent('slow callers are cut, and others are served', () => {
 
   test('L05: answers that nobody reads, within 60 s, in bounded memory', async () => {
     const { body } = await call(service, 'tokenize', { a: 'x'.repeat(65_536) });
-    const before_bytes = rssBytes();
+    const beforeBytes = rssBytes();
     const before = await metric('standin_unread_answers_total');
     // 4 MiB, which is more than the system takes in the place of the reader.
     const fields = Array.from({ length: 64 }, (_, i) => [`f${i}`, body.data.a]);
@@ -120,12 +120,12 @@ describe.concurrent('slow callers are cut, and others are served', () => {
       reader.write(head('/api/v1/detokenize', request.length) + request);
     }
     const cut = async () => (await metric('standin_unread_answers_total')) - before;
-    let most_bytes = 0;
+    let mostBytes = 0;
     await until(async () => {
-      most_bytes = Math.max(most_bytes, rssBytes());
+      mostBytes = Math.max(mostBytes, rssBytes());
       return (await cut()) === readers.length;
     }, 'all readers cut');
-    expect(most_bytes - before_bytes).toBeLessThan(400 * MIB);
+    expect(mostBytes - beforeBytes).toBeLessThan(400 * MIB);
     for (const reader of readers) reader.destroy();
   });
 

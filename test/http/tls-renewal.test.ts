@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Authority, has_openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { until } from '../support/service.ts';
 import {
   type Listening,
@@ -27,7 +27,7 @@ function askOn(socket: TLSSocket): Promise<string> {
   });
 }
 
-describe.skipIf(!has_openssl)('renewal', () => {
+describe.skipIf(!hasOpenssl)('renewal', () => {
   let tls: Listening;
   beforeAll(async () => {
     tls = await startTls(NAMES);
@@ -66,7 +66,7 @@ describe.skipIf(!has_openssl)('renewal', () => {
   });
 });
 
-test.skipIf(!has_openssl)(
+test.skipIf(!hasOpenssl)(
   'another authority in the place of the first is in force without a restart',
   async () => {
     const tls = await startMutualTls();
@@ -75,8 +75,8 @@ test.skipIf(!has_openssl)(
       tls.service.place.remove();
     });
     const { folder } = tls.service.place;
-    const client_ca = join(folder, 'clients.pem');
-    const before = readFileSync(client_ca);
+    const clientCa = join(folder, 'clients.pem');
+    const before = readFileSync(clientCa);
     const next = new Authority(folder, 'next');
     const { cert, key } = next.issue('DNS:caller');
     const { ca } = tls.trusting;
@@ -87,10 +87,10 @@ test.skipIf(!has_openssl)(
         () => false,
       );
     expect(await isServed(theirs)).toBe(false);
-    copyFileSync(next.ca, client_ca);
+    copyFileSync(next.ca, clientCa);
     await until(() => isServed(theirs), 'a caller of the new authority is served');
     expect(await isServed(tls.trusting)).toBe(false);
-    writeFileSync(client_ca, before);
+    writeFileSync(clientCa, before);
     await until(() => isServed(tls.trusting), 'a caller of the first authority is served again');
   },
 );

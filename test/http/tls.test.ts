@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Authority, has_openssl, type Issued, openssl } from '../support/certificates.ts';
+import { Authority, hasOpenssl, type Issued, openssl } from '../support/certificates.ts';
 import { expectErrorForm } from '../support/http.ts';
 import {
   type Place,
@@ -12,7 +12,7 @@ import {
   until,
   usualPlace,
 } from '../support/service.ts';
-import { has_terminal, serveOnTerminal } from '../support/terminal.ts';
+import { hasTerminal, serveOnTerminal } from '../support/terminal.ts';
 import {
   type Listening,
   NAMES,
@@ -28,7 +28,7 @@ const T = '/api/v1/tokenize';
 const SECLEVEL_0 = 'DEFAULT:@SECLEVEL=0';
 
 async function metric(service: Service, name: string): Promise<number> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   const line = text.split('\n').find((one) => one.startsWith(`${name} `));
   return Number(line?.slice(name.length + 1) ?? 0);
 }
@@ -37,7 +37,7 @@ const freeOpsPort = async () => ({
   OPS_PORT: String(await import('../support/ports.ts').then(({ freePort }) => freePort())),
 });
 
-describe.skipIf(!has_openssl)('with a certificate', () => {
+describe.skipIf(!hasOpenssl)('with a certificate', () => {
   let tls: Listening;
   beforeAll(async () => {
     const ops = await freeOpsPort();
@@ -59,7 +59,7 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
     expect((await tlsCall(service, '/health/live', trusting)).status).toBe(200);
   });
 
-  test.runIf(has_terminal)('the call that a first start prints works as it is', async () => {
+  test.runIf(hasTerminal)('the call that a first start prints works as it is', async () => {
     const place = await usualPlace();
     const { cert, key } = tls.files;
     const first = await serveOnTerminal(place, {
@@ -71,8 +71,8 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
       .split('\n')
       .find((line) => line.startsWith('  curl '))!;
     expect(command).toContain('--cacert');
-    const is_installed = spawnSync('curl', ['--version']).status === 0;
-    if (is_installed) {
+    const isInstalled = spawnSync('curl', ['--version']).status === 0;
+    if (isInstalled) {
       const { data } = JSON.parse(execFileSync('sh', ['-c', command], { encoding: 'utf8' }));
       expect(data.email).toMatch(/@/);
     }
@@ -142,7 +142,7 @@ describe.skipIf(!has_openssl)('with a certificate', () => {
   });
 });
 
-describe.skipIf(!has_openssl)('client certificates', () => {
+describe.skipIf(!hasOpenssl)('client certificates', () => {
   let tls: Listening;
   let other: Authority;
   beforeAll(async () => {
@@ -169,7 +169,7 @@ describe.skipIf(!has_openssl)('client certificates', () => {
   );
 });
 
-describe.skipIf(!has_openssl)('the files are looked at before anything is opened', () => {
+describe.skipIf(!hasOpenssl)('the files are looked at before anything is opened', () => {
   let place: Place;
   let authority: Authority;
   beforeAll(async () => {
@@ -273,8 +273,8 @@ describe.skipIf(!has_openssl)('the files are looked at before anything is opened
   });
 });
 
-const can_show = has_openssl && has_terminal;
-test.skipIf(!can_show)('the first call names a host that the certificate has', async () => {
+const canShow = hasOpenssl && hasTerminal;
+test.skipIf(!canShow)('the first call names a host that the certificate has', async () => {
   const { place, env } = await tlsPlace('DNS:tokens.example');
   onTestFinished(place.remove);
   const service = await serveOnTerminal(place, env);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { send } from '../support/http.ts';
-import { PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { runCli, type Service, startService } from '../support/service.ts';
 
@@ -15,7 +15,7 @@ const REFRESH_INTERVAL_MS = 2_000;
 const MISS_INTERVAL_MS = 250;
 
 /** Who may not come in costs the database nothing, however often they knock. */
-describe.skipIf(postgres_bin === undefined)('on a server that logs every statement', () => {
+describe.skipIf(postgresBin === undefined)('on a server that logs every statement', () => {
   let cluster: PostgresCluster;
   let service: Service;
   let slow: string;
@@ -35,14 +35,14 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs every stateme
     service?.place.remove();
   });
 
-  async function statusOf(api_key: string | null, body: string): Promise<number> {
-    const authorization = api_key === null ? null : `Bearer ${api_key}`;
+  async function statusOf(apiKey: string | null, body: string): Promise<number> {
+    const authorization = apiKey === null ? null : `Bearer ${apiKey}`;
     return (await send(service, T, body, { authorization })).status;
   }
 
   /** What its log has of renewals of the copy of the API keys, and of other statements. */
   function statements(): { renewals: number; others: string[] } {
-    const log = readFileSync(cluster.log_file, 'utf8');
+    const log = readFileSync(cluster.logFile, 'utf8');
     const all = [...log.matchAll(/LOG: {2}(?:statement|execute \S+): (.*)/g)].map(
       ([, text]) => text!,
     );
@@ -57,17 +57,17 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs every stateme
   /** Sends the requests, and returns how many renewals and other statements came of them. */
   async function knock(ask: () => Promise<number>, status: number) {
     const before = statements();
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     const each = async () => {
       for (let i = 0; i < REQUESTS / CALLERS; i++) expect(await ask()).toBe(status);
     };
     await Promise.all(Array.from({ length: CALLERS }, each));
-    const took_ms = performance.now() - started_ms;
+    const tookMs = performance.now() - startedMs;
     const after = statements();
     return {
       renewals: after.renewals - before.renewals,
       others: after.others.slice(before.others.length),
-      took_ms,
+      tookMs,
     };
   }
 
@@ -81,21 +81,21 @@ describe.skipIf(postgres_bin === undefined)('on a server that logs every stateme
     ['C21, L13: API keys with a wrong check digit', () => malformed, '{"data":{"a":"b"}}', 401],
     ['A35: no API key, and a megabyte that is no JSON', () => null, '{'.repeat(1_000_000), 401],
     ['L13: a client over its limit', () => slow, '{"data":{"a":"b"}}', 429],
-  ])('%s: no statement of their own', async (_name, api_key, body, status) => {
-    const { renewals, others, took_ms } = await knock(() => statusOf(api_key(), body), status);
+  ])('%s: no statement of their own', async (_name, apiKey, body, status) => {
+    const { renewals, others, tookMs } = await knock(() => statusOf(apiKey(), body), status);
     expectBackground(others);
-    expect(renewals).toBeLessThanOrEqual(took_ms / REFRESH_INTERVAL_MS + 1);
+    expect(renewals).toBeLessThanOrEqual(tookMs / REFRESH_INTERVAL_MS + 1);
   });
 
   test('L13: API keys that could be: they share a look, four times a second at most', async () => {
-    const { renewals, others, took_ms } = await knock(
+    const { renewals, others, tookMs } = await knock(
       () => statusOf(newApiKey(), '{"data":{"a":"b"}}'),
       401,
     );
     expectBackground(others);
     expect(renewals).toBeGreaterThan(0);
-    const at_most = took_ms / REFRESH_INTERVAL_MS + took_ms / MISS_INTERVAL_MS + 2;
-    expect(renewals).toBeLessThanOrEqual(at_most);
+    const atMost = tookMs / REFRESH_INTERVAL_MS + tookMs / MISS_INTERVAL_MS + 2;
+    expect(renewals).toBeLessThanOrEqual(atMost);
     expect(renewals).toBeLessThan(REQUESTS / 10);
   });
 

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
-import { freePort, PostgresCluster, postgres_bin } from '../support/postgres.ts';
+import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   call,
   newPlace,
@@ -43,9 +43,9 @@ describe('both versions of the interface', () => {
     expect(restored.names).toEqual(['client_id', 'data', 'request_id', 'status']);
     expect(restored.body.status).toBe('success');
     const { status, body: limited, headers } = await call(service, 'tokenize', {});
-    const retry_after = Number(headers.get('retry-after'));
-    expect(retry_after).toBeGreaterThan(0);
-    expect([status, limited]).toEqual([429, { error: 'user_limit', retry_after }]);
+    const retryAfter = Number(headers.get('retry-after'));
+    expect(retryAfter).toBeGreaterThan(0);
+    expect([status, limited]).toEqual([429, { error: 'user_limit', retry_after: retryAfter }]);
     expect(JSON.parse((await send(service, '/health', undefined, {}, 'GET')).text).version).toBe(
       '1.0.5',
     );
@@ -71,16 +71,19 @@ describe('both versions of the interface', () => {
       data: { Name: 'Ann Lee', name: 'Bob Ray' },
     });
     const limited = await call(service, 'tokenize', {});
-    const retry_after = Number(limited.headers.get('retry-after'));
-    expect(retry_after).toBeGreaterThan(0);
-    expect([limited.status, limited.body]).toEqual([429, { error: 'rate_limit', retry_after }]);
+    const retryAfter = Number(limited.headers.get('retry-after'));
+    expect(retryAfter).toBeGreaterThan(0);
+    expect([limited.status, limited.body]).toEqual([
+      429,
+      { error: 'rate_limit', retry_after: retryAfter },
+    ]);
     expect(JSON.parse((await send(service, '/health', undefined, {}, 'GET')).text).version).toBe(
       '1.0.4',
     );
   });
 });
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'A46: without its database it says so, and goes on when it is back',
   async () => {
     const cluster = await PostgresCluster.start();
@@ -117,8 +120,8 @@ test.skipIf(postgres_bin === undefined)(
 );
 
 test('A43, C02: one JSON line a request, with who and how much, and nothing of what', async () => {
-  const ops_port = await freePort();
-  await start({ LOG_LEVEL: 'trace', OPS_PORT: String(ops_port) });
+  const opsPort = await freePort();
+  await start({ LOG_LEVEL: 'trace', OPS_PORT: String(opsPort) });
   const started = service.output().length;
   const secrets = ['Ann Lee', 'zqSecretName', '\n{"level":"fatal"}'];
   const tokenized = await call(service, 'tokenize', { zqSecretName: secrets });
@@ -126,7 +129,7 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
   await call(service, 'detokenize', { a: 'zqUnknown_tok' });
   await call(service, 'tokenize', { a: 'b' }, 'stk_wrong');
   await send(service, '/zqPath?zqQuery', undefined, {}, 'GET');
-  const metrics = await (await fetch(`http://127.0.0.1:${ops_port}/metrics`)).text();
+  const metrics = await (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text();
   // Whole lines only: the last one may still be on its way.
   const lines = () => service.output().slice(started).split('\n').slice(0, -1).filter(Boolean);
   const requests = () =>
@@ -134,11 +137,11 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
       .map((line) => JSON.parse(line))
       .filter((line) => 'status' in line);
   await until(() => requests().length === 5, 'five lines');
-  const { client_id } = service;
+  const { client_id: clientId } = service;
   expect(requests()).toMatchObject([
-    { route: '/api/v1/tokenize', status: 200, values: 3, client_id },
-    { route: '/api/v1/detokenize', status: 200, values: 3, client_id },
-    { route: '/api/v1/detokenize', status: 400, values: 0, client_id },
+    { route: '/api/v1/tokenize', status: 200, values: 3, client_id: clientId },
+    { route: '/api/v1/detokenize', status: 200, values: 3, client_id: clientId },
+    { route: '/api/v1/detokenize', status: 400, values: 0, client_id: clientId },
     { route: '/api/v1/tokenize', status: 401, values: 0 },
     { route: 'none', status: 404, values: 0 },
   ]);
@@ -167,7 +170,7 @@ test('A43, C02: one JSON line a request, with who and how much, and nothing of w
   ]) {
     expect(metrics).toContain(`${sample}\n`);
   }
-  const scraped = async () => (await fetch(`http://127.0.0.1:${ops_port}/metrics`)).text();
+  const scraped = async () => (await fetch(`http://127.0.0.1:${opsPort}/metrics`)).text();
   await until(async () => /^standin_vault_rows 3$/m.test(await scraped()), 'the three records');
   expect(metrics).toContain('nodejs_eventloop_lag_p99_seconds');
   expect((await send(service, '/metrics', undefined, {}, 'GET')).status).toBe(404);

@@ -15,14 +15,14 @@ const KEK = testKey('kek');
 const SECRETS = /a-secret|another-secret|FwoGZXIvYXdzEXAMPLE/;
 let folder: string;
 let kms: KmsStandIn;
-let key_id: string;
+let keyId: string;
 let file: string;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'standin-kms-'));
   file = join(folder, 'kek.encrypted');
   kms = await KmsStandIn.start();
-  key_id = kms.addKey();
-  writeFileSync(file, kms.encrypt(key_id, KEK).toString('base64'));
+  keyId = kms.addKey();
+  writeFileSync(file, kms.encrypt(keyId, KEK).toString('base64'));
 });
 afterEach(() => {
   kms.stop();
@@ -31,7 +31,7 @@ afterEach(() => {
 
 function source(changes: Partial<AwsKmsSettings> = {}, patience?: KekTimeouts) {
   const { url: endpoint, credentials } = kms;
-  const settings = { key_id, region: REGION, endpoint, credentials, ...changes };
+  const settings = { keyId, region: REGION, endpoint, credentials, ...changes };
   return kekAwsKms(file, settings as AwsKmsSettings, patience);
 }
 
@@ -57,20 +57,20 @@ describe('the file may have', () => {
       (blob: Buffer) => blob.toString('base64').replaceAll(/.{76}/g, '$&\r\n'),
     ],
   ])('%s', async (_, form) => {
-    writeFileSync(file, form(kms.encrypt(key_id, KEK)));
+    writeFileSync(file, form(kms.encrypt(keyId, KEK)));
     expect(await source().read()).toEqual(KEK);
   });
 
   test('the ciphertext of a KEK in hex digits, as a KEK file had it', async () => {
-    writeFileSync(file, kms.encrypt(key_id, Buffer.from(`${KEK.toString('hex')}\n`)));
+    writeFileSync(file, kms.encrypt(keyId, Buffer.from(`${KEK.toString('hex')}\n`)));
     expect(await source().read()).toEqual(KEK);
   });
 });
 
 test('the key may be named by its ARN; the request is the Decrypt of KMS, signed', async () => {
-  expect(await source({ key_id: kms.arnOf(key_id) }).read()).toEqual(KEK);
-  const { access_key_id } = kms.credentials;
-  expect(kms.asked).toEqual([{ target: 'TrentService.Decrypt', access_key_id }]);
+  expect(await source({ keyId: kms.arnOf(keyId) }).read()).toEqual(KEK);
+  const { access_key_id: accessKeyId } = kms.credentials;
+  expect(kms.asked).toEqual([{ target: 'TrentService.Decrypt', access_key_id: accessKeyId }]);
 });
 
 test('temporary credentials go with their session token', async () => {
@@ -98,13 +98,13 @@ describe('what KMS refuses is named with its code and what to do', () => {
 
   test('a key that is not there', async () => {
     const missing = '00000000-0000-4000-8000-000000000000';
-    expect(await problemOf({ key_id: missing })).toMatch(
+    expect(await problemOf({ keyId: missing })).toMatch(
       /\(NotFoundException\).*check KEK_AWS_KMS_KEY_ID and AWS_REGION/,
     );
   });
 
   test('a file that another key has encrypted', async () => {
-    expect(await problemOf({ key_id: kms.addKey() })).toMatch(
+    expect(await problemOf({ keyId: kms.addKey() })).toMatch(
       /\(IncorrectKeyException\)\. KEK_FILE was encrypted with another key/,
     );
   });
@@ -113,12 +113,12 @@ describe('what KMS refuses is named with its code and what to do', () => {
     ['no context', {}],
     ['another context', { service: 'other' }],
   ])('a ciphertext with %s', async (_, context) => {
-    writeFileSync(file, kms.encrypt(key_id, KEK, context as Record<string, string>));
+    writeFileSync(file, kms.encrypt(keyId, KEK, context as Record<string, string>));
     expect(await problemOf()).toMatch(/\(InvalidCiphertextException\).*--encryption-context/);
   });
 
   test('a ciphertext that was changed', async () => {
-    const blob = kms.encrypt(key_id, KEK);
+    const blob = kms.encrypt(keyId, KEK);
     blob[60]! ^= 1;
     writeFileSync(file, blob);
     expect(await problemOf()).toMatch(/\(InvalidCiphertextException\).*was changed/);
@@ -191,7 +191,7 @@ describe('a file that cannot be the ciphertext of a KEK', () => {
   });
 
   test('of other bytes than a KEK has', async () => {
-    writeFileSync(file, kms.encrypt(key_id, Buffer.from('hunter2')));
+    writeFileSync(file, kms.encrypt(keyId, Buffer.from('hunter2')));
     const problem = await problemOf();
     expect(problem).toMatch(/must be 32 bytes, or 64 hex digits; it has 7 bytes/);
     expect(problem).not.toContain('hunter2');
@@ -203,7 +203,7 @@ describe('the program', () => {
   let env: Record<string, string>;
   beforeEach(async () => {
     place = await newPlace('embedded');
-    env = { KEK_FILE: file, KEK_AWS_KMS_KEY_ID: kms.arnOf(key_id), KEK_AWS_KMS_ENDPOINT: kms.url };
+    env = { KEK_FILE: file, KEK_AWS_KMS_KEY_ID: kms.arnOf(keyId), KEK_AWS_KMS_ENDPOINT: kms.url };
   });
   afterEach(() => place.remove());
   const given = () => ({
@@ -227,8 +227,8 @@ describe('the program', () => {
   test.each(['container', 'instance'] as const)(
     'takes the credentials of its %s',
     async (giver) => {
-      const giver_env = giver === 'container' ? kms.container_env : kms.instance_env;
-      const { code, stderr } = await runCli(['keyring', 'status'], place, { ...env, ...giver_env });
+      const giverEnv = giver === 'container' ? kms.containerEnv : kms.instanceEnv;
+      const { code, stderr } = await runCli(['keyring', 'status'], place, { ...env, ...giverEnv });
       expect({ code, stderr: stderr.includes('standin:') }).toEqual({ code: 0, stderr: false });
       expect(kms.asked.map((one) => one.access_key_id)).toEqual([kms.temporary.access_key_id]);
     },

@@ -15,8 +15,8 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-async function problemOf(command: string, timeout_ms?: number): Promise<string> {
-  const error = await kekCommand(command, timeout_ms)
+async function problemOf(command: string, timeoutMs?: number): Promise<string> {
+  const error = await kekCommand(command, timeoutMs)
     .read()
     .catch((error: unknown) => error);
   expect(error).toBeInstanceOf(OperatorError);
@@ -59,19 +59,19 @@ describe('a command that gives no key is an error that names what happened, not 
   });
 
   test('one that does not end is ended, with all that it started', async () => {
-    const pid_file = join(folder, 'pid');
-    const command = `sleep 600 & echo $! > ${pid_file}; wait`;
+    const pidFile = join(folder, 'pid');
+    const command = `sleep 600 & echo $! > ${pidFile}; wait`;
     expect(await problemOf(command, 3_000)).toMatch(/did not end within 3 s\. Run it by hand/);
-    const pid = Number(readFileSync(pid_file, 'utf8'));
+    const pid = Number(readFileSync(pidFile, 'utf8'));
     await until(() => !isRunning(pid), 'the end of what the command started');
   });
 
   test('one that leaves its process group and keeps the pipe is not waited for', async () => {
-    const pid_file = join(folder, 'pid');
-    const command = `setsid sh -c 'echo $$ > ${pid_file}; exec sleep 600' & sleep 600`;
+    const pidFile = join(folder, 'pid');
+    const command = `setsid sh -c 'echo $$ > ${pidFile}; exec sleep 600' & sleep 600`;
     expect(await problemOf(command, 3_000)).toContain('did not end within 3 s');
-    await until(() => existsSync(pid_file) && readFileSync(pid_file).length > 0, 'its pid');
-    process.kill(Number(readFileSync(pid_file, 'utf8')), 'SIGKILL');
+    await until(() => existsSync(pidFile) && readFileSync(pidFile).length > 0, 'its pid');
+    process.kill(Number(readFileSync(pidFile, 'utf8')), 'SIGKILL');
   });
 });
 

@@ -55,9 +55,9 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   }
 
   test('and the stand-in of the other tests fail with the same words', async () => {
-    const stand_in = await TransitStandIn.start();
-    stand_in.wrapped('standin');
-    const root = (url: string) => ({ token: url === bao.url ? 'root' : stand_in.token });
+    const standIn = await TransitStandIn.start();
+    standIn.wrapped('standin');
+    const root = (url: string) => ({ token: url === bao.url ? 'root' : standIn.token });
     const failures = [
       (_: string) => ({ token: 'wrong' }),
       (url: string) => ({ ...root(url), key: 'none' }),
@@ -67,10 +67,10 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
     const statuses: string[] = [];
     for (const changes of failures) {
       const real = await problemOf(bao.url, changes(bao.url));
-      expect(await problemOf(stand_in.url, changes(stand_in.url))).toBe(real);
+      expect(await problemOf(standIn.url, changes(standIn.url))).toBe(real);
       statuses.push(/status (\d+)/.exec(real)![1]!);
     }
     expect(statuses).toEqual(['403', '400', '404', '404']);
-    stand_in.stop();
+    standIn.stop();
   });
 });

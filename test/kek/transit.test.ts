@@ -16,14 +16,14 @@ const KEK = testKey('kek');
 let folder: string;
 let transit: TransitStandIn;
 let file: string;
-let token_file: string;
+let tokenFile: string;
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'standin-transit-'));
   file = join(folder, 'kek.encrypted');
-  token_file = join(folder, 'token');
+  tokenFile = join(folder, 'token');
   transit = await TransitStandIn.start();
   writeFileSync(file, `${transit.wrapped('standin', KEK).ciphertext}\n`);
-  writeFileSync(token_file, `${transit.token}\n`, { mode: 0o600 });
+  writeFileSync(tokenFile, `${transit.token}\n`, { mode: 0o600 });
 });
 afterEach(() => {
   transit.stop();
@@ -36,8 +36,8 @@ function source(changes: Partial<TransitSettings> = {}, patience?: KekTimeouts) 
     key: 'standin',
     mount: 'transit',
     namespace: undefined,
-    ca_file: undefined,
-    token_file,
+    caFile: undefined,
+    tokenFile,
     token: undefined,
     ...changes,
   };
@@ -79,10 +79,10 @@ test('a slash after the URL, and a path before the interface, are kept apart', a
 });
 
 test('the token may be given itself; the file goes before it, and is read each time', async () => {
-  expect(await source({ token_file: undefined, token: transit.token }).read()).toEqual(KEK);
+  expect(await source({ tokenFile: undefined, token: transit.token }).read()).toEqual(KEK);
   const both = source({ token: 'an old one' });
   expect(await both.read()).toEqual(KEK);
-  writeFileSync(token_file, 's.ended');
+  writeFileSync(tokenFile, 's.ended');
   await expect(both.read()).rejects.toThrow('(status 403)');
 });
 
@@ -103,7 +103,7 @@ test('the ciphertext of a KEK in hex digits, as a KEK file had it, is fine', asy
 
 describe('what is refused is named with its status and what to do', () => {
   test('a token that may not', async () => {
-    writeFileSync(token_file, 's.other');
+    writeFileSync(tokenFile, 's.other');
     expect(await problemOf()).toMatch(
       /status 403.*may not update transit\/decrypt\/standin: renew the one in VAULT_TOKEN_FILE/,
     );
@@ -120,7 +120,7 @@ describe('what is refused is named with its status and what to do', () => {
   });
 
   test('sealed', async () => {
-    transit.is_sealed = true;
+    transit.isSealed = true;
     expect(await problemOf()).toMatch(/status 503.*unseal it/);
     expect(transit.asked).toHaveLength(3);
   });
@@ -213,16 +213,16 @@ describe('files that are not as they must be', () => {
   );
 
   test.each(['', '\n', 'a\nb', 'a b', 'é'])('no token: %j', async (content) => {
-    writeFileSync(token_file, content);
+    writeFileSync(tokenFile, content);
     expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE \(.*\) does not have one token/);
     expect(transit.asked).toEqual([]);
   });
 
   test('missing ones are named by their settings', async () => {
-    expect(await problemOf({ token_file: join(folder, 'no') })).toMatch(
+    expect(await problemOf({ tokenFile: join(folder, 'no') })).toMatch(
       /^VAULT_TOKEN_FILE \(.*\/no\) cannot be read \(ENOENT\)/,
     );
-    expect(await problemOf({ ca_file: join(folder, 'no') })).toMatch(
+    expect(await problemOf({ caFile: join(folder, 'no') })).toMatch(
       /^KEK_TRANSIT_CA_FILE .*ENOENT/,
     );
     rmSync(file);
@@ -230,30 +230,30 @@ describe('files that are not as they must be', () => {
   });
 
   test('a token that others can read is refused', async () => {
-    chmodSync(token_file, 0o644);
+    chmodSync(tokenFile, 0o644);
     expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE .* is open to others: .* chmod 600 /);
   });
 });
 
-const has_openssl = spawnSync('openssl', ['version']).status === 0;
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
-describe.skipIf(!has_openssl)('TLS', () => {
+describe.skipIf(!hasOpenssl)('TLS', () => {
   let tls: TransitStandIn;
-  let ca_file: string;
+  let caFile: string;
   beforeEach(async () => {
-    ca_file = join(folder, 'ca.pem');
-    const key_file = join(folder, 'key.pem');
+    caFile = join(folder, 'ca.pem');
+    const keyFile = join(folder, 'key.pem');
     const name = ['-subj', '/CN=127.0.0.1', '-addext', 'subjectAltName=IP:127.0.0.1'];
     const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-    const out = ['-keyout', key_file, '-out', ca_file, '-days', '2'];
+    const out = ['-keyout', keyFile, '-out', caFile, '-days', '2'];
     execFileSync('openssl', ['req', '-x509', ...key, ...name, ...out], { stdio: 'ignore' });
-    tls = await TransitStandIn.start({ key: readFileSync(key_file), cert: readFileSync(ca_file) });
+    tls = await TransitStandIn.start({ key: readFileSync(keyFile), cert: readFileSync(caFile) });
     writeFileSync(file, tls.wrapped('standin', KEK).ciphertext);
   });
   afterEach(() => tls.stop());
 
   test('with its authority in KEK_TRANSIT_CA_FILE it is trusted', async () => {
-    expect(await source({ url: tls.url, ca_file }).read()).toEqual(KEK);
+    expect(await source({ url: tls.url, caFile }).read()).toEqual(KEK);
   });
 
   test('without it is not, and is told nothing', async () => {
@@ -265,13 +265,13 @@ describe.skipIf(!has_openssl)('TLS', () => {
 
   test('with another name in its certificate is not', async () => {
     const url = tls.url.replace('127.0.0.1', 'localhost');
-    expect(await problemOf({ url, ca_file })).toMatch(/\(ERR_TLS_CERT_ALTNAME_INVALID\)/);
+    expect(await problemOf({ url, caFile })).toMatch(/\(ERR_TLS_CERT_ALTNAME_INVALID\)/);
     expect(tls.asked).toEqual([]);
   });
 
   test.each(['', 'hunter2'])('no certificate in KEK_TRANSIT_CA_FILE: %j', async (content) => {
-    writeFileSync(ca_file, content);
-    expect(await problemOf({ url: tls.url, ca_file })).toMatch(
+    writeFileSync(caFile, content);
+    expect(await problemOf({ url: tls.url, caFile })).toMatch(
       /^KEK_TRANSIT_CA_FILE \(.*\) has no certificate in PEM/,
     );
     expect(tls.asked).toEqual([]);
@@ -284,16 +284,16 @@ test('the program makes a vault with it, asks once a start, and goes on when it 
     KEK_FILE: file,
     KEK_TRANSIT_URL: transit.url,
     KEK_TRANSIT_KEY: 'standin',
-    VAULT_TOKEN_FILE: token_file,
+    VAULT_TOKEN_FILE: tokenFile,
   };
   const service = await startService(place, env);
   expect(transit.asked).toHaveLength(1);
-  transit.is_sealed = true;
+  transit.isSealed = true;
   const { pid } = service;
   expect((await runCli(['doctor'], place, env)).stdout).toMatch(
     /^PROBLEM +key-encryption key: Transit key standin of http.* \(status 503\)/m,
   );
-  transit.is_sealed = false;
+  transit.isSealed = false;
   expect((await runCli(['doctor'], place, env)).stdout).toContain(
     `${file}, decrypted by transit key standin of ${transit.url} (`,
   );

@@ -8,19 +8,19 @@ import {
   residentBytes,
 } from '../support/callers.ts';
 import { lasting } from '../support/fault.ts';
-import { freePort, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { freePort, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
 import { call, kinds, runCli, type Service, startService, until } from '../support/service.ts';
 
 const MIB = 1_048_576;
-const is_linux = process.platform === 'linux';
+const isLinux = process.platform === 'linux';
 const cleanups: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-async function start(env: Record<string, string> = {}, server_url?: string): Promise<Service> {
-  const place = await leastPrivilegePlace(server_url);
+async function start(env: Record<string, string> = {}, serverUrl?: string): Promise<Service> {
+  const place = await leastPrivilegePlace(serverUrl);
   cleanups.push(place.remove);
   const service = await startService(place, env);
   cleanups.push(() => service.stop());
@@ -42,7 +42,7 @@ async function roundTrip(callers: Callers, n: number): Promise<void> {
   if (restored?.status === 200) expect(restored.body.data).toEqual({ value });
 }
 
-describe.runIf(is_linux)('many callers', () => {
+describe.runIf(isLinux)('many callers', () => {
   test('L01: a thousand that keep their connections are all answered, and leave nothing behind', async () => {
     const service = await start();
     await call(service, 'tokenize', { a: 'first' });
@@ -118,9 +118,9 @@ describe.runIf(is_linux)('many callers', () => {
     const large = callersOf(service, 1);
     const LARGE = 10;
     const during: number[] = [];
-    let is_over = false;
+    let isOver = false;
     const callers = Array.from({ length: 16 }, async (_, caller) => {
-      for (let n = 0; !is_over; n++) await roundTrip(small, caller * 1e6 + n);
+      for (let n = 0; !isOver; n++) await roundTrip(small, caller * 1e6 + n);
     });
     await until(() => small.answered > 100, 'small ones are at work');
     for (let i = 0; i < LARGE; i++) {
@@ -133,7 +133,7 @@ describe.runIf(is_linux)('many callers', () => {
       expect(reply?.status).toBe(200);
       during.push(small.answered - before);
     }
-    is_over = true;
+    isOver = true;
     await Promise.all(callers);
     expect(small.count(200)).toBe(small.answered);
     // With one after the other, a small one would wait for each large one: one answer a caller.
@@ -142,11 +142,11 @@ describe.runIf(is_linux)('many callers', () => {
 });
 
 async function heapBytes(service: Service): Promise<number> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return Number(/^nodejs_heap_size_used_bytes (\S+)$/m.exec(text)![1]);
 }
 
-test.skipIf(postgres_bin === undefined)(
+test.skipIf(postgresBin === undefined)(
   'L12: one value that all want is one row and one token, and nobody waits for a lock',
   async () => {
     // A wait of a second is logged, which no statement of one row takes.
@@ -167,7 +167,7 @@ test.skipIf(postgres_bin === undefined)(
     const url = nodes[0]!.place.env.DATABASE_URL!;
     const [row] = await query(url, 'select count(*) as rows from standin.records');
     expect(Number(row!.rows)).toBe(1);
-    expect(readFileSync(cluster.log_file, 'utf8')).not.toMatch(/still waiting|deadlock detected/);
+    expect(readFileSync(cluster.logFile, 'utf8')).not.toMatch(/still waiting|deadlock detected/);
   },
 );
 
@@ -180,12 +180,12 @@ test.runIf(kinds().length > 0)(
     const callers = callersOf(service, 24);
     const others = callersOf(service, 4);
     const pace = setInterval(() => void others.call('tokenize', { a: 'b' }, other), 1_000 / 50);
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     await forSeconds(LOAD_SECONDS, 24, () => callers.call('tokenize', { hot: 'over the limit' }));
-    const took_s = (performance.now() - started_ms) / 1_000;
+    const tookS = (performance.now() - startedMs) / 1_000;
     clearInterval(pace);
     expect([...callers.counts.keys()].sort()).toEqual([200, 429]);
-    expect(callers.count(200)).toBeLessThanOrEqual(RATE * took_s * 1.01 + RATE + 1);
+    expect(callers.count(200)).toBeLessThanOrEqual(RATE * tookS * 1.01 + RATE + 1);
     expect(callers.count(200)).toBeGreaterThanOrEqual(RATE * LOAD_SECONDS * 0.99);
     expect(callers.count(429)).toBeGreaterThan(callers.count(200));
     expect([...others.counts.keys()]).toEqual([200]);
@@ -195,8 +195,8 @@ test.runIf(kinds().length > 0)(
       const replies = await Promise.all(
         Array.from({ length: 4 * RATE }, () => callers.call('tokenize', {})),
       );
-      const { retry_after } = replies.findLast((reply) => reply!.status === 429)!.body;
-      await lasting(retry_after);
+      const { retry_after: retryAfter } = replies.findLast((reply) => reply!.status === 429)!.body;
+      await lasting(retryAfter);
       expect((await callers.call('tokenize', {}))!.status).toBe(200);
     }
   },
@@ -209,7 +209,7 @@ async function otherClient(service: Service): Promise<string> {
 
 /** Requests of the first client that were let in within one second, by the log: when each came in. */
 function mostInASecond(service: Service): number {
-  const times_ms = service
+  const timesMs = service
     .output()
     .split('\n')
     .filter((line) => line.includes('"status":200') && line.includes(service.client_id))
@@ -217,8 +217,8 @@ function mostInASecond(service: Service): number {
     .map((line) => Date.parse(line.time) - line.duration_ms)
     .sort((a, b) => a - b);
   let most = 0;
-  for (let first = 0, last = 0; last < times_ms.length; last++) {
-    while (times_ms[last]! - times_ms[first]! > 1_000) first++;
+  for (let first = 0, last = 0; last < timesMs.length; last++) {
+    while (timesMs[last]! - timesMs[first]! > 1_000) first++;
     most = Math.max(most, last - first + 1);
   }
   return most;

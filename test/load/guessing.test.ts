@@ -17,10 +17,10 @@ afterEach(async () => {
   place.remove();
 });
 
-async function start(unknown_token_limit: number): Promise<void> {
+async function start(unknownTokenLimit: number): Promise<void> {
   place = await usualPlace();
   const limits = { RATE_LIMIT: '0', DETOKENIZE_LIMIT: '1000' };
-  const UNKNOWN_TOKEN_LIMIT = String(unknown_token_limit);
+  const UNKNOWN_TOKEN_LIMIT = String(unknownTokenLimit);
   service = await startService(place, { ...limits, UNKNOWN_TOKEN_LIMIT });
   callers = new Callers(service, 500);
 }
@@ -85,20 +85,20 @@ test(
   async () => {
     await start(1);
     const stored = IS_WHOLE ? 200_000 : 20_000;
-    const six_digits = (number: number) => String(number).padStart(6, '0');
-    await tokensOf(Array.from({ length: stored }, (_, i) => six_digits(i * 5)));
+    const sixDigits = (number: number) => String(number).padStart(6, '0');
+    await tokensOf(Array.from({ length: stored }, (_, i) => sixDigits(i * 5)));
     const guess = async () => {
-      const token = `${six_digits(Math.floor(Math.random() * 1e6))}_tok`;
+      const token = `${sixDigits(Math.floor(Math.random() * 1e6))}_tok`;
       // A busy machine sheds some: a guesser sends them again.
       while ((await callers.call('detokenize', { token }))?.status === 503);
     };
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     await Promise.all(Array.from({ length: 500 }, guess));
-    const refilled = Math.ceil((performance.now() - started_ms) / 1_000);
-    const looked_up = callers.count(200) + callers.count(400);
-    expect(looked_up).toBeGreaterThanOrEqual(60);
-    expect(looked_up).toBeLessThanOrEqual(60 + refilled);
-    expect(callers.count(429)).toBe(500 - looked_up);
+    const refilled = Math.ceil((performance.now() - startedMs) / 1_000);
+    const lookedUp = callers.count(200) + callers.count(400);
+    expect(lookedUp).toBeGreaterThanOrEqual(60);
+    expect(lookedUp).toBeLessThanOrEqual(60 + refilled);
+    expect(callers.count(429)).toBe(500 - lookedUp);
   },
   TIMEOUT_MS,
 );

@@ -5,7 +5,7 @@ import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { Callers, descriptorsOf, residentBytes } from '../support/callers.ts';
 import { type MemoryGroup, makeMemoryGroup } from '../support/cgroup.ts';
-import { ANSWER_BOUND_MS, is_linux, SLACK_MS } from '../support/fault.ts';
+import { ANSWER_BOUND_MS, isLinux, SLACK_MS } from '../support/fault.ts';
 import { freePort } from '../support/ports.ts';
 import { isRunning } from '../support/processes.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
@@ -48,14 +48,14 @@ function peakBytes(pid: number): number {
 }
 
 async function metric(service: Service, name: string): Promise<number> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1]);
 }
 
-async function tokensOf(callers: Callers, values: readonly string[], a_body: number) {
+async function tokensOf(callers: Callers, values: readonly string[], aBody: number) {
   const tokens: string[] = [];
-  for (let from = 0; from < values.length; from += a_body) {
-    const reply = await callers.call('tokenize', { v: values.slice(from, from + a_body) });
+  for (let from = 0; from < values.length; from += aBody) {
+    const reply = await callers.call('tokenize', { v: values.slice(from, from + aBody) });
     expect(reply?.status).toBe(200);
     tokens.push(...reply!.body.data.v);
   }
@@ -74,11 +74,11 @@ function open(service: Service): Socket {
   return socket;
 }
 
-function head({ api_key }: Service, operation: string, length: number): string {
+function head({ api_key: apiKey }: Service, operation: string, length: number): string {
   const headers = [
     `POST /api/v1/${operation} HTTP/1.1`,
     'Host: a',
-    `Authorization: Bearer ${api_key}`,
+    `Authorization: Bearer ${apiKey}`,
     'Content-Type: application/json',
     `Content-Length: ${length}`,
   ];
@@ -99,16 +99,16 @@ async function leaveUnread(service: Service, body: string): Promise<Socket[]> {
 
 /** A process of its own: the one of the tests is busy with its hostile callers. */
 const PROBE = `
-  let looks = 0, slowest_ms = 0;
+  let looks = 0, slowestMs = 0;
   const statuses = new Set();
   process.on('SIGTERM', () => {
-    console.log(JSON.stringify({ looks, statuses: [...statuses], slowest_ms }));
+    console.log(JSON.stringify({ looks, statuses: [...statuses], slowestMs }));
     process.exit();
   });
   for (;;) {
-    const began_ms = performance.now();
+    const beganMs = performance.now();
     statuses.add(await fetch(process.argv[1] + '/health/live').then((answer) => answer.status, () => 0));
-    slowest_ms = Math.max(slowest_ms, performance.now() - began_ms);
+    slowestMs = Math.max(slowestMs, performance.now() - beganMs);
     looks++;
   }`;
 
@@ -117,7 +117,7 @@ function probe(service: Service) {
   const args = ['--input-type=module', '--eval', PROBE, service.url];
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
-  return async (): Promise<{ looks: number; statuses: number[]; slowest_ms: number }> => {
+  return async (): Promise<{ looks: number; statuses: number[]; slowestMs: number }> => {
     child.kill('SIGTERM');
     return JSON.parse(Buffer.concat(await child.stdout!.toArray()).toString());
   };
@@ -126,9 +126,9 @@ function probe(service: Service) {
 /** A caller of few short values, again and again until it is stopped. */
 function ordinaryCaller(service: Service, token: string) {
   const callers = new Callers(service, 1);
-  let is_over = false;
+  let isOver = false;
   const loop = async () => {
-    for (let n = 0; !is_over; n++) {
+    for (let n = 0; !isOver; n++) {
       await callers.call('tokenize', { a: `ordinary ${n}`, b: `caller ${n}` });
       const reply = await callers.call('detokenize', { a: token });
       if (reply?.status === 200) expect(reply.body.data).toEqual({ a: 'ordinary' });
@@ -143,7 +143,7 @@ function ordinaryCaller(service: Service, token: string) {
     },
     /** The statuses of all answers. */
     async stop(): Promise<(number | 'cut')[]> {
-      is_over = true;
+      isOver = true;
       await ended;
       callers.close();
       return [...callers.counts.keys()];
@@ -156,7 +156,7 @@ function nothingHeld(service: Service): Promise<void> {
   return until(async () => (await metric(service, 'standin_held_bytes')) === 0, 'nothing held');
 }
 
-test.skipIf(!is_linux || !kinds().includes('server'))(
+test.skipIf(!isLinux || !kinds().includes('server'))(
   'L18: sixty large detokenize requests at once, unread ones too, in 512 MiB: it goes on for all',
   async () => {
     const group = makeMemoryGroup(LIMIT_BYTES);
@@ -185,9 +185,9 @@ test.skipIf(!is_linux || !kinds().includes('server'))(
       for (const socket of sockets) socket.destroy();
     }
     expect(await caller.stop()).toEqual([200]);
-    const { statuses, slowest_ms } = await probed();
+    const { statuses, slowestMs } = await probed();
     expect(statuses).toEqual([200]);
-    expect(slowest_ms).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+    expect(slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
     expect(peakBytes(service.pid)).toBeLessThan(LIMIT_BYTES);
     if (group !== undefined) expect(group.kills()).toBe(0);
     callers.close();
@@ -195,13 +195,13 @@ test.skipIf(!is_linux || !kinds().includes('server'))(
   },
 );
 
-test.skipIf(!is_linux)(
+test.skipIf(!isLinux)(
   'L19: six hundred unfinished bodies of 1 MiB cost ordinary callers nothing, and little memory',
   async () => {
     const service = await start({});
     const callers = new Callers(service, 1);
     const [ordinary] = await tokensOf(callers, ['ordinary'], 1);
-    const before_bytes = residentBytes(service.pid);
+    const beforeBytes = residentBytes(service.pid);
     const caller = ordinaryCaller(service, ordinary!);
     const probed = probe(service);
     const body = Buffer.alloc(MIB - 1, 'x');
@@ -213,14 +213,14 @@ test.skipIf(!is_linux)(
     await caller.progress(300);
     expect(await caller.stop()).toEqual([200]);
     expect((await probed()).statuses).toEqual([200]);
-    expect(peakBytes(service.pid) - before_bytes).toBeLessThan(300 * MIB);
+    expect(peakBytes(service.pid) - beforeBytes).toBeLessThan(300 * MIB);
     for (const socket of sockets) socket.destroy();
     callers.close();
     await nothingHeld(service);
   },
 );
 
-test.skipIf(!is_linux)(
+test.skipIf(!isLinux)(
   'L21: idle connections take no descriptor that the process needs, and none of those that are there',
   async () => {
     const service = await start({});

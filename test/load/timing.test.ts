@@ -28,7 +28,7 @@ const KEPT = 0.8;
 const GUESSES = 64;
 
 const keyring = testKeyring();
-const api_key = newApiKey();
+const apiKey = newApiKey();
 
 /** Both have the sign of the difference. */
 interface Difference {
@@ -67,9 +67,9 @@ function block(check: (guess: string) => unknown, kinds: Kinds, from: number): [
   for (let i = from; i < from + PAIRS; i++) {
     for (const kind of Math.random() < 0.5 ? ([0, 1] as const) : ([1, 0] as const)) {
       const guess = kinds[kind][i % kinds[kind].length]!;
-      const started_ns = process.hrtime.bigint();
+      const startedNs = process.hrtime.bigint();
       for (let again = 0; again < REPEATS; again++) if (check(guess)) sink++;
-      times[kind].push(Number(process.hrtime.bigint() - started_ns));
+      times[kind].push(Number(process.hrtime.bigint() - startedNs));
     }
   }
   expect(sink).toBeGreaterThanOrEqual(0);
@@ -110,20 +110,20 @@ function isTold(differences: readonly Difference[]): boolean {
 /** Ends at the first character that differs: what a check must not do. */
 function leakyCheck(guess: string): boolean {
   keyring.apiKeyDigest(guess);
-  for (let i = 0; i < api_key.length; i++)
-    if (guess.charCodeAt(i) !== api_key.charCodeAt(i)) return false;
+  for (let i = 0; i < apiKey.length; i++)
+    if (guess.charCodeAt(i) !== apiKey.charCodeAt(i)) return false;
   return true;
 }
 
 const random: Maker = () => newApiKey();
 /** All but the last eight characters are right. */
-const near: Maker = () => api_key.slice(0, -8) + newApiKey().slice(-8);
+const near: Maker = () => apiKey.slice(0, -8) + newApiKey().slice(-8);
 /** Right in the front half. */
-const near_body: Maker = () => api_key.slice(0, 24) + newApiKey().slice(24);
+const nearBody: Maker = () => apiKey.slice(0, 24) + newApiKey().slice(24);
 const unknown: Maker = (i) => `qwertyuiop asdfgh${String(i).padStart(2, 'x')}l_tok`;
 const malformed: Maker = (i) => `qwertyuiop asdfgh${String(i).padStart(2, 'X')}l-TOK`;
 
-const live = new Map([[keyring.apiKeyDigest(api_key), 'the client']]);
+const live = new Map([[keyring.apiKeyDigest(apiKey), 'the client']]);
 
 describe('L16: the time of a check does not tell how near a guess is', () => {
   test('the control is found: a check that ends at the first difference', () => {
@@ -132,12 +132,12 @@ describe('L16: the time of a check does not tell how near a guess is', () => {
   });
 
   test('what differs by the places of strings alone is no leak', () => {
-    const by_place = [0.006, 0.007, 0.008, 0.009, -0.002].map((effect) => ({
+    const byPlace = [0.006, 0.007, 0.008, 0.009, -0.002].map((effect) => ({
       t: Math.sign(effect) * 11,
       effect,
     }));
-    expect(isTold(by_place)).toBe(false);
-    expect(isTold(by_place.map((one) => ({ t: 11, effect: Math.abs(one.effect) })))).toBe(true);
+    expect(isTold(byPlace)).toBe(false);
+    expect(isTold(byPlace.map((one) => ({ t: 11, effect: Math.abs(one.effect) })))).toBe(true);
   });
 
   test.each([
@@ -149,7 +149,7 @@ describe('L16: the time of a check does not tell how near a guess is', () => {
     [
       'the look-up of an API key, right in front',
       (guess: string) => live.get(keyring.apiKeyDigest(guess)),
-      [near_body, random],
+      [nearBody, random],
     ],
     [
       'the fingerprint of a token that is unknown, or malformed',

@@ -7,7 +7,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 
 const MODEL = join(import.meta.dirname, 'vault.pml');
 /** Spin turns the model into a C program, which explores it. */
-const can_run = ['spin', 'cc'].every((program) =>
+const canRun = ['spin', 'cc'].every((program) =>
   (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program))),
 );
 const TIMEOUT_MS = 1_800_000;
@@ -15,7 +15,7 @@ const TIMEOUT_MS = 1_800_000;
 const DEPTH = 4_000_000;
 const HASH_BITS = 27;
 /** Random order, bounded depth, and a bit a state: finds a loss within seconds, proves nothing. */
-const HUNT = { compile: ['-DBITSTATE', '-DT_RAND=7', '-DP_RAND=7'], depth: 250, hash_bits: 28 };
+const HUNT = { compile: ['-DBITSTATE', '-DT_RAND=7', '-DP_RAND=7'], depth: 250, hashBits: 28 };
 
 /** Explored whole, one after the other: everything at once has too many states. */
 const PARTS = {
@@ -76,7 +76,7 @@ function fences(part: Part, promises: Record<string, string>) {
   return Object.entries(promises).map(([fence, promise]) => [fence, promise, part] as const);
 }
 
-describe.skipIf(!can_run)('the model of the vault', () => {
+describe.skipIf(!canRun)('the model of the vault', () => {
   test.each(Object.keys(PARTS) as Part[])(
     'loses nothing: %s',
     { timeout: TIMEOUT_MS },
@@ -84,7 +84,7 @@ describe.skipIf(!can_run)('the model of the vault', () => {
       const report = await explore([...PARTS[part]], {
         compile: [],
         depth: DEPTH,
-        hash_bits: HASH_BITS,
+        hashBits: HASH_BITS,
       });
       expect(report).toMatch(/errors: 0$/m);
       expect(report).not.toMatch(/max search depth too small|out of memory/i);
@@ -105,7 +105,7 @@ describe.skipIf(!can_run)('the model of the vault', () => {
 interface Search {
   readonly compile: readonly string[];
   readonly depth: number;
-  readonly hash_bits: number;
+  readonly hashBits: number;
 }
 
 /** What the explorer reports of the model with these definitions. */
@@ -117,5 +117,5 @@ async function explore(definitions: readonly string[], search: Search): Promise<
   await run('spin', ['-a', ...definitions, MODEL]);
   const size = ['-DSAFETY', '-DVECTORSZ=2048', ...search.compile];
   await run('cc', ['-w', '-O2', ...size, '-o', 'pan', 'pan.c']);
-  return run('./pan', [`-m${search.depth}`, `-w${search.hash_bits}`]);
+  return run('./pan', [`-m${search.depth}`, `-w${search.hashBits}`]);
 }

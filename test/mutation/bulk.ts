@@ -20,7 +20,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'replace-stops',
     file: 'packages/bulk/src/replace.ts',
-    old: 'if (replacing.stops_at_bad_row) return answers;',
+    old: 'if (replacing.stopsAtBadRow) return answers;',
     new: '',
     promise: 'A bad row ends the run where it should.',
     tests: ['packages/bulk/test/replace.test.ts', 'cli/bulk.test.ts'],
@@ -132,8 +132,8 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'csv-needs-quotes',
     file: 'packages/bulk/src/csv.ts',
-    old: 'if (!is_quoted && !this.#needs_quotes.test(value)) return value;',
-    new: 'if (!is_quoted) return value;',
+    old: 'if (!isQuoted && !this.#needsQuotes.test(value)) return value;',
+    new: 'if (!isQuoted) return value;',
     promise: 'A value with a delimiter is quoted.',
     tests: ['packages/bulk/test/csv.test.ts'],
   },
@@ -156,7 +156,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'csv-tsv',
     file: 'packages/bulk/src/csv.ts',
-    old: 'if (!this.#scanner.has_quotes) return undefined;',
+    old: 'if (!this.#scanner.hasQuotes) return undefined;',
     new: '',
     promise: 'A TSV cell that would need quotes is bad.',
     tests: ['packages/bulk/test/csv.test.ts'],
@@ -180,7 +180,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'ndjson-blank',
     file: 'packages/bulk/src/ndjson.ts',
-    old: 'if (is_blank) return { ...row, cells: [], problem: undefined };',
+    old: 'if (isBlank) return { ...row, cells: [], problem: undefined };',
     new: '',
     promise: 'Blank lines stay.',
     tests: ['packages/bulk/test/ndjson.test.ts'],
@@ -204,7 +204,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'ndjson-last-line',
     file: 'packages/bulk/src/ndjson.ts',
-    old: 'if (at === -1 && !is_end) return undefined;',
+    old: 'if (at === -1 && !isEnd) return undefined;',
     new: 'if (at === -1) return undefined;',
     promise: 'A last line without an end counts.',
     tests: ['packages/bulk/test/ndjson.test.ts', 'cli/bulk.test.ts'],

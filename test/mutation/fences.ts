@@ -45,7 +45,7 @@ export const FENCES: readonly Mutant[] = [
   {
     id: 'retire-writers',
     file: 'service/keys/key-lifecycle.ts',
-    old: 'refuseWriters(version, await store.writersGone(writers_patience_ms));',
+    old: 'refuseWriters(version, await store.writersGone(writersPatienceMs));',
     new: '',
     promise: 'Retire waits for writes that began before.',
     tests: ['postgres/fences.test.ts'],
@@ -53,7 +53,7 @@ export const FENCES: readonly Mutant[] = [
   {
     id: 'tokenizer-dead',
     file: 'service/tokenizer.ts',
-    old: 'if (dead.length > 0) await this.#mend(dead, is_keyring_known, deadline_ms);',
+    old: 'if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);',
     new: '',
     promise: 'A value whose record does not open is sealed again.',
     tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
@@ -61,7 +61,7 @@ export const FENCES: readonly Mutant[] = [
   {
     id: 'records-standby',
     file: 'store/records.ts',
-    old: 'this.#has_standby = has_standby;',
+    old: 'this.#hasStandby = hasStandby;',
     new: '',
     promise: 'Stored already is as durable as stored now.',
     tests: ['fault/standby.test.ts'],
@@ -69,7 +69,7 @@ export const FENCES: readonly Mutant[] = [
   {
     id: 'ending-401',
     file: 'http/ending.ts',
-    old: 'is_last = count >= MAX_UNAUTHORIZED;',
+    old: 'isLast = count >= MAX_UNAUTHORIZED;',
     new: '',
     promise: 'A connection ends after a few wrong API keys.',
     tests: ['http/pipelining.test.ts'],

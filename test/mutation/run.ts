@@ -84,29 +84,29 @@ function newCopy(name: string): string {
   return folder;
 }
 
-async function runTests(folder: string, mutant: Mutant, timeout_s: number): Promise<Tests> {
+async function runTests(folder: string, mutant: Mutant, timeoutS: number): Promise<Tests> {
   const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
   const named = mutant.name === undefined ? [] : ['-t', mutant.name];
   const log = openSync(join(folder, '..', `${mutant.id}.log`), 'w');
-  const started_at_ms = performance.now();
+  const startedAtMs = performance.now();
   // A group of its own: what the tests start ends with it.
   const child = spawn(
     'node_modules/.bin/vitest',
     ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, ...pathsOf(mutant).tests],
     { cwd: folder, detached: true, stdio: ['ignore', log, log] },
   );
-  const end = await endOf(child, timeout_s);
+  const end = await endOf(child, timeoutS);
   closeSync(log);
-  return { end, seconds: Math.round((performance.now() - started_at_ms) / 1000) };
+  return { end, seconds: Math.round((performance.now() - startedAtMs) / 1000) };
 }
 
-function endOf(child: ChildProcess, timeout_s: number): Promise<Tests['end']> {
+function endOf(child: ChildProcess, timeoutS: number): Promise<Tests['end']> {
   return new Promise((resolve) => {
     running.add(child);
     const timer = setTimeout(() => {
       process.kill(-child.pid!, 'SIGKILL');
       resolve('late');
-    }, timeout_s * 1000);
+    }, timeoutS * 1000);
     child.once('exit', (code) => {
       running.delete(child);
       clearTimeout(timer);
@@ -116,11 +116,11 @@ function endOf(child: ChildProcess, timeout_s: number): Promise<Tests['end']> {
 }
 
 async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
-  const tests_key = JSON.stringify([mutant.tests, mutant.name]);
-  let base = bases.get(tests_key);
+  const testsKey = JSON.stringify([mutant.tests, mutant.name]);
+  let base = bases.get(testsKey);
   if (base === undefined) {
     base = runTests(folder, mutant, BASE_TIMEOUT_S);
-    bases.set(tests_key, base);
+    bases.set(testsKey, base);
   }
   const { end, seconds } = await base;
   if (end !== 'passed') return { outcome: 'tests fail without it', seconds };
@@ -136,8 +136,8 @@ async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
     } catch {
       return { outcome: 'does not build', seconds: 0 };
     }
-    const timeout_s = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * seconds);
-    const tests = await runTests(folder, mutant, timeout_s);
+    const timeoutS = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * seconds);
+    const tests = await runTests(folder, mutant, timeoutS);
     const outcome = { passed: 'survived', failed: 'killed', late: 'timed out' } as const;
     return { outcome: outcome[tests.end], seconds: tests.seconds };
   } finally {

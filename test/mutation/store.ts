@@ -28,7 +28,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'walk-old-version',
     file: 'store/record-walk.ts',
-    old: 'if (Number(newest[0]!.version) !== key_version) return undefined;',
+    old: 'if (Number(newest[0]!.version) !== keyVersion) return undefined;',
     new: 'if (newest.length === 0) return undefined;',
     promise: 'A reseal stops when its key version is not the newest any more.',
     tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
@@ -100,7 +100,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'records-no-ping',
     file: 'store/records.ts',
-    old: 'await this.#pool.ping(deadline_ms);',
+    old: 'await this.#pool.ping(deadlineMs);',
     new: 'void ping;',
     promise: 'Detokenize never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
@@ -125,7 +125,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-no-ping',
     file: 'store/removal.ts',
-    old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadline_ms);',
+    old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);',
     new: '',
     promise: 'Forget never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts', ...FORGET],
@@ -157,16 +157,16 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-late',
     file: 'batcher.ts',
-    old: 'if (entry.deadline_ms > now_ms) return true;',
-    new: 'if (entry.deadline_ms > 0) return true;',
+    old: 'if (entry.deadlineMs > nowMs) return true;',
+    new: 'if (entry.deadlineMs > 0) return true;',
     promise: 'What waits for a connection is refused at its deadline.',
     tests: ['unit/batcher.test.ts'],
   },
   {
     id: 'batcher-unbounded',
     file: 'batcher.ts',
-    old: 'this.#waiting_items + items.length > this.#options.max_waiting_items &&',
-    new: 'this.#waiting_items + items.length > Infinity &&',
+    old: 'this.#waitingItems + items.length > this.#options.maxWaitingItems &&',
+    new: 'this.#waitingItems + items.length > Infinity &&',
     promise: 'The queue is bounded.',
     tests: ['unit/batcher.test.ts'],
   },
@@ -197,8 +197,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-lanes',
     file: 'batcher.ts',
-    old: 'while (this.#in_flight < this.#options.lanes &&',
-    new: 'while (this.#in_flight <= this.#options.lanes &&',
+    old: 'while (this.#inFlight < this.#options.lanes &&',
+    new: 'while (this.#inFlight <= this.#options.lanes &&',
     promise: 'No more batches are under way than there are lanes.',
     tests: ['unit/batcher.test.ts'],
   },

@@ -29,19 +29,19 @@ import { firstClient, until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;
 
-const has_console = existsSync(join(ROOT, 'packages/console/src/index.html'));
+const hasConsole = existsSync(join(ROOT, 'packages/console/src/index.html'));
 
 let folder: string;
 /** Where the package is installed, in node_modules. */
 let home: string;
-let is_installed: boolean;
+let isInstalled: boolean;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'standin-installed-'));
   home = join(folder, 'home');
-  is_installed = await install((await pack(folder)).tarball, home);
+  isInstalled = await install((await pack(folder)).tarball, home);
 }, PACK_TIMEOUT_MS);
 beforeEach(({ skip }) => {
-  if (!is_installed) skip('no registry');
+  if (!isInstalled) skip('no registry');
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -137,7 +137,7 @@ test('it needs to write nowhere but in its data folder: read-only, of another us
   const response = await fetch(`${service.url}/health`);
   expect(response.status).toBe(200);
   // So are the console and, of another package, its charts.
-  const pages = has_console ? ['metrics', '', 'assets/uplot.js'] : ['metrics'];
+  const pages = hasConsole ? ['metrics', '', 'assets/uplot.js'] : ['metrics'];
   for (const page of pages) {
     const { status } = await fetch(`http://127.0.0.1:${OPS_PORT}/${page}`);
     expect({ page, status }).toEqual({ page, status: 200 });

@@ -40,8 +40,8 @@ describe('the package', () => {
 
   test('has the program, migrations and documents, and nothing that only its authors need', () => {
     const paths = packed.files.map(({ path }) => path);
-    const of_root = paths.filter((path) => !path.includes('/'));
-    expect(of_root.sort()).toEqual([
+    const ofRoot = paths.filter((path) => !path.includes('/'));
+    expect(ofRoot.sort()).toEqual([
       'CHANGELOG.md',
       'LICENSE',
       'README.md',
@@ -55,10 +55,10 @@ describe('the package', () => {
     expect(paths).toEqual(expect.arrayContaining(filesOf('migrations')));
     const documents = filesOf('docs').filter((path) => path.endsWith('.md'));
     expect(paths).toEqual(expect.arrayContaining(documents));
-    const left_over = paths.filter((path) =>
+    const leftOver = paths.filter((path) =>
       /\.(map|tsbuildinfo|test|tgz|log|env|png)|(?<!\.d)\.ts$/.test(path),
     );
-    expect(left_over).toEqual([]);
+    expect(leftOver).toEqual([]);
   });
 
   test('has what was compiled of each source file, of no other, and declarations of the client alone', () => {
@@ -86,10 +86,10 @@ describe('the package', () => {
   });
 
   test('has a program that can be executed, and cannot be published by accident', () => {
-    const { bin, private: is_private } = JSON.parse(readText('package.json'));
+    const { bin, private: isPrivate } = JSON.parse(readText('package.json'));
     const program = packed.files.find(({ path }) => path === bin.standin)!;
     expect(program.mode & 0o111).toBe(0o111);
-    expect(is_private).toBe(true);
+    expect(isPrivate).toBe(true);
   });
 
   publishes(() => packed, './client');
@@ -108,20 +108,20 @@ describe('the client alone', () => {
       'README.md',
       'package.json',
     ]);
-    const of_package = packed.files.map(({ path }) => path.split('dist/client/')[1]);
+    const ofPackage = packed.files.map(({ path }) => path.split('dist/client/')[1]);
     const built = paths.flatMap((path) => path.split('dist/')[1] ?? []);
-    expect(built.sort()).toEqual(of_package.filter((path) => path !== undefined).sort());
+    expect(built.sort()).toEqual(ofPackage.filter((path) => path !== undefined).sort());
   });
 
   test('is imported under the same conditions as standin/client', () => {
-    const of_service = JSON.parse(readText('package.json'));
-    const of_client = JSON.parse(readText('packages/client/package.json'));
-    const within = JSON.stringify([of_client.exports['.'], of_client.sideEffects]);
-    expect(JSON.stringify([of_service.exports['./client'], of_service.sideEffects])).toBe(
+    const ofService = JSON.parse(readText('package.json'));
+    const ofClient = JSON.parse(readText('packages/client/package.json'));
+    const within = JSON.stringify([ofClient.exports['.'], ofClient.sideEffects]);
+    expect(JSON.stringify([ofService.exports['./client'], ofService.sideEffects])).toBe(
       within.replaceAll('./dist/', './dist/client/'),
     );
     for (const name of ['version', 'license', 'engines', 'type', 'private'])
-      expect([name, of_client[name]]).toEqual([name, of_service[name]]);
+      expect([name, ofClient[name]]).toEqual([name, ofService[name]]);
   });
 
   publishes(() => alone, '.');

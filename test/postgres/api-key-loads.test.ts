@@ -62,36 +62,36 @@ async function open(): Promise<Opened> {
   expect((await runCli(['client', 'create', '--name', 'x'], place)).code).toBe(0);
   const { pool, keys, source } = openedVault(place);
   const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
-  const api_keys = new ApiKeyStore(pool);
+  const apiKeys = new ApiKeyStore(pool);
   const uses = new ApiKeyUses(new ApiKeyUseStore(pool));
-  const authenticator = new Authenticator(api_keys, keyring, uses);
+  const authenticator = new Authenticator(apiKeys, keyring, uses);
   onTestFinished(() => authenticator.stop());
   const issue = async () => {
-    const api_key = newApiKey();
-    const client_id = `c_${randomHex(6)}`;
-    const api_key_id = `k_${randomHex(6)}`;
-    const digest = Buffer.from(keyring.apiKeyDigest(api_key), 'latin1');
+    const apiKey = newApiKey();
+    const clientId = `c_${randomHex(6)}`;
+    const apiKeyId = `k_${randomHex(6)}`;
+    const digest = Buffer.from(keyring.apiKeyDigest(apiKey), 'latin1');
     await query(
       url,
       `with made as (insert into standin.clients (client_id, name, token_mode)
          values ($1, 'x', 'random') returning client_id)
        insert into standin.api_keys (api_key_id, client_id, digest)
          select $2, client_id, $3 from made`,
-      [client_id, api_key_id, digest],
+      [clientId, apiKeyId, digest],
     );
-    return { header: `Bearer ${api_key}`, api_key_id };
+    return { header: `Bearer ${apiKey}`, api_key_id: apiKeyId };
   };
-  return { authenticator, api_keys, uses, issue };
+  return { authenticator, api_keys: apiKeys, uses, issue };
 }
 
 /** As if so much time had gone by for the copy in memory. */
-function passTime(length_ms: number): void {
+function passTime(lengthMs: number): void {
   const now = performance.now.bind(performance);
-  vi.spyOn(performance, 'now').mockImplementation(() => now() + length_ms);
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + lengthMs);
 }
 
-const revoke = (api_key_id: string) =>
-  query(url, 'update standin.api_keys set revoked_at = now() where api_key_id = $1', [api_key_id]);
+const revoke = (apiKeyId: string) =>
+  query(url, 'update standin.api_keys set revoked_at = now() where api_key_id = $1', [apiKeyId]);
 
 /** Also where it throws at once. */
 const admitted = async ({ authenticator }: Opened, header: string) =>
@@ -100,15 +100,15 @@ const admitted = async ({ authenticator }: Opened, header: string) =>
 describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
   test('clients that are made meanwhile fail no load and no start', async () => {
     const opened = await open();
-    let is_over = false;
+    let isOver = false;
     const made = Promise.all(
       [1, 2, 3].map(async () => {
-        while (!is_over) await opened.issue();
+        while (!isOver) await opened.issue();
       }),
     );
     for (let load = 0; load < 150; load++) await opened.authenticator.start();
     for (let start = 0; start < 2; start++) await (await startService(place)).stop();
-    is_over = true;
+    isOver = true;
     await made;
   });
 
@@ -131,19 +131,19 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
 
   test('a copy that is older than 4 s is not believed, also for a header that was seen', async () => {
     const opened = await open();
-    const { header, api_key_id } = await opened.issue();
+    const { header, api_key_id: apiKeyId } = await opened.issue();
     await opened.authenticator.start();
     for (let i = 0; i < 2; i++)
-      expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id });
+      expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
     opened.authenticator.stop();
-    await revoke(api_key_id);
+    await revoke(apiKeyId);
     passTime(5_000);
     await expect(admitted(opened, header)).rejects.toThrow(CallerError);
   });
 
   test('a slow load that ends after a later one does not take a revocation back', async () => {
     const opened = await open();
-    const { header, api_key_id } = await opened.issue();
+    const { header, api_key_id: apiKeyId } = await opened.issue();
     await opened.authenticator.start();
     opened.authenticator.stop();
     const slow = heldBack(opened.api_keys, 'listLive');
@@ -151,7 +151,7 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     const first = admitted(opened, `Bearer ${newApiKey()}`).catch(() => {});
     await vi.waitFor(() => expect(opened.api_keys.listLive).toHaveBeenCalled());
     await slow.read();
-    await revoke(api_key_id);
+    await revoke(apiKeyId);
     await expect(admitted(opened, header)).rejects.toThrow(CallerError);
     slow.release();
     await first;
@@ -160,30 +160,30 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
 
   test('one in memory ends at its time', async () => {
     const opened = await open();
-    const { header, api_key_id } = await opened.issue();
-    const expires_at = new Date(Date.now() + 3_600_000);
+    const { header, api_key_id: apiKeyId } = await opened.issue();
+    const expiresAt = new Date(Date.now() + 3_600_000);
     await query(url, 'update standin.api_keys set expires_at = $2 where api_key_id = $1', [
-      api_key_id,
-      expires_at,
+      apiKeyId,
+      expiresAt,
     ]);
     await opened.authenticator.start();
-    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id });
+    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
     opened.authenticator.stop();
-    vi.useFakeTimers({ toFake: ['Date'], now: expires_at });
+    vi.useFakeTimers({ toFake: ['Date'], now: expiresAt });
     expect(() => opened.authenticator.authenticate(header)).toThrow(CallerError);
   });
 
   test('one that was revoked is forgotten, and its requests stay counted', async () => {
     const opened = await open();
-    const { header, api_key_id } = await opened.issue();
+    const { header, api_key_id: apiKeyId } = await opened.issue();
     await opened.authenticator.start();
     const caller = await admitted(opened, header);
     await opened.uses.stop();
-    await revoke(api_key_id);
+    await revoke(apiKeyId);
     await opened.authenticator.start();
     expect(opened.uses.requests().get(caller.client.client_id)).toBe(1);
     // Its count begins again, so the old one is gone.
-    expect(opened.uses.of(api_key_id, 'x', 0).requests).toBe(0);
+    expect(opened.uses.of(apiKeyId, 'x', 0).requests).toBe(0);
   });
 });
 
@@ -209,12 +209,12 @@ describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
 describe.skipIf(!kinds().includes('server'))('the first client', () => {
   async function openVaults(count: number): Promise<Vault[]> {
     const options = {
-      database_url: url,
-      database_connections: 5,
-      data_dir: place.folder,
+      databaseUrl: url,
+      databaseConnections: 5,
+      dataDir: place.folder,
       kek: { file: place.env.KEK_FILE },
       token_suffix: 'tok',
-      allow_unsafe_postgres: true,
+      allowUnsafePostgres: true,
     };
     const vaults: Vault[] = [];
     for (let i = 0; i < count; i++) vaults.push(await openVault(options));

@@ -7,7 +7,7 @@ import { blocks, readText } from '../support/docs.ts';
 import { type Acknowledged, JournalledWriters } from '../support/journal.ts';
 import { contentsBelow, findText } from '../support/leaks.ts';
 import { handOver, owner } from '../support/owner.ts';
-import { createDatabase, PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { createDatabase, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import {
   call,
   newPlace,
@@ -38,7 +38,7 @@ function archiveSettings(folder: string): Record<string, string> {
 
 /** Runs them as the user that PostgreSQL runs as. */
 function sh(script: string, env: Record<string, string>): void {
-  const PATH = [postgres_bin, process.env.PATH].join(':');
+  const PATH = [postgresBin, process.env.PATH].join(':');
   // libpq looks for certificates in HOME.
   const all = { PATH, HOME: tmpdir(), ...env };
   execFileSync('sh', ['-euc', script], { cwd: '/', env: all, stdio: 'pipe', ...owner });
@@ -55,16 +55,16 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-async function detokenize(service: Service, api_key: string, all: readonly Acknowledged[]) {
+async function detokenize(service: Service, apiKey: string, all: readonly Acknowledged[]) {
   const data = { a: all.map((one) => one.token) };
-  return call(service, 'detokenize', data, api_key);
+  return call(service, 'detokenize', data, apiKey);
 }
 
-async function expectKnown(service: Service, api_key: string, all: readonly Acknowledged[]) {
+async function expectKnown(service: Service, apiKey: string, all: readonly Acknowledged[]) {
   expect(all.length).toBeGreaterThan(100);
   for (let i = 0; i < all.length; i += 5_000) {
     const part = all.slice(i, i + 5_000);
-    const { status, body } = await detokenize(service, api_key, part);
+    const { status, body } = await detokenize(service, apiKey, part);
     expect({ status, same: body.data.a }).toEqual({
       status: 200,
       same: part.map((one) => one.value),
@@ -72,10 +72,10 @@ async function expectKnown(service: Service, api_key: string, all: readonly Ackn
   }
 }
 
-async function expectUnknown(service: Service, api_key: string, all: readonly Acknowledged[]) {
+async function expectUnknown(service: Service, apiKey: string, all: readonly Acknowledged[]) {
   expect(all.length).toBeGreaterThan(0);
   for (const one of all) {
-    const { status, body } = await detokenize(service, api_key, [one]);
+    const { status, body } = await detokenize(service, apiKey, [one]);
     expect({ status, error: body.error }).toEqual({ status: 400, error: 'invalid_type' });
   }
 }
@@ -101,8 +101,8 @@ async function writeAround(
   const place = await newPlace('server', cluster.url('postgres'));
   cleanups.push(place.remove);
   const service = await startService(place);
-  const { api_key } = service;
-  const writers = new JournalledWriters(place, () => service, api_key);
+  const { api_key: apiKey } = service;
+  const writers = new JournalledWriters(place, () => service, apiKey);
   await writers.progress(2_000);
   const before = writers.all();
   await backUp(place);
@@ -110,14 +110,14 @@ async function writeAround(
   // Requests that were under way when it ended may be in it.
   await writers.progress(200);
   const values = Array.from({ length: 20 }, (_, i) => `after the backup ${i}`);
-  const { body } = await call(service, 'tokenize', { values }, api_key);
+  const { body } = await call(service, 'tokenize', { values }, apiKey);
   await writers.stop();
   expect(ended).toBeGreaterThanOrEqual(before.length);
   expect([...writers.failures]).toEqual([]);
-  await writers.verify(service, api_key);
+  await writers.verify(service, apiKey);
   await service.stop();
   const after = values.map((value, i) => ({ value, token: body.data.values[i] as string }));
-  return { place, api_key, before, after };
+  return { place, api_key: apiKey, before, after };
 }
 
 /** The same vault in another database; its KEK was never in the backup. */
@@ -125,7 +125,7 @@ function restoredPlace(place: Place, url: string): Place {
   return { ...place, env: { ...place.env, DATABASE_URL: url } };
 }
 
-async function expectRestored({ place, api_key, before, after }: Written, url: string) {
+async function expectRestored({ place, api_key: apiKey, before, after }: Written, url: string) {
   const restored = restoredPlace(place, url);
   const { code, stdout } = await runCli(['doctor'], restored);
   expect({ code, stdout }).toEqual({
@@ -137,17 +137,17 @@ async function expectRestored({ place, api_key, before, after }: Written, url: s
   expect(JSON.parse(verified.stdout).records).toBeGreaterThanOrEqual(before.length);
   const service = await startService(restored);
   expect(service.api_key).toBe('');
-  await expectKnown(service, api_key, before);
-  await expectUnknown(service, api_key, after);
+  await expectKnown(service, apiKey, before);
+  await expectUnknown(service, apiKey, after);
   // A value that is sent again gets the token that was lost.
   const values = after.map((one) => one.value);
-  const again = await call(service, 'tokenize', { values }, api_key);
+  const again = await call(service, 'tokenize', { values }, apiKey);
   expect(again.body.data.values).toEqual(after.map((one) => one.token));
-  await expectKnown(service, api_key, [...before, ...after]);
+  await expectKnown(service, apiKey, [...before, ...after]);
   await service.stop();
 }
 
-describe.skipIf(postgres_bin === undefined)(
+describe.skipIf(postgresBin === undefined)(
   'F23: restored into an empty cluster, every older token',
   () => {
     test('pg_dump and pg_restore, while the service writes', async () => {
@@ -215,7 +215,7 @@ describe.skipIf(postgres_bin === undefined)(
   },
 );
 
-describe.skipIf(postgres_bin === undefined)('a restored dump', () => {
+describe.skipIf(postgresBin === undefined)('a restored dump', () => {
   let place: Place;
   let url: string;
   let service: Service;
@@ -233,10 +233,10 @@ describe.skipIf(postgres_bin === undefined)('a restored dump', () => {
   afterEach(() => service.stop());
 
   test('brings back API keys that were revoked since, as the document warns', async () => {
-    const [{ api_key_id }] = JSON.parse(
+    const [{ api_key_id: apiKeyId }] = JSON.parse(
       (await runCli(['api-key', 'list', '--json'], place)).stdout,
     );
-    expect((await runCli(['api-key', 'revoke', api_key_id], place)).code).toBe(0);
+    expect((await runCli(['api-key', 'revoke', apiKeyId], place)).code).toBe(0);
     const status = async (one: Service) =>
       (await call(one, 'tokenize', { a: 'Ann' }, service.api_key)).status;
     await until(async () => (await status(service)) === 401, 'the revocation');
@@ -266,8 +266,8 @@ test('the embedded database: a copy of DATA_DIR of a stopped service has every t
   const place = await newPlace('embedded');
   cleanups.push(place.remove);
   const first = await startService(place);
-  const { api_key } = first;
-  const writers = new JournalledWriters(place, () => first, api_key);
+  const { api_key: apiKey } = first;
+  const writers = new JournalledWriters(place, () => first, apiKey);
   await writers.progress(500);
   await writers.stop();
   await first.stop();
@@ -275,12 +275,12 @@ test('the embedded database: a copy of DATA_DIR of a stopped service has every t
   execFileSync('sh', ['-euc', copy!], { env: { ...process.env, DATA_DIR, BACKUPS: backups } });
   const second = await startService(place);
   const after = 'after the copy';
-  const { body } = await call(second, 'tokenize', { a: after }, api_key);
+  const { body } = await call(second, 'tokenize', { a: after }, apiKey);
   await second.stop();
   const restored = { ...place, env: { DATA_DIR: join(backups, 'data') } };
   const service = await startService(restored);
-  await expectKnown(service, api_key, writers.all());
-  await expectUnknown(service, api_key, [{ value: after, token: body.data.a }]);
+  await expectKnown(service, apiKey, writers.all());
+  await expectUnknown(service, apiKey, [{ value: after, token: body.data.a }]);
   await service.stop();
   for (const command of ['doctor', 'verify']) {
     expect((await runCli([command], restored)).code, command).toBe(0);

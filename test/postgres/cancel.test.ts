@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, has_openssl } from '../support/certificates.ts';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { Authority, hasOpenssl } from '../support/certificates.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { serveTls } from '../support/postgres-tls.ts';
 import {
   call,
@@ -15,14 +15,14 @@ import {
   until,
 } from '../support/service.ts';
 
-const is_bounced = process.env.TEST_PGBOUNCER === '1';
-const kinds = has_openssl && !is_bounced ? ['in clear', 'over TLS'] : ['in clear'];
+const isBounced = process.env.TEST_PGBOUNCER === '1';
+const kinds = hasOpenssl && !isBounced ? ['in clear', 'over TLS'] : ['in clear'];
 
 /** What the service has the server do at this moment, and is held up by a lock. */
 const WAITING = `select count(*)::int as waiting from pg_stat_activity
   where datname = current_database() and application_name = 'standin' and wait_event_type = 'Lock'`;
 
-describe.skipIf(postgres_bin === undefined).each(kinds)(
+describe.skipIf(postgresBin === undefined).each(kinds)(
   'a statement that ran out of time, %s',
   (kind) => {
     let folder: string;

@@ -3,7 +3,7 @@ import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
 import { distribute } from '../../src/store/distribute.ts';
 import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { CitusCluster, citus_is_installed, joinCitus } from '../support/citus.ts';
+import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { type PostgresCluster, query } from '../support/postgres.ts';
 import { leastPrivilegePlace } from '../support/rights.ts';
@@ -30,7 +30,7 @@ const TABLES = [
 ];
 
 /** What is so on a coordinator with two workers, and on no plain PostgreSQL. */
-describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
+describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
   let cluster: CitusCluster;
   beforeAll(async () => {
     cluster = await CitusCluster.start();
@@ -43,7 +43,7 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
   });
 
   async function newVault(): Promise<Place> {
-    const place = await newPlace('server', cluster.server_url);
+    const place = await newPlace('server', cluster.serverUrl);
     cleanups.push(place.remove);
     return place;
   }
@@ -80,7 +80,7 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
   }));
 
   test('is served by a role that has the rights of the service alone', async () => {
-    const place = await leastPrivilegePlace(cluster.server_url);
+    const place = await leastPrivilegePlace(cluster.serverUrl);
     cleanups.push(place.remove);
     const service = await start(place);
     const tokens = (await call(service, 'tokenize', { name: 'Ann Lee' })).body.data;
@@ -146,14 +146,19 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       return JSON.parse(stdout);
     };
-    const { client_id, api_key } = await run('client', 'create', '--name', 'billing');
-    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
-    await run('api-key', 'issue', '--client', client_id);
-    const [{ api_key_id }] = await run('api-key', 'list', '--client', client_id);
-    const revoked = await run('api-key', 'revoke', api_key_id);
-    expect(await run('api-key', 'revoke', api_key_id)).toEqual(revoked);
-    const disabled = await run('client', 'disable', client_id);
-    expect(await run('client', 'disable', client_id)).toEqual(disabled);
+    const { client_id: clientId, api_key: apiKey } = await run(
+      'client',
+      'create',
+      '--name',
+      'billing',
+    );
+    expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+    await run('api-key', 'issue', '--client', clientId);
+    const [{ api_key_id: apiKeyId }] = await run('api-key', 'list', '--client', clientId);
+    const revoked = await run('api-key', 'revoke', apiKeyId);
+    expect(await run('api-key', 'revoke', apiKeyId)).toEqual(revoked);
+    const disabled = await run('client', 'disable', clientId);
+    expect(await run('client', 'disable', clientId)).toEqual(disabled);
     const findings = await run('doctor');
     expect(JSON.stringify(findings)).not.toContain('problem');
     await expect(
@@ -180,7 +185,7 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
     expect(service.output()).not.toContain('distributed');
     const writers = new JournalledWriters(place, () => service, service.api_key);
     await writers.progress(500);
-    await joinCitus(cluster.server_url, place.env.DATABASE_URL!);
+    await joinCitus(cluster.serverUrl, place.env.DATABASE_URL!);
     await writers.progress(100);
     const { stdout } = await runCli(['migrate', '--json'], place);
     expect(JSON.parse(stdout)).toEqual({ applied: [], distributed: TABLES });
@@ -267,8 +272,8 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
     await query(url, "alter system set synchronous_standby_names = 'absent'");
     await query(url, 'select pg_reload_conf()');
     const probe = query(url, "select pg_logical_emit_message(true, 'probe', '')");
-    const is_waiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
-    await until(async () => (await query(url, is_waiting)).length > 0, 'a commit that waits');
+    const isWaiting = "select 1 from pg_stat_activity where wait_event = 'SyncRep'";
+    await until(async () => (await query(url, isWaiting)).length > 0, 'a commit that waits');
     const back = async () => {
       await query(url, 'alter system reset synchronous_standby_names');
       await query(url, 'select pg_reload_conf()');
@@ -308,11 +313,11 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
        grant select on all tables in schema standin to ${user}; grant insert on standin.records to ${user}`,
     );
     await (await startService(place)).stop();
-    const of_user = new URL(url);
-    of_user.username = user;
-    const as_user = { ...place, env: { ...place.env, DATABASE_URL: of_user.href } };
-    await joinCitus(cluster.server_url, url);
-    const refused = await runCli(['serve'], as_user, { PORT: '0', OPS_PORT: '0' });
+    const ofUser = new URL(url);
+    ofUser.username = user;
+    const asUser = { ...place, env: { ...place.env, DATABASE_URL: ofUser.href } };
+    await joinCitus(cluster.serverUrl, url);
+    const refused = await runCli(['serve'], asUser, { PORT: '0', OPS_PORT: '0' });
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('Run standin migrate as the owner of its tables');
 
@@ -320,7 +325,7 @@ describe.skipIf(!citus_is_installed)('the vault on Citus', () => {
       (await runCli(['client', 'create', '--name', 'a', '--json'], place)).stdout,
     );
     expect(await kindOfTables(place)).toEqual(everyTable);
-    const service = await start(as_user);
+    const service = await start(asUser);
     const { a: token } = (await call(service, 'tokenize', { a: 'Ann' }, created.api_key)).body.data;
     expect((await call(service, 'detokenize', { token }, created.api_key)).body.data).toEqual({
       token: 'Ann',

@@ -32,19 +32,19 @@ describe.each(kinds())('the number of records on the %s database', (kind) => {
   }
 
   test('is exact while they are few, and right within a tenth when they are many', async () => {
-    expect(await countRecords(pool, soon())).toEqual({ records: 0, is_exact: true });
+    expect(await countRecords(pool, soon())).toEqual({ records: 0, isExact: true });
     await add(1, 20_001);
-    expect(await countRecords(pool, soon())).toEqual({ records: 20_001, is_exact: true });
+    expect(await countRecords(pool, soon())).toEqual({ records: 20_001, isExact: true });
     await add(20_002, 400_000);
     const { records: many } = await countRecords(pool, soon());
     expect(many).not.toBe(400_000);
     expect(Math.abs(many - 400_000)).toBeLessThan(40_000);
     const sizes = new VaultSizes(pool);
-    const { is_estimate, bytes } = await sizes.read();
-    expect(is_estimate).toBe(true);
+    const { isEstimate, bytes } = await sizes.read();
+    expect(isEstimate).toBe(true);
     // 73 bytes of the table and 41 of the index for a row without a value, or a little more.
     expect(bytes! / 400_000).toBeGreaterThan(100);
     expect(bytes! / 400_000).toBeLessThan(250);
-    expect(sizes.growth).toEqual([{ at_ms: expect.any(Number), records: expect.any(Number) }]);
+    expect(sizes.growth).toEqual([{ atMs: expect.any(Number), records: expect.any(Number) }]);
   });
 });

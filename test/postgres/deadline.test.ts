@@ -19,7 +19,7 @@ import {
 import { vaultAddress } from '../support/sql.ts';
 import { addKeyVersions, openTestPool, soon } from '../support/store.ts';
 
-const has_server = kinds().includes('server');
+const hasServer = kinds().includes('server');
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 const UNAVAILABLE = 'database unavailable';
 const WAITING = `select application_name as name from pg_stat_activity
@@ -40,7 +40,7 @@ async function locked(place: Place, mode: string, name = 'locker'): Promise<() =
   return async () => void (await client.query('rollback'));
 }
 
-test.skipIf(!has_server)(
+test.skipIf(!hasServer)(
   'no statement of a request goes on beyond its deadline, whatever its own time would be',
   async () => {
     const place = await newVaultPlace();
@@ -48,7 +48,7 @@ test.skipIf(!has_server)(
     onTestFinished(() => pool.end());
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    const store = () => new RecordStore(pool, { patience_ms: 3_600_000, onBatch: () => {} });
+    const store = () => new RecordStore(pool, { patienceMs: 3_600_000, onBatch: () => {} });
     const tokenizer = new Tokenizer(store(), testEngineKeys(), 'tok', () => {});
     const detokenizer = new Detokenizer(store(), testEngineKeys(), () => {});
     const tokens = await tokenizer.tokenize(['known' as Value], TERMS, soon());
@@ -82,7 +82,7 @@ test.skipIf(!has_server)(
   },
 );
 
-test.skipIf(!has_server)(
+test.skipIf(!hasServer)(
   'the second statement of a request has the time that the first one left, so that who asked first is answered first',
   async () => {
     const place = await newVaultPlace();

@@ -25,7 +25,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     pool = openTestPool(place, 8);
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
-    records = new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
+    records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
     removals = new RemovalStore(pool);
     walk = new RecordWalk(pool);
     keys = new KeyringStore(pool);
@@ -55,7 +55,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await until(async () => (await sql(place, text, [type])).length > 0, `a wait for ${type}`);
   }
 
-  const uuid = ({ token_fingerprint }: SealedRecord) => hexOf(token_fingerprint);
+  const uuid = ({ token_fingerprint: tokenFingerprint }: SealedRecord) => hexOf(tokenFingerprint);
 
   async function sealedOf(record: SealedRecord): Promise<Buffer> {
     const text = 'select sealed from standin.records where token_fingerprint = $1';
@@ -66,7 +66,9 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const old = randomRecord();
     expect(await records.insert([old])).toEqual(['stored']);
     await addKeyVersions(pool, 4);
-    const [closed, unknown, good] = [4, 999, 1].map((key_version) => randomRecord({ key_version }));
+    const [closed, unknown, good] = [4, 999, 1].map((keyVersion) =>
+      randomRecord({ key_version: keyVersion }),
+    );
     expect(await records.insert([closed!])).toEqual(['stored']);
     await keys.locked(soon(), (locked) => locked.close(4));
     expect((await keys.closed(soon())).has(4)).toBe(true);
@@ -125,14 +127,14 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
     const isolation = 'default_transaction_isolation';
     await sql(place, `alter database ${name} set ${isolation} = 'repeatable read'`);
-    const own_pool = openTestPool(place);
+    const ownPool = openTestPool(place);
     onTestFinished(async () => {
-      await own_pool.end();
+      await ownPool.end();
       await sql(place, `alter database ${name} reset ${isolation}`);
     });
     let replacing: Promise<number | undefined> | undefined;
     await keys.locked(soon(), async (locked) => {
-      replacing = new RecordWalk(own_pool).replace([{ old, fresh }], 20, soon());
+      replacing = new RecordWalk(ownPool).replace([{ old, fresh }], 20, soon());
       await waitingFor('advisory');
       const key = { purpose: 'dek', version: 21, kek_id: '', wrapped: Buffer.alloc(0) } as const;
       await locked.insert(key);

@@ -40,10 +40,10 @@ async function start(place: Place, env: Record<string, string> = {}): Promise<Se
 }
 
 /** Polls until every node seals with the version. */
-async function inForce(nodes: Service[], version: number, patience_ms = IN_FORCE_MS) {
+async function inForce(nodes: Service[], version: number, patienceMs = IN_FORCE_MS) {
   for (const node of nodes) {
     const isThere = async () => (await metric(node, 'standin_key_version')) === version;
-    await until(isThere, `version ${version} on ${node.url}`, patience_ms);
+    await until(isThere, `version ${version} on ${node.url}`, patienceMs);
   }
 }
 
@@ -52,7 +52,7 @@ async function versions(place: Place): Promise<Record<number, number>> {
     place,
     'select key_version, count(*)::int as n from standin.records group by key_version',
   );
-  return Object.fromEntries(rows.map(({ key_version, n }) => [key_version, n]));
+  return Object.fromEntries(rows.map(({ key_version: keyVersion, n }) => [keyVersion, n]));
 }
 
 async function run(place: Place, ...args: string[]): Promise<any> {
@@ -148,25 +148,25 @@ test('rotations at once each add a version, and none twice', async () => {
 test('a node that cannot read the KEK any more goes on with its keys, says so once, and takes the new one when it can', async () => {
   const place = await newVault();
   const service = await start(place);
-  const kek_file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
+  const kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   const { keys } = openedVault(place);
   const { token } = (await call(service, 'tokenize', { token: 'before' })).body.data;
-  copyFileSync(kek_file, `${kek_file}.copy`);
-  renameSync(kek_file, `${kek_file}.away`);
+  copyFileSync(kekFile, `${kekFile}.copy`);
+  renameSync(kekFile, `${kekFile}.away`);
   const { kekSource } = await import('../../src/service/kek/source.ts');
-  await rotateKey(keys, kekSource({ file: `${kek_file}.copy` }, place.folder, false));
+  await rotateKey(keys, kekSource({ file: `${kekFile}.copy` }, place.folder, false));
   const warnings = () => service.output().split('the keyring cannot be renewed').length - 1;
   await until(() => warnings() === 1, 'a warning');
   expect(service.output()).toContain('The key-encryption key cannot be read from');
-  const age_s = await metric(service, 'standin_keyring_age_seconds');
+  const ageS = await metric(service, 'standin_keyring_age_seconds');
   await until(
-    async () => (await metric(service, 'standin_keyring_age_seconds')) > age_s,
+    async () => (await metric(service, 'standin_keyring_age_seconds')) > ageS,
     'an age that grows',
   );
   expect((await call(service, 'tokenize', { a: 'meanwhile' })).status).toBe(200);
   expect((await call(service, 'detokenize', { token })).body.data).toEqual({ token: 'before' });
   expect(await metric(service, 'standin_key_version')).toBe(1);
-  renameSync(`${kek_file}.away`, kek_file);
+  renameSync(`${kekFile}.away`, kekFile);
   await inForce([service], 2, 30_000);
   await until(() => service.output().includes('the keyring can be read again'), 'its line');
   expect(warnings()).toBe(1);
@@ -266,14 +266,14 @@ test('C14: rewrap touches the key rows only; nodes that run go on, and only the 
   const rows = () =>
     sql(place, 'select xmin::text, ctid::text, r.* from standin.records r order by ctid');
   const before = await rows();
-  const new_kek = join(place.folder, 'new-kek');
-  writeFileSync(new_kek, newKeyBytes(), { mode: 0o600 });
-  const rewrapped = await run(place, 'keyring', 'rewrap', '--new-kek-file', new_kek);
+  const newKek = join(place.folder, 'new-kek');
+  writeFileSync(newKek, newKeyBytes(), { mode: 0o600 });
+  const rewrapped = await run(place, 'keyring', 'rewrap', '--new-kek-file', newKek);
   expect(rewrapped).toEqual({ kek_id: expect.stringMatching(/^[0-9a-f]{16}$/), keys: 5 });
   expect(await rows()).toEqual(before);
-  const wrapped_by = await sql(place, 'select distinct kek_id from standin.keyring');
-  expect(wrapped_by).toEqual([{ kek_id: rewrapped.kek_id }]);
-  expect(await run(place, 'keyring', 'rewrap', '--new-kek-file', new_kek)).toEqual({
+  const wrappedBy = await sql(place, 'select distinct kek_id from standin.keyring');
+  expect(wrappedBy).toEqual([{ kek_id: rewrapped.kek_id }]);
+  expect(await run(place, 'keyring', 'rewrap', '--new-kek-file', newKek)).toEqual({
     ...rewrapped,
     keys: 0,
   });
@@ -285,7 +285,7 @@ test('C14: rewrap touches the key rows only; nodes that run go on, and only the 
   await service.stop();
   const refused = await runCli(['serve'], place);
   expect(refused.stderr).toContain('is not the one of this vault');
-  copyFileSync(new_kek, place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek'));
+  copyFileSync(newKek, place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek'));
   const again = await start(place);
   expect(await detokenizeAll(again, tokens, service.api_key)).toEqual(values);
 });

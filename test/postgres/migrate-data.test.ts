@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
-import { createDatabase, postgres_bin, query } from '../support/postgres.ts';
+import { createDatabase, postgresBin, query } from '../support/postgres.ts';
 import { CLI, call, kinds, newPlace, type Service, startService } from '../support/service.ts';
 
 const GUIDE = 'docs/guides/migrate-existing-data.md';
@@ -14,20 +14,20 @@ const exec = promisify(execFile);
 /** What the application of the guide knows: the value of each row. */
 const expected = new Map<string, string>();
 
-describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
+describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
   'the guide to migrating existing data',
   () => {
     let service: Service;
-    let customers_url: string;
+    let customersUrl: string;
     beforeAll(async () => {
       service = await startService(await newPlace('embedded'));
-      customers_url = await createDatabase(inject('server_url'));
+      customersUrl = await createDatabase(inject('serverUrl'));
       await query(
-        customers_url,
+        customersUrl,
         'create table customers (id bigint generated always as identity primary key, email varchar(80))',
       );
       await query(
-        customers_url,
+        customersUrl,
         `insert into customers (email) select case n % 100 when 0 then null when 1 then ''
           else 'Person "' || n || E'", of\\n' || n || '@example.com' end from generate_series(1, ${ROWS}) n`,
       );
@@ -39,18 +39,18 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
     });
 
     async function remember(): Promise<void> {
-      for (const { id, email } of await query(customers_url, 'select id, email from customers'))
+      for (const { id, email } of await query(customersUrl, 'select id, email from customers'))
         if (email) expected.set(id, email);
     }
 
     /** The commands under a heading, typed by a person who has psql and standin. */
     async function run(heading: string, index = 0): Promise<string> {
-      const url = new URL(customers_url);
+      const url = new URL(customersUrl);
       const script = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${blocksUnder(GUIDE, heading)[index]}`;
       const { stdout } = await exec('sh', ['-c', script], {
         cwd: service.place.folder,
         env: {
-          PATH: [postgres_bin, process.env.PATH].join(':'),
+          PATH: [postgresBin, process.env.PATH].join(':'),
           HOME: service.place.folder,
           PGHOST: url.hostname,
           PGPORT: url.port,
@@ -68,21 +68,21 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
     async function runSql(heading: string, index = 0): Promise<Record<string, any>[]> {
       const rows: Record<string, any>[] = [];
       for (const statement of blocksUnder(GUIDE, heading)[index]!.split(/;\n/).filter(Boolean))
-        rows.push(...(await query(customers_url, statement)));
+        rows.push(...(await query(customersUrl, statement)));
       return rows;
     }
 
     /** The application, which writes both columns; one change after the other until it is stopped. */
     function application(): { stop(): Promise<number> } {
-      let is_stopped = false;
+      let isStopped = false;
       const work = async () => {
         let changes = 0;
-        while (!is_stopped) {
+        while (!isStopped) {
           const email = `changed-${++changes}@example.com`;
           const { body } = await call(service, 'tokenize', { email });
           const both = [email, body.data.email];
           const [row] = await query(
-            customers_url,
+            customersUrl,
             changes % 4 === 0
               ? 'insert into customers (email, email_token) values ($1, $2) returning id'
               : `update customers set email = $1, email_token = $2
@@ -96,7 +96,7 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
       const done = work();
       return {
         stop: () => {
-          is_stopped = true;
+          isStopped = true;
           return done;
         },
       };
@@ -116,7 +116,7 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
       await runSql('Check', 2);
       await runSql('Contract');
       const rows = await query(
-        customers_url,
+        customersUrl,
         "select * from customers where email_token <> '' order by id",
       );
       expect(Object.keys(rows[0]!)).toEqual(['id', 'email_token']);

@@ -73,7 +73,7 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     await pool.query('grant insert on standin.records to public', [], soon());
     await migrate(pool, soon());
     await addKeyVersions(pool, 1);
-    const records = new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
+    const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
     expect(await records.find(made.map((record) => record.token_fingerprint))).toEqual(made);
     expect(await records.insert([...made, randomRecord()])).toEqual(Array(1_001).fill('stored'));
     const { rows } = await pool.query(
@@ -95,7 +95,7 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
         [],
         soon(),
       );
-      return rows.filter(({ table_name }) => table_name !== 'api_key_uses');
+      return rows.filter(({ table_name: tableName }) => tableName !== 'api_key_uses');
     };
     await migrate(pool, soon(), readMigrations().slice(0, 3));
     const before = await columns();

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { createClient } from '../support/commands.ts';
 import { blocksUnder } from '../support/docs.ts';
-import { postgres_bin } from '../support/postgres.ts';
+import { postgresBin } from '../support/postgres.ts';
 import { CLI, call, kinds, newPlace, type Place, startService } from '../support/service.ts';
 
 /** The commands of the guide: the test runs what people read. */
@@ -13,7 +13,7 @@ const [make, copy, look] = blocksUnder(
   'Taking the vault along',
 );
 
-describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
+describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
   'a vault moves from the embedded database to a server',
   () => {
     const places: Place[] = [];
@@ -35,7 +35,7 @@ describe.skipIf(postgres_bin === undefined || !kinds().includes('server'))(
         execFileSync('sh', ['-ec', `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${text}`], {
           encoding: 'utf8',
           env: {
-            PATH: [postgres_bin, process.env.PATH].join(':'),
+            PATH: [postgresBin, process.env.PATH].join(':'),
             HOME: tmpdir(),
             ...moved.env,
             DATA_DIR: embedded.env.DATA_DIR,

@@ -40,7 +40,7 @@ describe.skipIf(!kinds().includes('server'))('two nodes on one server', () => {
   test('F18: 128 clients (16 on Citus) with the same 1,000 new values in opposite orders: one token a value, no deadlock', async () => {
     const place = await placeOn('server');
     const nodes = [await start(place), await start(place)];
-    const { api_key } = nodes[0]!;
+    const { api_key: apiKey } = nodes[0]!;
     const values = Array.from({ length: 1_000 }, (_, i) => `same value ${i}`);
     const tokens = values.map(() => new Set<string>());
     // Citus lets inserts into a shard wait for each other: of so many, some beyond the deadline.
@@ -53,7 +53,7 @@ describe.skipIf(!kinds().includes('server'))('two nodes on one server', () => {
           nodes[i % 2]!,
           'tokenize',
           { a: order.map((n) => values[n]) },
-          api_key,
+          apiKey,
         );
         expect(answer.status).toBe(200);
         order.forEach((n, at) => {
@@ -76,14 +76,14 @@ describe.skipIf(!kinds().includes('server'))('two nodes on one server', () => {
     const place = await placeOn('server');
     const nodes = [await start(place), await start(place)];
     const { stdout } = await runCli(['client', 'create', '--name', 'late', '--json'], place);
-    const { api_key, client_id } = JSON.parse(stdout);
+    const { api_key: apiKey, client_id: clientId } = JSON.parse(stdout);
     for (const node of nodes)
-      expect((await call(node, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
-    const listed = await runCli(['api-key', 'list', '--client', client_id, '--json'], place);
+      expect((await call(node, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+    const listed = await runCli(['api-key', 'list', '--client', clientId, '--json'], place);
     await runCli(['api-key', 'revoke', JSON.parse(listed.stdout)[0].api_key_id], place);
     for (const node of nodes) {
       await until(
-        async () => (await call(node, 'tokenize', { a: 'b' }, api_key)).status === 401,
+        async () => (await call(node, 'tokenize', { a: 'b' }, apiKey)).status === 401,
         'a 401',
       );
     }
@@ -98,10 +98,10 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
       ['client', 'create', '--name', 'r', '--token-mode', 'random', '--json'],
       place,
     );
-    const { api_key } = JSON.parse(stdout);
+    const { api_key: apiKey } = JSON.parse(stdout);
     const tokens: string[] = [];
     for (let i = 0; i < 20; i++)
-      tokens.push((await call(service, 'tokenize', { a: 'Ann Lee' }, api_key)).body.data.a);
+      tokens.push((await call(service, 'tokenize', { a: 'Ann Lee' }, apiKey)).body.data.a);
     expect(new Set(tokens).size).toBe(20);
     expect((await call(service, 'detokenize', { tokens })).body.data.tokens).toEqual(
       Array(20).fill('Ann Lee'),
@@ -141,8 +141,8 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
       draw = drawn.draw;
       occupied.push(drawn.token);
       const other = `holder of draw ${draw}` as Value;
-      const { value_fingerprint } = keyring.deterministicDraws(other);
-      const record = keyring.seal(other, keyring.tokenFingerprint(drawn.token), value_fingerprint);
+      const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(other);
+      const record = keyring.seal(other, keyring.tokenFingerprint(drawn.token), valueFingerprint);
       const bytes = (text: string) => Buffer.from(text, 'latin1').toString('hex');
       await sql(
         place,
@@ -167,7 +167,7 @@ describe.each(kinds())('tokens on the %s database', (kind) => {
 
 async function insertBatches(service: Service): Promise<number> {
   const name = 'standin_batch_records_count{statement="insert"}';
-  const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return Number(
     metrics
       .split('\n')

@@ -7,10 +7,10 @@ import { freePort } from '../support/ports.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
 
-const is_server = inject('server_url') !== '';
+const isServer = inject('serverUrl') !== '';
 let service: Service;
 beforeAll(async () => {
-  if (!is_server) return;
+  if (!isServer) return;
   service = await startService(await newPlace('server'), { OPS_PORT: String(await freePort()) });
 });
 afterAll(async () => {
@@ -32,10 +32,10 @@ const GOOD = '{"data":{"a":"Ann Lee"}}';
 
 /** A request whose body is not sent, as nobody who sheds waits for a body. */
 function headOf(length: number, path: string, ...more: string[]) {
-  return (api_key: string) =>
+  return (apiKey: string) =>
     [
       ...[`POST ${path} HTTP/1.1`, 'Host: a', 'Content-Type: application/json'],
-      ...[`Authorization: Bearer ${api_key}`, `Content-Length: ${length}`, ...more, '', ''],
+      ...[`Authorization: Bearer ${apiKey}`, `Content-Length: ${length}`, ...more, '', ''],
     ].join('\r\n');
 }
 
@@ -61,11 +61,11 @@ interface Round {
 /** Locks the table, and sends more than may wait for it. */
 async function overload(): Promise<Round> {
   const unlock = await lockRecords();
-  const unlocked_ms = performance.now() + MAX_LOCKED_MS;
+  const unlockedMs = performance.now() + MAX_LOCKED_MS;
   const sent = Array.from({ length: 500 }, (_, i) => call(service, 'tokenize', { a: `Ann ${i}` }));
   const late: Promise<void>[] = [];
   let refusal: Round['refusal'];
-  while (refusal === undefined && performance.now() < unlocked_ms) {
+  while (refusal === undefined && performance.now() < unlockedMs) {
     // Taken or refused: not waited for here.
     const one = send(service, '/api/v1/tokenize', GOOD).then((answer) => {
       if (answer.status === 503) refusal ??= answer;
@@ -84,7 +84,7 @@ async function overload(): Promise<Round> {
   return { refusal, unaffected: unaffected.map(({ status }) => status), statuses };
 }
 
-test.skipIf(!is_server)(
+test.skipIf(!isServer)(
   'L06: what would wait too long is refused at once, what was taken is answered, and /health too',
   async () => {
     let round!: Round;
@@ -102,23 +102,23 @@ test.skipIf(!is_server)(
     expect(taken.length).toBeGreaterThanOrEqual(MIN_CALLS);
     expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(200);
     await until(() => service.output().includes('overloaded: requests refused'), 'a log line');
-    const metrics = await (await fetch(`${service.ops_url}/metrics`)).text();
+    const metrics = await (await fetch(`${service.opsUrl}/metrics`)).text();
     expect(Number(/^standin_requests_shed_total (\d+)$/m.exec(metrics)![1])).toBeGreaterThan(0);
     expect(metrics).toMatch(/standin_requests_total\{route="\/api\/v1\/tokenize",status="503"\}/);
   },
 );
 
-test.skipIf(!is_server)(
+test.skipIf(!isServer)(
   'L06: requests with Expect, a large body or an absolute form are refused as all others',
   async () => {
     const unlock = await lockRecords();
-    let is_over = false;
+    let isOver = false;
     onTestFinished(() => {
-      is_over = true;
+      isOver = true;
     });
     // Each waits until it is refused or given up, so that there are always too many.
     const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
-      while (!is_over) {
+      while (!isOver) {
         const { status } = await call(service, 'tokenize', { a: `Ann ${i}` });
         if (status === 503) await retryAfter(1);
       }
@@ -126,29 +126,29 @@ test.skipIf(!is_server)(
     const connections: Record<string, string | null> = {};
     for (const [name, bytes] of Object.entries(OTHERS)) {
       // A slow machine takes its time for the refusal; a request that is taken is not answered at all.
-      let quiet_ms = 100;
+      let quietMs = 100;
       await until(async () => {
-        quiet_ms = Math.min(2 * quiet_ms, 5_000);
-        const received = await rawExchange(service, bytes(service.api_key), 60_000, quiet_ms);
+        quietMs = Math.min(2 * quietMs, 5_000);
+        const received = await rawExchange(service, bytes(service.api_key), 60_000, quietMs);
         const [answer] = parseAnswers(received);
         if (answer?.status !== 503) return false;
         connections[name] = answer.headers.get('connection');
         return true;
       }, `a refusal of ${name}`);
     }
-    is_over = true;
+    isOver = true;
     await unlock();
     await Promise.all(callers);
     expect(connections).toEqual({ absolute: 'keep-alive', large: 'close', expect: 'close' });
     const shed = async () =>
-      (await (await fetch(`${service.ops_url}/metrics`)).text()).includes(
+      (await (await fetch(`${service.opsUrl}/metrics`)).text()).includes(
         'standin_requests_total{route="/api/v1/detokenize",status="503"}',
       );
     await until(shed, 'the absolute form is counted as its path');
   },
 );
 
-test.skipIf(!is_server)(
+test.skipIf(!isServer)(
   'L06: housekeeping that waits for a locked table, with scrapes and an open console, never makes /health 503',
   async () => {
     const unlock = await lockRecords();
@@ -156,16 +156,16 @@ test.skipIf(!is_server)(
       "select pid from pg_stat_activity where application_name = 'standin' and wait_event_type = 'Lock'";
     const waitingPids = async (): Promise<number[]> =>
       (await sql(service.place, waiting)).map(({ pid }) => pid);
-    let is_over = false;
+    let isOver = false;
     onTestFinished(() => {
-      is_over = true;
+      isOver = true;
     });
     const repeated = async (work: () => Promise<unknown>) => {
-      while (!is_over) await work();
+      while (!isOver) await work();
     };
     const held = [
-      repeated(() => scrape(service.ops_url!, 'standin_vault_rows')),
-      repeated(() => fetch(`${service.ops_url}/console/state`)),
+      repeated(() => scrape(service.opsUrl!, 'standin_vault_rows')),
+      repeated(() => fetch(`${service.opsUrl}/console/state`)),
     ];
     const statuses = new Set<number>();
     const healthUntil = (condition: () => Promise<boolean>, what: string) =>
@@ -183,7 +183,7 @@ test.skipIf(!is_server)(
       const now = await waitingPids();
       return first.every((pid) => !now.includes(pid));
     }, 'the end of the first to wait');
-    is_over = true;
+    isOver = true;
     await unlock();
     await Promise.all(held);
     expect([...statuses]).toEqual([200]);

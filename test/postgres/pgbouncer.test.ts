@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { RemovalStore } from '../../src/store/removal.ts';
 import { JournalledWriters } from '../support/journal.ts';
-import { PgBouncer, pgbouncer_program } from '../support/pgbouncer.ts';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import {
   call,
   newPlace,
@@ -28,7 +28,7 @@ const SET_BY_PGBOUNCER = [
 const PATIENCE_MS = 3_900;
 const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
 
-describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
+describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
   'F24: behind PgBouncer in transaction mode',
   () => {
     let cluster: PostgresCluster;
@@ -40,7 +40,7 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
     });
     afterAll(() => {
-      const log = readFileSync(cluster.log_file, 'utf8');
+      const log = readFileSync(cluster.logFile, 'utf8');
       cluster.stop();
       expect(log).not.toMatch(/prepared statement .* (does not exist|already exists)/);
     });
@@ -79,9 +79,9 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       expect(unknown.status).toBe(400);
 
       const made = await runCli(['client', 'create', '--name', 'late', '--json'], place);
-      const { client_id, api_key } = JSON.parse(made.stdout);
-      expect((await call(other, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
-      expect((await runCli(['client', 'disable', client_id], place)).code).toBe(0);
+      const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
+      expect((await call(other, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+      expect((await runCli(['client', 'disable', clientId], place)).code).toBe(0);
       expect((await runCli(['doctor'], place)).code).toBe(0);
 
       const [sessions] = await sql(
@@ -112,9 +112,9 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
     test('PgBouncer killed five times while writing: no acknowledged token is lost, and the services stay', async () => {
       const { bouncer, place } = await bounced();
       const services = [await start(place), await start(place)];
-      const { api_key } = services[0]!;
+      const { api_key: apiKey } = services[0]!;
       let turn = 0;
-      const writers = new JournalledWriters(place, () => services[turn++ % 2]!, api_key);
+      const writers = new JournalledWriters(place, () => services[turn++ % 2]!, apiKey);
       for (let i = 0; i < 5; i++) {
         await writers.progress(300);
         await bouncer.kill();
@@ -122,7 +122,7 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
       }
       await writers.progress(300);
       await writers.stop();
-      for (const service of services) await writers.verify(service, api_key);
+      for (const service of services) await writers.verify(service, apiKey);
       expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
     });
 
@@ -152,11 +152,11 @@ describe.skipIf(postgres_bin === undefined || pgbouncer_program === undefined)(
         .output()
         .split('\n')
         .filter((line) => line.includes('"status":500'));
-      const slowest_ms = Math.max(
+      const slowestMs = Math.max(
         ...failed.map((line) => JSON.parse(line).duration_ms),
         failed.length > 0 ? 0 : PATIENCE_MS,
       );
-      expect(slowest_ms).toBeGreaterThanOrEqual(PATIENCE_MS);
+      expect(slowestMs).toBeGreaterThanOrEqual(PATIENCE_MS);
     });
 
     test('one before each of two servers: also after a failover the one that leads to the primary is found', async () => {

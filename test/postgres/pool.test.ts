@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { soon } from '../support/store.ts';
 
-describe.skipIf(postgres_bin === undefined)('a pool of connections', () => {
+describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
   let cluster: PostgresCluster;
   beforeAll(async () => {
     cluster = await PostgresCluster.start();

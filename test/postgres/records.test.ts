@@ -25,7 +25,7 @@ describe.each(kinds())('records on the %s database', (kind) => {
   });
 
   function newStore(): RecordStore {
-    return new RecordStore(pool, { patience_ms: 20_000, onBatch: (_, size) => batches.push(size) });
+    return new RecordStore(pool, { patienceMs: 20_000, onBatch: (_, size) => batches.push(size) });
   }
 
   async function count(): Promise<number> {
@@ -52,12 +52,12 @@ describe.each(kinds())('records on the %s database', (kind) => {
 
   test('a token that stands for another value is a collision, across and within batches', async () => {
     const first = randomRecord();
-    const { token_fingerprint } = first;
-    const rival = randomRecord({ token_fingerprint });
+    const { token_fingerprint: tokenFingerprint } = first;
+    const rival = randomRecord({ token_fingerprint: tokenFingerprint });
     const outcomes = await records.insert([first, rival, first]);
     expect(outcomes.toSorted()).toEqual(['collision', 'stored', 'stored']);
     expect(await records.insert([rival])).toEqual(['collision']);
-    expect(await records.find([token_fingerprint])).toEqual([first]);
+    expect(await records.find([tokenFingerprint])).toEqual([first]);
   });
 
   test('concurrent calls share statements, and each gets its own answers', async () => {

@@ -1,5 +1,5 @@
 import { describe } from 'vitest';
-import { citus_is_installed } from '../support/citus.ts';
+import { citusIsInstalled } from '../support/citus.ts';
 import { testRetention } from '../support/retention-cases.ts';
 
-describe.skipIf(!citus_is_installed)('records that end, on citus', () => testRetention('citus'));
+describe.skipIf(!citusIsInstalled)('records that end, on citus', () => testRetention('citus'));

@@ -45,12 +45,12 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
     const tokens = (await call(service, 'tokenize', { name: 'Bob Ray' })).body.data;
     expect((await call(service, 'detokenize', tokens)).body.data).toEqual({ name: 'Bob Ray' });
     expect(await (await fetch(`${service.url}/health`)).json()).toMatchObject({ postgres: 'ok' });
-    const rows = async () => (await scrape(service.ops_url!, 'standin_vault_rows'))[''];
+    const rows = async () => (await scrape(service.opsUrl!, 'standin_vault_rows'))[''];
     await until(async () => Number(await rows()) > 0, 'the records');
     const client = ['client', 'create', '--name', 'slow', '--rate-limit', '0.1', '--json'];
-    const { api_key } = JSON.parse((await runCli(client, place)).stdout);
-    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(200);
-    expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(429);
+    const { api_key: apiKey } = JSON.parse((await runCli(client, place)).stdout);
+    expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
+    expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(429);
     const other = await startService(place);
     expect((await call(other, 'detokenize', tokens)).status).toBe(200);
     await other.stop();
@@ -138,7 +138,11 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
       [
         ['api_key_uses', 'last_used_at'],
         ...['expires_at', 'key_version', 'sealed'].map((column) => ['records', column]),
-      ].map(([table_name, column_name]) => ({ table_name, column_name, privilege_type: 'UPDATE' })),
+      ].map(([tableName, columnName]) => ({
+        table_name: tableName,
+        column_name: columnName,
+        privilege_type: 'UPDATE',
+      })),
     );
     await query(other.env.DATABASE_URL!, `grant all on standin.api_keys to ${role.name}`);
     await query(other.env.DATABASE_URL!, `grant create on schema standin to ${role.name}`);

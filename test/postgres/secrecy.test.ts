@@ -5,7 +5,7 @@ import { Keyring } from '../../src/crypto/keyring.ts';
 import { KEY_PURPOSES, type KeyPurpose, type SealedRecord } from '../../src/types.ts';
 import { bytesOfUuid } from '../support/bytes.ts';
 import { contentsBelow, findKey, findText, hashes } from '../support/leaks.ts';
-import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
 import { sql } from '../support/sql.ts';
@@ -64,7 +64,7 @@ function plant(text: string): Buffer[] {
   return [...parts, utf16, Buffer.from(utf16).swap16()];
 }
 
-describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all it can', () => {
+describe.skipIf(postgresBin === undefined)('C01, C20: on a server that logs all it can', () => {
   let cluster: PostgresCluster;
   let service: Service;
   let tokens: string[];
@@ -81,9 +81,9 @@ describe.skipIf(postgres_bin === undefined)('C01, C20: on a server that logs all
     tokens = await fill(service);
     await sql(service.place, 'checkpoint');
     const dump = run('pg_dump', [service.place.env.DATABASE_URL!]);
-    contents = contentsBelow(cluster.data_dir);
+    contents = contentsBelow(cluster.dataDir);
     contents.set('pg_dump', Buffer.from(dump));
-    contents.set('log of postgres', readFileSync(cluster.log_file));
+    contents.set('log of postgres', readFileSync(cluster.logFile));
   });
   afterAll(async () => {
     await service?.stop();

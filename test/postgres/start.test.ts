@@ -1,7 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { PostgresCluster, postgres_bin, query } from '../support/postgres.ts';
+import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { call, kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 /** What stops a start: before anything listens, with words that say what to do, and nothing changed. */
@@ -10,8 +10,8 @@ afterEach(() => {
   for (const place of places.splice(0)) place.remove();
 });
 
-async function placeOn(kind: 'embedded' | 'server', server_url?: string): Promise<Place> {
-  const place = await newPlace(kind, server_url);
+async function placeOn(kind: 'embedded' | 'server', serverUrl?: string): Promise<Place> {
+  const place = await newPlace(kind, serverUrl);
   places.push(place);
   return place;
 }
@@ -86,9 +86,9 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
   test('four nodes that start at once on an empty database all serve, with one set of keys', async () => {
     const place = await placeOn('server');
     const services = await Promise.all(Array.from({ length: 4 }, () => startService(place)));
-    const api_key = services.map((service) => service.api_key).find((key) => key !== '')!;
+    const apiKey = services.map((service) => service.api_key).find((key) => key !== '')!;
     const tokens = await Promise.all(
-      services.map((service) => call(service, 'tokenize', { a: 'Ann Lee' }, api_key)),
+      services.map((service) => call(service, 'tokenize', { a: 'Ann Lee' }, apiKey)),
     );
     expect(new Set(tokens.map((answer) => answer.body.data.a)).size).toBe(1);
     const keys = await query(
@@ -100,7 +100,7 @@ describe.skipIf(!kinds().includes('server'))('F27, C10: on a server', () => {
   });
 });
 
-describe.skipIf(postgres_bin === undefined)('F27: an unsafe server', () => {
+describe.skipIf(postgresBin === undefined)('F27: an unsafe server', () => {
   test.each(['fsync', 'synchronous_commit', 'full_page_writes'])(
     '%s=off is refused unless it is allowed',
     async (name) => {

@@ -27,7 +27,7 @@ async function tokensOf(values: string[]): Promise<string[]> {
 }
 
 async function damaged(): Promise<number> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return Number(/^standin_damaged_records_total (\d+)$/m.exec(text)![1]);
 }
 
@@ -90,12 +90,12 @@ test('C05: every single bit of a row changed: an error or an unknown token, neve
   await database.connect();
   onTestFinished(() => database.end());
   // Out and in again: a distributed table takes no update of what it is distributed by.
-  const exchange = async (old: Row, { token_fingerprint, ...others }: Row) => {
+  const exchange = async (old: Row, { token_fingerprint: tokenFingerprint, ...others }: Row) => {
     const where = 'where token_fingerprint = $1';
     await database.query(`delete from standin.records ${where}`, [old.token_fingerprint]);
     await database.query(
       'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $2, $3, $4)',
-      [token_fingerprint, others.value_fingerprint, others.key_version, others.sealed],
+      [tokenFingerprint, others.value_fingerprint, others.key_version, others.sealed],
     );
   };
   const check = async (column: string, value: unknown) => {
@@ -209,7 +209,7 @@ test('C08: a record that was deleted is an unknown token, and tokenizing again b
 
 test('C09: an API key row that was made without the keys of the vault opens nothing', async () => {
   const { createHash, createHmac } = await import('node:crypto');
-  const api_key = newApiKey();
+  const apiKey = newApiKey();
   const [found] = await sql(service.place, 'select client_id, digest from standin.api_keys');
   const stored = await sql(service.place, 'select wrapped from standin.keyring');
   const secrets = [
@@ -219,11 +219,11 @@ test('C09: an API key row that was made without the keys of the vault opens noth
     ...stored.map((key) => key.wrapped),
   ];
   const digests = [
-    createHash('sha256').update(api_key).digest(),
-    createHash('sha512').update(api_key).digest().subarray(0, 32),
-    Buffer.from(api_key.slice(-32)),
+    createHash('sha256').update(apiKey).digest(),
+    createHash('sha512').update(apiKey).digest().subarray(0, 32),
+    Buffer.from(apiKey.slice(-32)),
     Buffer.alloc(32),
-    ...secrets.map((secret) => createHmac('sha256', secret).update(api_key).digest()),
+    ...secrets.map((secret) => createHmac('sha256', secret).update(apiKey).digest()),
   ];
   for (const [i, digest] of digests.entries()) {
     await sql(
@@ -232,12 +232,12 @@ test('C09: an API key row that was made without the keys of the vault opens noth
       [`forged_${i}`, found!.client_id, digest],
     );
   }
-  expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(401);
+  expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(401);
   // A row that the service has made is seen at once: it does read the table.
   const issue = ['api-key', 'issue', '--client', found!.client_id, '--json'];
   const issued = JSON.parse((await runCli(issue, service.place)).stdout);
   expect((await call(service, 'tokenize', { a: 'b' }, issued.api_key)).status).toBe(200);
-  expect((await call(service, 'tokenize', { a: 'b' }, api_key)).status).toBe(401);
+  expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(401);
   await sql(service.place, "delete from standin.api_keys where api_key_id like 'forged%'");
 });
 

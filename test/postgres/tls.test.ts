@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, has_openssl, type Issued } from '../support/certificates.ts';
-import { PostgresCluster, postgres_bin, run } from '../support/postgres.ts';
+import { Authority, hasOpenssl, type Issued } from '../support/certificates.ts';
+import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
 import { serveTls } from '../support/postgres-tls.ts';
 import { call, makePlace, type Place, runCli, startService } from '../support/service.ts';
 
 /** With TEST_PGBOUNCER=1 the service speaks to PgBouncer, which has no certificate here. */
-const can_run = has_openssl && postgres_bin !== undefined && process.env.TEST_PGBOUNCER !== '1';
+const canRun = hasOpenssl && postgresBin !== undefined && process.env.TEST_PGBOUNCER !== '1';
 
-describe.skipIf(!can_run)('C26: TLS to PostgreSQL', () => {
+describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
   let folder: string;
   let authority: Authority;
   let other: Authority;
@@ -34,9 +34,9 @@ describe.skipIf(!can_run)('C26: TLS to PostgreSQL', () => {
   });
 
   const path = () => new URL(place.env.DATABASE_URL!).pathname;
-  const with_client = () => `sslcert=${client.cert}&sslkey=${client.key}`;
+  const withClient = () => `sslcert=${client.cert}&sslkey=${client.key}`;
   const url = (hosts: string, ca: string, mode = 'verify-full') =>
-    `postgres://postgres@${hosts}${path()}?sslmode=${mode}&sslrootcert=${ca}&${with_client()}`;
+    `postgres://postgres@${hosts}${path()}?sslmode=${mode}&sslrootcert=${ca}&${withClient()}`;
   const hosts = (names: string[]) => names.map((name) => `${name}:${cluster.port}`).join();
 
   test.each([

@@ -5,7 +5,7 @@ import { RedisBuckets } from '../../src/service/limits/redis-buckets.ts';
 import { budgetBucket, refusalOf, requestBucket } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
 import { freePort } from '../support/postgres.ts';
-import { RedisServer, redis_server } from '../support/redis.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
 import { until } from '../support/service.ts';
 
 let opened: RedisBuckets[] = [];
@@ -26,21 +26,21 @@ const newClient = () => `client ${names++}`;
 /** What a MemoryRateLimiter gives for several requests at one time, in the words of a Grant. */
 function takeInMemory(
   limiter: MemoryRateLimiter,
-  client_id: string,
+  clientId: string,
   rate: number,
   requests: number,
 ): [number, number | undefined] {
   let granted = 0;
-  let retry_after_s: number | undefined;
+  let retryAfterS: number | undefined;
   for (let i = 0; i < requests; i++) {
-    const refused = refusalOf(limiter.take(requestBucket(client_id, rate)));
+    const refused = refusalOf(limiter.take(requestBucket(clientId, rate)));
     if (refused === undefined) granted++;
-    else retry_after_s ??= refused;
+    else retryAfterS ??= refused;
   }
-  return [granted, retry_after_s];
+  return [granted, retryAfterS];
 }
 
-describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
+describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await RedisServer.start();
@@ -54,26 +54,26 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
       fc.constantFrom(0.001, 0.3, 0.5, 1.5, 2.7, 1_000_000),
     );
     const step = fc.record({
-      pause_us: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(2_000_000_000)),
+      pauseUs: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(2_000_000_000)),
       requests: fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer({ min: 0, max: 1_500 })),
       rate: fc.option(rate, { nil: undefined, freq: 8 }),
     });
     let refused = 0;
     await fc.assert(
-      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (first_rate, steps) => {
-        const client_id = newClient();
-        let now_us = 1_700_000_000_000_000;
-        const limiter = new MemoryRateLimiter(() => (now_us - 1_700_000_000_000_000) / 1_000);
-        let rate = first_rate;
-        for (const { pause_us, requests, rate: new_rate } of steps) {
-          now_us += pause_us;
-          rate = requests > 0 ? (new_rate ?? rate) : rate;
-          const grant = await buckets.take(requestBucket(client_id, rate), requests, now_us);
-          const retry_after_s = grant.granted < requests ? grant.retry_after_s : undefined;
-          expect([grant.granted, retry_after_s]).toEqual(
-            takeInMemory(limiter, client_id, rate, requests),
+      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (firstRate, steps) => {
+        const clientId = newClient();
+        let nowUs = 1_700_000_000_000_000;
+        const limiter = new MemoryRateLimiter(() => (nowUs - 1_700_000_000_000_000) / 1_000);
+        let rate = firstRate;
+        for (const { pauseUs, requests, rate: newRate } of steps) {
+          nowUs += pauseUs;
+          rate = requests > 0 ? (newRate ?? rate) : rate;
+          const grant = await buckets.take(requestBucket(clientId, rate), requests, nowUs);
+          const retryAfterS = grant.granted < requests ? grant.retryAfterS : undefined;
+          expect([grant.granted, retryAfterS]).toEqual(
+            takeInMemory(limiter, clientId, rate, requests),
           );
-          if (retry_after_s !== undefined) refused++;
+          if (retryAfterS !== undefined) refused++;
         }
       }),
       { numRuns: 200 },
@@ -86,23 +86,23 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     const rate = fc.constantFrom(0.001, 0.3, 1, 1, 2.7, 50);
     const some = fc.oneof({ arbitrary: fc.constant(0), weight: 3 }, fc.nat(70), fc.nat(2_000));
     const step = fc.record({
-      pause_us: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(700_000_000)),
+      pauseUs: fc.oneof(fc.constant(0), fc.nat(3_000_000), fc.nat(700_000_000)),
       count: fc.oneof(fc.constant(0), fc.nat(70)),
       outcome: fc.record({ ended: fc.nat(70), known: some, unknown: some, guessed: some }),
       rate: fc.option(rate, { nil: undefined, freq: 8 }),
     });
     const seen = { refused: 0, granted: 0 };
     await fc.assert(
-      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (first_rate, steps) => {
+      fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (firstRate, steps) => {
         const name = newClient();
-        let now_us = 1_700_000_000_000_000;
-        const limiter = new MemoryRateLimiter(() => (now_us - 1_700_000_000_000_000) / 1_000);
-        let rate = first_rate;
-        for (const { pause_us, count, outcome, rate: new_rate } of steps) {
-          now_us += pause_us;
-          rate = new_rate ?? rate;
+        let nowUs = 1_700_000_000_000_000;
+        const limiter = new MemoryRateLimiter(() => (nowUs - 1_700_000_000_000_000) / 1_000);
+        let rate = firstRate;
+        for (const { pauseUs, count, outcome, rate: newRate } of steps) {
+          nowUs += pauseUs;
+          rate = newRate ?? rate;
           const bucket = budgetBucket(name, rate);
-          const grant = await buckets.settle(bucket, count, outcome, now_us);
+          const grant = await buckets.settle(bucket, count, outcome, nowUs);
           expect(grant).toEqual(limiter.settle(bucket, count, outcome));
           if (grant.granted < count) seen.refused++;
           else seen.granted++;
@@ -115,56 +115,54 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
 
   test('go by the clock of Redis: in any time no more than the rate and one burst', async () => {
     const [one, other] = [await open(redis.url), await open(redis.url)];
-    const client_id = newClient();
-    const start_us = await redis.now_us();
+    const clientId = newClient();
+    const startUs = await redis.nowUs();
     let granted = 0;
     let rounds = 0;
     while (granted < 250) {
       const grants = await Promise.all([
-        one.take(requestBucket(client_id, 100), 7),
-        other.take(requestBucket(client_id, 100), 7),
+        one.take(requestBucket(clientId, 100), 7),
+        other.take(requestBucket(clientId, 100), 7),
       ]);
       for (const grant of grants) granted += grant.granted;
       rounds++;
     }
-    const passed_s = ((await redis.now_us()) - start_us) / 1e6;
-    expect(granted).toBeLessThanOrEqual(100 + 100 * passed_s);
+    const passedS = ((await redis.nowUs()) - startUs) / 1e6;
+    expect(granted).toBeLessThanOrEqual(100 + 100 * passedS);
     expect(rounds).toBeGreaterThan(20);
   });
 
   test('a clock that is set back locks nobody out', async () => {
     const buckets = await open(redis.url);
-    const client_id = newClient();
-    const hour_us = 3_600_000_000;
-    expect((await buckets.take(requestBucket(client_id, 10), 10, 2 * hour_us)).granted).toBe(10);
-    expect(await buckets.take(requestBucket(client_id, 10), 1, hour_us)).toEqual({
+    const clientId = newClient();
+    const hourUs = 3_600_000_000;
+    expect((await buckets.take(requestBucket(clientId, 10), 10, 2 * hourUs)).granted).toBe(10);
+    expect(await buckets.take(requestBucket(clientId, 10), 1, hourUs)).toEqual({
       granted: 0,
       left: 0,
-      retry_after_s: 1,
+      retryAfterS: 1,
     });
-    expect((await buckets.take(requestBucket(client_id, 10), 10, hour_us + 500_000)).granted).toBe(
-      5,
-    );
+    expect((await buckets.take(requestBucket(clientId, 10), 10, hourUs + 500_000)).granted).toBe(5);
   });
 
   test('a clock that is set back changes no bucket', async () => {
     const buckets = await open(redis.url);
-    const client_id = newClient();
-    const hour_us = 3_600_000_000;
-    expect((await buckets.take(requestBucket(client_id, 10), 4, 2 * hour_us)).granted).toBe(4);
-    expect((await buckets.take(requestBucket(client_id, 10), 10, hour_us)).granted).toBe(6);
+    const clientId = newClient();
+    const hourUs = 3_600_000_000;
+    expect((await buckets.take(requestBucket(clientId, 10), 4, 2 * hourUs)).granted).toBe(4);
+    expect((await buckets.take(requestBucket(clientId, 10), 10, hourUs)).granted).toBe(6);
   });
 
   test('a probe of no requests takes nothing', async () => {
     const buckets = await open(redis.url);
-    const client_id = newClient();
+    const clientId = newClient();
     for (let i = 0; i < 3; i++)
-      expect(await buckets.take(requestBucket(client_id, 1), 0)).toEqual({
+      expect(await buckets.take(requestBucket(clientId, 1), 0)).toEqual({
         granted: 0,
         left: 1,
-        retry_after_s: 0,
+        retryAfterS: 0,
       });
-    expect((await buckets.take(requestBucket(client_id, 1), 1)).granted).toBe(1);
+    expect((await buckets.take(requestBucket(clientId, 1), 1)).granted).toBe(1);
   });
 
   test('every key has a name of ours and goes by itself', async () => {
@@ -172,21 +170,21 @@ describe.skipIf(redis_server === undefined)('buckets in Redis', () => {
     const buckets = await open(redis.url);
     await buckets.take(requestBucket('fast', 1_000), 5);
     await buckets.take(requestBucket('slow', 0.001), 1);
-    const ttl_s = async (key: string) =>
+    const ttlS = async (key: string) =>
       Number((await redis.command(`TTL ${key}`)).replace(':', ''));
     expect(await redis.command('DBSIZE')).toBe(':2');
-    expect(await ttl_s('standin:limit:fast')).toBeGreaterThan(0);
-    expect(await ttl_s('standin:limit:fast')).toBeLessThanOrEqual(61);
-    expect(await ttl_s('standin:limit:slow')).toBeGreaterThan(1_000);
-    expect(await ttl_s('standin:limit:slow')).toBeLessThanOrEqual(1_061);
+    expect(await ttlS('standin:limit:fast')).toBeGreaterThan(0);
+    expect(await ttlS('standin:limit:fast')).toBeLessThanOrEqual(61);
+    expect(await ttlS('standin:limit:slow')).toBeGreaterThan(1_000);
+    expect(await ttlS('standin:limit:slow')).toBeLessThanOrEqual(1_061);
   });
 
   test('a Redis that has forgotten the script is given it again', async () => {
     const buckets = await open(redis.url);
-    const client_id = newClient();
-    await buckets.take(requestBucket(client_id, 2), 1);
+    const clientId = newClient();
+    await buckets.take(requestBucket(clientId, 2), 1);
     await redis.command('SCRIPT FLUSH');
-    expect((await buckets.take(requestBucket(client_id, 2), 2)).granted).toBe(1);
+    expect((await buckets.take(requestBucket(clientId, 2), 2)).granted).toBe(1);
   });
 
   test('a key that another program wrote fails the call with a code, and mends itself', async () => {
@@ -244,7 +242,7 @@ function answersAgain(buckets: RedisBuckets): Promise<void> {
   return until(isAnswered, 'calls are answered again');
 }
 
-describe.skipIf(redis_server === undefined)('a connection to Redis', () => {
+describe.skipIf(redisServer === undefined)('a connection to Redis', () => {
   test('that is lost fails calls at once, and comes back by itself', async () => {
     const redis = await RedisServer.start();
     const buckets = await open(redis.url);

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Limits, openLimits } from '../../src/service/limits/limits.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
-import { RedisServer, redis_server } from '../support/redis.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
 import { until } from '../support/service.ts';
 
-describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
+describe.skipIf(redisServer === undefined)('limits that nodes share', () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await RedisServer.start();
@@ -18,19 +18,19 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
 
   async function startNode(changes: boolean[] = []): Promise<Limits> {
     const node = await openLimits({
-      redis_url: redis.url,
-      onChange: (is_shared) => changes.push(is_shared),
+      redisUrl: redis.url,
+      onChange: (isShared) => changes.push(isShared),
     });
     nodes.push(node);
     return node;
   }
 
   /** Asks without a pause, eight at a time, until stopped; counts what goes on. */
-  function hammer(node: Limits, client_id: string, rate: number) {
-    const state = { allowed: 0, refused: 0, is_over: false };
+  function hammer(node: Limits, clientId: string, rate: number) {
+    const state = { allowed: 0, refused: 0, isOver: false };
     const one = async () => {
-      while (!state.is_over) {
-        const { granted } = await node.rate_limiter.take(requestBucket(client_id, rate));
+      while (!state.isOver) {
+        const { granted } = await node.rateLimiter.take(requestBucket(clientId, rate));
         if (granted === 1) state.allowed++;
         else state.refused++;
         // A limiter of one process alone answers in the same turn: others must get theirs.
@@ -39,7 +39,7 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
     };
     const done = Promise.all(Array.from({ length: 8 }, one));
     const stop = async () => {
-      state.is_over = true;
+      state.isOver = true;
       await done;
     };
     return { state, stop };
@@ -66,15 +66,15 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
     const changes: boolean[] = [];
     const pair = [await startNode(changes), await startNode(changes)];
     await whileShared(pair, changes, async (attempt) => {
-      const started_us = await redis.now_us();
+      const startedUs = await redis.nowUs();
       const hammers = pair.map((node) => hammer(node, `L08 ${attempt}`, 100));
       const allowed = () => hammers.reduce((sum, { state }) => sum + state.allowed, 0);
       await until(() => allowed() >= 500, '500 requests');
       const counted = allowed();
-      const passed_s = ((await redis.now_us()) - started_us) / 1e6;
+      const passedS = ((await redis.nowUs()) - startedUs) / 1e6;
       for (const { stop } of hammers) await stop();
       return () => {
-        expect(counted).toBeLessThanOrEqual((100 * passed_s + 100) * 1.05);
+        expect(counted).toBeLessThanOrEqual((100 * passedS + 100) * 1.05);
         for (const { state } of hammers) {
           expect(state.allowed).toBeGreaterThan(0);
           expect(state.refused).toBeGreaterThan(state.allowed);
@@ -106,9 +106,9 @@ describe.skipIf(redis_server === undefined)('limits that nodes share', () => {
 });
 
 test('without a URL there is nothing that could be shared', async () => {
-  const limits = await openLimits({ redis_url: undefined, onChange: () => {} });
+  const limits = await openLimits({ redisUrl: undefined, onChange: () => {} });
   expect(limits.isShared).toBeUndefined();
-  const take = async () => refusalOf(await limits.rate_limiter.take(requestBucket('a', 1)));
+  const take = async () => refusalOf(await limits.rateLimiter.take(requestBucket('a', 1)));
   expect([await take(), await take()]).toEqual([undefined, 1]);
   limits.close();
 });

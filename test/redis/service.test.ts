@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { createClient } from '../support/commands.ts';
 import { findText } from '../support/leaks.ts';
 import { freePort } from '../support/postgres.ts';
-import { RedisServer, redis_server } from '../support/redis.ts';
+import { RedisServer, redisServer } from '../support/redis.ts';
 import {
   call,
   kinds,
@@ -16,7 +16,7 @@ import {
   until,
 } from '../support/service.ts';
 
-const has_openssl = spawnSync('openssl', ['version']).status === 0;
+const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 const PASSWORD = 'hunter2-of-redis';
 
 /** A server where there is one: it starts faster. */
@@ -32,7 +32,7 @@ async function start(env: Record<string, string>): Promise<Service> {
 
 /** The gauge, or undefined when it is not there. */
 async function isShared(service: Service): Promise<string | undefined> {
-  const text = await (await fetch(`${service.ops_url}/metrics`)).text();
+  const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
   return /^standin_rate_limit_shared (\d)/m.exec(text)?.[1];
 }
 
@@ -51,19 +51,19 @@ function warnings(service: Service): any[] {
 const changes = (service: Service): string[] => warnings(service).map(({ msg }) => msg);
 
 /** Calls without a pause, four at a time, until stopped; counts the answers by status. */
-function load(service: Service, api_key = service.api_key) {
+function load(service: Service, apiKey = service.api_key) {
   const statuses: Record<number, number> = {};
-  let is_over = false;
+  let isOver = false;
   const one = async () => {
-    while (!is_over) {
-      const { status } = await call(service, 'tokenize', { a: 'Ann' }, api_key);
+    while (!isOver) {
+      const { status } = await call(service, 'tokenize', { a: 'Ann' }, apiKey);
       statuses[status] = (statuses[status] ?? 0) + 1;
     }
   };
   const done = Promise.all(Array.from({ length: 4 }, one));
   const answered = () => Object.values(statuses).reduce((sum, count) => sum + count, 0);
   const stop = async () => {
-    is_over = true;
+    isOver = true;
     await done;
     return statuses;
   };
@@ -95,7 +95,7 @@ async function whileShared(
   }
 }
 
-describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => {
+describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
   let redis: RedisServer;
   beforeEach(async () => {
     redis = await RedisServer.start(PASSWORD);
@@ -119,16 +119,16 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
       const env = { REDIS_URL: redis.url, RATE_LIMIT: '10' };
       const pair = [await start(env), await start(env)];
       await whileShared(pair, async () => {
-        const { api_key } = await createClient(place);
-        const started_us = await redis.now_us();
-        const loads = pair.map((service) => load(service, api_key));
+        const { api_key: apiKey } = await createClient(place);
+        const startedUs = await redis.nowUs();
+        const loads = pair.map((service) => load(service, apiKey));
         const allowed = () => loads.reduce((sum, { statuses }) => sum + (statuses[200] ?? 0), 0);
         await until(() => allowed() >= 50, '50 tokenized');
         const counted = allowed();
-        const passed_s = ((await redis.now_us()) - started_us) / 1e6;
+        const passedS = ((await redis.nowUs()) - startedUs) / 1e6;
         const statuses = await Promise.all(loads.map(({ stop }) => stop()));
         return () => {
-          expect(counted).toBeLessThanOrEqual((10 * passed_s + 10) * 1.05);
+          expect(counted).toBeLessThanOrEqual((10 * passedS + 10) * 1.05);
           for (const counts of statuses) {
             expect(Object.keys(counts)).toEqual(['200', '429']);
             expect(counts[429]).toBeGreaterThan(counts[200]!);
@@ -148,12 +148,12 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
       const status = async (service: Service, data: object, key: string) =>
         (await call(service, 'detokenize', data, key)).status;
       await whileShared(pair, async () => {
-        const { api_key } = await createClient(place, '--detokenize-limit', '0.001');
+        const { api_key: apiKey } = await createClient(place, '--detokenize-limit', '0.001');
         const guesser = await createClient(place);
         const guesses = { all: Array.from({ length: 50 }, (_, i) => `guess${i}_tok`) };
         const statuses = [
-          await status(first, {}, api_key),
-          await status(second, {}, api_key),
+          await status(first, {}, apiKey),
+          await status(second, {}, apiKey),
           await status(first, guesses, guesser.api_key),
           await status(second, { a: 'one more_tok' }, guesser.api_key),
           await status(second, {}, second.api_key || first.api_key),
@@ -193,10 +193,10 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
   test('answers while Redis hangs, with limits of its own', async () => {
     place = await newPlace(kind);
     const service = await start({ REDIS_URL: redis.url, RATE_LIMIT: '0.001' });
-    let api_key = '';
-    const tokenize = () => call(service, 'tokenize', { a: 'Ann' }, api_key);
+    let apiKey = '';
+    const tokenize = () => call(service, 'tokenize', { a: 'Ann' }, apiKey);
     await whileShared([service], async () => {
-      api_key = (await createClient(place)).api_key;
+      apiKey = (await createClient(place)).api_key;
       const statuses = [(await tokenize()).status, (await tokenize()).status];
       return () => expect(statuses).toEqual([200, 429]);
     });
@@ -290,7 +290,7 @@ describe.skipIf(redis_server === undefined)('the service with REDIS_URL', () => 
   });
 });
 
-describe.skipIf(redis_server === undefined || !has_openssl)('rediss://', () => {
+describe.skipIf(redisServer === undefined || !hasOpenssl)('rediss://', () => {
   test('checks the certificate, and takes an authority that Node is told of', async () => {
     place = await newPlace(kind);
     const [key, certificate] = [join(place.folder, 'key.pem'), join(place.folder, 'cert.pem')];
@@ -299,13 +299,13 @@ describe.skipIf(redis_server === undefined || !has_openssl)('rediss://', () => {
     execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', ...made], {
       stdio: 'ignore',
     });
-    const tls_port = await freePort();
-    const tls = ['--tls-port', String(tls_port), '--tls-auth-clients', 'no'];
+    const tlsPort = await freePort();
+    const tls = ['--tls-port', String(tlsPort), '--tls-auth-clients', 'no'];
     const files = ['--tls-cert-file', certificate, '--tls-key-file', key];
     const ca = ['--tls-ca-cert-file', certificate];
     const redis = await RedisServer.start(undefined, [...tls, ...files, ...ca]);
     const doctor = async (host: string, env: Record<string, string>) => {
-      const REDIS_URL = `rediss://${host}:${tls_port}`;
+      const REDIS_URL = `rediss://${host}:${tlsPort}`;
       const { stdout } = await runCli(['doctor', '--json'], place, { REDIS_URL, ...env });
       const { status, detail } = JSON.parse(stdout).find(({ check }: any) => check === 'redis');
       return `${status} ${/\((\w+)\)/.exec(detail)?.[1] ?? ''}`;

@@ -21,7 +21,7 @@ export class AuditedLoad {
   readonly answers: Answer[] = [];
   readonly #service: Service;
   readonly #callers: Promise<void>[];
-  #is_over = false;
+  #isOver = false;
 
   constructor(service: Service, callers = 8) {
     this.#service = service;
@@ -35,13 +35,13 @@ export class AuditedLoad {
   }
 
   async stop(): Promise<Answer[]> {
-    this.#is_over = true;
+    this.#isOver = true;
     await Promise.all(this.#callers);
     return this.answers;
   }
 
   async #call(caller: number): Promise<void> {
-    for (let n = 0; !this.#is_over; n++) {
+    for (let n = 0; !this.#isOver; n++) {
       const value = `caller ${caller} ${n}`;
       const tokenized = await call(this.#service, 'tokenize', { a: value });
       this.answers.push(tokenized);

@@ -26,22 +26,22 @@ const MAX_SKEW_MS = 300_000;
 export function checkSignature(
   request: SignedRequest,
   scope: { region: string; service: string },
-  secretOf: (access_key_id: string) => string | undefined,
-): { access_key_id: string; is_right: boolean } {
+  secretOf: (accessKeyId: string) => string | undefined,
+): { access_key_id: string; isRight: boolean } {
   const { headers } = request;
-  const [, access_key_id = '', date, region, service, names = '', signature] =
+  const [, accessKeyId = '', date, region, service, names = '', signature] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/([^/]+)\/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
       headers.authorization ?? '',
     ) ?? [];
   const signed = names.split(';');
-  const amz_date = String(headers['x-amz-date']);
-  const secret = secretOf(access_key_id);
+  const amzDate = String(headers['x-amz-date']);
+  const secret = secretOf(accessKeyId);
   const needed = headers['x-amz-security-token'] ? ['x-amz-security-token'] : [];
-  const is_complete = [...MUST_BE_SIGNED, ...needed].every((name) => signed.includes(name));
-  const is_in_scope = region === scope.region && service === scope.service;
-  const is_now = amz_date.startsWith(date ?? '-') && skewMs(amz_date) < MAX_SKEW_MS;
-  if (secret === undefined || !is_complete || !is_in_scope || !is_now)
-    return { access_key_id, is_right: false };
+  const isComplete = [...MUST_BE_SIGNED, ...needed].every((name) => signed.includes(name));
+  const isInScope = region === scope.region && service === scope.service;
+  const isNow = amzDate.startsWith(date ?? '-') && skewMs(amzDate) < MAX_SKEW_MS;
+  if (secret === undefined || !isComplete || !isInScope || !isNow)
+    return { access_key_id: accessKeyId, isRight: false };
   const canonical = [
     request.method,
     request.path,
@@ -51,22 +51,22 @@ export function checkSignature(
     names,
     sha256(request.body),
   ].join('\n');
-  const credential_scope = `${date}/${region}/${service}/aws4_request`;
-  const to_sign = ['AWS4-HMAC-SHA256', amz_date, credential_scope, sha256(canonical)].join('\n');
+  const credentialScope = `${date}/${region}/${service}/aws4_request`;
+  const toSign = ['AWS4-HMAC-SHA256', amzDate, credentialScope, sha256(canonical)].join('\n');
   const key = [date!, region!, service!, 'aws4_request'].reduce<string | Buffer>(
     (key, part) => createHmac('sha256', key).update(part).digest(),
     `AWS4${secret}`,
   );
-  const expected = createHmac('sha256', key).update(to_sign).digest('hex');
-  return { access_key_id, is_right: signature === expected };
+  const expected = createHmac('sha256', key).update(toSign).digest('hex');
+  return { access_key_id: accessKeyId, isRight: signature === expected };
 }
 
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** @param amz_date like 20261121T104643Z */
-function skewMs(amz_date: string): number {
-  const iso = amz_date.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z');
+/** @param amzDate like 20261121T104643Z */
+function skewMs(amzDate: string): number {
+  const iso = amzDate.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z');
   return Math.abs(Date.now() - Date.parse(iso));
 }

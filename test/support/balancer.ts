@@ -9,7 +9,7 @@ const PROBE_INTERVAL_MS = 200;
 interface Target {
   readonly url: string;
   readonly agent: Agent;
-  is_ready: boolean;
+  isReady: boolean;
   /** What /health said, each change once: a status, or `gone`. */
   readonly turns: string[];
 }
@@ -22,7 +22,7 @@ export class Balancer {
   readonly url: string;
   readonly #targets: Target[] = [];
   #last = 0;
-  #is_over = false;
+  #isOver = false;
 
   /** Resolves when all nodes are ready; ends with the test. */
   static async start(urls: readonly string[]): Promise<Balancer> {
@@ -32,7 +32,7 @@ export class Balancer {
     const balancer = new Balancer((server.address() as AddressInfo).port);
     server.on('request', (incoming, answer) => balancer.#pass(incoming, answer));
     onTestFinished(() => {
-      balancer.#is_over = true;
+      balancer.#isOver = true;
       server.close();
       server.closeAllConnections();
       for (const { agent } of balancer.#targets) agent.destroy();
@@ -50,21 +50,21 @@ export class Balancer {
   }
 
   /** Resolves when the new node gets requests. */
-  async replace(old_url: string, url: string): Promise<void> {
-    const at = this.#targets.findIndex((target) => target.url === old_url);
+  async replace(oldUrl: string, url: string): Promise<void> {
+    const at = this.#targets.findIndex((target) => target.url === oldUrl);
     this.#targets.splice(at, 1)[0]?.agent.destroy();
     await this.#add(url);
   }
 
   async #add(url: string): Promise<void> {
-    const target = { url, agent: new Agent({ keepAlive: true }), is_ready: false, turns: [] };
+    const target = { url, agent: new Agent({ keepAlive: true }), isReady: false, turns: [] };
     this.#targets.push(target);
     void this.#probe(target);
-    await until(() => target.is_ready, `a node at ${url} to be ready`);
+    await until(() => target.isReady, `a node at ${url} to be ready`);
   }
 
   async #probe(target: Target): Promise<void> {
-    while (!this.#is_over && this.#targets.includes(target)) {
+    while (!this.#isOver && this.#targets.includes(target)) {
       const turn = await fetch(`${target.url}/health`, { headers: { connection: 'close' } }).then(
         async (response) => {
           await response.text();
@@ -72,14 +72,14 @@ export class Balancer {
         },
         () => 'gone',
       );
-      target.is_ready = turn === '200';
+      target.isReady = turn === '200';
       if (target.turns.at(-1) !== turn) target.turns.push(turn);
       await new Promise((resolve) => setTimeout(resolve, PROBE_INTERVAL_MS));
     }
   }
 
   #pass(incoming: IncomingMessage, answer: ServerResponse): void {
-    const ready = this.#targets.filter((target) => target.is_ready);
+    const ready = this.#targets.filter((target) => target.isReady);
     const target = ready[this.#last++ % ready.length];
     const fail = () => {
       if (answer.headersSent) answer.destroy();
@@ -98,7 +98,7 @@ export class Balancer {
     });
     outgoing.on('error', fail);
     outgoing.on('response', (response) => {
-      const { connection: _hop_back, 'keep-alive': _for_us, ...kept } = response.headers;
+      const { connection: _hopBack, 'keep-alive': _forUs, ...kept } = response.headers;
       answer.writeHead(response.statusCode!, kept);
       response.pipe(answer);
     });

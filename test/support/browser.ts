@@ -5,7 +5,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
 /** Where Chromium is installed; undefined: tests that need it are skipped. */
-export const chromium_bin = PLACES.find((path) => existsSync(path));
+export const chromiumBin = PLACES.find((path) => existsSync(path));
 
 /** It asks nobody but the page that it is sent to. */
 const ARGS = [
@@ -20,7 +20,7 @@ const ARGS = [
 ];
 
 export function launch(): Promise<Browser> {
-  return chromium.launch({ executablePath: chromium_bin!, args: ARGS });
+  return chromium.launch({ executablePath: chromiumBin!, args: ARGS });
 }
 
 /** A page in a browser profile of its own, and what it did that it should not. */

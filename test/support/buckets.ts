@@ -7,17 +7,17 @@ import {
 
 /** One second of requests, as those of tokenize and detokenize are counted. */
 export function requestBucket(name: string, rate: number): Bucket {
-  return { name, rate, burst_s: 1 };
+  return { name, rate, burstS: 1 };
 }
 
 /** A minute's worth of unknown tokens. */
 export function budgetBucket(name: string, rate: number): Bucket {
-  return { name, rate, burst_s: 60 };
+  return { name, rate, burstS: 60 };
 }
 
 /** What a request for one is told: undefined: go on; otherwise when there is one again. */
-export function refusalOf({ granted, retry_after_s }: Grant): number | undefined {
-  return granted === 1 ? undefined : retry_after_s;
+export function refusalOf({ granted, retryAfterS }: Grant): number | undefined {
+  return granted === 1 ? undefined : retryAfterS;
 }
 
 /** Unknown tokens alone, of requests that had reserved nothing. */

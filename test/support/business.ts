@@ -30,35 +30,35 @@ export class Business {
   readonly #url: string;
   readonly #callers: Promise<void>[];
   readonly #tokens: string[] = [];
-  #is_over = false;
+  #isOver = false;
 
-  /** @param api_keys of the habits, in their order */
-  constructor(url: string, api_keys: readonly string[]) {
+  /** @param apiKeys of the habits, in their order */
+  constructor(url: string, apiKeys: readonly string[]) {
     this.#url = url;
     this.#callers = HABITS.flatMap((habit, i) =>
-      Array.from({ length: habit.callers }, (_, n) => this.#run(habit, api_keys[i]!, n)),
+      Array.from({ length: habit.callers }, (_, n) => this.#run(habit, apiKeys[i]!, n)),
     );
   }
 
   async stop(): Promise<void> {
-    this.#is_over = true;
+    this.#isOver = true;
     await Promise.all(this.#callers);
   }
 
-  async #run(habit: Habit, api_key: string, caller: number): Promise<void> {
-    while (!this.#is_over) {
+  async #run(habit: Habit, apiKey: string, caller: number): Promise<void> {
+    while (!this.#isOver) {
       const tide = 0.5 + 0.5 * Math.sin(performance.now() / 19_000 + caller);
       await new Promise((resolve) => setTimeout(resolve, 12 + 90 * tide * Math.random()));
       if (Math.random() < habit.tokenizes || this.#tokens.length < 50) {
         const data = fields(habit.values, () => `${pick(WORDS)}.${random(1e6)}@example.com`);
-        const body = await this.#call('tokenize', data, api_key);
+        const body = await this.#call('tokenize', data, apiKey);
         this.#tokens.push(...Object.values(body.data ?? {}));
         this.#tokens.splice(0, Math.max(0, this.#tokens.length - TOKENS_KEPT));
       } else {
         // Now and then a token that nobody made: somebody mistyped it.
-        const is_odd = Math.random() < 0.004;
-        const data = fields(habit.values, () => (is_odd ? 'nobody_tok' : pick(this.#tokens)));
-        await this.#call('detokenize', data, api_key);
+        const isOdd = Math.random() < 0.004;
+        const data = fields(habit.values, () => (isOdd ? 'nobody_tok' : pick(this.#tokens)));
+        await this.#call('detokenize', data, apiKey);
       }
     }
   }
@@ -66,11 +66,11 @@ export class Business {
   async #call(
     operation: 'tokenize' | 'detokenize',
     data: Record<string, string>,
-    api_key: string,
+    apiKey: string,
   ): Promise<{ data?: Record<string, string> }> {
     const response = await fetch(`${this.#url}/api/v1/${operation}`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body: JSON.stringify({ data }),
     });
     return (await response.json()) as { data?: Record<string, string> };

@@ -30,9 +30,9 @@ export class Callers {
   async call(
     operation: 'tokenize' | 'detokenize',
     data: unknown,
-    api_key = this.#service.api_key,
+    apiKey = this.#service.api_key,
   ): Promise<Reply | undefined> {
-    const reply = await this.#post(`/api/v1/${operation}`, JSON.stringify({ data }), api_key).catch(
+    const reply = await this.#post(`/api/v1/${operation}`, JSON.stringify({ data }), apiKey).catch(
       () => undefined,
     );
     const outcome = reply?.status ?? 'cut';
@@ -53,10 +53,10 @@ export class Callers {
     this.#agent.destroy();
   }
 
-  #post(path: string, body: string, api_key: string): Promise<Reply> {
+  #post(path: string, body: string, apiKey: string): Promise<Reply> {
     return new Promise((resolve, reject) => {
       const headers = {
-        authorization: `Bearer ${api_key}`,
+        authorization: `Bearer ${apiKey}`,
         'content-type': 'application/json',
         'content-length': Buffer.byteLength(body),
       };
@@ -87,10 +87,10 @@ export async function forSeconds(
   count: number,
   one: (n: number) => Promise<unknown>,
 ): Promise<void> {
-  const end_ms = performance.now() + seconds * 1_000;
+  const endMs = performance.now() + seconds * 1_000;
   let n = 0;
   const loop = async () => {
-    while (performance.now() < end_ms) await one(n++);
+    while (performance.now() < endMs) await one(n++);
   };
   await Promise.all(Array.from({ length: count }, loop));
 }

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-export const has_openssl = spawnSync('openssl', ['version']).status === 0;
+export const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
 /** Files of a certificate and its key, in PEM. */
 export interface Issued {

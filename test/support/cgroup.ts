@@ -15,7 +15,7 @@ export interface MemoryGroup {
 let last = 0;
 
 /** undefined where none can be made. */
-export function makeMemoryGroup(limit_bytes: number): MemoryGroup | undefined {
+export function makeMemoryGroup(limitBytes: number): MemoryGroup | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
   const name = `standin-test-${process.pid}-${++last}`;
   const roots = [
@@ -27,7 +27,7 @@ export function makeMemoryGroup(limit_bytes: number): MemoryGroup | undefined {
     try {
       if (!existsSync(join(root, 'cgroup.procs'))) continue;
       mkdirSync(folder);
-      writeFileSync(join(folder, limit), String(limit_bytes));
+      writeFileSync(join(folder, limit), String(limitBytes));
       const kills = () => {
         const text = readFileSync(join(folder, events), 'utf8');
         return Number(/^oom_kill (\d+)$/m.exec(text)?.[1] ?? Number.NaN);

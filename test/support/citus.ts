@@ -1,18 +1,18 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { PostgresCluster, postgres_bin, query, run } from './postgres.ts';
+import { PostgresCluster, postgresBin, query, run } from './postgres.ts';
 
 /** True where the PostgreSQL that tests start has the Citus extension. */
-export const citus_is_installed =
+export const citusIsInstalled =
   process.env.TEST_CITUS !== '0' &&
-  postgres_bin !== undefined &&
+  postgresBin !== undefined &&
   existsSync(join(run('pg_config', ['--sharedir']).trim(), 'extension/citus.control'));
 
 const SETTINGS = {
   shared_preload_libraries: "'citus'",
   max_connections: '300',
   // Each database with the extension has a process that looks after it, and it is never dropped here.
-  max_worker_processes: '300',
+  maxWorkerProcesses: '300',
   'citus.shard_count': '8',
 };
 
@@ -42,7 +42,7 @@ export class CitusCluster {
   }
 
   /** New databases of this server are on all three nodes. */
-  get server_url(): string {
+  get serverUrl(): string {
     return this.coordinator.url('postgres');
   }
 
@@ -71,16 +71,16 @@ async function nodesOf(url: string): Promise<Node[]> {
  * What a new database needs where the database of the server's URL has Citus: the extension, and the
  * same nodes, each with a database of that name.
  */
-export async function joinCitus(server_url: string, database_url: string): Promise<void> {
-  const nodes = await nodesOf(server_url);
+export async function joinCitus(serverUrl: string, databaseUrl: string): Promise<void> {
+  const nodes = await nodesOf(serverUrl);
   if (nodes.length === 0) return;
-  const name = new URL(database_url).pathname.slice(1);
+  const name = new URL(databaseUrl).pathname.slice(1);
   for (const { host, port } of nodes.slice(1)) {
-    await query(onNode(server_url, host, port), `create database ${name}`);
-    await query(onNode(database_url, host, port), 'create extension citus');
+    await query(onNode(serverUrl, host, port), `create database ${name}`);
+    await query(onNode(databaseUrl, host, port), 'create extension citus');
   }
-  await query(database_url, 'create extension citus');
-  await joinNodes(database_url, nodes);
+  await query(databaseUrl, 'create extension citus');
+  await joinNodes(databaseUrl, nodes);
 }
 
 async function joinNodes(url: string, nodes: readonly Node[]): Promise<void> {

@@ -19,8 +19,8 @@ export async function runJson(place: Place, ...args: string[]): Promise<any> {
 }
 
 /** Values of the series of a metric, by their labels. */
-export async function scrape(ops_url: string, name: string): Promise<Record<string, number>> {
-  const text = await (await fetch(`${ops_url}/metrics`)).text();
+export async function scrape(opsUrl: string, name: string): Promise<Record<string, number>> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
   const series = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
   return Object.fromEntries([...series].map(([, labels = '', value]) => [labels, Number(value)]));
 }

@@ -9,10 +9,10 @@ const CONDITION = /\.(?:skipIf|runIf)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g;
  * have skipped tests, and the conditions that they have for it.
  */
 export default class CountReporter implements Reporter {
-  #is_filtered = false;
+  #isFiltered = false;
 
   onInit(vitest: Vitest): void {
-    this.#is_filtered = vitest.config.testNamePattern !== undefined;
+    this.#isFiltered = vitest.config.testNamePattern !== undefined;
   }
 
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
@@ -25,7 +25,7 @@ export default class CountReporter implements Reporter {
       }
       // What failed is outside of its tests: the file, or a hook, whose tests count as skipped.
       if (module.state() === 'failed' && count.failed === before.failed) count.failed++;
-      if (count.skipped > before.skipped && !this.#is_filtered)
+      if (count.skipped > before.skipped && !this.#isFiltered)
         console.log(skippedLine(module, count.skipped - before.skipped));
     }
     console.log(`${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);

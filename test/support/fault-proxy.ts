@@ -16,33 +16,33 @@ export class FaultProxy {
   readonly #server: Server;
   readonly #links = new Set<Link>();
   /** How long each reply is held back, in milliseconds; replies of a connection stay in order. */
-  delay_ms: () => number = () => 0;
+  delayMs: () => number = () => 0;
   /** Inserts whose reply will not arrive: it is dropped once they are committed, and the connection reset. */
-  drops_left = 0;
+  dropsLeft = 0;
   dropped = 0;
   /** Replies held for longer than this are late: their connection should be gone by then. */
-  late_after_ms = Infinity;
+  lateAfterMs = Infinity;
   late = 0;
   /** Of those, on connections that the service still had. */
-  late_received = 0;
-  #is_silent = false;
+  lateReceived = 0;
+  #isSilent = false;
 
-  /** @param target_port of PostgreSQL, on the loopback address */
-  static async start(target_port: number): Promise<FaultProxy> {
+  /** @param targetPort of PostgreSQL, on the loopback address */
+  static async start(targetPort: number): Promise<FaultProxy> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    return new FaultProxy(server, target_port);
+    return new FaultProxy(server, targetPort);
   }
 
-  private constructor(server: Server, target_port: number) {
+  private constructor(server: Server, targetPort: number) {
     this.#server = server;
     this.port = (server.address() as AddressInfo).port;
     server.on('connection', (client) => {
-      const link = new Link(this, client, target_port);
+      const link = new Link(this, client, targetPort);
       this.#links.add(link);
       client.once('close', () => this.#links.delete(link));
-      if (!this.#is_silent) link.resume();
+      if (!this.#isSilent) link.resume();
     });
   }
 
@@ -65,13 +65,13 @@ export class FaultProxy {
 
   /** A black hole: nothing is forwarded, not even an end, and new connections find nobody. */
   silence(): void {
-    this.#is_silent = true;
+    this.#isSilent = true;
     for (const link of this.#links) link.pause();
   }
 
   /** What was held in the black hole arrives now, as after a retransmission. */
   heal(): void {
-    this.#is_silent = false;
+    this.#isSilent = false;
     for (const link of this.#links) link.resume();
   }
 
@@ -91,25 +91,25 @@ export class FaultProxy {
 class Link {
   readonly #proxy: FaultProxy;
   readonly #client: Socket;
-  readonly #target_port: number;
+  readonly #targetPort: number;
   #postgres: Socket | undefined;
   /** Replies that are held, in order. */
-  readonly #held: { readonly bytes: Buffer; readonly due_ms: number; readonly is_late: boolean }[] =
+  readonly #held: { readonly bytes: Buffer; readonly dueMs: number; readonly isLate: boolean }[] =
     [];
   #timer: NodeJS.Timeout | undefined;
   /** Of a reply that is to be dropped, so far. */
   #doomed: Buffer | undefined;
 
-  constructor(proxy: FaultProxy, client: Socket, target_port: number) {
+  constructor(proxy: FaultProxy, client: Socket, targetPort: number) {
     this.#proxy = proxy;
     this.#client = client;
-    this.#target_port = target_port;
+    this.#targetPort = targetPort;
     client.setNoDelay(true);
     client.pause();
     client.on('error', () => {});
     client.once('close', () => {
       clearTimeout(this.#timer);
-      for (const { is_late } of this.#held) if (is_late) this.#proxy.late++;
+      for (const { isLate } of this.#held) if (isLate) this.#proxy.late++;
       this.#postgres?.destroy();
     });
     client.on('data', (bytes) => this.#ask(bytes));
@@ -138,7 +138,7 @@ class Link {
   }
 
   #connect(): Socket {
-    const postgres = connect({ port: this.#target_port, host: '127.0.0.1', noDelay: true });
+    const postgres = connect({ port: this.#targetPort, host: '127.0.0.1', noDelay: true });
     postgres.on('error', () => {});
     postgres.once('close', () => this.#client.destroy());
     postgres.on('data', (bytes) => this.#reply(bytes));
@@ -146,8 +146,8 @@ class Link {
   }
 
   #ask(bytes: Buffer): void {
-    if (this.#proxy.drops_left > 0 && INSERT.test(bytes.toString('latin1'))) {
-      this.#proxy.drops_left--;
+    if (this.#proxy.dropsLeft > 0 && INSERT.test(bytes.toString('latin1'))) {
+      this.#proxy.dropsLeft--;
       this.#doomed = Buffer.alloc(0);
     }
     this.#postgres!.write(bytes);
@@ -161,14 +161,14 @@ class Link {
       this.reset();
       return;
     }
-    const delay_ms = this.#proxy.delay_ms();
-    if (delay_ms === 0 && this.#held.length === 0) {
+    const delayMs = this.#proxy.delayMs();
+    if (delayMs === 0 && this.#held.length === 0) {
       this.#client.write(bytes);
       return;
     }
-    const due_ms = Math.max(performance.now() + delay_ms, this.#held.at(-1)?.due_ms ?? 0);
-    const is_late = due_ms - performance.now() > this.#proxy.late_after_ms;
-    this.#held.push({ bytes, due_ms, is_late });
+    const dueMs = Math.max(performance.now() + delayMs, this.#held.at(-1)?.dueMs ?? 0);
+    const isLate = dueMs - performance.now() > this.#proxy.lateAfterMs;
+    this.#held.push({ bytes, dueMs, isLate });
     this.#release();
   }
 
@@ -177,14 +177,14 @@ class Link {
     if (next === undefined || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      const { bytes, is_late } = this.#held.shift()!;
-      if (is_late) {
+      const { bytes, isLate } = this.#held.shift()!;
+      if (isLate) {
         this.#proxy.late++;
-        this.#proxy.late_received++;
+        this.#proxy.lateReceived++;
       }
       this.#client.write(bytes);
       this.#release();
-    }, next.due_ms - performance.now());
+    }, next.dueMs - performance.now());
   }
 }
 

@@ -7,24 +7,24 @@ import { childrenOf } from './processes.ts';
 import { call, newPlace, type Place, type Service, startService, until } from './service.ts';
 
 /** FAULT_LENGTH=full: as long and as often as the catalogue asks; otherwise short, for every change. */
-const is_full = process.env.FAULT_LENGTH === 'full';
+const isFull = process.env.FAULT_LENGTH === 'full';
 
 /** Length of a fault or of a run of them; FAULT_SECONDS sets it for all. */
 export function seconds(short: number, full: number): number {
-  return Number(process.env.FAULT_SECONDS ?? (is_full ? full : short));
+  return Number(process.env.FAULT_SECONDS ?? (isFull ? full : short));
 }
 
 /** How often a fault is repeated; FAULT_ROUNDS sets it for all. */
 export function times(short: number, full: number): number {
-  return Number(process.env.FAULT_ROUNDS ?? (is_full ? full : short));
+  return Number(process.env.FAULT_ROUNDS ?? (isFull ? full : short));
 }
 
 /** Where /proc and prlimit are. */
-export const is_linux = process.platform === 'linux';
+export const isLinux = process.platform === 'linux';
 
 /** For a test that lasts so long besides starting, stopping and verifying. */
-export function timeoutFor(length_s: number): number {
-  return 300_000 + 3_000 * length_s;
+export function timeoutFor(lengthS: number): number {
+  return 300_000 + 3_000 * lengthS;
 }
 
 /** The service answers every request within this, whatever its database does. */
@@ -65,27 +65,27 @@ export async function newProxy(cluster: PostgresCluster): Promise<FaultProxy> {
 /** Writers on a service, which end with the test. */
 export function newWriters(
   service: Service | (() => Service),
-  api_key: string,
+  apiKey: string,
   place: Place,
-  options: WritersOptions = { requests_per_s: 200 },
+  options: WritersOptions = { requestsPerS: 200 },
 ): JournalledWriters {
   const get = typeof service === 'function' ? service : () => service;
-  const writers = new JournalledWriters(place, get, api_key, options);
+  const writers = new JournalledWriters(place, get, apiKey, options);
   onTestFinished(() => writers.stop());
   return writers;
 }
 
 /** SIGSTOP of a server with all its backends; thawed when the test ends, if not before. */
 export function freeze(cluster: PostgresCluster): () => void {
-  const postmaster = cluster.postmaster_pid;
+  const postmaster = cluster.postmasterPid;
   // It first: then there are no new ones.
   process.kill(postmaster, 'SIGSTOP');
   const all = [postmaster, ...childrenOf(postmaster)];
   for (const pid of all) process.kill(pid, 'SIGSTOP');
-  let is_frozen = true;
+  let isFrozen = true;
   const thaw = () => {
-    if (is_frozen) for (const pid of all) process.kill(pid, 'SIGCONT');
-    is_frozen = false;
+    if (isFrozen) for (const pid of all) process.kill(pid, 'SIGCONT');
+    isFrozen = false;
   };
   onTestFinished(thaw);
   return thaw;
@@ -101,7 +101,7 @@ export async function backends(cluster: PostgresCluster, state = '%'): Promise<n
   return rows.length;
 }
 
-/** Open sockets of a process; `is_linux` only. */
+/** Open sockets of a process; `isLinux` only. */
 export function socketsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).filter((fd) => {
     try {
@@ -115,27 +115,27 @@ export function socketsOf(pid: number): number {
 /** Resolves when a request is answered 200 again; fails when that takes longer than it may. */
 export async function recovery(
   service: Service,
-  api_key: string,
-  within_ms = ANSWER_BOUND_MS,
+  apiKey: string,
+  withinMs = ANSWER_BOUND_MS,
 ): Promise<number> {
-  const started_ms = performance.now();
+  const startedMs = performance.now();
   let n = 0;
   const works = () =>
-    call(service, 'tokenize', { a: `recovery ${started_ms} ${n++}` }, api_key).then(
+    call(service, 'tokenize', { a: `recovery ${startedMs} ${n++}` }, apiKey).then(
       ({ status }) => status === 200,
       () => false,
     );
-  await until(works, 'an answer 200', within_ms + SLACK_MS);
-  return performance.now() - started_ms;
+  await until(works, 'an answer 200', withinMs + SLACK_MS);
+  return performance.now() - startedMs;
 }
 
 /** What callers may see of a database that is away: 500 with the fixed text, in time, and nothing else. */
 export function expectOnlyUnavailable(writers: JournalledWriters): void {
   expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
-  expect(writers.slowest_ms).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
+  expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
 }
 
 /** Lets a fault last; the length of a fault is no wait for a condition. */
-export function lasting(length_s: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, length_s * 1_000));
+export function lasting(lengthS: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
 }

@@ -25,7 +25,7 @@ export class Front {
   readonly bodies: string[] = [];
   /** Requests that are under way, and the most there have been at once. */
   open = 0;
-  most_open = 0;
+  mostOpen = 0;
   readonly #server: Server;
   readonly #target: string;
 
@@ -49,7 +49,7 @@ export class Front {
   }
 
   async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    this.most_open = Math.max(this.most_open, ++this.open);
+    this.mostOpen = Math.max(this.mostOpen, ++this.open);
     outgoing.once('close', () => this.open--);
     const body = Buffer.concat(await incoming.toArray());
     this.bodies.push(body.toString());
@@ -61,12 +61,12 @@ export class Front {
     else this.#pass(incoming, body, outgoing, trouble === 'cut');
   }
 
-  #pass(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, is_cut: boolean): void {
+  #pass(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, isCut: boolean): void {
     const { method = '', url, headers } = incoming;
     const passed = request(this.#target + url, { method, headers }, async (answer) => {
       const bytes = Buffer.concat(await answer.toArray());
       outgoing.writeHead(answer.statusCode!, answer.headers);
-      if (is_cut) outgoing.write(bytes.subarray(0, -1), () => outgoing.destroy());
+      if (isCut) outgoing.write(bytes.subarray(0, -1), () => outgoing.destroy());
       else outgoing.end(bytes);
     });
     passed.on('error', () => outgoing.destroy());

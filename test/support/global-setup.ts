@@ -2,15 +2,15 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync } from 'no
 import { join } from 'node:path';
 import { PGlite } from '@electric-sql/pglite';
 import type { TestProject } from 'vitest/node';
-import { PostgresCluster, postgres_bin } from './postgres.ts';
+import { PostgresCluster, postgresBin } from './postgres.ts';
 import { ROOT } from './program.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
     /** A PostgreSQL server on which tests may create databases; empty where there is none. */
-    readonly server_url: string;
+    readonly serverUrl: string;
     /** A folder with an embedded database that nobody has used: making one takes seconds. */
-    readonly embedded_template: string;
+    readonly embeddedTemplate: string;
   }
 }
 
@@ -19,7 +19,7 @@ declare module 'vitest' {
  * installed; and one embedded database to copy.
  */
 export default async function setup(project: TestProject): Promise<() => void> {
-  project.provide('embedded_template', await makeTemplate());
+  project.provide('embeddedTemplate', await makeTemplate());
   const cluster = await startCluster(project);
   return () => cluster?.stop();
 }
@@ -42,11 +42,11 @@ async function makeTemplate(): Promise<string> {
 
 async function startCluster(project: TestProject): Promise<PostgresCluster | undefined> {
   const given = process.env.TEST_DATABASE_URL;
-  if (given !== undefined || postgres_bin === undefined) {
-    project.provide('server_url', given ?? '');
+  if (given !== undefined || postgresBin === undefined) {
+    project.provide('serverUrl', given ?? '');
     return undefined;
   }
   const cluster = await PostgresCluster.start({ max_connections: '300' });
-  project.provide('server_url', cluster.url('postgres'));
+  project.provide('serverUrl', cluster.url('postgres'));
   return cluster;
 }

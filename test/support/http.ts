@@ -61,21 +61,21 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
 export function rawExchange(
   service: Service,
   bytes: string | Buffer,
-  patience_ms = 60_000,
-  quiet_ms = 700,
+  patienceMs = 60_000,
+  quietMs = 700,
 ): Promise<string> {
   const { hostname, port } = new URL(service.url);
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname, () => socket.write(bytes));
     let received = '';
     // A connection that the server keeps is ended by us, once it has been quiet.
-    socket.setTimeout(Math.min(patience_ms, quiet_ms), () => socket.end());
+    socket.setTimeout(Math.min(patienceMs, quietMs), () => socket.end());
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
     });
     socket.on('error', () => resolve(received));
     socket.on('close', () => resolve(received));
-    setTimeout(() => reject(new Error(`no end: ${received}`)), patience_ms).unref();
+    setTimeout(() => reject(new Error(`no end: ${received}`)), patienceMs).unref();
   });
 }
 

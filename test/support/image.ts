@@ -93,8 +93,8 @@ function copy(
     const found = matches(from, pattern);
     if (found.length === 0) throw new Error(`COPY ${pattern}: not there`);
     for (const path of found) {
-      const is_into = existsSync(to) || /\/$/.test(paths!);
-      const target = is_into ? join(to, basename(path)) : to;
+      const isInto = existsSync(to) || /\/$/.test(paths!);
+      const target = isInto ? join(to, basename(path)) : to;
       mkdirSync(dirname(target), { recursive: true });
       cpSync(join(from, path), target, { recursive: true, verbatimSymlinks: true });
     }

@@ -12,7 +12,7 @@ export interface Acknowledged {
 
 export interface WritersOptions {
   /** Of all writers together, half of them tokenize; not set: as many as they can. */
-  readonly requests_per_s?: number;
+  readonly requestsPerS?: number;
 }
 
 const WRITERS = 6;
@@ -37,31 +37,31 @@ export class JournalledWriters {
   readonly #file: string;
   readonly #fd: number;
   readonly #service: () => Service;
-  readonly #api_key: string;
-  readonly #pause_ms: number;
+  readonly #apiKey: string;
+  readonly #pauseMs: number;
   readonly #done: Promise<unknown>;
   readonly #remembered: Acknowledged[] = [];
-  #is_over = false;
+  #isOver = false;
   acknowledged = 0;
   /** Tokens that were given back while writing. */
   restored = 0;
   /** Connections that ended without an answer. */
   cuts = 0;
   /** Of the slowest answer, as the client sees it. */
-  slowest_ms = 0;
+  slowestMs = 0;
   /** Answers other than 200, each once. */
   readonly failures = new Set<string>();
   /** What must never be: another value, another token, an acknowledged token that is not known. */
   readonly wrong: string[] = [];
 
-  constructor(place: Place, service: () => Service, api_key: string, options: WritersOptions = {}) {
+  constructor(place: Place, service: () => Service, apiKey: string, options: WritersOptions = {}) {
     const instance = instances++;
     this.#file = join(place.folder, `journal-${instance}`);
     this.#fd = openSync(this.#file, 'a');
     this.#service = service;
-    this.#api_key = api_key;
-    const { requests_per_s } = options;
-    this.#pause_ms = requests_per_s === undefined ? 0 : (2_000 * WRITERS) / requests_per_s;
+    this.#apiKey = apiKey;
+    const { requestsPerS } = options;
+    this.#pauseMs = requestsPerS === undefined ? 0 : (2_000 * WRITERS) / requestsPerS;
     this.#done = Promise.all(
       Array.from({ length: WRITERS }, (_, i) => this.#write(`${instance} ${i}`)),
     );
@@ -75,12 +75,12 @@ export class JournalledWriters {
 
   /** From now on; for the answers to one fault among several. */
   forgetSlowest(): void {
-    this.slowest_ms = 0;
+    this.slowestMs = 0;
   }
 
   async stop(): Promise<void> {
-    if (this.#is_over) return;
-    this.#is_over = true;
+    if (this.#isOver) return;
+    this.#isOver = true;
     await this.#done;
     closeSync(this.#fd);
   }
@@ -92,7 +92,7 @@ export class JournalledWriters {
   }
 
   /** I1, I2 and I3 of all that was acknowledged. Returns how many tokens that are. */
-  async verify(service: Service, api_key: string): Promise<number> {
+  async verify(service: Service, apiKey: string): Promise<number> {
     expect(this.wrong).toEqual([]);
     const tokens = new Map<string, string>();
     for (const { value, token } of this.all()) {
@@ -103,7 +103,7 @@ export class JournalledWriters {
     for (let i = 0; i < pairs.length; i += 5_000) {
       const part = pairs.slice(i, i + 5_000);
       const asked = { a: part.map(([, token]) => token) };
-      const answer = await call(service, 'detokenize', asked, api_key);
+      const answer = await call(service, 'detokenize', asked, apiKey);
       expect(answer.status, JSON.stringify(answer.body).slice(0, 200)).toBe(200);
       expect(answer.body.data.a).toEqual(part.map(([value]) => value));
     }
@@ -121,9 +121,9 @@ export class JournalledWriters {
   }
 
   async #write(name: string): Promise<void> {
-    let next_ms = performance.now();
+    let nextMs = performance.now();
     let values: string[] | undefined;
-    for (let n = 0; !this.#is_over; n++) {
+    for (let n = 0; !this.#isOver; n++) {
       values ??= Array.from({ length: VALUES }, (_, i) => `writer ${name} value ${n}.${i}`);
       const answer = await this.#ask('tokenize', values);
       // The outcome of a request that failed is not known: the caller sends it again.
@@ -133,23 +133,23 @@ export class JournalledWriters {
       }
       await this.#restore();
       if (n % REPEAT_EVERY === 0) await this.#repeat();
-      next_ms = Math.max(next_ms + this.#pause_ms, performance.now());
-      const pause_ms = answer === undefined ? PAUSE_AFTER_FAILURE_MS : next_ms - performance.now();
-      if (pause_ms > 0) await new Promise((resolve) => setTimeout(resolve, pause_ms));
+      nextMs = Math.max(nextMs + this.#pauseMs, performance.now());
+      const pauseMs = answer === undefined ? PAUSE_AFTER_FAILURE_MS : nextMs - performance.now();
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
 
   /** The texts of a 200; undefined after any other end. */
   async #ask(operation: 'tokenize' | 'detokenize', texts: string[]): Promise<string[] | undefined> {
-    const started_ms = performance.now();
+    const startedMs = performance.now();
     let answer: Answer;
     try {
-      answer = await call(this.#service(), operation, { texts }, this.#api_key);
+      answer = await call(this.#service(), operation, { texts }, this.#apiKey);
     } catch {
       this.cuts++;
       return undefined;
     }
-    this.slowest_ms = Math.max(this.slowest_ms, performance.now() - started_ms);
+    this.slowestMs = Math.max(this.slowestMs, performance.now() - startedMs);
     if (answer.status === 200) return answer.body.data.texts;
     const failure = `${answer.status} ${JSON.stringify(answer.body)}`;
     this.failures.add(failure);
@@ -197,8 +197,8 @@ export class JournalledWriters {
     writeSync(this.#fd, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
     fsyncSync(this.#fd);
     for (const pair of pairs) {
-      const is_full = this.#remembered.length === REMEMBERED;
-      this.#remembered[is_full ? Math.floor(Math.random() * REMEMBERED) : this.#remembered.length] =
+      const isFull = this.#remembered.length === REMEMBERED;
+      this.#remembered[isFull ? Math.floor(Math.random() * REMEMBERED) : this.#remembered.length] =
         pair;
     }
     this.acknowledged += values.length;

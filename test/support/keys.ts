@@ -9,10 +9,10 @@ export function testKey(name: string): Buffer {
 }
 
 /** One key a purpose, and a DEK for each of the versions. */
-export function testKeys(dek_versions: readonly number[] = [1]): PlainKey[] {
+export function testKeys(dekVersions: readonly number[] = [1]): PlainKey[] {
   const others = KEY_PURPOSES.filter((purpose) => purpose !== 'dek');
   return [
-    ...dek_versions.map((version) => ({
+    ...dekVersions.map((version) => ({
       purpose: 'dek' as const,
       version,
       bytes: testKey(`dek ${version}`),
@@ -21,12 +21,12 @@ export function testKeys(dek_versions: readonly number[] = [1]): PlainKey[] {
   ];
 }
 
-export function testKeyring(dek_versions?: readonly number[]): Keyring {
-  return new Keyring(testKeys(dek_versions));
+export function testKeyring(dekVersions?: readonly number[]): Keyring {
+  return new Keyring(testKeys(dekVersions));
 }
 
 /** The test keys as an engine has them, never too old to seal. */
 export function testEngineKeys(): EngineKeys {
-  const news = { keys: testKeys(), as_of_ms: Infinity, failure: undefined };
+  const news = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
   return new EngineKeys(news, () => {});
 }

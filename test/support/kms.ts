@@ -67,32 +67,32 @@ export class KmsStandIn {
   }
 
   /** The environment in which the AWS SDK takes the credentials of a container. */
-  get container_env(): Record<string, string> {
+  get containerEnv(): Record<string, string> {
     return { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${this.url}/container` };
   }
 
   /** The environment in which the AWS SDK takes the credentials of an instance. */
-  get instance_env(): Record<string, string> {
+  get instanceEnv(): Record<string, string> {
     return { AWS_EC2_METADATA_SERVICE_ENDPOINT: this.url };
   }
 
   addKey(): string {
-    const key_id = randomUUID();
-    this.#keys.set(key_id, randomBytes(32));
-    return key_id;
+    const keyId = randomUUID();
+    this.#keys.set(keyId, randomBytes(32));
+    return keyId;
   }
 
-  arnOf(key_id: string): string {
-    return `arn:aws:kms:${REGION}:${ACCOUNT}:key/${key_id}`;
+  arnOf(keyId: string): string {
+    return `arn:aws:kms:${REGION}:${ACCOUNT}:key/${keyId}`;
   }
 
   /** As `aws kms encrypt`, or generate-data-key-without-plaintext; the blob begins as those of KMS do. */
-  encrypt(key_id: string, plain: Buffer, context: Context = { service: 'standin' }): Buffer {
+  encrypt(keyId: string, plain: Buffer, context: Context = { service: 'standin' }): Buffer {
     const nonce = randomBytes(12);
-    const cipher = createCipheriv('aes-256-gcm', this.#keys.get(key_id)!, nonce);
+    const cipher = createCipheriv('aes-256-gcm', this.#keys.get(keyId)!, nonce);
     cipher.setAAD(aad(context));
     const sealed = [nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()];
-    return Buffer.concat([Buffer.from([1, 2, 2, 0]), Buffer.from(key_id), ...sealed]);
+    return Buffer.concat([Buffer.from([1, 2, 2, 0]), Buffer.from(keyId), ...sealed]);
   }
 
   #route(request: IncomingMessage, body: string): Answer {
@@ -110,11 +110,15 @@ export class KmsStandIn {
   }
 
   #given(): Record<string, string> {
-    const { access_key_id, secret_access_key, session_token } = this.temporary;
+    const {
+      access_key_id: accessKeyId,
+      secret_access_key: secretAccessKey,
+      session_token: sessionToken,
+    } = this.temporary;
     return {
-      AccessKeyId: access_key_id,
-      SecretAccessKey: secret_access_key,
-      Token: session_token!,
+      AccessKeyId: accessKeyId,
+      SecretAccessKey: secretAccessKey,
+      Token: sessionToken!,
       Expiration: new Date(Date.now() + 3_600_000).toISOString(),
     };
   }
@@ -122,18 +126,18 @@ export class KmsStandIn {
   #operation(request: Parameters<typeof checkSignature>[0]): Answer {
     const known = [this.credentials, this.temporary];
     const secretOf = (id: string) =>
-      known.find(({ access_key_id }) => access_key_id === id)?.secret_access_key;
+      known.find(({ access_key_id: accessKeyId }) => accessKeyId === id)?.secret_access_key;
     const scope = { region: REGION, service: 'kms' };
-    const { access_key_id, is_right } = checkSignature(request, scope, secretOf);
+    const { access_key_id: accessKeyId, isRight } = checkSignature(request, scope, secretOf);
     const target = String(request.headers['x-amz-target']);
-    this.asked.push({ target, access_key_id });
-    const who = known.find((one) => one.access_key_id === access_key_id);
+    this.asked.push({ target, access_key_id: accessKeyId });
+    const who = known.find((one) => one.access_key_id === accessKeyId);
     if (who?.session_token !== request.headers['x-amz-security-token'] || who === undefined)
       return error(
         'UnrecognizedClientException',
         'The security token included in the request is invalid.',
       );
-    if (!is_right)
+    if (!isRight)
       return error(
         'InvalidSignatureException',
         'The request signature we calculated does not match the signature you provided.',
@@ -151,14 +155,14 @@ export class KmsStandIn {
     KeyId: string;
     EncryptionContext: Context;
   }): Answer {
-    const key_id = named.replace(/^arn:.*:key\//, '');
-    const key = this.#keys.get(key_id);
+    const keyId = named.replace(/^arn:.*:key\//, '');
+    const key = this.#keys.get(keyId);
     if (key === undefined)
-      return error('NotFoundException', `Key '${this.arnOf(key_id)}' does not exist`);
+      return error('NotFoundException', `Key '${this.arnOf(keyId)}' does not exist`);
     const bytes = Buffer.from(blob, 'base64');
-    const made_by = bytes.toString('latin1', 4, 40);
-    if (!this.#keys.has(made_by)) return error('InvalidCiphertextException', null);
-    if (made_by !== key_id)
+    const madeBy = bytes.toString('latin1', 4, 40);
+    if (!this.#keys.has(madeBy)) return error('InvalidCiphertextException', null);
+    if (madeBy !== keyId)
       return error(
         'IncorrectKeyException',
         'The key ID in the request does not identify a CMK that can perform this operation.',
@@ -169,7 +173,7 @@ export class KmsStandIn {
     try {
       const plain = Buffer.concat([decipher.update(bytes.subarray(52, -16)), decipher.final()]);
       const body = {
-        KeyId: this.arnOf(key_id),
+        KeyId: this.arnOf(keyId),
         Plaintext: plain.toString('base64'),
         EncryptionAlgorithm: 'SYMMETRIC_DEFAULT',
       };

@@ -6,11 +6,11 @@ import { SignJWT } from 'jose';
 /** Who signs licenses, with files of a license and a public key in a folder. */
 export class Licenser {
   readonly env: { readonly LICENSE_FILE: string; readonly LICENSE_PUBLIC_KEY_FILE: string };
-  readonly #private_key: KeyObject;
+  readonly #privateKey: KeyObject;
 
   constructor(folder: string) {
     const { privateKey, publicKey } = generateKeyPairSync('ed25519');
-    this.#private_key = privateKey;
+    this.#privateKey = privateKey;
     this.env = {
       LICENSE_FILE: join(folder, 'license.jwt'),
       LICENSE_PUBLIC_KEY_FILE: join(folder, 'license.pem'),
@@ -23,11 +23,11 @@ export class Licenser {
 
   /** Puts a license in the place of the one before that expires in so many days. */
   async issue(days: number, claims: Record<string, unknown> = { sub: 'Acme Ltd' }): Promise<void> {
-    const expires_at_s = Math.floor(Date.now() / 1000) + Math.round(days * 86_400);
+    const expiresAtS = Math.floor(Date.now() / 1000) + Math.round(days * 86_400);
     this.write(
-      await new SignJWT({ ...claims, exp: expires_at_s })
+      await new SignJWT({ ...claims, exp: expiresAtS })
         .setProtectedHeader({ alg: 'EdDSA' })
-        .sign(this.#private_key),
+        .sign(this.#privateKey),
     );
   }
 

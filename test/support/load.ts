@@ -10,17 +10,17 @@ interface Kept {
 /** Callers that tokenize new values and detokenize old tokens on several nodes, until `stop`. */
 export class MixedLoad {
   readonly #nodes: readonly Service[];
-  readonly #api_key: string;
+  readonly #apiKey: string;
   readonly #callers: Promise<void>[];
-  #is_over = false;
+  #isOver = false;
   answered = 0;
   readonly kept: Kept[] = [];
   /** Answers other than 200, and values that were not the right ones. */
   readonly failures: unknown[] = [];
 
-  constructor(nodes: readonly Service[], api_key: string, callers = 4) {
+  constructor(nodes: readonly Service[], apiKey: string, callers = 4) {
     this.#nodes = nodes;
-    this.#api_key = api_key;
+    this.#apiKey = apiKey;
     this.#callers = Array.from({ length: callers }, (_, i) => this.#run(i));
   }
 
@@ -31,12 +31,12 @@ export class MixedLoad {
   }
 
   async stop(): Promise<void> {
-    this.#is_over = true;
+    this.#isOver = true;
     await Promise.all(this.#callers);
   }
 
   async #run(caller: number): Promise<void> {
-    for (let n = 0; !this.#is_over; n++) {
+    for (let n = 0; !this.#isOver; n++) {
       const node = this.#nodes[(caller + n) % this.#nodes.length]!;
       try {
         if (n % 2 === 0) await this.#tokenize(node, `caller ${caller} value ${n}`);
@@ -50,7 +50,7 @@ export class MixedLoad {
   }
 
   async #tokenize(node: Service, value: string): Promise<void> {
-    const { status, body } = await call(node, 'tokenize', { value }, this.#api_key);
+    const { status, body } = await call(node, 'tokenize', { value }, this.#apiKey);
     if (status === 200) this.kept.push({ value, token: body.data.value });
     else this.failures.push(body);
     this.answered++;
@@ -65,10 +65,10 @@ export class MixedLoad {
       node,
       'detokenize',
       { a: newest.token, b: old.token },
-      this.#api_key,
+      this.#apiKey,
     );
-    const is_right = body.data?.a === newest.value && body.data?.b === old.value;
-    if (status !== 200 || !is_right) this.failures.push(body);
+    const isRight = body.data?.a === newest.value && body.data?.b === old.value;
+    if (status !== 200 || !isRight) this.failures.push(body);
     this.answered++;
   }
 }

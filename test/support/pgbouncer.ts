@@ -8,7 +8,7 @@ import { handOver, owner } from './owner.ts';
 import { freePort } from './ports.ts';
 
 /** The program, or undefined on a machine without it. */
-export const pgbouncer_program = [
+export const pgbouncerProgram = [
   '/usr/sbin/pgbouncer',
   '/usr/bin/pgbouncer',
   '/usr/local/bin/pgbouncer',
@@ -23,38 +23,38 @@ const START_TIMEOUT_MS = 30_000;
  */
 export class PgBouncer {
   readonly port: number;
-  readonly log_file: string;
+  readonly logFile: string;
   readonly #folder: string;
   #child: ChildProcess | undefined;
 
   private constructor(folder: string, port: number) {
     this.#folder = folder;
-    this.log_file = join(folder, 'pgbouncer.log');
+    this.logFile = join(folder, 'pgbouncer.log');
     this.port = port;
   }
 
   /**
-   * @param server_port of the server, on the loopback address
+   * @param serverPort of the server, on the loopback address
    * @param settings lines of pgbouncer.ini, by name
    */
   static async start(
-    server_port: number,
+    serverPort: number,
     settings: Record<string, string | number> = {},
   ): Promise<PgBouncer> {
     const folder = mkdtempSync(join(tmpdir(), 'standin-bouncer-'));
     const bouncer = new PgBouncer(folder, await freePort());
-    const users_file = join(folder, 'users.txt');
-    writeFileSync(users_file, '"postgres" ""\n');
+    const usersFile = join(folder, 'users.txt');
+    writeFileSync(usersFile, '"postgres" ""\n');
     const lines = {
       listen_addr: '127.0.0.1',
       listen_port: bouncer.port,
       unix_socket_dir: '',
       auth_type: 'trust',
-      auth_file: users_file,
+      auth_file: usersFile,
       // Looks up users that are not in the file, such as those that tests make.
       auth_user: 'postgres',
       admin_users: 'postgres',
-      logfile: bouncer.log_file,
+      logfile: bouncer.logFile,
       pool_mode: 'transaction',
       default_pool_size: 4,
       max_client_conn: 2_000,
@@ -67,7 +67,7 @@ export class PgBouncer {
     const text = Object.entries(lines).map(([name, value]) => `${name} = ${value}\n`);
     writeFileSync(
       join(folder, 'pgbouncer.ini'),
-      `[databases]\n* = host=127.0.0.1 port=${server_port}\n[pgbouncer]\n${text.join('')}`,
+      `[databases]\n* = host=127.0.0.1 port=${serverPort}\n[pgbouncer]\n${text.join('')}`,
     );
     handOver(folder);
     await bouncer.startAgain();
@@ -80,19 +80,19 @@ export class PgBouncer {
 
   /** Starts the program, at first or after kill; resolves when it answers. */
   async startAgain(): Promise<void> {
-    const child = spawn(pgbouncer_program!, [join(this.#folder, 'pgbouncer.ini')], {
+    const child = spawn(pgbouncerProgram!, [join(this.#folder, 'pgbouncer.ini')], {
       stdio: 'ignore',
       cwd: '/',
       ...owner,
     });
     this.#child = child;
-    const give_up_ms = performance.now() + START_TIMEOUT_MS;
+    const giveUpMs = performance.now() + START_TIMEOUT_MS;
     for (;;) {
       try {
         await this.command('show version');
         return;
       } catch (error) {
-        if (child.exitCode !== null || performance.now() > give_up_ms) throw error;
+        if (child.exitCode !== null || performance.now() > giveUpMs) throw error;
       }
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

@@ -15,8 +15,8 @@ export function serveTls(cluster: PostgresCluster, authority: Authority, demand 
     [server.key, 'server.key'],
     [authority.ca, 'ca.crt'],
   ] as const) {
-    copyFileSync(from, join(cluster.data_dir, name));
-    handOver(join(cluster.data_dir, name));
+    copyFileSync(from, join(cluster.dataDir, name));
+    handOver(join(cluster.dataDir, name));
   }
   const settings = ["ssl_ca_file = 'ca.crt'", 'ssl = on'].flatMap((one) => [
     '-c',
@@ -29,6 +29,6 @@ export function serveTls(cluster: PostgresCluster, authority: Authority, demand 
     // The tests themselves ask here.
     demand === '' ? 'hostnossl all all 127.0.0.1/32 trust' : '',
   ];
-  writeFileSync(join(cluster.data_dir, 'pg_hba.conf'), `${lines.join('\n')}\n`);
-  run('pg_ctl', ['-D', cluster.data_dir, '-w', 'restart', '-l', cluster.log_file]);
+  writeFileSync(join(cluster.dataDir, 'pg_hba.conf'), `${lines.join('\n')}\n`);
+  run('pg_ctl', ['-D', cluster.dataDir, '-w', 'restart', '-l', cluster.logFile]);
 }

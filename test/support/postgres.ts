@@ -22,7 +22,7 @@ import { childrenOf, isRunning } from './processes.ts';
 export { freePort };
 
 /** Folder of initdb and postgres, or undefined on a machine without a PostgreSQL server. */
-export const postgres_bin = findBinaries();
+export const postgresBin = findBinaries();
 
 function findBinaries(): string | undefined {
   const debian = '/usr/lib/postgresql';
@@ -41,20 +41,20 @@ function findBinaries(): string | undefined {
 }
 
 /** TEST_PGBOUNCER=1: every cluster has a PgBouncer before it, and tests reach it through that. */
-const is_bounced = process.env.TEST_PGBOUNCER === '1';
+const isBounced = process.env.TEST_PGBOUNCER === '1';
 
 /** A PostgreSQL server of the test's own, in a temporary folder, on a free port of the loopback address. */
 export class PostgresCluster {
   readonly folder: string;
-  readonly data_dir: string;
-  readonly log_file: string;
+  readonly dataDir: string;
+  readonly logFile: string;
   readonly port: number;
   #bouncer: PgBouncer | undefined;
 
   private constructor(folder: string, port: number) {
     this.folder = folder;
-    this.data_dir = join(folder, 'data');
-    this.log_file = join(folder, 'postgres.log');
+    this.dataDir = join(folder, 'data');
+    this.logFile = join(folder, 'postgres.log');
     this.port = port;
   }
 
@@ -69,7 +69,7 @@ export class PostgresCluster {
     const cluster = await PostgresCluster.#prepare(parent);
     run('initdb', [
       '-D',
-      cluster.data_dir,
+      cluster.dataDir,
       '-U',
       'postgres',
       '-A',
@@ -85,11 +85,11 @@ export class PostgresCluster {
   }
 
   /** A server on the data that `fill` puts into its folder, such as a backup. */
-  static async startOn(fill: (data_dir: string) => void): Promise<PostgresCluster> {
+  static async startOn(fill: (dataDir: string) => void): Promise<PostgresCluster> {
     const cluster = await PostgresCluster.#prepare();
-    mkdirSync(cluster.data_dir, { mode: 0o700 });
-    handOver(cluster.data_dir);
-    fill(cluster.data_dir);
+    mkdirSync(cluster.dataDir, { mode: 0o700 });
+    handOver(cluster.dataDir);
+    fill(cluster.dataDir);
     cluster.#configure({});
     cluster.startAgain();
     return cluster;
@@ -103,8 +103,8 @@ export class PostgresCluster {
     const standby = await PostgresCluster.#prepare();
     // Not blocking: a proxy in this process may be in between.
     await promisify(execFile)(
-      join(postgres_bin!, 'pg_basebackup'),
-      ['-D', standby.data_dir, '-d', url, '-R', '-c', 'fast', '--no-sync'],
+      join(postgresBin!, 'pg_basebackup'),
+      ['-D', standby.dataDir, '-d', url, '-R', '-c', 'fast', '--no-sync'],
       { cwd: '/', env: { ...process.env, HOME: tmpdir() }, ...owner },
     );
     standby.#configure({});
@@ -113,9 +113,9 @@ export class PostgresCluster {
     await query(this.directUrl('postgres'), "alter system set synchronous_standby_names = '*'");
     await query(this.directUrl('postgres'), 'select pg_reload_conf()');
     const state = "select 1 from pg_stat_replication where sync_state = 'sync'";
-    const give_up_ms = performance.now() + 60_000;
+    const giveUpMs = performance.now() + 60_000;
     while ((await query(this.directUrl('postgres'), state)).length === 0) {
-      if (performance.now() > give_up_ms) throw new Error('the standby does not stream');
+      if (performance.now() > giveUpMs) throw new Error('the standby does not stream');
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     return standby;
@@ -123,13 +123,13 @@ export class PostgresCluster {
 
   /** Makes a primary of a standby; resolves when it takes writes. */
   promote(): void {
-    run('pg_ctl', ['-D', this.data_dir, '-w', '-t', '60', 'promote']);
+    run('pg_ctl', ['-D', this.dataDir, '-w', '-t', '60', 'promote']);
   }
 
   /** Starts the server again as a standby that follows nobody. */
   demote(): void {
-    run('pg_ctl', ['-D', this.data_dir, '-m', 'fast', '-w', 'stop']);
-    writeFileSync(join(this.data_dir, 'standby.signal'), '');
+    run('pg_ctl', ['-D', this.dataDir, '-m', 'fast', '-w', 'stop']);
+    writeFileSync(join(this.dataDir, 'standby.signal'), '');
     this.startAgain();
   }
 
@@ -137,7 +137,7 @@ export class PostgresCluster {
     const folder = mkdtempSync(join(parent, 'standin-pg-'));
     handOver(folder);
     const cluster = new PostgresCluster(folder, await freePort());
-    if (is_bounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
+    if (isBounced) cluster.#bouncer = await PgBouncer.start(cluster.port);
     return cluster;
   }
 
@@ -148,7 +148,7 @@ export class PostgresCluster {
       ...settings,
     };
     appendFileSync(
-      join(this.data_dir, 'postgresql.conf'),
+      join(this.dataDir, 'postgresql.conf'),
       Object.entries(lines)
         .map(([name, value]) => `${name} = ${value}\n`)
         .join(''),
@@ -172,16 +172,16 @@ export class PostgresCluster {
 
   /** Starts the server on its data, after start, stop or kill; resolves when it takes connections. */
   startAgain(): void {
-    run('pg_ctl', ['-D', this.data_dir, '-l', this.log_file, '-w', '-t', '60', 'start']);
+    run('pg_ctl', ['-D', this.dataDir, '-l', this.logFile, '-w', '-t', '60', 'start']);
   }
 
-  get postmaster_pid(): number {
-    return Number(readFileSync(join(this.data_dir, 'postmaster.pid'), 'utf8').split('\n')[0]);
+  get postmasterPid(): number {
+    return Number(readFileSync(join(this.dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
   }
 
   /** kill -9 of the postmaster; resolves when its backends have noticed and are gone. */
   async crash(): Promise<void> {
-    const pid = this.postmaster_pid;
+    const pid = this.postmasterPid;
     const backends = childrenOf(pid);
     process.kill(pid, 'SIGKILL');
     for (const backend of [pid, ...backends]) {
@@ -192,7 +192,7 @@ export class PostgresCluster {
   stop(): void {
     this.#bouncer?.stop();
     try {
-      run('pg_ctl', ['-D', this.data_dir, '-m', 'immediate', '-w', 'stop']);
+      run('pg_ctl', ['-D', this.dataDir, '-m', 'immediate', '-w', 'stop']);
     } catch {
       // Not running: that is what was asked for.
     }
@@ -202,7 +202,7 @@ export class PostgresCluster {
 
 /** Runs a PostgreSQL program as the user that may. */
 export function run(program: string, args: readonly string[]): string {
-  return execFileSync(join(postgres_bin!, program), args, {
+  return execFileSync(join(postgresBin!, program), args, {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
     maxBuffer: 1 << 30,
@@ -214,10 +214,10 @@ export function run(program: string, args: readonly string[]): string {
 }
 
 /** Makes a new database on the server of a URL. */
-export async function createDatabase(server_url: string): Promise<string> {
+export async function createDatabase(serverUrl: string): Promise<string> {
   const name = `standin_${randomBytes(6).toString('hex')}`;
-  await query(server_url, `create database ${name}`);
-  const url = new URL(server_url);
+  await query(serverUrl, `create database ${name}`);
+  const url = new URL(serverUrl);
   url.pathname = `/${name}`;
   return url.href;
 }

@@ -9,8 +9,8 @@ function children(parent: number): { pid: number; command: string }[] {
   const listed = execFileSync('ps', ['-ww', '-eo', 'pid=,ppid=,stat=,args='], { encoding: 'utf8' });
   return listed.split('\n').flatMap((line) => {
     const [, pid, ppid, state, command] = /^ *(\d+) +(\d+) +(\S+) +(.*)$/.exec(line) ?? [];
-    const is_child = Number(ppid) === parent && !state!.startsWith('Z');
-    return is_child ? [{ pid: Number(pid), command: command!.trimEnd() }] : [];
+    const isChild = Number(ppid) === parent && !state!.startsWith('Z');
+    return isChild ? [{ pid: Number(pid), command: command!.trimEnd() }] : [];
   });
 }
 

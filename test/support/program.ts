@@ -35,14 +35,14 @@ export interface Place {
   remove(): void;
 }
 
-/** @param server_url a PostgreSQL on which databases may be created; for `server` only */
-export async function makePlace(kind: Kind, server_url: string): Promise<Place> {
+/** @param serverUrl a PostgreSQL on which databases may be created; for `server` only */
+export async function makePlace(kind: Kind, serverUrl: string): Promise<Place> {
   // Short: the embedded database has a Unix socket in it.
   const folder = mkdtempSync(join(tmpdir(), 'standin-'));
   const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
   if (kind === 'server') {
-    env.DATABASE_URL = await createDatabase(server_url);
-    await joinCitus(server_url, env.DATABASE_URL);
+    env.DATABASE_URL = await createDatabase(serverUrl);
+    await joinCitus(serverUrl, env.DATABASE_URL);
     env.KEK_FILE = join(folder, 'kek');
     writeFileSync(env.KEK_FILE, randomBytes(32), { mode: 0o600 });
   }

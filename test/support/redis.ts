@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { freePort } from './postgres.ts';
 
 /** redis-server or valkey-server, or undefined on a machine without one. */
-export const redis_server = ['/usr/bin', '/usr/local/bin', '/opt/homebrew/bin', '/snap/bin']
+export const redisServer = ['/usr/bin', '/usr/local/bin', '/opt/homebrew/bin', '/snap/bin']
   .flatMap((folder) => [join(folder, 'redis-server'), join(folder, 'valkey-server')])
   .find((program) => existsSync(program));
 
@@ -41,7 +41,7 @@ export class RedisServer {
   async startAgain(): Promise<void> {
     const password = this.#password === undefined ? [] : ['--requirepass', this.#password];
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#folder];
-    const child = spawn(redis_server!, [...place, '--save', '', ...password, ...this.#settings]);
+    const child = spawn(redisServer!, [...place, '--save', '', ...password, ...this.#settings]);
     this.#process = child;
     let output = '';
     await new Promise<void>((resolve, reject) => {
@@ -69,7 +69,7 @@ export class RedisServer {
   }
 
   /** Its clock, in microseconds. */
-  async now_us(): Promise<number> {
+  async nowUs(): Promise<number> {
     const numbers = [...(await this.command('TIME')).matchAll(/^\d+/gm)].map(Number);
     return numbers[0]! * 1e6 + numbers[1]!;
   }

@@ -24,11 +24,11 @@ export async function resetMidRequest(
     '',
     body,
   ].join('\r\n');
-  const is_whole = n % 2 === 0;
+  const isWhole = n % 2 === 0;
   const socket = connect(Number(port), hostname);
   socket.on('error', () => {});
   await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
-  socket.write(is_whole ? whole : whole.slice(0, Math.floor(fraction * whole.length)));
+  socket.write(isWhole ? whole : whole.slice(0, Math.floor(fraction * whole.length)));
   // In the middle of what the service does with it, which takes a few milliseconds.
   await new Promise((resolve) => setTimeout(resolve, fraction * 8));
   socket.resetAndDestroy();

@@ -30,7 +30,7 @@ export function testRetention(kind: Kind | 'citus'): void {
   const keyring = testKeyring();
   beforeAll(async () => {
     if (kind === 'citus') cluster = await CitusCluster.start();
-    place = await newPlace(kind === 'citus' ? 'server' : kind, cluster?.server_url);
+    place = await newPlace(kind === 'citus' ? 'server' : kind, cluster?.serverUrl);
     pool = openTestPool(place, 8);
     await migrate(pool, soon());
     await distribute(pool, soon());
@@ -45,7 +45,7 @@ export function testRetention(kind: Kind | 'citus'): void {
   });
 
   function newStore(): RecordStore {
-    return new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} });
+    return new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
   }
 
   async function query(text: string, values: unknown[] = []) {
@@ -53,13 +53,13 @@ export function testRetention(kind: Kind | 'citus'): void {
   }
 
   /** The row of a record as it is in the table. */
-  async function rowOf({ token_fingerprint }: SealedRecord) {
+  async function rowOf({ token_fingerprint: tokenFingerprint }: SealedRecord) {
     const [row] = await query(
       `select ctid, encode(sealed, 'hex') as sealed, expires_at, key_version,
          encode(uuid_send(value_fingerprint), 'hex') as value_fingerprint,
          extract(epoch from expires_at - now()) as left_s
        from standin.records where token_fingerprint = $1::uuid`,
-      [Buffer.from(token_fingerprint, 'latin1').toString('hex')],
+      [Buffer.from(tokenFingerprint, 'latin1').toString('hex')],
     );
     return row!;
   }
@@ -72,20 +72,23 @@ export function testRetention(kind: Kind | 'citus'): void {
   }
 
   /** As if time had passed, until so much of it is left. */
-  async function leave(left_s: number, { token_fingerprint }: SealedRecord): Promise<void> {
+  async function leave(
+    leftS: number,
+    { token_fingerprint: tokenFingerprint }: SealedRecord,
+  ): Promise<void> {
     await query(
       "update standin.records set expires_at = now() + $2::float8 * interval '1 s' where token_fingerprint = $1::uuid",
-      [Buffer.from(token_fingerprint, 'latin1').toString('hex'), left_s],
+      [Buffer.from(tokenFingerprint, 'latin1').toString('hex'), leftS],
     );
   }
 
   test('a record is found during its time to live, and not a moment longer, before it is removed and after', async () => {
     const made = [randomRecord(), randomRecord()];
-    const started_at_ms = performance.now();
+    const startedAtMs = performance.now();
     expect(await records.insert(made, 2)).toEqual(['stored', 'stored']);
     expect(await records.find(made.map((one) => one.token_fingerprint))).toEqual(made);
     await until(async () => !(await isFound(made[0]!)), 'it is unknown');
-    expect(performance.now() - started_at_ms).toBeGreaterThan(2_000);
+    expect(performance.now() - startedAtMs).toBeGreaterThan(2_000);
     // Nothing was removed yet: the value is there, and nobody gets it.
     expect((await rowOf(made[0]!)).sealed).toHaveLength(80);
     await until(async () => !(await isFound(made[1]!)), 'the other is unknown');
@@ -118,13 +121,13 @@ export function testRetention(kind: Kind | 'citus'): void {
     [null, null, null],
   ])('of times to live of %s and %s s the longer counts', async (first, second, longest) => {
     const record = randomRecord();
-    for (const time_to_live_s of [first, second])
-      expect(await records.insert([record], time_to_live_s)).toEqual(['stored']);
-    const { left_s } = await rowOf(record);
-    if (longest === null) expect(left_s).toBeNull();
+    for (const timeToLiveS of [first, second])
+      expect(await records.insert([record], timeToLiveS)).toEqual(['stored']);
+    const { left_s: leftS } = await rowOf(record);
+    if (longest === null) expect(leftS).toBeNull();
     else {
-      expect(Number(left_s)).toBeGreaterThan(longest);
-      expect(Number(left_s)).toBeLessThan(longest * 1.07);
+      expect(Number(leftS)).toBeGreaterThan(longest);
+      expect(Number(leftS)).toBeLessThan(longest * 1.07);
     }
     const [holder] = await records.holders([record.token_fingerprint]);
     expect(holder!.record).toEqual(record);
@@ -234,7 +237,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     expect(expired).toBeGreaterThanOrEqual(made.length);
     const failures: unknown[] = [];
     const onFailure = (error: unknown) => failures.push(error);
-    const expiries = [0, 1].map(() => new Expiry({ pool, onFailure, idle_pause_ms: 20 }));
+    const expiries = [0, 1].map(() => new Expiry({ pool, onFailure, idlePauseMs: 20 }));
     const removed = () => expiries.reduce((sum, expiry) => sum + expiry.removed, 0);
     await until(() => removed() >= expired, 'all are removed');
     await Promise.all(expiries.map((expiry) => expiry.stop()));
@@ -302,26 +305,26 @@ export function testRetention(kind: Kind | 'citus'): void {
     test.each([
       ["expires_at = now() + interval '1000 s'", 990],
       ['expires_at = null', Infinity],
-    ])('a record that got %s meanwhile is not shortened', async (change, at_least_s) => {
+    ])('a record that got %s meanwhile is not shortened', async (change, atLeastS) => {
       const record = randomRecord();
       await records.insert([record], 100);
       await leave(-1, record);
       const outcomes = await during(change, record, () => records.insert([record], 100));
       expect(outcomes).toEqual(['stored']);
       const [holder] = await records.holders([record.token_fingerprint]);
-      expect(holder!.left_s ?? Infinity).toBeGreaterThanOrEqual(at_least_s);
+      expect(holder!.left_s ?? Infinity).toBeGreaterThanOrEqual(atLeastS);
     });
   });
 
   /** Two short values with the same first draw. */
   function rivals(): [Value, Value] {
-    const by_token = new Map<Token, Value>();
+    const byToken = new Map<Token, Value>();
     for (let i = 0; ; i++) {
       const value = i.toString(36) as Value;
       const { token } = drawToken(value, 'tok', keyring.deterministicDraws(value).draws, 0)!;
-      const other = by_token.get(token);
+      const other = byToken.get(token);
       if (other !== undefined) return [other, value];
-      by_token.set(token, value);
+      byToken.set(token, value);
     }
   }
 

@@ -10,22 +10,22 @@ import { soon } from './store.ts';
 
 /** A token was given out, to be known until then. */
 interface Promised {
-  readonly asked_at_ms: number;
-  readonly until_ms: number;
+  readonly askedAtMs: number;
+  readonly untilMs: number;
 }
 
 /** What was forgotten of a token, and when. */
 interface Forgets {
   active: number;
   /** Of those that were answered. */
-  last_end_ms: number;
-  last_start_ms: number;
+  lastEndMs: number;
+  lastStartMs: number;
 }
 
 /** Who tokenizes a value, and when somebody last did. */
 interface Uses {
   active: number;
-  last_end_ms: number;
+  lastEndMs: number;
 }
 
 const VALUES = 30;
@@ -59,9 +59,9 @@ export class RetentionRun {
   }
 
   async run(workers: number, steps: number): Promise<void> {
-    let is_over = false;
+    let isOver = false;
     const remove = async () => {
-      while (!is_over) await this.#removals.removeExpired(50, soon());
+      while (!isOver) await this.#removals.removeExpired(50, soon());
     };
     const work = async () => {
       for (let step = 0; step < steps; step++) await this.#step();
@@ -70,7 +70,7 @@ export class RetentionRun {
     try {
       await Promise.all(Array.from({ length: workers }, work));
     } finally {
-      is_over = true;
+      isOver = true;
       await Promise.all(removing);
     }
   }
@@ -85,32 +85,35 @@ export class RetentionRun {
   async #tokenize(): Promise<void> {
     const drawn = Array.from({ length: 5 }, () => `some value ${this.#random.below(VALUES)}`);
     const values = [...new Set(drawn)] as Value[];
-    const time_to_live_s = this.#random.pick(TIMES_TO_LIVE_S);
-    const token_mode = this.#random.below(8) === 0 ? 'random' : 'deterministic';
+    const timeToLiveS = this.#random.pick(TIMES_TO_LIVE_S);
+    const tokenMode = this.#random.below(8) === 0 ? 'random' : 'deterministic';
     const tokenizer = this.#random.pick(this.#tokenizers);
     for (const value of values) this.#usesOf(value).active++;
-    const asked_at_ms = performance.now();
-    const tokens = await tokenizer.tokenize(values, { token_mode, time_to_live_s });
-    const until_ms = asked_at_ms + (time_to_live_s ?? Infinity) * 1000;
+    const askedAtMs = performance.now();
+    const tokens = await tokenizer.tokenize(values, {
+      token_mode: tokenMode,
+      time_to_live_s: timeToLiveS,
+    });
+    const untilMs = askedAtMs + (timeToLiveS ?? Infinity) * 1000;
     tokens.forEach((token, i) => {
       const value = values[i]!;
       if ((this.#values.get(token) ?? value) !== value) this.problems.push('one token, two values');
       this.#values.set(token, value);
-      this.#promises.set(token, [...(this.#promises.get(token) ?? []), { asked_at_ms, until_ms }]);
+      this.#promises.set(token, [...(this.#promises.get(token) ?? []), { askedAtMs, untilMs }]);
       const uses = this.#usesOf(value);
       uses.active--;
-      uses.last_end_ms = performance.now();
+      uses.lastEndMs = performance.now();
     });
   }
 
   async #forget(token: Token): Promise<void> {
     const forgets = this.#forgetsOf(token);
-    const started_at_ms = performance.now();
+    const startedAtMs = performance.now();
     forgets.active++;
     await this.#removals.forget([this.#keyring.tokenFingerprint(token)], soon());
     forgets.active--;
-    forgets.last_end_ms = performance.now();
-    forgets.last_start_ms = Math.max(forgets.last_start_ms, started_at_ms);
+    forgets.lastEndMs = performance.now();
+    forgets.lastStartMs = Math.max(forgets.lastStartMs, startedAtMs);
     await this.#detokenize(token);
   }
 
@@ -118,29 +121,29 @@ export class RetentionRun {
     const promises = this.#promises.get(token)!;
     const value = this.#values.get(token)!;
     const forgets = this.#forgetsOf(token);
-    const forgotten_at_ms = forgets.last_start_ms;
+    const forgottenAtMs = forgets.lastStartMs;
     const [found] = await this.#detokenizer.detokenize([token]);
-    const now_ms = performance.now();
+    const nowMs = performance.now();
     if (found === undefined) this.problems.push('as if it had never been');
     if (found && found !== value) this.problems.push('another value');
-    const must_be_known =
+    const mustBeKnown =
       forgets.active === 0 &&
-      promises.some((one) => one.asked_at_ms > forgets.last_end_ms && one.until_ms > now_ms);
+      promises.some((one) => one.askedAtMs > forgets.lastEndMs && one.untilMs > nowMs);
     const uses = this.#usesOf(value);
-    const must_be_unknown = uses.active === 0 && uses.last_end_ms < forgotten_at_ms;
-    if (must_be_known) this.known++;
-    if (must_be_unknown) this.unknown++;
-    if (must_be_known && found === null) this.problems.push('lost within its time to live');
-    if (must_be_unknown && found !== null) this.problems.push('known though forgotten');
+    const mustBeUnknown = uses.active === 0 && uses.lastEndMs < forgottenAtMs;
+    if (mustBeKnown) this.known++;
+    if (mustBeUnknown) this.unknown++;
+    if (mustBeKnown && found === null) this.problems.push('lost within its time to live');
+    if (mustBeUnknown && found !== null) this.problems.push('known though forgotten');
   }
 
   #forgetsOf(token: Token): Forgets {
-    const none = { active: 0, last_end_ms: -Infinity, last_start_ms: -Infinity };
+    const none = { active: 0, lastEndMs: -Infinity, lastStartMs: -Infinity };
     return entry(this.#forgets, token, none);
   }
 
   #usesOf(value: Value): Uses {
-    return entry(this.#uses, value, { active: 0, last_end_ms: -Infinity });
+    return entry(this.#uses, value, { active: 0, lastEndMs: -Infinity });
   }
 }
 

@@ -6,9 +6,9 @@ import { kinds, newPlace, type Place, runCli } from './service.ts';
  * A vault with a client, made by its owner, that is served by a role with the rights of the service
  * alone; the embedded database, which has one user, where there is no server.
  */
-export async function leastPrivilegePlace(server_url?: string): Promise<Place> {
+export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
   if (!kinds().includes('server')) return newPlace('embedded');
-  const place = await newPlace('server', server_url);
+  const place = await newPlace('server', serverUrl);
   return { ...place, service: await makeService(place) };
 }
 
@@ -17,8 +17,8 @@ async function makeService(place: Place): Promise<NonNullable<Place['service']>>
   const made = await runCli(['client', 'create', '--name', 'first', '--json'], place);
   const granted = await runCli(['migrate', '--grant-to', role.name], place);
   if (made.code !== 0 || granted.code !== 0) throw new Error(made.stderr + granted.stderr);
-  const { client_id, api_key } = JSON.parse(made.stdout);
-  return { env: { DATABASE_URL: role.url }, client_id, api_key };
+  const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
+  return { env: { DATABASE_URL: role.url }, client_id: clientId, api_key: apiKey };
 }
 
 /** A new role that may log in, and nothing else; and the URL of the vault for it. */

@@ -11,7 +11,7 @@ const FAULTS = {
   reject: () => void Promise.reject(new Error('sabotage')),
   exit: () => process.exit(0),
 };
-let is_done = false;
+let isDone = false;
 
 function look() {
   let order = '';
@@ -21,10 +21,10 @@ function look() {
     // Not yet.
   }
   const [thread, fault] = order.split(' ');
-  if (is_done || (thread === 'main') !== isMainThread || fault === undefined) return;
+  if (isDone || (thread === 'main') !== isMainThread || fault === undefined) return;
   // The first of the vault threads has the small requests.
   if (!isMainThread && threadId !== 1) return;
-  is_done = true;
+  isDone = true;
   FAULTS[fault]();
 }
 

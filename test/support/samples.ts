@@ -4,10 +4,10 @@ import { fileURLToPath } from 'node:url';
 /** Sample rows that lie beside the checkout where the team has them, else undefined. */
 const folder =
   process.env.SAMPLE_DATA_DIR ?? fileURLToPath(new URL('../../../shared/data/', import.meta.url));
-export const samples_folder = existsSync(folder) ? folder : undefined;
+export const samplesFolder = existsSync(folder) ? folder : undefined;
 
 export function readSample(name: string): string {
-  return readFileSync(`${samples_folder}/${name}`, 'utf8');
+  return readFileSync(`${samplesFolder}/${name}`, 'utf8');
 }
 
 /** Rows of a CSV text (RFC 4180) as objects by the names of its first line. */

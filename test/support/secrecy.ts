@@ -46,24 +46,24 @@ function* textsIn(data: unknown): Generator<string> {
 }
 
 /** What is in an output and must not be. */
-export function toldBy(output: string, looked_for: Iterable<string>): string[] {
+export function toldBy(output: string, lookedFor: Iterable<string>): string[] {
   const forms = [TOKEN, API_KEY].flatMap((form) => form.exec(output)?.[0] ?? []);
-  return forms.concat(found(output, looked_for));
+  return forms.concat(found(output, lookedFor));
 }
 
 const BUCKETS = 1 << 20;
 
 /** One walk over the text, however many are looked for: files of tests send 100,000 values. */
-function found(text: string, looked_for: Iterable<string>): string[] {
-  const by_start = new Map<string, string[]>();
+function found(text: string, lookedFor: Iterable<string>): string[] {
+  const byStart = new Map<string, string[]>();
   const starts = new Uint8Array(BUCKETS);
-  for (const secret of looked_for) {
+  for (const secret of lookedFor) {
     if (secret.length < MIN_CHARACTERS) continue;
     // As it is, and as a line of JSON has it.
     for (const form of new Set([secret, JSON.stringify(secret).slice(1, -1)])) {
       const start = form.slice(0, MIN_CHARACTERS);
-      const same = by_start.get(start);
-      if (same === undefined) by_start.set(start, [form]);
+      const same = byStart.get(start);
+      if (same === undefined) byStart.set(start, [form]);
       else same.push(form);
       starts[bucketOf(form, 0)] = 1;
     }
@@ -71,7 +71,7 @@ function found(text: string, looked_for: Iterable<string>): string[] {
   const there = new Set<string>();
   for (let i = 0; i + MIN_CHARACTERS <= text.length; i++) {
     if (starts[bucketOf(text, i)] === 0) continue;
-    for (const form of by_start.get(text.slice(i, i + MIN_CHARACTERS)) ?? [])
+    for (const form of byStart.get(text.slice(i, i + MIN_CHARACTERS)) ?? [])
       if (text.startsWith(form, i)) there.add(form);
   }
   return [...there];

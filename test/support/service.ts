@@ -8,7 +8,7 @@ export * from './program.ts';
 
 /** The kinds of database that this run can test: embedded always, a server where there is one. */
 export function kinds(): Kind[] {
-  return inject('server_url') === '' ? ['embedded'] : ['embedded', 'server'];
+  return inject('serverUrl') === '' ? ['embedded'] : ['embedded', 'server'];
 }
 
 /**
@@ -20,11 +20,11 @@ export function usualKinds(): Kind[] {
 }
 
 /** An embedded one has its database made already, but no vault in it; see newBlankPlace. */
-export async function newPlace(kind: Kind, server_url = inject('server_url')): Promise<Place> {
-  const place = await makePlace(kind, server_url);
+export async function newPlace(kind: Kind, serverUrl = inject('serverUrl')): Promise<Place> {
+  const place = await makePlace(kind, serverUrl);
   if (kind === 'embedded') {
     const folder = join(place.env.DATA_DIR!, 'postgres');
-    cpSync(inject('embedded_template'), folder, { recursive: true });
+    cpSync(inject('embeddedTemplate'), folder, { recursive: true });
     chmodSync(place.env.DATA_DIR!, 0o700);
   }
   return place;
@@ -43,7 +43,7 @@ export function newBlankPlace(): Promise<Place> {
 export interface Service {
   readonly place: Place;
   readonly url: string;
-  readonly ops_url: string | undefined;
+  readonly opsUrl: string | undefined;
   readonly pid: number;
   /** Of the first start on a new place, or of the place; empty otherwise. */
   readonly api_key: string;
@@ -80,7 +80,7 @@ export async function startService(
   const exit = new Promise<number | string>((resolve) =>
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
-  const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
+  const listening = await new Promise<{ url: string; opsUrl?: string }>((resolve, reject) => {
     let listens = false;
     const read = (chunk: Buffer) => {
       output += chunk;
@@ -99,7 +99,7 @@ export async function startService(
   return {
     place,
     url: listening.url,
-    ops_url: listening.ops_url,
+    opsUrl: listening.opsUrl,
     pid: child.pid!,
     ...(place.service ?? firstClient(output)),
     output: () => output,
@@ -118,8 +118,8 @@ export function firstClient(output: string): { client_id: string; api_key: strin
   // Not the whole line: standard error may have written before it.
   const found = /"client_id":("[^"]+"),"api_key_file":("[^"]+")/.exec(output);
   if (found === null) return { client_id: '', api_key: '' };
-  const [client_id, file] = found.slice(1).map((text) => JSON.parse(text));
-  return { client_id, api_key: readFileSync(file, 'utf8').trim() };
+  const [clientId, file] = found.slice(1).map((text) => JSON.parse(text));
+  return { client_id: clientId, api_key: readFileSync(file, 'utf8').trim() };
 }
 
 export interface Answer {
@@ -133,11 +133,11 @@ export async function call(
   service: Service,
   operation: 'tokenize' | 'detokenize',
   data: unknown,
-  api_key = service.api_key,
+  apiKey = service.api_key,
 ): Promise<Answer> {
   const response = await fetch(`${service.url}/api/v1/${operation}`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${api_key}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
     body: JSON.stringify({ data }),
   });
   const { status, headers } = response;
@@ -148,15 +148,15 @@ export async function call(
   return { status, headers, body };
 }
 
-/** Polls until the condition holds; fails after `patience_ms`. Instead of sleeping. */
+/** Polls until the condition holds; fails after `patienceMs`. Instead of sleeping. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,
-  patience_ms = 120_000,
+  patienceMs = 120_000,
 ): Promise<void> {
-  const give_up_ms = performance.now() + patience_ms;
+  const giveUpMs = performance.now() + patienceMs;
   while (!(await condition())) {
-    if (performance.now() > give_up_ms) throw new Error(`not within ${patience_ms} ms: ${what}`);
+    if (performance.now() > giveUpMs) throw new Error(`not within ${patienceMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -20,8 +20,8 @@ export async function sql(
 /** Where the database of a place listens. */
 export function vaultAddress({ kind, env }: Place): pg.ClientConfig {
   if (kind === 'server') return { connectionString: env.DATABASE_URL };
-  const data_dir = env.DATA_DIR!;
-  const [socket] = readdirSync(data_dir).filter((name) => name.startsWith('.s.PGSQL.'));
+  const dataDir = env.DATA_DIR!;
+  const [socket] = readdirSync(dataDir).filter((name) => name.startsWith('.s.PGSQL.'));
   const port = Number(socket!.slice('.s.PGSQL.'.length));
-  return { host: data_dir, port, user: 'postgres', database: 'postgres' };
+  return { host: dataDir, port, user: 'postgres', database: 'postgres' };
 }

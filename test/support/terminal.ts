@@ -3,7 +3,7 @@ import { CLI, NO_LIMITS, type Place } from './program.ts';
 import { watchOutput } from './secrecy.ts';
 
 /** Whether a program can be run on a terminal here: `script` of util-linux makes one. */
-export const has_terminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
+export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
 /** What the pretty log has on a terminal, and nothing else of its kind. */
 export const COLOURS = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
@@ -12,7 +12,7 @@ export interface OnTerminal {
   /** What the terminal got, with `\n` as the end of a line. */
   output(): string;
   readonly url: string;
-  readonly ops_url: string | undefined;
+  readonly opsUrl: string | undefined;
   /** SIGINT and wait. */
   stop(): Promise<void>;
 }
@@ -35,7 +35,7 @@ export async function serveOnTerminal(
   // What is for the person there is no log.
   watchOutput(() => output.replaceAll(/^ {2}(stk_|curl ).*$/gm, ''));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
-  const listening = await new Promise<Pick<OnTerminal, 'url' | 'ops_url'>>((resolve, reject) => {
+  const listening = await new Promise<Pick<OnTerminal, 'url' | 'opsUrl'>>((resolve, reject) => {
     child.stdout.on('data', (chunk) => {
       output += String(chunk).replaceAll('\r\n', '\n');
       const plain = output.replaceAll(COLOURS, '');
@@ -43,7 +43,7 @@ export async function serveOnTerminal(
       const ops = /"?\bops_url"?: ?"([^"]+)"/.exec(plain);
       // The first of both formats of the log that has it is the line of the start.
       if (found !== null && plain.includes('listening') && plain.endsWith('\n'))
-        resolve({ url: found[1]!, ops_url: ops?.[1] });
+        resolve({ url: found[1]!, opsUrl: ops?.[1] });
     });
     void exit.then((code) => reject(new Error(`serve ended with ${code}:\n${output}`)));
   });

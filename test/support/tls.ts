@@ -95,12 +95,12 @@ export async function tlsPlace(names: string) {
 
 /** One that asks callers for a certificate of the authority `clients`, and what a caller with one has. */
 export async function startMutualTls(): Promise<Listening> {
-  const of_clients: Authority[] = [];
+  const ofClients: Authority[] = [];
   const tls = await startTls(NAMES, (place) => {
-    of_clients.push(new Authority(place.folder, 'clients'));
-    return { TLS_CLIENT_CA_FILE: of_clients[0]!.ca };
+    ofClients.push(new Authority(place.folder, 'clients'));
+    return { TLS_CLIENT_CA_FILE: ofClients[0]!.ca };
   });
-  const { cert, key } = of_clients[0]!.issue('DNS:caller');
+  const { cert, key } = ofClients[0]!.issue('DNS:caller');
   const own = { cert: readFileSync(cert), key: readFileSync(key) };
   return { ...tls, trusting: { ...tls.trusting, ...own } };
 }

@@ -22,9 +22,9 @@ function emailPattern(text: string): string | undefined {
 function textPattern(characters: string[]): string {
   const kinds = characters.map((character, i) => {
     if (/[0-9]/.test(character)) return '[0-9]';
-    const is_edge = isBlank(characters.slice(0, i + 1)) || isBlank(characters.slice(i));
-    const is_kept = /[ -~]/.test(character) && !/[A-Za-z]/.test(character) && !is_edge;
-    return is_kept ? `\\x${character.codePointAt(0)!.toString(16).padStart(2, '0')}` : '[a-z]';
+    const isEdge = isBlank(characters.slice(0, i + 1)) || isBlank(characters.slice(i));
+    const isKept = /[ -~]/.test(character) && !/[A-Za-z]/.test(character) && !isEdge;
+    return isKept ? `\\x${character.codePointAt(0)!.toString(16).padStart(2, '0')}` : '[a-z]';
   });
   const letters = kinds.filter((kind) => kind === '[a-z]').length;
   const digits = kinds.filter((kind) => kind === '[0-9]').length;

@@ -25,7 +25,7 @@ export class TransitStandIn {
   readonly url: string;
   readonly asked: Asked[] = [];
   namespace: string | undefined;
-  is_sealed = false;
+  isSealed = false;
   /** Instead of an answer, for so many requests. */
   failures: ('hang up' | 'be silent' | Answer)[] = [];
   readonly #keys = new Map<string, Buffer>();
@@ -78,7 +78,7 @@ export class TransitStandIn {
   }
 
   #answer({ method, path, headers, body }: Asked): Answer {
-    if (this.is_sealed) return errors(503, 'Vault is sealed');
+    if (this.isSealed) return errors(503, 'Vault is sealed');
     const namespace = headers['x-vault-namespace'];
     if (namespace !== undefined && namespace !== this.namespace)
       return errors(404, 'namespace not found');

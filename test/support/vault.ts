@@ -31,15 +31,15 @@ export function openedVault(place: Place): OpenedVault {
     pool,
     keys,
     source,
-    records: new RecordStore(pool, { patience_ms: 20_000, onBatch: () => {} }),
+    records: new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} }),
     keyring: async () => new Keyring(await openKeys(keys, source, 'tok', soon())),
   };
 }
 
 /** Sealed as a node with this keyring does it. */
 export function sealedWith(keyring: Keyring, value: string, token: string): SealedRecord {
-  const { value_fingerprint } = keyring.deterministicDraws(value as never);
-  return keyring.seal(value as never, keyring.tokenFingerprint(token as never), value_fingerprint);
+  const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(value as never);
+  return keyring.seal(value as never, keyring.tokenFingerprint(token as never), valueFingerprint);
 }
 
 const VALUES_A_REQUEST = 10_000;
@@ -56,10 +56,10 @@ export async function tokenizeAll(service: Service, values: string[]): Promise<s
 export async function detokenizeAll(
   service: Service,
   tokens: string[],
-  api_key = service.api_key,
+  apiKey = service.api_key,
 ): Promise<string[]> {
   return inParts(tokens, async (part) => {
-    const { status, body } = await call(service, 'detokenize', { part }, api_key);
+    const { status, body } = await call(service, 'detokenize', { part }, apiKey);
     expect(status, JSON.stringify(body).slice(0, 200)).toBe(200);
     return body.data.part;
   });
@@ -74,7 +74,7 @@ async function inParts<T>(all: T[], work: (part: T[]) => Promise<T[]>): Promise<
 }
 
 /** The value of a metric without labels. */
-export async function metric({ ops_url }: Service, name: string): Promise<number> {
-  const text = await (await fetch(`${ops_url}/metrics`)).text();
+export async function metric({ opsUrl }: Service, name: string): Promise<number> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
 }

@@ -20,9 +20,9 @@ test('an API key is stk_, 28 random base62 digits and 6 check digits', () => {
 
 test('the check digits are the CRC-32 of what is before them, in base 62', () => {
   for (let i = 0; i < 100; i++) {
-    const api_key = newApiKey();
-    const check = [...api_key.slice(-6)].reduce((sum, c) => sum * 62 + BASE62.indexOf(c), 0);
-    expect(check).toBe(crc32(api_key.slice(0, -6)));
+    const apiKey = newApiKey();
+    const check = [...apiKey.slice(-6)].reduce((sum, c) => sum * 62 + BASE62.indexOf(c), 0);
+    expect(check).toBe(crc32(apiKey.slice(0, -6)));
   }
 });
 
@@ -36,7 +36,7 @@ test('at least 160 random bits: every base62 digit is equally likely in each of 
   expect(new Set(keys).size).toBe(keys.length);
   const counts = new Map<string, number>();
   for (let place = 4; place < 32; place++) {
-    const digits = keys.map((api_key) => api_key.charAt(place));
+    const digits = keys.map((apiKey) => apiKey.charAt(place));
     expect(new Set(digits).size).toBe(62);
     for (const digit of digits) counts.set(digit, (counts.get(digit) ?? 0) + 1);
   }
@@ -49,11 +49,11 @@ test('at least 160 random bits: every base62 digit is equally likely in each of 
 
 describe('a typo is told apart', () => {
   test('any one character replaced by any other', () => {
-    const api_key = newApiKey();
-    for (let place = 0; place < api_key.length; place++) {
+    const apiKey = newApiKey();
+    for (let place = 0; place < apiKey.length; place++) {
       for (const character of `${BASE62}_- \n`) {
-        if (character === api_key.charAt(place)) continue;
-        const typo = api_key.slice(0, place) + character + api_key.slice(place + 1);
+        if (character === apiKey.charAt(place)) continue;
+        const typo = apiKey.slice(0, place) + character + apiKey.slice(place + 1);
         expect(isApiKey(typo)).toBe(false);
       }
     }
@@ -61,37 +61,37 @@ describe('a typo is told apart', () => {
 
   test('two neighbours swapped', () => {
     for (let i = 0; i < 100; i++) {
-      const api_key = newApiKey();
-      for (let place = 0; place + 1 < api_key.length; place++) {
-        const pair = api_key.slice(place, place + 2);
+      const apiKey = newApiKey();
+      for (let place = 0; place + 1 < apiKey.length; place++) {
+        const pair = apiKey.slice(place, place + 2);
         const swapped = pair.charAt(1) + pair.charAt(0);
         if (swapped === pair) continue;
-        const typo = api_key.slice(0, place) + swapped + api_key.slice(place + 2);
+        const typo = apiKey.slice(0, place) + swapped + apiKey.slice(place + 2);
         expect(isApiKey(typo)).toBe(false);
       }
     }
   });
 
   test.each([
-    ['the last character lost', (api_key: string) => api_key.slice(0, -1)],
-    ['the first character lost', (api_key: string) => api_key.slice(1)],
-    ['a character more', (api_key: string) => `${api_key}0`],
-    ['a line end pasted with it', (api_key: string) => `${api_key}\n`],
-    ['a space before it', (api_key: string) => ` ${api_key}`],
-    ['a no-break space after it', (api_key: string) => `${api_key}\u00a0`],
+    ['the last character lost', (apiKey: string) => apiKey.slice(0, -1)],
+    ['the first character lost', (apiKey: string) => apiKey.slice(1)],
+    ['a character more', (apiKey: string) => `${apiKey}0`],
+    ['a line end pasted with it', (apiKey: string) => `${apiKey}\n`],
+    ['a space before it', (apiKey: string) => ` ${apiKey}`],
+    ['a no-break space after it', (apiKey: string) => `${apiKey}\u00a0`],
     ['capital and small letters swapped', swapCase],
-    ['two keys at once', (api_key: string) => api_key + api_key],
+    ['two keys at once', (apiKey: string) => apiKey + apiKey],
   ])('%s', (_, mistake) => {
     expect(isApiKey(mistake(newApiKey()))).toBe(false);
   });
 });
 
 test('no other string is an API key', () => {
-  const look_alike = fc
+  const lookAlike = fc
     .string({ unit: fc.constantFrom(...BASE62), minLength: 34, maxLength: 34 })
     .map((digits) => `stk_${digits}`);
   fc.assert(
-    fc.property(fc.oneof(fc.string(), look_alike), (text) => {
+    fc.property(fc.oneof(fc.string(), lookAlike), (text) => {
       expect(isApiKey(text)).toBe(false);
     }),
     { numRuns: 1_000 },

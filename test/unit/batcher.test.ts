@@ -5,17 +5,17 @@ import { CallerError, Unavailable } from '../../src/errors.ts';
 
 interface Batch {
   readonly items: readonly string[];
-  readonly deadline_ms: number;
+  readonly deadlineMs: number;
   answer(): void;
   fail(error: unknown): void;
 }
 
 const BOUNDS = {
   lanes: 1,
-  max_batch_items: 10,
-  max_batch_bytes: 100,
-  max_waiting_items: 20,
-  patience_ms: 60_000,
+  maxBatchItems: 10,
+  maxBatchBytes: 100,
+  maxWaitingItems: 20,
+  patienceMs: 60_000,
 };
 
 /** A batcher whose batches the test answers: each item by itself in brackets. */
@@ -27,10 +27,10 @@ function setUp(options: Partial<BatcherOptions<string, string>> = {}) {
   const batcher = new Batcher<string, string>({
     ...BOUNDS,
     onBatch: (items) => sizes.push(items),
-    run: (items, deadline_ms) =>
+    run: (items, deadlineMs) =>
       new Promise((resolve, reject) => {
         const answer = () => resolve(items.map((item) => `<${item}>`));
-        batches.push({ items, deadline_ms, answer, fail: reject });
+        batches.push({ items, deadlineMs, answer, fail: reject });
         if (waiting.length > 0) waiting.shift()!(batches[taken++]!);
       }),
     ...options,
@@ -73,13 +73,13 @@ describe('grouping', () => {
   test('what comes while a batch is in flight waits and shares the next', async () => {
     const { batcher, batches, next } = setUp();
     const first = batcher.submit(['a']);
-    const in_flight = await next();
+    const inFlight = await next();
     const later = [batcher.submit(['b']), batcher.submit(['c', 'd'])];
     await turns();
     later.push(batcher.submit(['e']));
     await turns();
     expect(batches).toHaveLength(1);
-    in_flight.answer();
+    inFlight.answer();
     await first;
     const batch = await next();
     expect(batch.items).toEqual(['b', 'c', 'd', 'e']);
@@ -138,12 +138,12 @@ describe('bounds', () => {
   test('more than max_waiting_items are refused with overloaded and a time to come back', async () => {
     const { batcher, next } = setUp();
     const first = batcher.submit(['in flight']);
-    const in_flight = await next();
+    const inFlight = await next();
     const waiting = [12, 8].map((n) => batcher.submit(numbered(`${n}.`, n)));
     const refused = batcher.submit(['one more']);
     await expect(refused).rejects.toBeInstanceOf(CallerError);
-    await expect(refused).rejects.toMatchObject({ code: 'overloaded', retry_after_s: 1 });
-    in_flight.answer();
+    await expect(refused).rejects.toMatchObject({ code: 'overloaded', retryAfterS: 1 });
+    inFlight.answer();
     for (let i = 0; i < 2; i++) (await next()).answer();
     expect((await Promise.all([first, ...waiting])).flat()).toHaveLength(21);
   });
@@ -230,24 +230,24 @@ describe('failures', () => {
 
 describe('deadlines', () => {
   test('a batch has the deadline of its oldest item', async () => {
-    const { batcher, next } = setUp({ patience_ms: 5_000 });
-    const before_ms = performance.now();
+    const { batcher, next } = setUp({ patienceMs: 5_000 });
+    const beforeMs = performance.now();
     const oldest = batcher.submit(['a']);
-    const after_ms = performance.now();
+    const afterMs = performance.now();
     const result = batcher.submit(['b']);
     const batch = await next();
-    expect(batch.deadline_ms).toBeGreaterThanOrEqual(before_ms + 5_000);
-    expect(batch.deadline_ms).toBeLessThanOrEqual(after_ms + 5_000);
+    expect(batch.deadlineMs).toBeGreaterThanOrEqual(beforeMs + 5_000);
+    expect(batch.deadlineMs).toBeLessThanOrEqual(afterMs + 5_000);
     batch.answer();
     await Promise.all([oldest, result]);
   });
 
   test('a call may have less time than others: a batch has the deadline of the earliest', async () => {
     const { batcher, next } = setUp();
-    const by_ms = performance.now() + 10_000;
-    const results = [batcher.submit(['a']), batcher.submit(['b'], 0, by_ms)];
+    const byMs = performance.now() + 10_000;
+    const results = [batcher.submit(['a']), batcher.submit(['b'], 0, byMs)];
     const batch = await next();
-    expect(batch.deadline_ms).toBe(by_ms);
+    expect(batch.deadlineMs).toBe(byMs);
     batch.answer();
     await Promise.all(results);
   });
@@ -261,7 +261,7 @@ describe('deadlines', () => {
     await expect(late).rejects.toBeInstanceOf(Unavailable);
     const rest = await next();
     expect(rest.items).toEqual(['a', 'c']);
-    expect(rest.deadline_ms).toBeGreaterThan(batch.deadline_ms);
+    expect(rest.deadlineMs).toBeGreaterThan(batch.deadlineMs);
     rest.answer();
     expect(await Promise.all(patient)).toEqual([['<a>'], ['<c>']]);
   });
@@ -269,13 +269,13 @@ describe('deadlines', () => {
   test('a call that has less time than those before it does not wait longer', async () => {
     const { batcher, batches, next } = setUp();
     const stuck = batcher.submit(['stuck']);
-    const in_flight = await next();
+    const inFlight = await next();
     const patient = batcher.submit(['a']);
     const short = batcher.submit(['b'], 0, performance.now() + 30);
     await expect(short).rejects.toBeInstanceOf(Unavailable);
     const shorter = batcher.submit(['c'], 0, performance.now() + 30);
     await expect(shorter).rejects.toBeInstanceOf(Unavailable);
-    in_flight.answer();
+    inFlight.answer();
     (await next()).answer();
     await stuck;
     expect(await patient).toEqual(['<a>']);
@@ -283,39 +283,39 @@ describe('deadlines', () => {
   });
 
   test('an item that waits longer than patience_ms is Unavailable, and never run', async () => {
-    const { batcher, batches, next } = setUp({ patience_ms: 30 });
+    const { batcher, batches, next } = setUp({ patienceMs: 30 });
     const stuck = batcher.submit(['stuck']);
-    const in_flight = await next();
-    const submitted_ms = performance.now();
+    const inFlight = await next();
+    const submittedMs = performance.now();
     const waiting = ['b', 'c'].map((item) => batcher.submit([item]));
     for (const result of waiting) await expect(result).rejects.toBeInstanceOf(Unavailable);
-    expect(performance.now() - submitted_ms).toBeGreaterThanOrEqual(30);
-    in_flight.answer();
+    expect(performance.now() - submittedMs).toBeGreaterThanOrEqual(30);
+    inFlight.answer();
     expect(await stuck).toEqual(['<stuck>']);
     await turns();
     expect(batches).toHaveLength(1);
   });
 
   test('a process that stood still answers what waited: it reads first, and then gives time', async () => {
-    const { batcher, next } = setUp({ patience_ms: 20 });
+    const { batcher, next } = setUp({ patienceMs: 20 });
     const running = batcher.submit(['a']);
     const batch = await next();
     const waiting = batcher.submit(['b']);
     setImmediate(batch.answer);
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 40);
     const late = await next();
-    expect(late.deadline_ms).toBeGreaterThan(performance.now());
+    expect(late.deadlineMs).toBeGreaterThan(performance.now());
     late.answer();
     expect(await Promise.all([running, waiting])).toEqual([['<a>'], ['<b>']]);
   });
 
   test('expired items make room in the queue', async () => {
-    const { batcher, next } = setUp({ patience_ms: 30 });
+    const { batcher, next } = setUp({ patienceMs: 30 });
     const stuck = batcher.submit(['stuck']);
-    const in_flight = await next();
+    const inFlight = await next();
     await expect(batcher.submit(numbered('w', 20))).rejects.toBeInstanceOf(Unavailable);
     const taken = batcher.submit(numbered('v', 20));
-    in_flight.answer();
+    inFlight.answer();
     (await next()).answer();
     await stuck;
     expect(await taken).toHaveLength(20);
@@ -324,7 +324,7 @@ describe('deadlines', () => {
 
 test('any calls on any lanes: each gets its own results, in order, within all bounds', async () => {
   const calls = fc.array(
-    fc.record({ items: fc.nat({ max: 15 }), turns_before: fc.nat({ max: 2 }) }),
+    fc.record({ items: fc.nat({ max: 15 }), turnsBefore: fc.nat({ max: 2 }) }),
     { maxLength: 30 },
   );
   await fc.assert(
@@ -333,27 +333,27 @@ test('any calls on any lanes: each gets its own results, in order, within all bo
       fc.integer({ min: 1, max: 4 }),
       fc.infiniteStream(fc.nat({ max: 4 })),
       async (calls, lanes, delays) => {
-        let in_flight = 0;
+        let inFlight = 0;
         const ran: string[] = [];
         const batcher = new Batcher<string, string>({
           ...BOUNDS,
           lanes,
-          max_waiting_items: 1_000,
+          maxWaitingItems: 1_000,
           onBatch: () => {},
           run: async (items) => {
-            expect(++in_flight).toBeLessThanOrEqual(lanes);
+            expect(++inFlight).toBeLessThanOrEqual(lanes);
             const callers = new Set(items.map((item) => item.split('.')[0]));
-            if (callers.size > 1) expect(items.length).toBeLessThanOrEqual(BOUNDS.max_batch_items);
+            if (callers.size > 1) expect(items.length).toBeLessThanOrEqual(BOUNDS.maxBatchItems);
             ran.push(...items);
             for (let left = delays.next().value!; left > 0; left--) await turns();
-            in_flight--;
+            inFlight--;
             return items.map((item) => `<${item}>`);
           },
         });
         const results: Promise<readonly string[]>[] = [];
         const submitted: string[][] = [];
         for (const [i, call] of calls.entries()) {
-          for (let left = call.turns_before; left > 0; left--) await turns();
+          for (let left = call.turnsBefore; left > 0; left--) await turns();
           submitted.push(numbered(`${i}.`, call.items));
           results.push(batcher.submit(submitted[i]!));
         }

@@ -9,30 +9,30 @@ const LOADS = expandLoads(['tokenize', 'detokenize', 'repeat', 'bulk', 'block'],
 interface Figures {
   readonly rate?: number;
   readonly p99_ms?: number;
-  readonly held_up_ms?: number;
+  readonly heldUpMs?: number;
 }
 
 function measured(
   load: Load | undefined,
   contestant: Measurement['contestant'],
   round: number,
-  { rate = 0, p99_ms = 0, held_up_ms }: Figures,
+  { rate = 0, p99_ms: p99Ms = 0, heldUpMs }: Figures,
 ): Measurement {
   const result = {
     right: 1,
     failures: {},
     repeated: 0,
-    duration_s: 1,
+    durationS: 1,
     p50_ms: 0,
-    p99_ms,
-    max_ms: 0,
-    beside_p50_ms: 0,
-    cpu_s: 0,
+    p99_ms: p99Ms,
+    maxMs: 0,
+    besideP50Ms: 0,
+    cpuS: 0,
     samples: [],
     next: 0,
   };
-  const costs = { service_cpu_s: undefined, database_cpu_s: undefined, verified_tokens: 0 };
-  return { load: load!, contestant, round, result, rate, held_up_ms, ...costs };
+  const costs = { serviceCpuS: undefined, databaseCpuS: undefined, verifiedTokens: 0 };
+  return { load: load!, contestant, round, result, rate, heldUpMs, ...costs };
 }
 
 function find(name: LoadName, connections: number): Load {
@@ -103,10 +103,10 @@ describe('the summary of a benchmark', () => {
   test('takes the longest of all rounds for the event loop, beside large requests only', () => {
     const [alone, beside] = LOADS.filter(({ name }) => name === 'block');
     const measurements = [
-      measured(alone, 'postgres', 1, { held_up_ms: 900 }),
-      measured(beside, 'postgres', 1, { held_up_ms: 12 }),
-      measured(beside, 'postgres', 2, { held_up_ms: 51 }),
-      measured(beside, 'postgres', 3, { held_up_ms: 13 }),
+      measured(alone, 'postgres', 1, { heldUpMs: 900 }),
+      measured(beside, 'postgres', 1, { heldUpMs: 12 }),
+      measured(beside, 'postgres', 2, { heldUpMs: 51 }),
+      measured(beside, 'postgres', 3, { heldUpMs: 13 }),
     ];
     expect(row({ measurements }, 'event loop')).toEqual(['at most 50', '**51.00**', '–']);
   });
@@ -122,21 +122,21 @@ describe('the summary of a benchmark', () => {
     expect(row({ measurements }, 'bulk')).toEqual(['at least 80,000', '**79,800**', '80,100']);
     expect(row({ measurements }, 'stored values, 64').slice(1, 2)).toEqual(['**0.990**']);
     const none = { serve: [], postgres: [] };
-    const start = { first_ms: 9_000, times_ms: { npm_start: [1_400, 1_499, 3_000], ...none } };
+    const start = { firstMs: 9_000, timesMs: { npm_start: [1_400, 1_499, 3_000], ...none } };
     expect(row({ start }, '`npm start`')).toEqual(['at most 1.5', '–', '1.499']);
   });
 
   test('has ratios, memory and bytes of a vault that was filled', () => {
-    const turn = (right: number, p99_ms: number): Turn => {
-      const { result } = measured(undefined, 'postgres', 1, { p99_ms });
-      return { tokenize: { ...result, right }, detokenize: result, wal_bytes_per_row: 0 };
+    const turn = (right: number, p99Ms: number): Turn => {
+      const { result } = measured(undefined, 'postgres', 1, { p99_ms: p99Ms });
+      return { tokenize: { ...result, right }, detokenize: result, walBytesPerRow: 0 };
     };
-    const milestone = (rows: number, rss_bytes: number) => ({
+    const milestone = (rows: number, rssBytes: number) => ({
       rows,
-      rows_per_s: 1,
-      rss_bytes,
-      table_bytes: 100 * rows,
-      index_bytes: 44 * rows,
+      rowsPerS: 1,
+      rssBytes,
+      tableBytes: 100 * rows,
+      indexBytes: 44 * rows,
     });
     const growth: Growth = {
       rows: 2_000_000,
@@ -145,7 +145,7 @@ describe('the summary of a benchmark', () => {
       rounds: [{ empty: turn(1_000, 4), full: turn(810, 7) }],
       failures: 0,
       repeated: 0,
-      verified_tokens: 0,
+      verifiedTokens: 0,
     };
     const figure = (beginning: string) => row({ growth }, beginning)[1];
     expect(figure('tokenize with 2,000,000 records')).toEqual('0.810');

@@ -145,7 +145,7 @@ type Json = string | null | Json[] | { members: [Name, Json][] };
 interface Name {
   readonly text: string;
   /** How it is written: with the character at this index as an escape. */
-  readonly escaped_at: number;
+  readonly escapedAt: number;
 }
 
 function written(json: Json): string {
@@ -154,9 +154,9 @@ function written(json: Json): string {
   return `{${json.members.map(([name, inner]) => `${writtenName(name)} :${written(inner)}`)}}`;
 }
 
-function writtenName({ text, escaped_at }: Name): string {
+function writtenName({ text, escapedAt }: Name): string {
   const units = [...text].map((unit, i) => {
-    if (i !== escaped_at) return JSON.stringify(unit).slice(1, -1);
+    if (i !== escapedAt) return JSON.stringify(unit).slice(1, -1);
     return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
   return `"${units.join('')}"`;
@@ -172,7 +172,7 @@ function hasTwins(json: Json): boolean {
 test('of any JSON, exactly those with a name twice in one object are refused', () => {
   const text = fc.string({ unit: fc.constantFrom('a', 'b', '"', '\\', ':', '{', ' ') });
   const few = fc.constantFrom('a', 'ab', '', '"', '\\', 'a":', '__proto__', '1', 'toString');
-  const name = fc.record({ text: few, escaped_at: fc.integer({ min: 0, max: 12 }) });
+  const name = fc.record({ text: few, escapedAt: fc.integer({ min: 0, max: 12 }) });
   const { json } = fc.letrec<{ json: Json }>((tie) => ({
     json: fc.oneof(
       { maxDepth: 4, withCrossShrink: true },

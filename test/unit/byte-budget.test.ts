@@ -16,8 +16,8 @@ function setUp() {
     cuts++;
   });
   /** A holder that waits for its caller since then. */
-  const waiting = (client_id: string, bytes: number): Holder => {
-    const holder = budget.open(client_id);
+  const waiting = (clientId: string, bytes: number): Holder => {
+    const holder = budget.open(clientId);
     expect(budget.grow(holder, bytes)).toBe(true);
     budget.wait(holder, () => cut.push(holder));
     return holder;

@@ -42,7 +42,7 @@ test('any elements, mixed, come out of it again in order', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(element, fc.boolean()), { minLength: 1 }), (elements) => {
       const array = byteaArray(
-        elements.map(([bytes, as_text]) => (as_text ? bytes.toString('latin1') : bytes)),
+        elements.map(([bytes, asText]) => (asText ? bytes.toString('latin1') : bytes)),
       );
       const found: Buffer[] = [];
       let at = 20;

@@ -89,8 +89,8 @@ describe('with nothing set', () => {
     }
     expect(license).toBeUndefined();
     expect(vault).toMatchObject({
-      database_url: undefined,
-      data_dir: './data',
+      databaseUrl: undefined,
+      dataDir: './data',
       kek: { file: undefined },
     });
   });
@@ -112,14 +112,14 @@ test('what is set reaches the vault and the license', () => {
     LICENSE_PUBLIC_KEY_FILE: 'key.pem',
   });
   expect(config.vault).toEqual({
-    database_url: 'postgres://db/standin',
-    database_connections: 6,
-    data_dir: './data',
+    databaseUrl: 'postgres://db/standin',
+    databaseConnections: 6,
+    dataDir: './data',
     kek: { file: '/run/kek' },
     token_suffix: 'sfx',
-    allow_unsafe_postgres: true,
+    allowUnsafePostgres: true,
   });
-  expect(config.license).toEqual({ license_file: 'license', public_key_file: 'key.pem' });
+  expect(config.license).toEqual({ licenseFile: 'license', publicKeyFile: 'key.pem' });
 });
 
 /** What each checked setting takes at its bounds, and what it refuses just beyond them. */
@@ -216,7 +216,7 @@ describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
 });
 
 test('every setting that can be refused has its bounds above', () => {
-  const free_text = [
+  const freeText = [
     'HOST',
     'OPS_HOST',
     'DATA_DIR',
@@ -229,7 +229,7 @@ test('every setting that can be refused has its bounds above', () => {
     'TLS_CLIENT_CA_FILE',
   ];
   // Those of the KEK are in kek-settings.test.ts.
-  const named = [...Object.keys(BOUNDS), ...free_text, ...Object.keys(KEK_SETTINGS)];
+  const named = [...Object.keys(BOUNDS), ...freeText, ...Object.keys(KEK_SETTINGS)];
   expect(named.toSorted()).toEqual(Object.keys(SETTINGS).toSorted());
 });
 

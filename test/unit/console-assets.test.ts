@@ -24,7 +24,7 @@ test('the files of the page are those of its folder that a browser uses, and of 
   expect(assets.get('/')).toMatchObject({
     content_type: 'text/html; charset=utf-8',
     body: Buffer.from('index.html'),
-    is_open: true,
+    isOpen: true,
   });
   expect(assets.get('/assets/uplot.js')!.body.toString()).toContain('export { uPlot as default }');
   const etags = new Set([...assets.values()].map(({ etag }) => etag));

@@ -65,10 +65,10 @@ describe('a sample', () => {
     );
     const before = totalsOf(await countedBy(() => {}));
     expect(after.clients).toEqual(new Map([['a', 4]]));
-    expect([before.are_limits_shared, after.are_limits_shared]).toEqual([null, true]);
+    expect([before.areLimitsShared, after.areLimitsShared]).toEqual([null, true]);
     const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
     expect(sampleBetween(before, after, 1_000, 2)).toEqual({
-      at_ms: 1_000,
+      atMs: 1_000,
       tokenize: {
         ...{ succeeded: 1, refused: 1, failed: 1, values: 10 },
         latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
@@ -81,14 +81,14 @@ describe('a sample', () => {
     expect(sampleBetween(after, after, 2_000, 2)).toMatchObject({ tokenize: none, shed: 0 });
   });
 
-  test.each([true, false])('says whether limits are shared: %s', async (is_shared) => {
-    const metrics = await countedBy((one) => one.observe({ rateLimitShared: () => is_shared }));
-    expect(totalsOf(metrics).are_limits_shared).toBe(is_shared);
+  test.each([true, false])('says whether limits are shared: %s', async (isShared) => {
+    const metrics = await countedBy((one) => one.observe({ rateLimitShared: () => isShared }));
+    expect(totalsOf(metrics).areLimitsShared).toBe(isShared);
   });
 
-  test.each([true, false])('says whether the database is safe: %s', async (is_safe) => {
-    const metrics = await countedBy((one) => one.observe({ postgresSafe: () => is_safe }));
-    expect(totalsOf(metrics).is_database_safe).toBe(is_safe);
-    expect(totalsOf(await countedBy(() => {})).is_database_safe).toBeNull();
+  test.each([true, false])('says whether the database is safe: %s', async (isSafe) => {
+    const metrics = await countedBy((one) => one.observe({ postgresSafe: () => isSafe }));
+    expect(totalsOf(metrics).isDatabaseSafe).toBe(isSafe);
+    expect(totalsOf(await countedBy(() => {})).isDatabaseSafe).toBeNull();
   });
 });

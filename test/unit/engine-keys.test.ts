@@ -4,8 +4,8 @@ import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
 import { type KeyNews, monotonicMs } from '../../src/service/keys/key-news.ts';
 import { testKeys } from '../support/keys.ts';
 
-function news(versions: readonly number[], as_of_ms = monotonicMs()): KeyNews {
-  return { keys: testKeys(versions), as_of_ms, failure: undefined };
+function news(versions: readonly number[], asOfMs = monotonicMs()): KeyNews {
+  return { keys: testKeys(versions), asOfMs, failure: undefined };
 }
 
 /** Longer ago than keys are believed to be the newest. */
@@ -24,7 +24,7 @@ test('keys that nobody has confirmed for long seal only once they are renewed, w
     setImmediate(() => keys.take(news([1, 2]))),
   );
   await keys.readyToSeal();
-  expect(keys.keyring.primary_version).toBe(2);
+  expect(keys.keyring.primaryVersion).toBe(2);
 });
 
 test('keys that cannot be renewed do not seal: an error with the reason', async () => {
@@ -33,8 +33,8 @@ test('keys that cannot be renewed do not seal: an error with the reason', async 
     setImmediate(() => keys.take({ ...old, failure: 'database_unavailable' })),
   );
   await expect(keys.readyToSeal()).rejects.toThrow('database unavailable');
-  const cut_off = new EngineKeys(old, () => {});
-  await expect(cut_off.readyToSeal()).rejects.toThrow('key version not in the keyring');
+  const cutOff = new EngineKeys(old, () => {});
+  await expect(cutOff.readyToSeal()).rejects.toThrow('key version not in the keyring');
 });
 
 test('a version that is not known is waited for until the keyring was read after the question', async () => {
@@ -59,8 +59,8 @@ test('a version that nobody has is not waited for longer than one reading, and n
   );
   await keys.readyToOpen([9], performance.now() + 60_000);
   expect(keys.keyring.hasVersion(9)).toBe(false);
-  const cut_off = new EngineKeys(news([1]), () => {});
-  await cut_off.readyToOpen([9], performance.now() + 50);
+  const cutOff = new EngineKeys(news([1]), () => {});
+  await cutOff.readyToOpen([9], performance.now() + 50);
 });
 
 test('a version is retired no sooner than twice the time that anybody seals unconfirmed', () => {

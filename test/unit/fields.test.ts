@@ -6,9 +6,9 @@ import { collectFields, pathOf, pathText, replaceFields } from '../../src/http/f
 
 const VALUES_LIMIT = 10_000;
 
-function refusal(data: unknown, values_limit = VALUES_LIMIT): string {
+function refusal(data: unknown, valuesLimit = VALUES_LIMIT): string {
   try {
-    collectFields(data as JsonObject, values_limit);
+    collectFields(data as JsonObject, valuesLimit);
   } catch (error) {
     expect(error).toBeInstanceOf(CallerError);
     expect((error as CallerError).code).toBe('invalid_type');

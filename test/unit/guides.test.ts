@@ -4,26 +4,26 @@ import { describe, expect, test } from 'vitest';
 import { grow, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
 import { DRAWS_A_LENGTH, MAX_DRAWS } from '../../src/shape/token.ts';
 import { readText, table } from '../support/docs.ts';
-import { parseCsv, readSample, samples_folder } from '../support/samples.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/samples.ts';
 
 const REVEALS = 'docs/guides/what-a-token-reveals.md';
 const MODES = 'docs/guides/deterministic-or-random.md';
 
 /** Values under each key. */
 function groups(values: readonly string[], keyOf: (value: string) => unknown): string[][] {
-  const by_key = new Map<unknown, string[]>();
+  const byKey = new Map<unknown, string[]>();
   for (const value of values) {
     const key = keyOf(value);
-    by_key.set(key, [...(by_key.get(key) ?? []), value]);
+    byKey.set(key, [...(byKey.get(key) ?? []), value]);
   }
-  return [...by_key.values()];
+  return [...byKey.values()];
 }
 
 function column(file: string, name: string): string[] {
   return parseCsv(readSample(file)).map((row) => row[name]!);
 }
 
-describe.skipIf(samples_folder === undefined)('what the guides measured on sample data', () => {
+describe.skipIf(samplesFolder === undefined)('what the guides measured on sample data', () => {
   test('shapes: how many rows hide behind each', () => {
     const rows = table(REVEALS, [
       'Column',

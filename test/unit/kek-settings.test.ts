@@ -30,7 +30,7 @@ test.each<[string, Environment, object]>([
   [
     'AWS KMS, its region from the ARN',
     { ...KMS, AWS_REGION: 'us-east-1' },
-    { file: 'kek', aws_kms: { key_id: ARN, region: 'eu-central-1' } },
+    { file: 'kek', aws_kms: { keyId: ARN, region: 'eu-central-1' } },
   ],
   [
     'AWS KMS, all set',
@@ -46,7 +46,7 @@ test.each<[string, Environment, object]>([
     {
       file: 'kek',
       aws_kms: {
-        key_id: 'alias/standin',
+        keyId: 'alias/standin',
         region: 'us-east-1',
         endpoint: 'https://vpce-1.kms.us-east-1.vpce.amazonaws.com',
         credentials: {
@@ -66,7 +66,7 @@ test.each<[string, Environment, object]>([
         url: TRANSIT.KEK_TRANSIT_URL,
         key: 'standin',
         mount: 'transit',
-        token_file: 'token',
+        tokenFile: 'token',
       },
     },
   ],
@@ -86,8 +86,8 @@ test.each<[string, Environment, object]>([
         key: 'standin',
         mount: 'eu/transit',
         namespace: 'team/a',
-        ca_file: 'ca.pem',
-        token_file: 'token',
+        caFile: 'ca.pem',
+        tokenFile: 'token',
         token: 'hvs.x',
       },
     },
@@ -221,8 +221,8 @@ describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
 });
 
 test('every setting that can be refused has its bounds above', () => {
-  const free_text = ['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'];
-  expect([...Object.keys(BOUNDS), ...free_text].toSorted()).toEqual(
+  const freeText = ['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'];
+  expect([...Object.keys(BOUNDS), ...freeText].toSorted()).toEqual(
     Object.keys(KEK_SETTINGS).toSorted(),
   );
 });

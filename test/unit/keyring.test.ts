@@ -30,10 +30,10 @@ describe('deterministic mode', () => {
   });
 
   test('the value fingerprint is the 16 bytes of draw 0 that no stem is drawn from', () => {
-    const { draws, value_fingerprint } = keyring.deterministicDraws(VALUE);
+    const { draws, value_fingerprint: valueFingerprint } = keyring.deterministicDraws(VALUE);
     const bytes = hmac('sha512', 'token', Buffer.from([0, 0]), VALUE);
-    expect(draws(0, 0) + value_fingerprint).toBe(bytes.toString('latin1'));
-    expect(value_fingerprint).toHaveLength(16);
+    expect(draws(0, 0) + valueFingerprint).toBe(bytes.toString('latin1'));
+    expect(valueFingerprint).toHaveLength(16);
   });
 
   test('draws of one value stay its own while others are drawn', () => {
@@ -84,11 +84,11 @@ describe('random mode', () => {
 
   test('equal values get tokens that differ, and each opens', () => {
     const records = [1, 2].map(() => {
-      const { draws, value_fingerprint } = keyring.randomDraws();
+      const { draws, value_fingerprint: valueFingerprint } = keyring.randomDraws();
       return keyring.seal(
         VALUE,
         keyring.tokenFingerprint(drawToken(VALUE, 'tok', draws, 0)!.token),
-        value_fingerprint,
+        valueFingerprint,
       );
     });
     expect(records[0]!.token_fingerprint).not.toBe(records[1]!.token_fingerprint);
@@ -110,8 +110,8 @@ test('C11: a record opens under no other key version, though the key of that one
   const same = (version: number) => ({ purpose: 'dek' as const, version, bytes: testKey('dek 1') });
   const others = testKeys().filter((key) => key.purpose !== 'dek');
   const both = new Keyring([same(1), same(2), ...others]);
-  const { value_fingerprint } = both.deterministicDraws(VALUE);
-  const record = both.seal(VALUE, both.tokenFingerprint('abcde_tok' as Token), value_fingerprint);
+  const { value_fingerprint: valueFingerprint } = both.deterministicDraws(VALUE);
+  const record = both.seal(VALUE, both.tokenFingerprint('abcde_tok' as Token), valueFingerprint);
   expect(both.open(record)).toEqual({ value: VALUE });
   expect(record.key_version).toBe(2);
   expect(both.open({ ...record, key_version: 1 })).toEqual({ failure: 'damaged' });
@@ -133,30 +133,30 @@ describe('keys', () => {
   });
 
   test('the primary is the highest DEK version, in whatever order they come', () => {
-    expect(testKeyring([2, 10, 9]).primary_version).toBe(10);
+    expect(testKeyring([2, 10, 9]).primaryVersion).toBe(10);
   });
 
   test('renewed, it seals with the new primary, opens what it can, and has forgotten what was retired', () => {
     const renewed = testKeyring([1, 2]);
-    const { value_fingerprint } = renewed.deterministicDraws(VALUE);
-    const token_fingerprint = renewed.tokenFingerprint('abc_tok' as Token);
-    const old = testKeyring([1]).seal(VALUE, token_fingerprint, value_fingerprint);
+    const { value_fingerprint: valueFingerprint } = renewed.deterministicDraws(VALUE);
+    const tokenFingerprint = renewed.tokenFingerprint('abc_tok' as Token);
+    const old = testKeyring([1]).seal(VALUE, tokenFingerprint, valueFingerprint);
     expect(renewed.open(old)).toEqual({ value: VALUE });
     renewed.renew(testKeys([2, 3]));
     expect([1, 2, 3].map((version) => renewed.hasVersion(version))).toEqual([false, true, true]);
     expect(renewed.open(old)).toEqual({ failure: 'key_missing' });
-    const fresh = renewed.seal(VALUE, token_fingerprint, value_fingerprint);
+    const fresh = renewed.seal(VALUE, tokenFingerprint, valueFingerprint);
     expect(fresh.key_version).toBe(3);
     expect(testKeyring([3]).open(fresh)).toEqual({ value: VALUE });
     expect(() => renewed.renew([])).toThrow(/dek/);
-    expect(renewed.primary_version).toBe(3);
+    expect(renewed.primaryVersion).toBe(3);
   });
 
   test('a key that comes back as another under its version is taken as it is now', () => {
     const renewed = testKeyring([1]);
     const fingerprint = renewed.tokenFingerprint('abc_tok' as Token);
-    const { value_fingerprint } = renewed.deterministicDraws(VALUE);
-    const old = renewed.seal(VALUE, fingerprint, value_fingerprint);
+    const { value_fingerprint: valueFingerprint } = renewed.deterministicDraws(VALUE);
+    const old = renewed.seal(VALUE, fingerprint, valueFingerprint);
     const others = testKeys([1]).map((key) =>
       key.purpose === 'dek' ? { ...key, bytes: testKey('another') } : key,
     );

@@ -21,13 +21,13 @@ function remote(limiter: MemoryRateLimiter): RateLimiter {
 }
 
 /** What each of so many requests was told, as far as they were told; `place` is one that goes on. */
-function ask(look_ups: LookUps, count: number) {
+function ask(lookUps: LookUps, count: number) {
   const told: ('place' | 'refused' | 'overloaded')[] = [];
   const all = Array.from({ length: count }, async (_, i) => {
     try {
-      const retry_after_s = await look_ups.reserve(SIX);
-      told[i] = retry_after_s === undefined ? 'place' : 'refused';
-      return retry_after_s;
+      const retryAfterS = await lookUps.reserve(SIX);
+      told[i] = retryAfterS === undefined ? 'place' : 'refused';
+      return retryAfterS;
     } catch {
       told[i] = 'overloaded';
       return undefined;
@@ -48,42 +48,42 @@ describe.each([
   const start = () => new LookUps(of(new MemoryRateLimiter(() => 0)));
 
   test('lets as many in as it could pay for; others wait, and go on when places come back', async () => {
-    const look_ups = start();
-    const { all, counted } = ask(look_ups, 10);
+    const lookUps = start();
+    const { all, counted } = ask(lookUps, 10);
     await turns();
     expect([counted('place'), counted('refused')]).toEqual([6, 0]);
-    for (let i = 0; i < 4; i++) await look_ups.settle(SIX, request(1, 0));
+    for (let i = 0; i < 4; i++) await lookUps.settle(SIX, request(1, 0));
     await turns();
     // The first two are not trusted yet: their places are not given back.
     expect(counted('place')).toBe(8);
-    for (let i = 0; i < 4; i++) await look_ups.settle(SIX, FAILED);
+    for (let i = 0; i < 4; i++) await lookUps.settle(SIX, FAILED);
     await Promise.all(all);
     expect([counted('place'), counted('refused')]).toEqual([10, 0]);
-    for (let i = 0; i < 2; i++) await look_ups.settle(SIX, FAILED);
-    expect(await look_ups.isSpent(SIX)).toBeUndefined();
+    for (let i = 0; i < 2; i++) await lookUps.settle(SIX, FAILED);
+    expect(await lookUps.isSpent(SIX)).toBeUndefined();
   });
 
   test('that is spent by those under way refuses those that wait', async () => {
-    const look_ups = start();
-    const { all, counted } = ask(look_ups, 9);
+    const lookUps = start();
+    const { all, counted } = ask(lookUps, 9);
     await turns();
     for (let i = 0; i < 6; i++) {
       expect(counted('refused')).toBe(0);
-      await look_ups.settle(SIX, request(0, 1));
+      await lookUps.settle(SIX, request(0, 1));
     }
     expect(await Promise.all(all)).toEqual([...Array(6).fill(undefined), 10, 10, 10]);
-    expect(await look_ups.isSpent(SIX)).toBe(10);
-    expect(await look_ups.reserve(SIX)).toBe(10);
-    expect(await look_ups.isSpent(SIX)).toBe(10);
+    expect(await lookUps.isSpent(SIX)).toBe(10);
+    expect(await lookUps.reserve(SIX)).toBe(10);
+    expect(await lookUps.isSpent(SIX)).toBe(10);
   });
 
   test('whose requests under way do not end refuses those that wait as overload', async () => {
-    const look_ups = start();
-    const { all, counted } = ask(look_ups, 8);
+    const lookUps = start();
+    const { all, counted } = ask(lookUps, 8);
     await Promise.all(all);
     expect([counted('place'), counted('overloaded')]).toEqual([6, 2]);
-    for (let i = 0; i < 6; i++) await look_ups.settle(SIX, FAILED);
-    expect(await look_ups.isSpent(SIX)).toBeUndefined();
-    expect(await look_ups.reserve(SIX)).toBeUndefined();
+    for (let i = 0; i < 6; i++) await lookUps.settle(SIX, FAILED);
+    expect(await lookUps.isSpent(SIX)).toBeUndefined();
+    expect(await lookUps.reserve(SIX)).toBeUndefined();
   });
 });

@@ -4,9 +4,9 @@ import { connectionsWithin } from '../../src/http/descriptors.ts';
 import { defaultBudget } from '../../src/memory.ts';
 
 const MIB = 1_048_576;
-const limits = (memory_mib: number, heap_mib: number) => ({
-  memory: memory_mib * MIB,
-  heap: heap_mib * MIB,
+const limits = (memoryMib: number, heapMib: number) => ({
+  memory: memoryMib * MIB,
+  heap: heapMib * MIB,
 });
 
 test('the budget is an eighth of the memory, or a quarter of the heap, and 256 MiB at most', () => {

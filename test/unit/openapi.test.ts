@@ -24,13 +24,13 @@ async function lint(text: string): Promise<string[]> {
 }
 
 // Ajv takes this reference for one to the whole; without another dialect, it means that.
-const meta_schema = JSON.parse(
+const metaSchema = JSON.parse(
   readText('test/vectors/openapi-3.1.json').replaceAll(
     '"$dynamicRef": "#meta"',
     '"$ref": "#/$defs/schema"',
   ),
 );
-const isOpenApi = new Ajv2020({ strict: false, validateFormats: false }).compile(meta_schema);
+const isOpenApi = new Ajv2020({ strict: false, validateFormats: false }).compile(metaSchema);
 
 describe.each(['1.0.5', '1.0.4'] as const)('the document of interface %s', (version) => {
   const document = openApiDocument(settingsOf(version), URL_OF_DEFAULTS);

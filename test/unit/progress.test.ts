@@ -3,13 +3,13 @@ import { Progress } from '../../src/commands/progress.ts';
 
 function progress(isTTY: boolean, total: number | undefined) {
   let written = '';
-  let now_ms = 0;
+  let nowMs = 0;
   const output = { isTTY, write: (text: string) => (written += text) } as never;
-  const made = new Progress({ unit: 'records', total, output, now_ms: () => now_ms });
+  const made = new Progress({ unit: 'records', total, output, nowMs: () => nowMs });
   return {
     made,
-    at(time_ms: number) {
-      now_ms = time_ms;
+    at(timeMs: number) {
+      nowMs = timeMs;
     },
     written: () => written,
   };

@@ -5,63 +5,63 @@ import { MAX_DELAY_MS, MIN_CALLS, QueueDelay } from '../../src/service/threads/q
 class Simulation {
   readonly #delay = new QueueDelay(0);
   readonly #queue: number[] = [];
-  #now_ms = 0;
-  #free_at_ms = 0;
-  readonly waits_ms: number[] = [];
+  #nowMs = 0;
+  #freeAtMs = 0;
+  readonly waitsMs: number[] = [];
   answered = 0;
   refused = 0;
-  service_ms: number;
+  serviceMs: number;
 
-  constructor(service_ms: number) {
-    this.service_ms = service_ms;
+  constructor(serviceMs: number) {
+    this.serviceMs = serviceMs;
   }
 
   /** Calls that come at equal distances. */
-  run(duration_ms: number, calls_per_ms: number): this {
-    const end_ms = this.#now_ms + duration_ms;
-    for (let due_ms = this.#now_ms; due_ms < end_ms; due_ms += 1 / calls_per_ms) {
-      this.#answerUntil(due_ms);
-      this.#now_ms = due_ms;
+  run(durationMs: number, callsPerMs: number): this {
+    const endMs = this.#nowMs + durationMs;
+    for (let dueMs = this.#nowMs; dueMs < endMs; dueMs += 1 / callsPerMs) {
+      this.#answerUntil(dueMs);
+      this.#nowMs = dueMs;
       this.call();
     }
-    this.#answerUntil(end_ms);
-    this.#now_ms = end_ms;
+    this.#answerUntil(endMs);
+    this.#nowMs = endMs;
     return this;
   }
 
   call(): void {
-    if (this.#delay.isTooLong(this.#now_ms)) {
+    if (this.#delay.isTooLong(this.#nowMs)) {
       this.refused++;
       return;
     }
-    this.#delay.begin(this.#now_ms);
-    this.#queue.push(this.#now_ms);
+    this.#delay.begin(this.#nowMs);
+    this.#queue.push(this.#nowMs);
   }
 
   /** A server that answers nothing for so long. */
-  stall(duration_ms: number): void {
-    this.#free_at_ms = Math.max(this.#free_at_ms, this.#now_ms) + duration_ms;
+  stall(durationMs: number): void {
+    this.#freeAtMs = Math.max(this.#freeAtMs, this.#nowMs) + durationMs;
   }
 
   forget(): void {
-    this.waits_ms.length = 0;
+    this.waitsMs.length = 0;
     this.answered = 0;
     this.refused = 0;
   }
 
-  get longest_ms(): number {
-    return this.waits_ms.reduce((longest, one) => Math.max(longest, one), 0);
+  get longestMs(): number {
+    return this.waitsMs.reduce((longest, one) => Math.max(longest, one), 0);
   }
 
-  #answerUntil(now_ms: number): void {
+  #answerUntil(nowMs: number): void {
     while (this.#queue.length > 0) {
-      const begins_ms = Math.max(this.#queue[0]!, this.#free_at_ms);
-      const ends_ms = begins_ms + this.service_ms;
-      if (ends_ms > now_ms) return;
-      this.#free_at_ms = ends_ms;
-      this.waits_ms.push(ends_ms - this.#queue.shift()!);
+      const beginsMs = Math.max(this.#queue[0]!, this.#freeAtMs);
+      const endsMs = beginsMs + this.serviceMs;
+      if (endsMs > nowMs) return;
+      this.#freeAtMs = endsMs;
+      this.waitsMs.push(endsMs - this.#queue.shift()!);
       this.answered++;
-      this.#delay.end(ends_ms);
+      this.#delay.end(endsMs);
     }
   }
 }
@@ -71,12 +71,12 @@ describe('at three times capacity', () => {
     const simulation = new Simulation(ms).run(10_000, 3 / ms);
     expect(simulation.answered).toBeGreaterThan((0.99 * 10_000) / ms);
     expect(simulation.refused).toBeGreaterThan((1.9 * 10_000) / ms);
-    expect(simulation.longest_ms).toBeLessThan(2 * MAX_DELAY_MS);
+    expect(simulation.longestMs).toBeLessThan(2 * MAX_DELAY_MS);
     // What was begun before it ended; then all is as if nothing had been.
     simulation.run(3 * MAX_DELAY_MS, 0.5 / ms).forget();
     simulation.run(2_000, 0.9 / ms);
     expect(simulation.refused).toBe(0);
-    expect(simulation.longest_ms).toBeLessThan(2 * ms + 1);
+    expect(simulation.longestMs).toBeLessThan(2 * ms + 1);
   });
 });
 
@@ -84,9 +84,9 @@ describe('nothing is refused', () => {
   test('just below capacity', () => {
     expect(new Simulation(1).run(10_000, 0.98).refused).toBe(0);
   });
-  test.each([0, 1_000, 60_000])('of a burst after %d ms with little to do', (quiet_ms) => {
+  test.each([0, 1_000, 60_000])('of a burst after %d ms with little to do', (quietMs) => {
     const simulation = new Simulation(0.1).run(3_000, 30);
-    simulation.run(1_000 + quiet_ms, 0.02).forget();
+    simulation.run(1_000 + quietMs, 0.02).forget();
     for (let i = 0; i < 1_000; i++) simulation.call();
     simulation.run(1_000, 0.02);
     expect(simulation.refused).toBe(0);
@@ -112,12 +112,12 @@ test('a server that stalls gets no more than it has, and all again when it goes 
 test('a server that becomes slower or faster is noticed', () => {
   const simulation = new Simulation(0.1).run(2_000, 9);
   expect(simulation.refused).toBe(0);
-  simulation.service_ms = 1;
+  simulation.serviceMs = 1;
   simulation.run(3_000, 9).forget();
   simulation.run(2_000, 9);
-  expect(simulation.longest_ms).toBeLessThan(2 * MAX_DELAY_MS);
+  expect(simulation.longestMs).toBeLessThan(2 * MAX_DELAY_MS);
   expect(simulation.answered).toBeGreaterThan(1_980);
-  simulation.service_ms = 0.1;
+  simulation.serviceMs = 0.1;
   simulation.run(3_000, 9).forget();
   simulation.run(1_000, 9);
   expect(simulation.refused).toBe(0);

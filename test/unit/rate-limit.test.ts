@@ -4,9 +4,9 @@ import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 
 /** A limiter on a clock that the test turns. */
-function limiterAt(start_ms = 0) {
-  const clock = { now_ms: start_ms };
-  const limiter = new MemoryRateLimiter(() => clock.now_ms);
+function limiterAt(startMs = 0) {
+  const clock = { nowMs: startMs };
+  const limiter = new MemoryRateLimiter(() => clock.nowMs);
   const take = (rate: number, name = 'a') => refusalOf(limiter.take(requestBucket(name, rate)));
   return { clock, limiter, take };
 }
@@ -35,9 +35,9 @@ test.each([
 test('one request comes back each 1/rate seconds', () => {
   const { clock, take } = limiterAt();
   takeAll(() => take(100));
-  clock.now_ms = 9.99;
+  clock.nowMs = 9.99;
   expect(take(100)).toBe(1);
-  clock.now_ms = 10;
+  clock.nowMs = 10;
   expect(take(100)).toBeUndefined();
   expect(take(100)).toBe(1);
 });
@@ -45,7 +45,7 @@ test('one request comes back each 1/rate seconds', () => {
 test('an idle client does not save up more than a full bucket', () => {
   const { clock, take } = limiterAt();
   takeAll(() => take(10));
-  clock.now_ms = 3_600_000;
+  clock.nowMs = 3_600_000;
   expect(takeAll(() => take(10))).toBe(10);
 });
 
@@ -53,7 +53,7 @@ test('a refused request costs nothing', () => {
   const { clock, take } = limiterAt();
   takeAll(() => take(1));
   for (let i = 0; i < 1_000; i++) take(1);
-  clock.now_ms = 1_000;
+  clock.nowMs = 1_000;
   expect(take(1)).toBeUndefined();
 });
 
@@ -65,12 +65,12 @@ test('rate 0 is no limit', () => {
 test('a bucket tells how many are left', () => {
   const { clock, limiter } = limiterAt();
   const take = () => limiter.take(requestBucket('a', 3));
-  expect(take()).toEqual({ granted: 1, left: 2, retry_after_s: 0 });
+  expect(take()).toEqual({ granted: 1, left: 2, retryAfterS: 0 });
   take();
-  expect(take()).toEqual({ granted: 1, left: 0, retry_after_s: 1 });
-  expect(take()).toEqual({ granted: 0, left: 0, retry_after_s: 1 });
-  clock.now_ms = 700;
-  expect(take()).toEqual({ granted: 1, left: 1, retry_after_s: 0 });
+  expect(take()).toEqual({ granted: 1, left: 0, retryAfterS: 1 });
+  expect(take()).toEqual({ granted: 0, left: 0, retryAfterS: 1 });
+  clock.nowMs = 700;
+  expect(take()).toEqual({ granted: 1, left: 1, retryAfterS: 0 });
 });
 
 test('clients do not share a bucket', () => {
@@ -90,10 +90,10 @@ describe('retry_after', () => {
     [0.5, 1_999, 1],
     [0.1, 0, 10],
     [0.001, 1, 1_000],
-  ])('at a rate of %d, %i ms after the last request: %i', (rate, after_ms, expected) => {
+  ])('at a rate of %d, %i ms after the last request: %i', (rate, afterMs, expected) => {
     const { clock, take } = limiterAt();
     takeAll(() => take(rate));
-    clock.now_ms = after_ms;
+    clock.nowMs = afterMs;
     expect(take(rate)).toBe(expected);
   });
 
@@ -102,22 +102,22 @@ describe('retry_after', () => {
       fc.integer({ min: 1, max: 2_000 }),
       fc.constantFrom(0.001, 0.3, 0.5, 2.5),
     );
-    const start_ms = fc.double({ min: 0, max: 1e9, noNaN: true });
-    const steps_ms = fc.array(fc.double({ min: 0, max: 900, noNaN: true }), { maxLength: 40 });
+    const startMs = fc.double({ min: 0, max: 1e9, noNaN: true });
+    const stepsMs = fc.array(fc.double({ min: 0, max: 900, noNaN: true }), { maxLength: 40 });
     fc.assert(
-      fc.property(rate, start_ms, steps_ms, (rate, start_ms, steps_ms) => {
-        const { clock, take } = limiterAt(start_ms);
-        for (const step_ms of [0, ...steps_ms]) {
-          clock.now_ms += step_ms;
+      fc.property(rate, startMs, stepsMs, (rate, startMs, stepsMs) => {
+        const { clock, take } = limiterAt(startMs);
+        for (const stepMs of [0, ...stepsMs]) {
+          clock.nowMs += stepMs;
           takeAll(() => take(rate));
-          const refused_at_ms = clock.now_ms;
-          const retry_after = take(rate)!;
-          expect(Number.isInteger(retry_after)).toBe(true);
-          if (retry_after > 1) {
-            clock.now_ms = refused_at_ms + (retry_after - 1) * 1_000;
+          const refusedAtMs = clock.nowMs;
+          const retryAfter = take(rate)!;
+          expect(Number.isInteger(retryAfter)).toBe(true);
+          if (retryAfter > 1) {
+            clock.nowMs = refusedAtMs + (retryAfter - 1) * 1_000;
             expect(take(rate)).toBeDefined();
           }
-          clock.now_ms = refused_at_ms + retry_after * 1_000;
+          clock.nowMs = refusedAtMs + retryAfter * 1_000;
           expect(take(rate)).toBeUndefined();
         }
       }),
@@ -134,19 +134,19 @@ describe('retry_after', () => {
 
 test('no window of one second lets more through than rate and burst', () => {
   const rate = fc.oneof(fc.integer({ min: 1, max: 50 }), fc.constantFrom(0.5, 1.5, 2.7));
-  const steps_ms = fc.array(fc.double({ min: 0, max: 40, noNaN: true }), { maxLength: 500 });
+  const stepsMs = fc.array(fc.double({ min: 0, max: 40, noNaN: true }), { maxLength: 500 });
   fc.assert(
-    fc.property(rate, steps_ms, (rate, steps_ms) => {
+    fc.property(rate, stepsMs, (rate, stepsMs) => {
       const { clock, take } = limiterAt(1_000_000 / 3);
-      const allowed_ms: number[] = [];
-      for (const step_ms of steps_ms) {
-        clock.now_ms += step_ms;
-        if (take(rate) === undefined) allowed_ms.push(clock.now_ms);
+      const allowedMs: number[] = [];
+      for (const stepMs of stepsMs) {
+        clock.nowMs += stepMs;
+        if (take(rate) === undefined) allowedMs.push(clock.nowMs);
       }
       const burst = Math.max(1, rate);
-      allowed_ms.forEach((from_ms, i) => {
-        const in_window = allowed_ms.slice(i).filter((at_ms) => at_ms <= from_ms + 1_000).length;
-        expect(in_window).toBeLessThanOrEqual(rate + burst);
+      allowedMs.forEach((fromMs, i) => {
+        const inWindow = allowedMs.slice(i).filter((atMs) => atMs <= fromMs + 1_000).length;
+        expect(inWindow).toBeLessThanOrEqual(rate + burst);
       });
     }),
   );
@@ -156,7 +156,7 @@ test('L07: 300 requests a second for a minute at a rate of 100 let 6,000 and one
   const { clock, take } = limiterAt();
   let allowed = 0;
   for (let i = 0; i < 300 * 60; i++) {
-    clock.now_ms = (i * 1_000) / 300;
+    clock.nowMs = (i * 1_000) / 300;
     if (take(100) === undefined) allowed++;
   }
   expect(allowed).toBeGreaterThanOrEqual(6_099);
@@ -169,14 +169,14 @@ describe('a rate that is changed', () => {
     expect(take(0.001)).toBeUndefined();
     expect(take(0.001)).toBe(1_000);
     expect(take(100)).toBe(1);
-    clock.now_ms = 10;
+    clock.nowMs = 10;
     expect(take(100)).toBeUndefined();
   });
 
   test('downwards is in force at once: the saved requests are gone', () => {
     const { clock, take } = limiterAt();
     takeAll(() => take(100));
-    clock.now_ms = 1_000;
+    clock.nowMs = 1_000;
     expect(takeAll(() => take(2))).toBe(2);
   });
 });

@@ -29,12 +29,12 @@ test('an empty slot is no fingerprint, not even one of zeros or of ones', () => 
   }
 });
 
-function record(sealed_bytes = 60): SealedRecord {
+function record(sealedBytes = 60): SealedRecord {
   return {
     token_fingerprint: fingerprint(),
     value_fingerprint: randomBytes(16).toString('latin1') as ValueFingerprint,
     key_version: 1,
-    sealed: randomBytes(sealed_bytes) as Sealed,
+    sealed: randomBytes(sealedBytes) as Sealed,
   };
 }
 
@@ -54,9 +54,13 @@ test('a record that opened is known by all of its bytes, and by nothing less', (
   expect(opened.has({ ...one, sealed: Buffer.from(one.sealed) as Sealed })).toBe(true);
   for (let bit = 0; bit < 8 * one.sealed.length; bit++)
     expect(opened.has(flipped(one, bit)), `bit ${bit}`).toBe(false);
-  const { value_fingerprint, token_fingerprint } = other;
+  const { value_fingerprint: valueFingerprint, token_fingerprint: tokenFingerprint } = other;
   const shorter = one.sealed.subarray(1) as Sealed;
-  const changes = [{ value_fingerprint }, { token_fingerprint }, { key_version: 2 }];
+  const changes = [
+    { value_fingerprint: valueFingerprint },
+    { token_fingerprint: tokenFingerprint },
+    { key_version: 2 },
+  ];
   for (const change of [...changes, { sealed: shorter }, { sealed: Buffer.alloc(0) as Sealed }])
     expect(opened.has({ ...one, ...change })).toBe(false);
 });

@@ -64,10 +64,10 @@ describe('does not open', () => {
 
   test('with any one bit of a fingerprint changed', () => {
     for (let bit = 0; bit < 128; bit++) {
-      const token_fingerprint = flippedText(record.token_fingerprint, bit);
-      const value_fingerprint = flippedText(record.value_fingerprint, bit);
-      expect(keyring.open({ ...record, token_fingerprint })).toEqual(DAMAGED);
-      expect(keyring.open({ ...record, value_fingerprint })).toEqual(DAMAGED);
+      const tokenFingerprint = flippedText(record.token_fingerprint, bit);
+      const valueFingerprint = flippedText(record.value_fingerprint, bit);
+      expect(keyring.open({ ...record, token_fingerprint: tokenFingerprint })).toEqual(DAMAGED);
+      expect(keyring.open({ ...record, value_fingerprint: valueFingerprint })).toEqual(DAMAGED);
     }
   });
 
@@ -104,14 +104,20 @@ describe('does not open', () => {
   });
 
   test('with its two fingerprints swapped', () => {
-    const token_fingerprint = record.value_fingerprint as never;
-    const value_fingerprint = record.token_fingerprint as never;
-    expect(keyring.open({ ...record, token_fingerprint, value_fingerprint })).toEqual(DAMAGED);
+    const tokenFingerprint = record.value_fingerprint as never;
+    const valueFingerprint = record.token_fingerprint as never;
+    expect(
+      keyring.open({
+        ...record,
+        token_fingerprint: tokenFingerprint,
+        value_fingerprint: valueFingerprint,
+      }),
+    ).toEqual(DAMAGED);
   });
 
   test.each([0, 15, 17])('with a value fingerprint of %i bytes', (bytes) => {
-    const value_fingerprint = `${record.value_fingerprint}x`.slice(0, bytes) as never;
-    expect(keyring.open({ ...record, value_fingerprint })).toEqual(DAMAGED);
+    const valueFingerprint = `${record.value_fingerprint}x`.slice(0, bytes) as never;
+    expect(keyring.open({ ...record, value_fingerprint: valueFingerprint })).toEqual(DAMAGED);
   });
 });
 
@@ -154,17 +160,21 @@ test('each of the 256 first fingerprint bytes has a key of its own, derived from
     deriveKey(dek, `standin record subkey ${i}`),
   );
   expect(new Set(subkeys.map((key) => key.export().toString('hex'))).size).toBe(256);
-  const first_bytes = new Set<number>();
+  const firstBytes = new Set<number>();
   for (let i = 0; i < 3_000; i++) {
-    const { token_fingerprint, value_fingerprint, ...rest } = sealed(VALUE, `t${i}` as Token);
-    const first_byte = token_fingerprint.charCodeAt(0);
-    first_bytes.add(first_byte);
-    const opened = [first_byte, first_byte ^ 1].map((byte) =>
-      openRecord(subkeys[byte]!, 1, token_fingerprint, value_fingerprint, rest.sealed),
+    const {
+      token_fingerprint: tokenFingerprint,
+      value_fingerprint: valueFingerprint,
+      ...rest
+    } = sealed(VALUE, `t${i}` as Token);
+    const firstByte = tokenFingerprint.charCodeAt(0);
+    firstBytes.add(firstByte);
+    const opened = [firstByte, firstByte ^ 1].map((byte) =>
+      openRecord(subkeys[byte]!, 1, tokenFingerprint, valueFingerprint, rest.sealed),
     );
     expect(opened).toEqual([VALUE, undefined]);
   }
-  expect(first_bytes.size).toBe(256);
+  expect(firstBytes.size).toBe(256);
 });
 
 test('bytes sealed with one key or AAD do not open with another', () => {

@@ -22,8 +22,8 @@ test.each([
 });
 
 test('a server that stays read-only is told long before the deadline, one that is away at it', async () => {
-  const read_only = retried(soon(), failing(Infinity, new ReadOnlyServer()));
-  await expect(read_only).rejects.toThrow(ReadOnlyServer);
+  const readOnly = retried(soon(), failing(Infinity, new ReadOnlyServer()));
+  await expect(readOnly).rejects.toThrow(ReadOnlyServer);
   const away = retried(performance.now() + 50, failing(Infinity, new Unavailable(undefined)));
   await expect(away).rejects.toThrow(Unavailable);
 });

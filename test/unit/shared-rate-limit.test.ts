@@ -21,7 +21,7 @@ interface Call {
   readonly count: number;
   /** Of a budget. */
   readonly outcome: Outcome | undefined;
-  answer(granted: number, retry_after_s?: number): void;
+  answer(granted: number, retryAfterS?: number): void;
   fail(): void;
 }
 
@@ -34,21 +34,21 @@ afterEach(() => {
  * A limiter on buckets that the test answers for. Probes, which are calls of no requests, are apart,
  * and answered by themselves unless the test wants to.
  */
-function setUp({ answers_probes = true } = {}) {
+function setUp({ answersProbes = true } = {}) {
   const calls: Call[] = [];
   const probes: Call[] = [];
   const states: boolean[] = [];
   const ask = (bucket: Bucket, count: number, outcome?: Outcome) =>
     new Promise<Grant>((resolve, reject) => {
-      const answer = (granted: number, retry_after_s = 1) =>
-        resolve({ granted, left: 0, retry_after_s });
+      const answer = (granted: number, retryAfterS = 1) =>
+        resolve({ granted, left: 0, retryAfterS });
       const call = { bucket, count, outcome, answer, fail: () => reject(new Error('away')) };
-      const is_probe = count === 0 && (outcome ?? NO_OUTCOME) === NO_OUTCOME;
-      (is_probe ? probes : calls).push(call);
-      if (is_probe && answers_probes) answer(0);
+      const isProbe = count === 0 && (outcome ?? NO_OUTCOME) === NO_OUTCOME;
+      (isProbe ? probes : calls).push(call);
+      if (isProbe && answersProbes) answer(0);
     });
-  const limiter = new SharedRateLimiter({ take: ask, settle: ask }, (is_shared) =>
-    states.push(is_shared),
+  const limiter = new SharedRateLimiter({ take: ask, settle: ask }, (isShared) =>
+    states.push(isShared),
   );
   limiters.push(limiter);
   /** Resolves to the call of that number, from 0, once it was made. */
@@ -158,29 +158,29 @@ describe('a budget of unknown tokens', () => {
     const next = await call(1);
     expect([next.count, next.outcome]).toEqual([1, unknownTokens(9)]);
     next.answer(0, 2);
-    expect((await later).map(({ retry_after_s }) => retry_after_s)).toEqual([2, 2]);
+    expect((await later).map(({ retryAfterS }) => retryAfterS)).toEqual([2, 2]);
   });
 
   test('is counted here while the buckets are away', async () => {
-    const { limiter, call } = setUp({ answers_probes: false });
+    const { limiter, call } = setUp({ answersProbes: false });
     const spent = limiter.settle(bucket, 1, unknownTokens(60));
     (await call(0)).fail();
-    expect(await spent).toEqual({ granted: 0, left: 0, retry_after_s: 1 });
+    expect(await spent).toEqual({ granted: 0, left: 0, retryAfterS: 1 });
     expect(limiter.settle(bucket, 1, NO_OUTCOME)).toEqual({
       granted: 0,
       left: 0,
-      retry_after_s: 1,
+      retryAfterS: 1,
     });
     const other = budgetBucket('b:unknown', 1);
     expect(limiter.settle(other, 1, NO_OUTCOME)).toEqual({
       granted: 1,
       left: 59,
-      retry_after_s: 0,
+      retryAfterS: 0,
     });
   });
 
   test('is looked at as a budget when it has failed, until it answers', async () => {
-    const { limiter, probes, call } = setUp({ answers_probes: false });
+    const { limiter, probes, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
     const spent = limiter.settle(bucket, 1, unknownTokens(1));
     (await call(0)).fail();
@@ -197,20 +197,20 @@ describe('a budget of unknown tokens', () => {
 
 describe('buckets that are away', () => {
   test('fail no request: each is counted here, those that waited and those that come', async () => {
-    const { limiter, calls, states, call } = setUp({ answers_probes: false });
+    const { limiter, calls, states, call } = setUp({ answersProbes: false });
     const first = takes(limiter, 2, 3);
     await call(0);
     const waiting = takes(limiter, 2, 3);
     calls[0]!.fail();
     expect(await first).toEqual([undefined, undefined]);
     expect(await waiting).toEqual([undefined, 1]);
-    expect(limiter.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retry_after_s: 1 });
+    expect(limiter.take(requestBucket('a', 3))).toMatchObject({ granted: 0, retryAfterS: 1 });
     expect(calls).toHaveLength(1);
     expect(states).toEqual([false]);
   });
 
   test('are limits as those of one process', async () => {
-    const { limiter, call } = setUp({ answers_probes: false });
+    const { limiter, call } = setUp({ answersProbes: false });
     const broken = takes(limiter, 1, 50, 'other');
     (await call(0)).fail();
     await broken;
@@ -221,7 +221,7 @@ describe('buckets that are away', () => {
   });
 
   test('that do not answer are not waited for', async () => {
-    const { limiter, states, call } = setUp({ answers_probes: false });
+    const { limiter, states, call } = setUp({ answersProbes: false });
     const results = takes(limiter, 2, 1);
     const late = await call(0);
     expect(await results).toEqual([undefined, 1]);
@@ -237,14 +237,14 @@ describe('buckets that are away', () => {
       throw new Error('away');
     };
     const backend = { take, settle: take };
-    const limiter = new SharedRateLimiter(backend, (is_shared) => states.push(is_shared));
+    const limiter = new SharedRateLimiter(backend, (isShared) => states.push(isShared));
     limiters.push(limiter);
     expect(await takes(limiter, 2, 1)).toEqual([undefined, 1]);
     expect(states).toEqual([false]);
   });
 
   test('are asked again, for the client that failed, and used again when they answer', async () => {
-    const { limiter, calls, probes, states, call } = setUp({ answers_probes: false });
+    const { limiter, calls, probes, states, call } = setUp({ answersProbes: false });
     (await call(0, probes)).answer(0);
     const broken = takes(limiter, 1, 7);
     (await call(0)).fail();
@@ -263,7 +263,7 @@ describe('buckets that are away', () => {
   });
 
   test('are known to be so without any request', async () => {
-    const { states, probes, call } = setUp({ answers_probes: false });
+    const { states, probes, call } = setUp({ answersProbes: false });
     (await call(0, probes)).fail();
     await until(() => states.length === 1, 'the first state');
     expect(states).toEqual([false]);
@@ -271,8 +271,8 @@ describe('buckets that are away', () => {
 });
 
 function holdUp(ms: number): void {
-  const until_ms = performance.now() + ms;
-  while (performance.now() < until_ms);
+  const untilMs = performance.now() + ms;
+  while (performance.now() < untilMs);
 }
 
 test('a process that was held up itself takes the answer that came meanwhile', async () => {
@@ -280,12 +280,12 @@ test('a process that was held up itself takes the answer that came meanwhile', a
   const { port1, port2 } = new MessageChannel();
   const take = (_: Bucket, requests: number) =>
     new Promise<Grant>((resolve) => {
-      port1.once('message', () => resolve({ granted: requests, left: 0, retry_after_s: 1 }));
+      port1.once('message', () => resolve({ granted: requests, left: 0, retryAfterS: 1 }));
       port2.postMessage('');
       if (requests > 0) queueMicrotask(() => holdUp(250));
     });
-  const limiter = new SharedRateLimiter({ take, settle: take }, (is_shared) =>
-    states.push(is_shared),
+  const limiter = new SharedRateLimiter({ take, settle: take }, (isShared) =>
+    states.push(isShared),
   );
   limiters.push(limiter);
   await until(() => states.length === 1, 'the first state');

@@ -6,12 +6,12 @@ const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)).to
 
 /** The stem that one byte decides, or undefined when the byte is thrown away. */
 function drawnFrom(kind: 'a' | '0', byte: number): string | undefined {
-  let drawn_from_second_block = false;
+  let drawnFromSecondBlock = false;
   const stem = drawStem(kind, (block) => {
-    drawn_from_second_block = block === 1;
+    drawnFromSecondBlock = block === 1;
     return block === 0 ? String.fromCharCode(byte) : '\0';
   });
-  return drawn_from_second_block ? undefined : stem;
+  return drawnFromSecondBlock ? undefined : stem;
 }
 
 test.each([
@@ -64,9 +64,9 @@ test.each([
   }
   const counts = countEach(drawn);
   const expected = draws / choices;
-  const chi_square = [...counts.values()].reduce((sum, n) => sum + (n - expected) ** 2, 0);
+  const chiSquare = [...counts.values()].reduce((sum, n) => sum + (n - expected) ** 2, 0);
   expect(counts.size).toBe(choices);
-  expect(chi_square / expected).toBeLessThan(bound);
+  expect(chiSquare / expected).toBeLessThan(bound);
 });
 
 function countEach(text: string): Map<string, number> {

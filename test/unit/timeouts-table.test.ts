@@ -20,7 +20,7 @@ function constant(path: string, name: string): number {
 const file = (path: string) => (name: string) => constant(path, name);
 const listener = file('http/listener.ts');
 const ops = file('ops/server.ts');
-const shared_by_all = file('timeouts.ts');
+const sharedByAll = file('timeouts.ts');
 const uses = file('service/api-key-uses.ts');
 const authenticator = file('service/authenticator.ts');
 const renewal = file('service/keys/key-renewal.ts');
@@ -30,14 +30,14 @@ const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-rate-limit.ts');
 const budget = file('service/limits/byte-budget.ts');
 const embedded = file('store/embedded.ts');
-const seal_patience_ms = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
+const sealPatienceMs = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
 const ROWS: Record<string, readonly number[]> = {
   'TLS handshake': [listener('HANDSHAKE_TIMEOUT_MS')],
   'headers of a request': [listener('HEADERS_TIMEOUT_MS')],
   'headers and body of a request': [listener('REQUEST_TIMEOUT_MS')],
-  'answer of tokenize or detokenize': [shared_by_all('REQUEST_PATIENCE_MS') + seal_patience_ms],
+  'answer of tokenize or detokenize': [sharedByAll('REQUEST_PATIENCE_MS') + sealPatienceMs],
   'answer of `/health`': [constant('service/health.ts', 'PROBE_PATIENCE_MS')],
   'answer that the caller does not read': [constant('http/connections.ts', 'UNREAD_TIMEOUT_MS')],
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
@@ -48,13 +48,13 @@ const ROWS: Record<string, readonly number[]> = {
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
   'all statements of a request, with the waits for connections and keys': [
-    shared_by_all('REQUEST_PATIENCE_MS'),
+    sharedByAll('REQUEST_PATIENCE_MS'),
     constant('service/threads/vault-engine.ts', 'LEAST_PATIENCE_MS'),
   ],
   'waiting piece of a large request, when another piece fails': [
     constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
   ],
-  'wait for the keyring before sealing': [seal_patience_ms],
+  'wait for the keyring before sealing': [sealPatienceMs],
   'write of last uses of API keys': [uses('WRITE_PATIENCE_MS'), uses('LAST_WRITE_PATIENCE_MS')],
   'read of API keys, every 2 s': [
     authenticator('REFRESH_INTERVAL_MS'),
@@ -66,14 +66,14 @@ const ROWS: Record<string, readonly number[]> = {
     safety('LOOK_PATIENCE_MS'),
   ],
   'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
-  'statement of a command or of the start': [shared_by_all('COMMAND_PATIENCE_MS')],
-  migration: [shared_by_all('MIGRATION_PATIENCE_MS')],
+  'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
+  migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
   'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
-  'closing of connections at the end': [shared_by_all('CLOSE_TIMEOUT_MS')],
+  'closing of connections at the end': [sharedByAll('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [shared_by_all('total_ms'), shared_by_all('attempt_ms')],
+  'KEK from a command, KMS or transit': [sharedByAll('total_ms'), sharedByAll('attempt_ms')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'embedded database that another process holds without serving it': [
     embedded('HOLDER_TIMEOUT_MS'),
@@ -155,14 +155,14 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
 });
 
 test('keys.md has the key lease, and how old the newest version must be', () => {
-  const lease_s = constant('service/keys/engine-keys.ts', 'SEAL_LEASE_MS') / 1_000;
+  const leaseS = constant('service/keys/engine-keys.ts', 'SEAL_LEASE_MS') / 1_000;
   const text = readText('docs/operating/keys.md');
-  expect(text).toContain(`tokenize works for ${lease_s} s (the key lease)`);
-  expect(text).toContain(`until the newest is ${2 * lease_s} s old, twice the key lease`);
+  expect(text).toContain(`tokenize works for ${leaseS} s (the key lease)`);
+  expect(text).toContain(`until the newest is ${2 * leaseS} s old, twice the key lease`);
   expect(text).toContain(
     `waits up to ${constant('service/keys/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,
   );
-  expect(readText('docs/glossary.md')).toContain(`**key lease**: ${lease_s} s`);
+  expect(readText('docs/glossary.md')).toContain(`**key lease**: ${leaseS} s`);
 });
 
 test('a time-out or patience that the service gets needs a row', () => {
@@ -178,6 +178,6 @@ test('a time-out or patience that the service gets needs a row', () => {
       ([, name]) => `${path} ${name}`,
     ),
   );
-  const without_row = bounds.filter((bound) => !used.has(bound));
-  expect(without_row.sort()).toEqual(WITHOUT_ROW.toSorted());
+  const withoutRow = bounds.filter((bound) => !used.has(bound));
+  expect(withoutRow.sort()).toEqual(WITHOUT_ROW.toSorted());
 });

@@ -10,15 +10,15 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-async function read(text: string, batch_size = 100): Promise<TokenLine[][]> {
+async function read(text: string, batchSize = 100): Promise<TokenLine[][]> {
   const file = join(folder, 'tokens');
   writeFileSync(file, text);
-  return batchesOf(file, batch_size);
+  return batchesOf(file, batchSize);
 }
 
-async function batchesOf(file: string, batch_size: number): Promise<TokenLine[][]> {
+async function batchesOf(file: string, batchSize: number): Promise<TokenLine[][]> {
   const batches: TokenLine[][] = [];
-  for await (const batch of tokenLines(file, batch_size)) batches.push(batch);
+  for await (const batch of tokenLines(file, batchSize)) batches.push(batch);
   return batches;
 }
 

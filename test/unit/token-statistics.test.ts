@@ -52,13 +52,13 @@ describe.each(['deterministic', 'random'])('C18: %s tokens', (mode) => {
   });
 
   test('their letters and digits are uniform, over all and in each place', () => {
-    const of_all = mode === 'random' ? HARDLY_EVER : SELDOM;
-    const of_each = mode === 'random' ? HARDLY_EVER : RARELY;
-    expect(chiSquared(count(LETTERS, stems))).toBeLessThan(limit(26, of_all));
-    expect(chiSquared(count(DIGITS, stems))).toBeLessThan(limit(10, of_all));
+    const ofAll = mode === 'random' ? HARDLY_EVER : SELDOM;
+    const ofEach = mode === 'random' ? HARDLY_EVER : RARELY;
+    expect(chiSquared(count(LETTERS, stems))).toBeLessThan(limit(26, ofAll));
+    expect(chiSquared(count(DIGITS, stems))).toBeLessThan(limit(10, ofAll));
     for (let place = 0; place < 8; place++) {
       const here = stems.map((stem) => stem[place]!);
-      expect(chiSquared(count(LETTERS, here)), `place ${place}`).toBeLessThan(limit(26, of_each));
+      expect(chiSquared(count(LETTERS, here)), `place ${place}`).toBeLessThan(limit(26, ofEach));
     }
   });
 

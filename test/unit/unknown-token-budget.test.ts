@@ -7,13 +7,13 @@ import { budgetBucket, request, unknownTokens } from '../support/buckets.ts';
 
 /** A budget on a clock that the test turns; `look` takes nothing. */
 function budgetAt(rate = 1) {
-  const clock = { now_ms: 5_000 };
-  const limiter = new MemoryRateLimiter(() => clock.now_ms);
-  const settle = (count: number, outcome = NO_OUTCOME, own_rate = rate) =>
-    limiter.settle(budgetBucket('a', own_rate), count, outcome);
-  const spend = (count: number, own_rate = rate) => {
-    const spent = unknownTokens(atMostWhole(budgetBucket('a', own_rate), count));
-    return settle(0, spent, own_rate).retry_after_s || undefined;
+  const clock = { nowMs: 5_000 };
+  const limiter = new MemoryRateLimiter(() => clock.nowMs);
+  const settle = (count: number, outcome = NO_OUTCOME, ownRate = rate) =>
+    limiter.settle(budgetBucket('a', ownRate), count, outcome);
+  const spend = (count: number, ownRate = rate) => {
+    const spent = unknownTokens(atMostWhole(budgetBucket('a', ownRate), count));
+    return settle(0, spent, ownRate).retryAfterS || undefined;
   };
   /** A request after another, as they are counted; false: it was refused. */
   const ask = (known: number, unknown: number) => {
@@ -21,7 +21,7 @@ function budgetAt(rate = 1) {
     settle(0, request(known, unknown));
     return true;
   };
-  return { clock, limiter, settle, spend, ask, look: (own_rate = rate) => spend(0, own_rate) };
+  return { clock, limiter, settle, spend, ask, look: (ownRate = rate) => spend(0, ownRate) };
 }
 
 test('a full budget is a minute of it, and to look costs nothing', () => {
@@ -35,9 +35,9 @@ test('a full budget is a minute of it, and to look costs nothing', () => {
 test('one comes back each 1/rate seconds', () => {
   const { clock, spend, look } = budgetAt(2);
   expect(spend(120)).toBe(1);
-  clock.now_ms += 499;
+  clock.nowMs += 499;
   expect(look()).toBe(1);
-  clock.now_ms += 1;
+  clock.nowMs += 1;
   expect(look()).toBeUndefined();
   expect(spend(1)).toBe(1);
 });
@@ -45,12 +45,12 @@ test('one comes back each 1/rate seconds', () => {
 test('what was used beyond it is owed: a request costs a whole budget at most', () => {
   const { clock, spend, look } = budgetAt();
   expect(spend(10_000)).toBe(1);
-  clock.now_ms += 1_000;
+  clock.nowMs += 1_000;
   expect(look()).toBeUndefined();
   expect(spend(10_000)).toBe(60);
-  clock.now_ms += 59_000;
+  clock.nowMs += 59_000;
   expect(look()).toBe(1);
-  clock.now_ms += 1_000;
+  clock.nowMs += 1_000;
   expect(look()).toBeUndefined();
 });
 
@@ -58,7 +58,7 @@ test('the debt of many requests at once is a whole budget at most', () => {
   const { clock, spend, look } = budgetAt();
   for (let i = 0; i < 100; i++) spend(10_000);
   expect(look()).toBe(61);
-  clock.now_ms += 61_000;
+  clock.nowMs += 61_000;
   expect(look()).toBeUndefined();
 });
 
@@ -66,7 +66,7 @@ test('guesses in bulk: never more than one request a budget, after the first', (
   const { clock, spend, look } = budgetAt();
   let requests = 0;
   for (let second = 0; second < 3_600; second++) {
-    clock.now_ms = second * 1_000;
+    clock.nowMs = second * 1_000;
     if (look() !== undefined) continue;
     requests++;
     spend(10_000);
@@ -84,14 +84,14 @@ test('a small rate still has one', () => {
   const { clock, spend, look } = budgetAt(0.001);
   expect(look()).toBeUndefined();
   expect(spend(5)).toBe(1_000);
-  clock.now_ms += 1_000_000;
+  clock.nowMs += 1_000_000;
   expect(look()).toBeUndefined();
 });
 
 describe('what is reserved', () => {
   test('is not there for others until it is settled', () => {
     const { settle } = budgetAt();
-    expect(settle(70)).toEqual({ granted: 60, left: 0, retry_after_s: 1 });
+    expect(settle(70)).toEqual({ granted: 60, left: 0, retryAfterS: 1 });
     expect(settle(1).granted).toBe(0);
     expect(settle(9, { ...NO_OUTCOME, ended: 5 })).toMatchObject({ granted: 5 });
     expect(settle(1, request(0, 1)).granted).toBe(0);
@@ -100,7 +100,7 @@ describe('what is reserved', () => {
   test('comes back with the time when nobody settles it', () => {
     const { clock, settle } = budgetAt();
     settle(60);
-    clock.now_ms += 30_000;
+    clock.nowMs += 30_000;
     expect(settle(0).left).toBe(30);
   });
 });
@@ -110,9 +110,9 @@ describe('known tokens', () => {
   function guesses(ask: (known: number, unknown: number) => boolean, right: number, most: number) {
     const counts = { restored: 0, missed: 0 };
     for (let i = 1; i <= most; i++) {
-      const is_right = Math.floor(i * right) > Math.floor((i - 1) * right);
-      if (!ask(Number(is_right), Number(!is_right))) break;
-      if (is_right) counts.restored++;
+      const isRight = Math.floor(i * right) > Math.floor((i - 1) * right);
+      if (!ask(Number(isRight), Number(!isRight))) break;
+      if (isRight) counts.restored++;
       else counts.missed++;
     }
     return counts;
@@ -142,11 +142,11 @@ describe('known tokens', () => {
     const { clock, ask } = budgetAt();
     ask(10_000, 0);
     expect(guesses(ask, 0, 1_000).missed).toBe(118);
-    clock.now_ms += 1_000;
+    clock.nowMs += 1_000;
     ask(10_000, 0);
     // One has come back, and one is earned.
     expect(guesses(ask, 0, 1_000).missed).toBe(2);
-    clock.now_ms += 59_000;
+    clock.nowMs += 59_000;
     ask(10_000, 0);
     expect(guesses(ask, 0, 1_000).missed).toBe(117);
   });
@@ -157,7 +157,7 @@ describe('known tokens', () => {
     for (let second = 0; second < 86_400; second += 10) {
       ask(10_000, 0);
       missed += guesses(ask, 0, 1_000).missed;
-      clock.now_ms += 10_000;
+      clock.nowMs += 10_000;
     }
     expect(missed).toBeLessThanOrEqual(2 * (86_400 + 60));
   });
@@ -166,14 +166,14 @@ describe('known tokens', () => {
     const { clock, ask } = budgetAt();
     for (let i = 1; i <= 20 * 3_600; i++) {
       expect(ask(Number(i % 12 > 0), Number(i % 12 === 0))).toBe(true);
-      clock.now_ms += 50;
+      clock.nowMs += 50;
     }
   });
 
   test('what they earned is forgotten when the client is silent for long', () => {
     const { clock, ask } = budgetAt();
     ask(10_000, 0);
-    clock.now_ms += 600_001;
+    clock.nowMs += 600_001;
     expect(guesses(ask, 0, 1_000).missed).toBe(60);
   });
 
@@ -193,24 +193,24 @@ describe('a rate that is changed', () => {
 });
 
 test('after retry_after there is one, and not a whole second before', () => {
-  const steps = fc.array(fc.record({ pause_ms: fc.nat(20_000), count: fc.nat(200) }), {
+  const steps = fc.array(fc.record({ pauseMs: fc.nat(20_000), count: fc.nat(200) }), {
     maxLength: 50,
   });
   const rate = fc.constantFrom(0.001, 0.3, 1, 2.5, 40);
   fc.assert(
     fc.property(rate, steps, (rate, steps) => {
       const { clock, spend, look } = budgetAt(rate);
-      for (const { pause_ms, count } of steps) {
-        clock.now_ms += pause_ms;
-        const retry_after_s = spend(count);
-        expect(look()).toBe(retry_after_s);
-        if (retry_after_s === undefined) continue;
-        const before_ms = clock.now_ms;
-        clock.now_ms = before_ms + (retry_after_s - 1) * 1_000;
+      for (const { pauseMs, count } of steps) {
+        clock.nowMs += pauseMs;
+        const retryAfterS = spend(count);
+        expect(look()).toBe(retryAfterS);
+        if (retryAfterS === undefined) continue;
+        const beforeMs = clock.nowMs;
+        clock.nowMs = beforeMs + (retryAfterS - 1) * 1_000;
         expect(look()).toBeDefined();
-        clock.now_ms = before_ms + retry_after_s * 1_000;
+        clock.nowMs = beforeMs + retryAfterS * 1_000;
         expect(look()).toBeUndefined();
-        clock.now_ms = before_ms;
+        clock.nowMs = beforeMs;
       }
     }),
   );

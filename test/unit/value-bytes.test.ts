@@ -58,25 +58,25 @@ test('an answer in pieces is the answer as a whole, and as long as was said', as
 
 test('many large answers take turns: one piece in a turn of the event loop, whoever reads', async () => {
   const data = { list: Array.from({ length: 100 }, (_, i) => `${i}`.padEnd(10_000, 'x')) };
-  let taken_in_turn = 0;
+  let takenInTurn = 0;
   let most = 0;
-  let is_over = false;
+  let isOver = false;
   const turn = () => {
-    most = Math.max(most, taken_in_turn);
-    taken_in_turn = 0;
-    if (!is_over) setImmediate(turn);
+    most = Math.max(most, takenInTurn);
+    takenInTurn = 0;
+    if (!isOver) setImmediate(turn);
   };
   setImmediate(turn);
   const lengths = await Promise.all(
     Array.from({ length: 20 }, async () => {
       let taken = 0;
       // The first piece of each waits for nobody.
-      const onTaken = () => void (taken++ > 0 && taken_in_turn++);
+      const onTaken = () => void (taken++ > 0 && takenInTurn++);
       const { body } = largeAnswer(data, ['', ''], jsonBytes(data.list), onTaken);
       return Buffer.concat(await body.toArray()).length;
     }),
   );
-  is_over = true;
+  isOver = true;
   expect(new Set(lengths)).toEqual(new Set([JSON.stringify(data).length]));
   expect(most).toBe(1);
 });

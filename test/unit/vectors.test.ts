@@ -34,16 +34,16 @@ describe('test vectors', () => {
   });
 
   test.each<any>(vectors.tokens.cases)('token of $value from draw $from', (vector) => {
-    const { draws, value_fingerprint } = keyring.deterministicDraws(vector.value);
+    const { draws, value_fingerprint: valueFingerprint } = keyring.deterministicDraws(vector.value);
     const { token, draw } = vector;
     expect(drawToken(vector.value, 'tok', draws, vector.from)).toEqual({ token, draw });
-    expect(hex(value_fingerprint)).toBe(vector.value_fingerprint);
+    expect(hex(valueFingerprint)).toBe(vector.value_fingerprint);
   });
 
   test.each<any>(vectors.token_fingerprints.cases)(
     'fingerprint of $token',
-    ({ token, token_fingerprint }) => {
-      expect(hex(keyring.tokenFingerprint(token))).toBe(token_fingerprint);
+    ({ token, token_fingerprint: tokenFingerprint }) => {
+      expect(hex(keyring.tokenFingerprint(token))).toBe(tokenFingerprint);
     },
   );
 
@@ -65,12 +65,15 @@ describe('test vectors', () => {
     expect(key?.toString('hex') ?? null).toBe(vector.key);
   });
 
-  test.each<any>(vectors.api_keys.cases)('API key $api_key', ({ api_key, is_valid, digest }) => {
-    expect(isApiKey(api_key)).toBe(is_valid);
-    if (is_valid) expect(hex(keyring.apiKeyDigest(api_key))).toBe(digest);
-  });
+  test.each<any>(vectors.api_keys.cases)(
+    'API key $api_key',
+    ({ api_key: apiKey, is_valid: isValid, digest }) => {
+      expect(isApiKey(apiKey)).toBe(isValid);
+      if (isValid) expect(hex(keyring.apiKeyDigest(apiKey))).toBe(digest);
+    },
+  );
 
-  test.each<any>(vectors.cards.cases)('card-like: $text', ({ text, is_card }) => {
-    expect(looksLikeCard(text)).toBe(is_card);
+  test.each<any>(vectors.cards.cases)('card-like: $text', ({ text, is_card: isCard }) => {
+    expect(looksLikeCard(text)).toBe(isCard);
   });
 });

@@ -24,19 +24,19 @@ export async function* readBlocks(
   let rest: Buffer = Buffer.alloc(0);
   // A row that is not complete is looked at again when there is twice as much of it.
   let wanted = 0;
-  for (let is_end = false, next = line; !is_end; ) {
+  for (let isEnd = false, next = line; !isEnd; ) {
     const chunk = await input.read();
-    is_end = chunk === undefined;
+    isEnd = chunk === undefined;
     const bytes: Buffer = chunk === undefined ? rest : Buffer.concat([rest, chunk]);
-    if (bytes.length < wanted && !is_end) {
+    if (bytes.length < wanted && !isEnd) {
       rest = bytes;
       continue;
     }
     let done = 0;
-    for (const rows of readRows(bytes, format, next, is_end)) {
+    for (const rows of readRows(bytes, format, next, isEnd)) {
       const last = rows.at(-1)!;
       done = last.end;
-      next = last.line + last.line_ends;
+      next = last.line + last.lineEnds;
       yield { bytes, rows };
     }
     rest = bytes.subarray(done);
@@ -51,14 +51,14 @@ function* readRows(
   bytes: Buffer,
   format: RowFormat,
   line: number,
-  is_end: boolean,
+  isEnd: boolean,
 ): Generator<readonly Row[]> {
   let rows: Row[] = [];
   let cells = 0;
   let next = line;
   try {
     for (let start = 0; start < bytes.length; start = rows.at(-1)!.end) {
-      const row = format.read(bytes, start, next, is_end);
+      const row = format.read(bytes, start, next, isEnd);
       if (row === undefined) break;
       if (cells + row.cells.length > MAX_CELLS && rows.length > 0) {
         yield rows;
@@ -67,7 +67,7 @@ function* readRows(
       }
       rows.push(row);
       cells += row.cells.length;
-      next = row.line + row.line_ends;
+      next = row.line + row.lineEnds;
     }
   } catch (error) {
     // The rows before what ends the run are done first.

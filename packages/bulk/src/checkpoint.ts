@@ -8,7 +8,7 @@ const VERSION = 1;
 /** How far a run is: all rows before this are written. */
 export interface Position {
   /** Of the next row in the bytes of the input, out of gzip. */
-  readonly input_bytes: number;
+  readonly inputBytes: number;
   /** Of the next row, from 1. */
   readonly line: number;
   readonly rows: number;
@@ -29,8 +29,8 @@ export interface Checkpoint {
   readonly is_complete: boolean;
 }
 
-export function checkpointOf(output_path: string): string {
-  return `${output_path}.checkpoint`;
+export function checkpointOf(outputPath: string): string {
+  return `${outputPath}.checkpoint`;
 }
 
 function nextOf(path: string): string {
@@ -84,10 +84,10 @@ export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: Inpu
       `The run to resume was begun with ${name} ${before}: repeat that, or begin anew with --force instead of --resume`,
     );
   }
-  const is_same = (['bytes', 'mtime_ms', 'head'] as const).every(
+  const isSame = (['bytes', 'mtime_ms', 'head'] as const).every(
     (name) => checkpoint.input[name] === input[name],
   );
-  if (!is_same) {
+  if (!isSame) {
     throw new BulkError(
       'The input has changed since the run to resume: begin anew, with --force instead of --resume',
     );

@@ -16,7 +16,7 @@ export class CsvFormat implements RowFormat {
   readonly #scanner: CsvScanner;
   readonly #cells: number;
   readonly #columns: readonly Column[];
-  readonly #needs_quotes: RegExp;
+  readonly #needsQuotes: RegExp;
 
   /** @param cells in each row */
   constructor(scanner: CsvScanner, cells: number, columns: readonly Column[]) {
@@ -24,19 +24,19 @@ export class CsvFormat implements RowFormat {
     this.#cells = cells;
     this.#columns = columns.toSorted((a, b) => a.index - b.index);
     const delimiter = `\\x${scanner.delimiter.toString(16).padStart(2, '0')}`;
-    this.#needs_quotes = new RegExp(`[${delimiter}\\r\\n${scanner.has_quotes ? '"' : ''}]`);
+    this.#needsQuotes = new RegExp(`[${delimiter}\\r\\n${scanner.hasQuotes ? '"' : ''}]`);
   }
 
-  read(bytes: Buffer, start: number, line: number, is_end: boolean): Row | undefined {
+  read(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined {
     const scanner = this.#scanner;
-    const end = scanner.scan(bytes, start, is_end);
+    const end = scanner.scan(bytes, start, isEnd);
     if (end === -1) return undefined;
     if (scanner.problem === 'unclosed_quote')
-      throw new BulkError(`The quote that opens on line ${line + scanner.quote_line} never closes`);
-    const { line_ends } = scanner;
-    const is_blank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
-    const row = { line, line_ends, start, end, is_blank, cells: [], problem: undefined };
-    if (is_blank) return row;
+      throw new BulkError(`The quote that opens on line ${line + scanner.quoteLine} never closes`);
+    const { lineEnds } = scanner;
+    const isBlank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
+    const row = { line, lineEnds, start, end, isBlank, cells: [], problem: undefined };
+    if (isBlank) return row;
     const problem = this.#shapeProblem();
     if (problem !== undefined) return { ...row, problem: { field: undefined, reason: problem } };
     return this.#withCells(bytes, row);
@@ -49,25 +49,25 @@ export class CsvFormat implements RowFormat {
   }
 
   #withCells(bytes: Buffer, row: Row): Row {
-    const { starts, ends, has_quotes } = this.#scanner;
+    const { starts, ends, hasQuotes } = this.#scanner;
     const cells: Cell[] = [];
     let problem: Problem | undefined;
     for (const { field, index } of this.#columns) {
       const start = starts[index]!;
       const end = ends[index]!;
-      const is_quoted = has_quotes && start < end && bytes[start] === QUOTE;
-      const value = is_quoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
+      const isQuoted = hasQuotes && start < end && bytes[start] === QUOTE;
+      const value = isQuoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
       if (value === '') continue;
       const reason = value === undefined ? 'is not UTF-8' : valueProblem(value);
       if (reason !== undefined) problem ??= { field, reason };
-      cells.push({ field, start, end, value: value ?? '', is_quoted });
+      cells.push({ field, start, end, value: value ?? '', isQuoted });
     }
     return { ...row, cells, problem };
   }
 
-  encode({ is_quoted }: Cell, value: string): string | undefined {
-    if (!is_quoted && !this.#needs_quotes.test(value)) return value;
-    if (!this.#scanner.has_quotes) return undefined;
+  encode({ isQuoted }: Cell, value: string): string | undefined {
+    if (!isQuoted && !this.#needsQuotes.test(value)) return value;
+    if (!this.#scanner.hasQuotes) return undefined;
     return `"${value.includes('"') ? value.replaceAll('"', '""') : value}"`;
   }
 }

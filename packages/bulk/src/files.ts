@@ -24,9 +24,9 @@ export class BulkFiles {
   readonly #input: Input;
   readonly #outputs = new Map<string, Output>();
   position: Position;
-  #saved_at_ms = performance.now();
+  #savedAtMs = performance.now();
   /** Whether what was written ends where `position` says. */
-  #is_whole = true;
+  #isWhole = true;
 
   private constructor(job: Job, input: Input, position: Position) {
     this.#job = job;
@@ -46,25 +46,25 @@ export class BulkFiles {
     lengths: Checkpoint['lengths'],
   ): Promise<BulkFiles> {
     const files = new BulkFiles(job, input, position);
-    const is_new = Object.keys(lengths).length === 0;
+    const isNew = Object.keys(lengths).length === 0;
     try {
       // First of all: from now on --resume knows what the other files are.
-      if (is_new && files.#isResumable) await files.#save({}, false);
+      if (isNew && files.#isResumable) await files.#save({}, false);
       await files.#open(head, lengths);
       return files;
     } catch (error) {
       await files.close();
-      if (is_new) await files.#discard();
+      if (isNew) await files.#discard();
       throw error;
     }
   }
 
   async #open(head: Buffer, lengths: Checkpoint['lengths']): Promise<void> {
-    const { operation, output_path } = this.#job;
-    if (output_path === '-') this.#outputs.set('--output', new StandardOutput());
+    const { operation, outputPath } = this.#job;
+    if (outputPath === '-') this.#outputs.set('--output', new StandardOutput());
     for (const [option, path] of outputPaths(this.#job)) {
-      const is_private = operation === 'detokenize' || option === '--rejected-rows';
-      const mode = is_private ? PRIVATE_MODE : USUAL_MODE;
+      const isPrivate = operation === 'detokenize' || option === '--rejected-rows';
+      const mode = isPrivate ? PRIVATE_MODE : USUAL_MODE;
       this.#outputs.set(option, await OutputFile.open(path, mode, lengths[option] ?? 0));
     }
     for (const [option, output] of this.#outputs) {
@@ -79,51 +79,51 @@ export class BulkFiles {
 
   /** @throws BadRowError for the first bad row, when nothing is to be rejected */
   async write(rows: readonly Row[], bytes: Buffer, replaced: Replaced): Promise<void> {
-    const { bad_rows } = replaced;
+    const { badRows } = replaced;
     const rejects = this.#outputs.get('--rejects');
-    const [bad] = bad_rows;
+    const [bad] = badRows;
     if (bad !== undefined && rejects === undefined) throw new BadRowError(bad.line, bad.problem!);
-    this.#is_whole = false;
+    this.#isWhole = false;
     await this.#outputs.get('--output')!.write(replaced.bytes);
     if (bad !== undefined) {
-      await rejects!.write(Buffer.from(bad_rows.map(rejectLine).join('')));
-      const pieces = bad_rows.map(({ start, end }) => bytes.subarray(start, end));
+      await rejects!.write(Buffer.from(badRows.map(rejectLine).join('')));
+      const pieces = badRows.map(({ start, end }) => bytes.subarray(start, end));
       await this.#outputs.get('--rejected-rows')?.write(Buffer.concat(pieces));
     }
     this.#advance(rows, replaced);
-    this.#is_whole = true;
-    if (performance.now() - this.#saved_at_ms >= CHECKPOINT_INTERVAL_MS) await this.save();
+    this.#isWhole = true;
+    if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.save();
   }
 
-  #advance(rows: readonly Row[], { values, bad_rows }: Replaced): void {
+  #advance(rows: readonly Row[], { values, badRows }: Replaced): void {
     const last = rows.at(-1)!;
     const { position } = this;
     this.position = {
-      input_bytes: position.input_bytes + last.end - rows[0]!.start,
-      line: last.line + last.line_ends,
-      rows: position.rows + rows.filter((row) => !row.is_blank).length,
+      inputBytes: position.inputBytes + last.end - rows[0]!.start,
+      line: last.line + last.lineEnds,
+      rows: position.rows + rows.filter((row) => !row.isBlank).length,
       values: position.values + values,
-      rejected: position.rejected + bad_rows.length,
+      rejected: position.rejected + badRows.length,
     };
   }
 
   /** Everything so far is on the disk, and a run that goes on begins here. */
-  async save(is_complete = false): Promise<void> {
+  async save(isComplete = false): Promise<void> {
     // After a write that failed, the checkpoint before it stands.
-    if (!this.#is_whole) return;
+    if (!this.#isWhole) return;
     const lengths: Record<string, number> = {};
     for (const [option, output] of this.#outputs) lengths[option] = await output.settle();
-    if (this.#isResumable) await this.#save(lengths, is_complete);
-    this.#saved_at_ms = performance.now();
+    if (this.#isResumable) await this.#save(lengths, isComplete);
+    this.#savedAtMs = performance.now();
   }
 
-  async #save(lengths: Checkpoint['lengths'], is_complete: boolean): Promise<void> {
-    await writeCheckpoint(checkpointOf(this.#job.output_path), {
+  async #save(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
+    await writeCheckpoint(checkpointOf(this.#job.outputPath), {
       terms: termsOf(this.#job),
       input: this.#input.identity!,
       position: this.position,
       lengths,
-      is_complete,
+      is_complete: isComplete,
     });
   }
 
@@ -131,9 +131,9 @@ export class BulkFiles {
   async finish(): Promise<void> {
     await this.save(true);
     // From here on, a run that goes on has only names to give.
-    this.#is_whole = false;
+    this.#isWhole = false;
     await nameFiles(this.#job);
-    if (this.#job.output_path !== '-') await removeCheckpoint(checkpointOf(this.#job.output_path));
+    if (this.#job.outputPath !== '-') await removeCheckpoint(checkpointOf(this.#job.outputPath));
   }
 
   /** The run ends early. Files that nobody can go on with are removed. */
@@ -143,7 +143,7 @@ export class BulkFiles {
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await rm(checkpointOf(this.#job.output_path), { force: true });
+    if (this.#isResumable) await rm(checkpointOf(this.#job.outputPath), { force: true });
   }
 
   async close(): Promise<void> {

@@ -13,7 +13,7 @@ export interface FormatOptions {
   readonly fields: string;
   /** One ASCII character; undefined: tab for tsv, found by the first line for csv. */
   readonly delimiter: string | undefined;
-  readonly has_header: boolean;
+  readonly hasHeader: boolean;
 }
 
 /** What stands before the rows, and how they are read. */
@@ -21,7 +21,7 @@ export interface Beginning {
   readonly format: RowFormat;
   /** Byte order mark and header line: copied as they are. */
   readonly bytes: Buffer;
-  readonly line_ends: number;
+  readonly lineEnds: number;
 }
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
@@ -34,21 +34,21 @@ const CSV_DELIMITERS = [',', ';', '\t', '|'];
 export async function readBeginning(input: Input, options: FormatOptions): Promise<Beginning> {
   const start = await readTo(input, Buffer.alloc(0), BOM.length);
   refuseUtf16(input, start);
-  const bom_bytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
+  const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
   if (options.format === 'ndjson') {
     const format = new NdjsonFormat(parsePaths(options.fields));
-    input.unread(start.subarray(bom_bytes));
-    return { format, bytes: start.subarray(0, bom_bytes), line_ends: 0 };
+    input.unread(start.subarray(bomBytes));
+    return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
   }
   const names = parseList(options.fields);
-  const { line, bytes } = await readFirstLine(input, start, bom_bytes, names, options);
-  const columns = findColumns(input, line, names, options.has_header);
-  const end = options.has_header ? line.end : bom_bytes;
+  const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
+  const columns = findColumns(input, line, names, options.hasHeader);
+  const end = options.hasHeader ? line.end : bomBytes;
   input.unread(bytes.subarray(end));
   return {
     format: new CsvFormat(line.scanner, line.cells.length, columns),
     bytes: bytes.subarray(0, end),
-    line_ends: options.has_header ? line.scanner.line_ends : 0,
+    lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
   };
 }
 
@@ -63,16 +63,16 @@ interface FirstLine {
 function scanLine(
   bytes: Buffer,
   start: number,
-  is_end: boolean,
+  isEnd: boolean,
   delimiter: string,
-  has_quotes: boolean,
+  hasQuotes: boolean,
 ): FirstLine {
-  const scanner = new CsvScanner(delimiter.charCodeAt(0), has_quotes);
-  const end = scanner.scan(bytes, start, is_end);
+  const scanner = new CsvScanner(delimiter.charCodeAt(0), hasQuotes);
+  const end = scanner.scan(bytes, start, isEnd);
   const cells = Array.from({ length: scanner.cells }, (_, i) => {
     const text = bytes.toString('utf8', scanner.starts[i], scanner.ends[i]);
-    const is_quoted = has_quotes && text.startsWith('"');
-    return is_quoted ? text.slice(1, -1).replaceAll('""', '"') : text;
+    const isQuoted = hasQuotes && text.startsWith('"');
+    return isQuoted ? text.slice(1, -1).replaceAll('""', '"') : text;
   });
   return { scanner, end, cells };
 }
@@ -83,16 +83,16 @@ async function readFirstLine(
   start: Buffer,
   from: number,
   names: readonly string[],
-  { format, delimiter, has_header }: FormatOptions,
+  { format, delimiter, hasHeader }: FormatOptions,
 ): Promise<{ line: FirstLine; bytes: Buffer }> {
   const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
   let bytes = start;
-  for (let is_end = false; ; ) {
-    const lines = delimiters.map((one) => scanLine(bytes, from, is_end, one, format === 'csv'));
+  for (let isEnd = false; ; ) {
+    const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
     if (lines.every((line) => line.end !== -1)) {
       const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
       const fits = (line: FirstLine) => names.every((name) => line.cells.includes(name));
-      const line = (has_header && lines.find(fits)) || byCells[0]!;
+      const line = (hasHeader && lines.find(fits)) || byCells[0]!;
       if (line.scanner.problem !== undefined)
         throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
       return { line, bytes };
@@ -102,7 +102,7 @@ async function readFirstLine(
         `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: name its --delimiter`,
       );
     const more = await readTo(input, bytes, 2 * bytes.length);
-    is_end = more.length === bytes.length;
+    isEnd = more.length === bytes.length;
     bytes = more;
   }
 }
@@ -111,11 +111,11 @@ function findColumns(
   input: Input,
   { cells }: FirstLine,
   names: readonly string[],
-  has_header: boolean,
+  hasHeader: boolean,
 ): Column[] {
   return names.map((field) => {
     const named = cells.flatMap((cell, index) => (cell === field ? [index] : []));
-    if (!has_header) return { field, index: columnNumber(input, field, cells) };
+    if (!hasHeader) return { field, index: columnNumber(input, field, cells) };
     if (named.length > 1)
       throw new BulkError(
         `The header of ${input.name} has the field ${field} ${named.length} times`,
@@ -175,8 +175,8 @@ async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buff
 
 /** Every second byte of its Latin letters is 0. */
 function refuseUtf16(input: Input, [first, second]: Buffer): void {
-  const has_mark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
-  if (has_mark || (first === 0) !== (second === 0)) {
+  const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
+  if (hasMark || (first === 0) !== (second === 0)) {
     throw new BulkError(
       `${input.name} seems to be UTF-16: convert it to UTF-8, for example with iconv -f UTF-16 -t UTF-8`,
     );

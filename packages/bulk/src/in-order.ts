@@ -5,17 +5,17 @@ interface Slot<R> {
 /**
  * Does work on items, several at once, and gives the results in the order of the items. A slow
  * source holds up no result; one that fails does so after the results before it.
- * @param at_once bounds what is under way, together with what waits for its turn
+ * @param atOnce bounds what is under way, together with what waits for its turn
  * @param stop ends it at once, with its reason
  */
 export async function* inOrder<T, R>(
   source: AsyncIterator<T, undefined>,
   work: (item: T) => Promise<R>,
-  at_once: number,
+  atOnce: number,
   stop: AbortSignal,
 ): AsyncGenerator<R, undefined> {
   const slots: Slot<R>[] = [];
-  let is_reading = false;
+  let isReading = false;
   let end: PromiseSettledResult<undefined> | undefined;
   let wake = (): void => {};
   stop.addEventListener('abort', () => wake(), { once: true });
@@ -28,9 +28,9 @@ export async function* inOrder<T, R>(
     });
   };
   const read = async () => {
-    is_reading = true;
+    isReading = true;
     const next = await settle(source.next());
-    is_reading = false;
+    isReading = false;
     if (next.status === 'rejected') end = next;
     else if (next.value.done) end = { status: 'fulfilled', value: undefined };
     else begin(next.value.value);
@@ -38,7 +38,7 @@ export async function* inOrder<T, R>(
   };
   for (;;) {
     stop.throwIfAborted();
-    if (!is_reading && end === undefined && slots.length < at_once) void read();
+    if (!isReading && end === undefined && slots.length < atOnce) void read();
     const first = slots[0]?.end;
     if (first !== undefined) {
       slots.shift();

@@ -22,17 +22,17 @@ export class Input {
   readonly #path: string | undefined;
   /** undefined: a pipe, which is read once. */
   readonly identity: InputIdentity | undefined;
-  readonly #is_gzip: boolean | undefined;
+  readonly #isGzip: boolean | undefined;
   #from = 0;
   #stream: Readable | undefined;
   #chunks: AsyncIterator<Buffer> | undefined;
   #unread: Buffer | undefined;
 
-  private constructor(path: string, identity: InputIdentity | undefined, is_gzip?: boolean) {
+  private constructor(path: string, identity: InputIdentity | undefined, isGzip?: boolean) {
     this.name = path === '-' ? 'standard input' : path;
     this.#path = path === '-' ? undefined : path;
     this.identity = identity;
-    this.#is_gzip = is_gzip;
+    this.#isGzip = isGzip;
   }
 
   /** @param path "-": standard input @throws BulkError */
@@ -72,7 +72,7 @@ export class Input {
   async seek(offset: number): Promise<void> {
     this.close();
     this.#unread = undefined;
-    if (!this.#is_gzip) {
+    if (!this.#isGzip) {
       this.#from = offset;
       return;
     }
@@ -103,7 +103,7 @@ export class Input {
     const options = { highWaterMark: CHUNK_BYTES, ...start };
     this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
     const raw: AsyncIterator<Buffer> = this.#stream[Symbol.asyncIterator]();
-    if (this.#is_gzip !== undefined) return this.#is_gzip ? unzipped(raw) : raw;
+    if (this.#isGzip !== undefined) return this.#isGzip ? unzipped(raw) : raw;
     const head = await atLeast(raw, 2);
     const all = prepend(head, raw);
     return isGzip(head) ? unzipped(all) : all;

@@ -11,16 +11,16 @@ import type { Ask } from './replace.ts';
 export interface Job extends FormatOptions {
   readonly operation: 'tokenize' | 'detokenize';
   /** "-": standard input. */
-  readonly input_path: string;
+  readonly inputPath: string;
   /** "-": standard output. */
-  readonly output_path: string;
+  readonly outputPath: string;
   /** Where bad rows are told; undefined: the first one ends the run. */
-  readonly rejects_path: string | undefined;
+  readonly rejectsPath: string | undefined;
   /** Where bad rows go as they are. */
-  readonly rejected_rows_path: string | undefined;
-  readonly is_resume: boolean;
+  readonly rejectedRowsPath: string | undefined;
+  readonly isResume: boolean;
   /** Files that are in the way may be replaced. */
-  readonly is_forced: boolean;
+  readonly isForced: boolean;
   readonly ask: Ask;
   /** After each block: how many values it had, and which share of the input is read. */
   readonly onProgress: (values: number, share: number | undefined) => void;
@@ -29,9 +29,9 @@ export interface Job extends FormatOptions {
 /** The files that a job writes, by the option that names them. */
 export function outputPaths(job: Job): Map<string, string> {
   const named: [string, string | undefined][] = [
-    ['--output', job.output_path],
-    ['--rejects', job.rejects_path],
-    ['--rejected-rows', job.rejected_rows_path],
+    ['--output', job.outputPath],
+    ['--rejects', job.rejectsPath],
+    ['--rejected-rows', job.rejectedRowsPath],
   ];
   return new Map(
     named.filter((one): one is [string, string] => one[1] !== undefined && one[1] !== '-'),
@@ -40,7 +40,7 @@ export function outputPaths(job: Job): Map<string, string> {
 
 /** Whether the job can be gone on with when it ends early: both ends are files. */
 export function isResumable(job: Job, input: Input): boolean {
-  return input.identity !== undefined && job.output_path !== '-';
+  return input.identity !== undefined && job.outputPath !== '-';
 }
 
 /** What a run that goes on with another must have in common with it. */
@@ -51,7 +51,7 @@ export function termsOf(job: Job): Record<string, string> {
     '--fields': job.fields,
     '--format': job.format,
     '--delimiter': job.delimiter ?? 'auto',
-    '--no-header': job.has_header ? 'off' : 'on',
+    '--no-header': job.hasHeader ? 'off' : 'on',
     ...Object.fromEntries(paths.map(([option, path]) => [option, resolve(path)])),
   };
 }
@@ -62,13 +62,13 @@ export function termsOf(job: Job): Record<string, string> {
  */
 export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | undefined> {
   const paths = outputPaths(job);
-  await refuseSameFiles(job.input_path, paths);
-  if (job.is_resume && !isResumable(job, input))
+  await refuseSameFiles(job.inputPath, paths);
+  if (job.isResume && !isResumable(job, input))
     throw new BulkError('Only a run from a file to a file can be resumed, not one with a pipe');
-  const path = checkpointOf(job.output_path);
-  const is_anew = job.is_forced || job.output_path === '-';
-  const checkpoint = is_anew ? undefined : await readCheckpoint(path);
-  if (job.is_resume && checkpoint !== undefined) {
+  const path = checkpointOf(job.outputPath);
+  const isAnew = job.isForced || job.outputPath === '-';
+  const checkpoint = isAnew ? undefined : await readCheckpoint(path);
+  if (job.isResume && checkpoint !== undefined) {
     checkContinues(checkpoint, termsOf(job), input.identity!);
     if (checkpoint.is_complete) return checkpoint;
   } else if (checkpoint !== undefined) {
@@ -76,17 +76,17 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
       `${path} is of a run that did not end: go on with --resume, or begin anew with --force`,
     );
   }
-  for (const one of paths.values()) await refuseExisting(one, job.is_forced);
+  for (const one of paths.values()) await refuseExisting(one, job.isForced);
   return checkpoint;
 }
 
 /** Whatever is written, under its name or before it has it, must be no file that is read. */
-async function refuseSameFiles(input_path: string, outputs: Map<string, string>): Promise<void> {
+async function refuseSameFiles(inputPath: string, outputs: Map<string, string>): Promise<void> {
   const seen = new Map<string, string>();
-  const files: [string, string][] = [['the input', input_path]];
+  const files: [string, string][] = [['the input', inputPath]];
   for (const [option, path] of outputs) files.push([option, path], [option, partialOf(path)]);
-  const output_path = outputs.get('--output');
-  if (output_path !== undefined) files.push(['the checkpoint', checkpointOf(output_path)]);
+  const outputPath = outputs.get('--output');
+  if (outputPath !== undefined) files.push(['the checkpoint', checkpointOf(outputPath)]);
   for (const [option, path] of files) {
     if (path === '-') continue;
     const status = await statOf(path);
@@ -101,12 +101,12 @@ async function refuseSameFiles(input_path: string, outputs: Map<string, string>)
   }
 }
 
-async function refuseExisting(path: string, is_forced: boolean): Promise<void> {
+async function refuseExisting(path: string, isForced: boolean): Promise<void> {
   const status = await statOf(path);
   if (status === undefined) return;
   if (!status.isFile())
     throw new BulkError(`${path} is not a file: name another, or - for standard output`);
-  if (!is_forced) throw new BulkError(`${path} exists: name another, or replace it with --force`);
+  if (!isForced) throw new BulkError(`${path} exists: name another, or replace it with --force`);
 }
 
 async function statOf(path: string) {

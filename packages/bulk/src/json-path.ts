@@ -7,7 +7,7 @@ export interface PathNode {
   readonly names: Map<string, PathNode>;
   readonly indexes: Map<number, PathNode>;
   every: PathNode | undefined;
-  is_value: boolean;
+  isValue: boolean;
 }
 
 /** A name, `[0]`, `[*]` or `["a name"]`; what follows it is a step, or a comma, or the end. */
@@ -39,17 +39,17 @@ function addPath(root: PathNode, text: string, start: number): number {
   let at = start;
   STEP.lastIndex = at;
   for (let step = STEP.exec(text); step !== null; step = STEP.exec(text)) {
-    const is_dotted = step[0].startsWith('.');
+    const isDotted = step[0].startsWith('.');
     // A name stands first without a dot, later with one.
-    if (step.groups!.name !== undefined && is_dotted === (at === start)) throw wrong(text, at);
-    if (node.is_value) throw overlap(node.path);
+    if (step.groups!.name !== undefined && isDotted === (at === start)) throw wrong(text, at);
+    if (node.isValue) throw overlap(node.path);
     at = STEP.lastIndex;
     node = stepInto(node, step.groups!, text.slice(start, at));
   }
   if (at === start) throw wrong(text, at);
-  if (node.is_value) throw new BulkError(`--fields names ${node.path} twice`);
+  if (node.isValue) throw new BulkError(`--fields names ${node.path} twice`);
   if (node.names.size + node.indexes.size > 0 || node.every) throw overlap(node.path);
-  node.is_value = true;
+  node.isValue = true;
   return at;
 }
 
@@ -72,7 +72,7 @@ function getOrAdd<K>(nodes: Map<K, PathNode>, key: K, path: string): PathNode {
 }
 
 function newNode(path: string): PathNode {
-  return { path, names: new Map(), indexes: new Map(), every: undefined, is_value: false };
+  return { path, names: new Map(), indexes: new Map(), every: undefined, isValue: false };
 }
 
 function parseName(quoted: string, path: string): string {

@@ -15,15 +15,15 @@ export class NdjsonFormat implements RowFormat {
     this.#root = root;
   }
 
-  read(bytes: Buffer, start: number, line: number, is_end: boolean): Row | undefined {
+  read(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined {
     const at = bytes.indexOf(LF, start);
-    if (at === -1 && !is_end) return undefined;
+    if (at === -1 && !isEnd) return undefined;
     const end = at === -1 ? bytes.length : at + 1;
     // One character a byte: offsets in the text are offsets in the bytes, whatever these are.
     const text = bytes.toString('latin1', start, end);
-    const is_blank = BLANK.test(text);
-    const row = { line, line_ends: at === -1 ? 0 : 1, start, end, is_blank };
-    if (is_blank) return { ...row, cells: [], problem: undefined };
+    const isBlank = BLANK.test(text);
+    const row = { line, lineEnds: at === -1 ? 0 : 1, start, end, isBlank };
+    if (isBlank) return { ...row, cells: [], problem: undefined };
     try {
       JSON.parse(text);
     } catch {
@@ -71,7 +71,7 @@ class Walk {
       const type = first === 't' || first === 'f' ? 'a boolean' : 'a number';
       this.#complain(nodes[0]!, `is ${type}, not a string`);
     } else {
-      const inner = nodes.find((node) => !node.is_value);
+      const inner = nodes.find((node) => !node.isValue);
       if (inner === undefined) this.#addCell(start, end, nodes[0]!);
       else this.#complain(inner, 'is a string, and --fields names something inside it');
     }
@@ -81,10 +81,10 @@ class Walk {
   #object(start: number, nodes: readonly PathNode[]): number {
     let at = this.#find(NOT_SPACE, start + 1);
     while (this.#text[at] !== '}') {
-      const name_end = this.#skip(at);
-      const name = this.#string(at, name_end);
+      const nameEnd = this.#skip(at);
+      const name = this.#string(at, nameEnd);
       const inner = name === undefined ? [] : nodes.flatMap((node) => node.names.get(name) ?? []);
-      at = this.value(this.#find(NOT_SPACE, name_end) + 1, inner);
+      at = this.value(this.#find(NOT_SPACE, nameEnd) + 1, inner);
       at = this.#find(NOT_SPACE, at);
       if (this.#text[at] === ',') at = this.#find(NOT_SPACE, at + 1);
     }
@@ -101,13 +101,13 @@ class Walk {
     return at + 1;
   }
 
-  #checkContainer(nodes: readonly PathNode[], is_object: boolean): void {
-    const type = is_object ? 'an object' : 'an array';
+  #checkContainer(nodes: readonly PathNode[], isObject: boolean): void {
+    const type = isObject ? 'an object' : 'an array';
     for (const node of nodes) {
-      const has_steps = is_object ? node.names.size > 0 : node.every || node.indexes.size > 0;
-      if (has_steps) continue;
-      const remedy = is_object ? 'name fields of it' : `write ${node.path}[*] for all in it`;
-      this.#complain(node, `is ${type}: ${node.is_value ? remedy : 'the path does not fit'}`);
+      const hasSteps = isObject ? node.names.size > 0 : node.every || node.indexes.size > 0;
+      if (hasSteps) continue;
+      const remedy = isObject ? 'name fields of it' : `write ${node.path}[*] for all in it`;
+      this.#complain(node, `is ${type}: ${node.isValue ? remedy : 'the path does not fit'}`);
     }
   }
 
@@ -121,7 +121,7 @@ class Walk {
       start: this.#offset + start,
       end: this.#offset + end,
       value: value ?? '',
-      is_quoted: true,
+      isQuoted: true,
     });
   }
 

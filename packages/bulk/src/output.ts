@@ -30,15 +30,15 @@ export function partialOf(path: string): string {
 export class OutputFile implements Output {
   readonly #path: string;
   readonly #file: FileHandle;
-  readonly #is_gzip: boolean;
+  readonly #isGzip: boolean;
   #length: number;
   #pieces: Buffer[] = [];
-  #held_bytes = 0;
+  #heldBytes = 0;
 
   private constructor(path: string, file: FileHandle, length: number) {
     this.#path = path;
     this.#file = file;
-    this.#is_gzip = path.endsWith('.gz');
+    this.#isGzip = path.endsWith('.gz');
     this.#length = length;
   }
 
@@ -63,8 +63,8 @@ export class OutputFile implements Output {
 
   async write(bytes: Buffer): Promise<void> {
     this.#pieces.push(bytes);
-    this.#held_bytes += bytes.length;
-    if (!this.#is_gzip || this.#held_bytes >= GZIP_MEMBER_BYTES) await this.#flush();
+    this.#heldBytes += bytes.length;
+    if (!this.#isGzip || this.#heldBytes >= GZIP_MEMBER_BYTES) await this.#flush();
   }
 
   async settle(): Promise<number> {
@@ -78,9 +78,9 @@ export class OutputFile implements Output {
   }
 
   async #flush(): Promise<void> {
-    if (this.#held_bytes === 0) return;
+    if (this.#heldBytes === 0) return;
     const bytes = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces);
-    const written = this.#is_gzip ? await gzipped(bytes) : bytes;
+    const written = this.#isGzip ? await gzipped(bytes) : bytes;
     await writing(partialOf(this.#path), async () => {
       for (let at = 0; at < written.length; ) {
         const left = written.length - at;
@@ -90,7 +90,7 @@ export class OutputFile implements Output {
     });
     this.#length += written.length;
     this.#pieces = [];
-    this.#held_bytes = 0;
+    this.#heldBytes = 0;
   }
 }
 

@@ -21,14 +21,14 @@ export interface Replacing {
   readonly ask: Ask;
   readonly format: RowFormat;
   /** Whether a bad row ends the run, so that what comes after it need not be asked for. */
-  readonly stops_at_bad_row: boolean;
+  readonly stopsAtBadRow: boolean;
 }
 
 /** The rows of a block as they are written. */
 export interface Replaced {
   /** Without the bad rows. */
   readonly bytes: Buffer;
-  readonly bad_rows: readonly Row[];
+  readonly badRows: readonly Row[];
   /** Cells that were replaced. */
   readonly values: number;
 }
@@ -89,7 +89,7 @@ async function askAll(
     if (answers.length < middle) return answers;
     if (bad !== undefined) {
       answers.push({ reason: error.message });
-      if (replacing.stops_at_bad_row) return answers;
+      if (replacing.stopsAtBadRow) return answers;
     }
     const after = values.slice(answers.length);
     const half = bad === undefined ? after.length : after.length >> 1;
@@ -112,7 +112,7 @@ function render(
   found: ReadonlyMap<string, Answer>,
 ): Replaced {
   const edits: Edit[] = [];
-  const bad_rows: Row[] = [];
+  const badRows: Row[] = [];
   let values = 0;
   for (const row of rows) {
     const count = edits.length;
@@ -122,11 +122,11 @@ function render(
     } else {
       edits.length = count;
       edits.push({ start: row.start, end: row.end, text: '' });
-      bad_rows.push(row);
+      badRows.push(row);
     }
   }
   const edited = apply(bytes.subarray(0, rows.at(-1)!.end), rows[0]!.start, edits);
-  return { bytes: edited, bad_rows, values };
+  return { bytes: edited, badRows, values };
 }
 
 /** Adds the edits of a row, or tells why it cannot be written. */

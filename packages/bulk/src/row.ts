@@ -6,7 +6,7 @@ export interface Cell {
   readonly start: number;
   readonly end: number;
   readonly value: string;
-  readonly is_quoted: boolean;
+  readonly isQuoted: boolean;
 }
 
 /** What is wrong with a row. Never says what a cell holds. */
@@ -20,12 +20,12 @@ export interface Row {
   /** Of its first byte, from 1. */
   readonly line: number;
   /** How many line ends it has, its own included. */
-  readonly line_ends: number;
+  readonly lineEnds: number;
   /** Offsets in the bytes of the block; the line end is part of the row. */
   readonly start: number;
   readonly end: number;
   /** A line with nothing in it: copied, and not counted. */
-  readonly is_blank: boolean;
+  readonly isBlank: boolean;
   /** In the order of their bytes. Blank cells are not among them. */
   readonly cells: readonly Cell[];
   problem: Problem | undefined;
@@ -35,10 +35,10 @@ export interface Row {
 export interface RowFormat {
   /**
    * The row that begins at an offset; undefined: its end is not among these bytes.
-   * @param is_end nothing comes after these bytes
+   * @param isEnd nothing comes after these bytes
    * @throws UnclosedQuote
    */
-  read(bytes: Buffer, start: number, line: number, is_end: boolean): Row | undefined;
+  read(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined;
   /** The bytes of a cell, as text, with a new value; undefined: the format cannot hold it. */
   encode(cell: Cell, value: string): string | undefined;
 }

@@ -14,17 +14,17 @@ const BLOCKS_AT_ONCE = 4;
 export interface RunEnd extends Position {
   readonly is_complete: boolean;
   /** Of a run that is not complete: whether --resume goes on with it. */
-  readonly is_resumable: boolean;
+  readonly isResumable: boolean;
 }
 
 /** Something ended a run before its end. */
 export class RunFailure extends Error {
   /** Whether `--resume` goes on from there. */
-  readonly is_resumable: boolean;
+  readonly isResumable: boolean;
 
-  constructor(cause: unknown, is_resumable: boolean) {
+  constructor(cause: unknown, canResume: boolean) {
     super('', { cause });
-    this.is_resumable = is_resumable;
+    this.isResumable = canResume;
   }
 }
 
@@ -34,16 +34,16 @@ export class RunFailure extends Error {
  * @throws BulkError before anything was written, RunFailure after
  */
 export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
-  const input = await Input.open(job.input_path);
+  const input = await Input.open(job.inputPath);
   try {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {
       await nameFiles(job);
-      await removeCheckpoint(checkpointOf(job.output_path));
-      return { ...checkpoint.position, is_complete: true, is_resumable: false };
+      await removeCheckpoint(checkpointOf(job.outputPath));
+      return { ...checkpoint.position, is_complete: true, isResumable: false };
     }
     const beginning = await untilStopped(readBeginning(input, job), stop);
-    if (beginning === undefined) return { ...NOWHERE, is_complete: false, is_resumable: false };
+    if (beginning === undefined) return { ...NOWHERE, is_complete: false, isResumable: false };
     const files = await openFiles(job, input, beginning, checkpoint);
     try {
       return await replaceAll(job, input, beginning, files, stop);
@@ -63,18 +63,18 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T |
   return Promise.race([work, stopped]);
 }
 
-const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
+const NOWHERE: Position = { inputBytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
 
 async function openFiles(
   job: Job,
   input: Input,
-  { bytes, line_ends }: Beginning,
+  { bytes, lineEnds }: Beginning,
   checkpoint: Checkpoint | undefined,
 ): Promise<BulkFiles> {
-  const start = { ...NOWHERE, input_bytes: bytes.length, line: 1 + line_ends };
+  const start = { ...NOWHERE, inputBytes: bytes.length, line: 1 + lineEnds };
   const position = checkpoint?.position ?? start;
   const files = await BulkFiles.open(job, input, bytes, position, checkpoint?.lengths ?? {});
-  if (checkpoint !== undefined) await input.seek(position.input_bytes);
+  if (checkpoint !== undefined) await input.seek(position.inputBytes);
   return files;
 }
 
@@ -87,7 +87,7 @@ async function replaceAll(
 ): Promise<RunEnd> {
   const failed = new AbortController();
   const signal = AbortSignal.any([stop, failed.signal]);
-  const replacing = { ...job, format, stops_at_bad_row: job.rejects_path === undefined };
+  const replacing = { ...job, format, stopsAtBadRow: job.rejectsPath === undefined };
   const work = async (block: Block) => ({
     block,
     replaced: await replaceCells(block, replacing, signal),
@@ -99,13 +99,13 @@ async function replaceAll(
       job.onProgress(replaced.values, input.share);
     }
     await files.finish();
-    return { ...files.position, is_complete: true, is_resumable: false };
+    return { ...files.position, is_complete: true, isResumable: false };
   } catch (error) {
     failed.abort(error);
     // What ended the run is what is told, not what else fails because of it.
     await files.leave().catch(() => {});
-    const is_resumable = isResumable(job, input);
-    if (stop.aborted) return { ...files.position, is_complete: false, is_resumable };
-    throw new RunFailure(error, is_resumable);
+    const canResume = isResumable(job, input);
+    if (stop.aborted) return { ...files.position, is_complete: false, isResumable: canResume };
+    throw new RunFailure(error, canResume);
   }
 }

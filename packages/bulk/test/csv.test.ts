@@ -97,7 +97,7 @@ describe('what is not replaced is copied byte for byte', () => {
 
   test('whatever the bytes are and however they are cut, when values stay as they are', async () => {
     await fc.assert(
-      fc.asyncProperty(rows, fc.integer({ min: 1, max: 64 }), async (parts, piece_bytes) => {
+      fc.asyncProperty(rows, fc.integer({ min: 1, max: 64 }), async (parts, pieceBytes) => {
         const lines = parts.map(([text, other, end]) => {
           const cell = Buffer.from(other).filter(
             (byte) => ![0x22, 0x2c, 0x0a, 0x0d].includes(byte),
@@ -106,12 +106,7 @@ describe('what is not replaced is copied byte for byte', () => {
           return Buffer.concat([Buffer.from(quoted), cell, Buffer.from(end)]);
         });
         const input = Buffer.concat([Buffer.from('name,other\r\n'), ...lines]);
-        const { output, problems } = await edited(
-          input,
-          { fields: 'name' },
-          undefined,
-          piece_bytes,
-        );
+        const { output, problems } = await edited(input, { fields: 'name' }, undefined, pieceBytes);
         expect(problems).toEqual([]);
         expect(output.equals(input)).toBe(true);
       }),
@@ -256,7 +251,7 @@ describe('the header', () => {
   });
 
   test('--no-header: numbers, and the first line is a row', async () => {
-    const options = { fields: '2', has_header: false };
+    const options = { fields: '2', hasHeader: false };
     const { output } = await edited('\ufeff1;x\n2;y\n', options, () => 'T');
     expect(output.toString()).toBe('\ufeff1;T\n2;T\n');
     expect((await edited('', options)).rows).toBe(0);

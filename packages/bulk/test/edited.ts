@@ -5,10 +5,10 @@ import { replaceCells } from '../src/replace.ts';
 import type { Cell } from '../src/row.ts';
 
 /** Bytes as an input that gives them in pieces of a size. */
-export function inputOf(bytes: Buffer, piece_bytes = bytes.length || 1): Input {
+export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   const pieces: Buffer[] = [];
-  for (let at = 0; at < bytes.length; at += piece_bytes)
-    pieces.push(bytes.subarray(at, at + piece_bytes));
+  for (let at = 0; at < bytes.length; at += pieceBytes)
+    pieces.push(bytes.subarray(at, at + pieceBytes));
   return {
     name: 'the file',
     read: async () => pieces.shift(),
@@ -29,7 +29,7 @@ const DEFAULTS: FormatOptions = {
   format: 'csv',
   fields: '1',
   delimiter: undefined,
-  has_header: true,
+  hasHeader: true,
 };
 
 /** All rows with their cells replaced; bad rows are left out. */
@@ -37,31 +37,31 @@ export async function edited(
   bytes: Buffer | string,
   options: Partial<FormatOptions>,
   replace: (value: string) => string = (value) => value,
-  piece_bytes?: number,
+  pieceBytes?: number,
 ): Promise<Edited> {
-  const input = inputOf(Buffer.from(bytes as string), piece_bytes);
+  const input = inputOf(Buffer.from(bytes as string), pieceBytes);
   const beginning = await readBeginning(input, { ...DEFAULTS, ...options });
   const pieces = [beginning.bytes];
   const cells: Cell[] = [];
   const problems: string[] = [];
   let rows = 0;
-  for await (const block of readBlocks(input, beginning.format, 1 + beginning.line_ends)) {
+  for await (const block of readBlocks(input, beginning.format, 1 + beginning.lineEnds)) {
     const replaced = await replaceCells(
       block,
       {
         operation: 'tokenize',
         ask: async (values) => values.map(replace),
         format: beginning.format,
-        stops_at_bad_row: false,
+        stopsAtBadRow: false,
       },
       new AbortController().signal,
     );
     pieces.push(replaced.bytes);
     for (const row of block.rows) {
       cells.push(...row.cells);
-      if (!row.is_blank) rows++;
+      if (!row.isBlank) rows++;
     }
-    for (const { line, problem } of replaced.bad_rows)
+    for (const { line, problem } of replaced.badRows)
       problems.push(`${line}: ${[problem!.field, problem!.reason].filter(Boolean).join(' ')}`);
   }
   return { output: Buffer.concat(pieces), cells, problems, rows };

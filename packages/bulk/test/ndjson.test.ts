@@ -96,9 +96,9 @@ describe('what no path leads to is copied byte for byte', () => {
 
   test('in pieces of any size', async () => {
     const input = '{"a":"one"}\n{"a":"two"}\r\n\n{"a":"three"}';
-    for (let piece_bytes = 1; piece_bytes < input.length; piece_bytes++) {
+    for (let pieceBytes = 1; pieceBytes < input.length; pieceBytes++) {
       const options = { format: 'ndjson', fields: 'a' } as const;
-      const { output } = await edited(input, options, (value) => value, piece_bytes);
+      const { output } = await edited(input, options, (value) => value, pieceBytes);
       expect(output.toString()).toBe(input);
     }
   });

@@ -8,12 +8,12 @@ import { inputOf } from './edited.ts';
 /** A service that refuses a request for its first bad token, and counts as it does. */
 async function detokenized(
   rows: readonly string[],
-  stops_at_bad_row = false,
+  stopsAtBadRow = false,
   most = Infinity,
   fields = 'a',
 ) {
   const input = inputOf(Buffer.from(`${fields}\n${rows.join('\n')}\n`));
-  const options = { format: 'csv', fields, delimiter: undefined, has_header: true } as const;
+  const options = { format: 'csv', fields, delimiter: undefined, hasHeader: true } as const;
   const { format } = await readBeginning(input, options);
   const requests: (readonly string[])[] = [];
   let unknown = 0;
@@ -26,7 +26,7 @@ async function detokenized(
     return tokens.map((token) => token.replace('_tok', ''));
   };
   const { value: block } = await readBlocks(input, format, 2).next();
-  const replacing = { operation: 'detokenize', ask, format, stops_at_bad_row } as const;
+  const replacing = { operation: 'detokenize', ask, format, stopsAtBadRow } as const;
   const replaced = await replaceCells(block!, replacing, new AbortController().signal);
   return { ...replaced, text: replaced.bytes.toString(), requests, unknown };
 }
@@ -40,10 +40,10 @@ describe('replacing the cells of a block', () => {
   });
 
   test('what cannot be a token is not sent', async () => {
-    const { text, requests, bad_rows } = await detokenized(['x_tok', 'ann', 'é_tok', 'X_Tok']);
+    const { text, requests, badRows } = await detokenized(['x_tok', 'ann', 'é_tok', 'X_Tok']);
     expect(text).toBe('x\n');
     expect(requests).toEqual([['x_tok']]);
-    expect(bad_rows.map(({ line, problem }) => [line, problem!.reason])).toEqual([
+    expect(badRows.map(({ line, problem }) => [line, problem!.reason])).toEqual([
       [3, 'is not a token'],
       [4, 'is not a token'],
       [5, 'is not a token'],
@@ -57,8 +57,8 @@ describe('replacing the cells of a block', () => {
         : `t${i}_tok`,
     );
     const bad = cells.filter((cell) => cell.startsWith('bad'));
-    const { bad_rows, text, requests, unknown } = await detokenized(cells);
-    expect(bad_rows).toHaveLength(bad.length);
+    const { badRows, text, requests, unknown } = await detokenized(cells);
+    expect(badRows).toHaveLength(bad.length);
     const good = cells.filter((cell) => !cell.startsWith('bad'));
     expect(text).toBe(good.map((cell) => `${cell.replace('_tok', '')}\n`).join(''));
     expect(requests.length).toBeLessThanOrEqual(3 * bad.length + 1);
@@ -67,24 +67,24 @@ describe('replacing the cells of a block', () => {
 
   test('where the first bad row ends the run, nothing is asked for after it', async () => {
     const cells = ['a_tok', 'bad1_tok', 'bad2_tok', 'b_tok'];
-    const { bad_rows, requests, unknown } = await detokenized(cells, true);
-    expect(bad_rows[0]!.line).toBe(3);
+    const { badRows, requests, unknown } = await detokenized(cells, true);
+    expect(badRows[0]!.line).toBe(3);
     expect(requests).toEqual([cells, ['a_tok']]);
     expect(unknown).toBe(2);
   });
 
   test('nor where a part of a request that was too large has the bad row', async () => {
     const cells = ['a_tok', 'bad1_tok', 'c_tok', 'd_tok', 'e_tok', 'f_tok'];
-    const { bad_rows, requests } = await detokenized(cells, true, 3);
-    expect(bad_rows[0]!.line).toBe(3);
+    const { badRows, requests } = await detokenized(cells, true, 3);
+    expect(badRows[0]!.line).toBe(3);
     expect(requests).toEqual([cells, cells.slice(0, 3), ['a_tok']]);
   });
 
   test('a bad cell after a good one of its row costs no other row', async () => {
     const rows = ['a_tok,b_tok', 'c_tok,bad1_tok', 'd_tok,e_tok', 'f_tok,bad2_tok', 'g_tok,h_tok'];
-    const { text, bad_rows, values } = await detokenized(rows, false, Infinity, 'a,b');
+    const { text, badRows, values } = await detokenized(rows, false, Infinity, 'a,b');
     expect(text).toBe('a,b\nd,e\ng,h\n');
-    expect(bad_rows.map(({ line }) => line)).toEqual([3, 5]);
+    expect(badRows.map(({ line }) => line)).toEqual([3, 5]);
     expect(values).toBe(6);
   });
 
@@ -93,7 +93,7 @@ describe('replacing the cells of a block', () => {
     expect(text).toBe('a\nb\nc\n');
     expect(requests).toHaveLength(5);
     const none = await detokenized(['a_tok'], false, 0);
-    expect(none.bad_rows[0]!.problem).toEqual({ field: 'a', reason: 'has too many values' });
+    expect(none.badRows[0]!.problem).toEqual({ field: 'a', reason: 'has too many values' });
   });
 });
 
@@ -103,13 +103,13 @@ describe('work in order', () => {
   test('results come in the order of the items, with so many under way and no more', async () => {
     const waiting: (() => void)[] = [];
     let most = 0;
-    let under_way = 0;
+    let underWay = 0;
     async function* source() {
       for (let i = 0; i < 20; i++) yield i;
       return undefined;
     }
     const work = async (item: number) => {
-      most = Math.max(most, ++under_way);
+      most = Math.max(most, ++underWay);
       await new Promise<void>((resolve) => {
         waiting.push(resolve);
         // The last to come is the first to go.
@@ -123,7 +123,7 @@ describe('work in order', () => {
               }),
           );
       });
-      under_way--;
+      underWay--;
       return item;
     };
     const results: number[] = [];

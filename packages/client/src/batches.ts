@@ -14,11 +14,11 @@ const EMPTY_BYTES = HEAD.length + TAIL.length - 1;
 /** Where a value of a batch stands in the messages of the service. */
 export const PLACE_IN_BATCH = /^data\.values\[(\d+)\]$/;
 
-/** Made as they are asked for. A value that is larger than `max_bytes` goes alone. */
+/** Made as they are asked for. A value that is larger than `maxBytes` goes alone. */
 export function* batchesOf(
   values: Iterable<string>,
-  max_values: number,
-  max_bytes: number,
+  maxValues: number,
+  maxBytes: number,
 ): Generator<Batch, void> {
   let batch: string[] = [];
   let written: string[] = [];
@@ -26,7 +26,7 @@ export function* batchesOf(
   for (const value of values) {
     const json = JSON.stringify(value);
     const more = utf8Bytes(json) + 1;
-    if (batch.length > 0 && (batch.length === max_values || bytes + more > max_bytes)) {
+    if (batch.length > 0 && (batch.length === maxValues || bytes + more > maxBytes)) {
       yield { values: batch, body: HEAD + written.join(',') + TAIL };
       batch = [];
       written = [];

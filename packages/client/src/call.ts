@@ -18,8 +18,8 @@ const GET = { method: 'GET', headers: {} };
 export class Call {
   readonly #settings: Settings;
   readonly #operation: string;
-  readonly #timeout_ms: number;
-  readonly #deadline_ms: number;
+  readonly #timeoutMs: number;
+  readonly #deadlineMs: number;
   readonly #end = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout>;
   readonly #caller: AbortSignal | undefined;
@@ -31,12 +31,12 @@ export class Call {
   /** @throws TypeError of a wrong timeoutMs, and the reason of a signal that is aborted already */
   constructor(settings: Settings, operation: string, options: CallOptions = {}) {
     const { signal, timeoutMs = settings.timeoutMs } = options;
-    this.#timeout_ms = checkNumber('timeoutMs', timeoutMs);
+    this.#timeoutMs = checkNumber('timeoutMs', timeoutMs);
     signal?.throwIfAborted();
     this.#settings = settings;
     this.#operation = operation;
-    this.#deadline_ms = performance.now() + this.#timeout_ms;
-    this.#timer = setTimeout(() => this.#end.abort(), this.#timeout_ms);
+    this.#deadlineMs = performance.now() + this.#timeoutMs;
+    this.#timer = setTimeout(() => this.#end.abort(), this.#timeoutMs);
     this.#caller = signal;
     this.#leave = signal && onAbort(signal, () => this.#end.abort());
   }
@@ -57,12 +57,12 @@ export class Call {
       const given = await this.#attempt(path, body, attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
-      const pause_ms = failure.retry_after_ms + Math.random() * longestPause(attempts);
+      const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
       // Rather what is wrong now than, at the deadline, that it has passed.
-      if (!failure.is_passing || performance.now() + pause_ms >= this.#deadline_ms)
+      if (!failure.isPassing || performance.now() + pauseMs >= this.#deadlineMs)
         throw failure.error;
       this.#last = failure;
-      await this.#pause(pause_ms, attempts);
+      await this.#pause(pauseMs, attempts);
     }
   }
 
@@ -84,8 +84,8 @@ export class Call {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
     const leave = onAbort(this.#end.signal, () => end.abort());
-    const patience_ms = Math.max(SHORTEST_ATTEMPT_MS, this.#timeout_ms / 3);
-    const timer = setTimeout(() => end.abort(SILENCE), patience_ms);
+    const patienceMs = Math.max(SHORTEST_ATTEMPT_MS, this.#timeoutMs / 3);
+    const timer = setTimeout(() => end.abort(SILENCE), patienceMs);
     try {
       const response = await this.#settings.fetch(this.#settings.url + path, {
         ...(body === undefined ? GET : this.#post(body)),
@@ -117,7 +117,7 @@ export class Call {
     };
   }
 
-  async #pause(pause_ms: number, attempts: number): Promise<void> {
+  async #pause(pauseMs: number, attempts: number): Promise<void> {
     const { signal } = this.#end;
     // Another request of the call may have ended it meanwhile.
     if (signal.aborted) throw this.#ended(attempts);
@@ -127,7 +127,7 @@ export class Call {
         leave();
         resolve();
       };
-      const timer = setTimeout(done, pause_ms);
+      const timer = setTimeout(done, pauseMs);
       const leave = onAbort(signal, done);
     });
     if (signal.aborted) throw this.#ended(attempts);
@@ -137,7 +137,7 @@ export class Call {
   #ended(attempts: number): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
     const before = this.#last === undefined ? '' : `; before, ${this.#last.error.message}`;
-    const message = `${this.#operation}: no answer within ${this.#timeout_ms} ms${before}`;
+    const message = `${this.#operation}: no answer within ${this.#timeoutMs} ms${before}`;
     return new TimeoutError(message, { code: 'timeout', attempts });
   }
 }

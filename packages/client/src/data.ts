@@ -28,8 +28,8 @@ function copied(data: unknown, path: Path, values: string[]): Data {
     values.push(data);
     return data;
   }
-  const is_list = Array.isArray(data);
-  if (!is_list && !isPlainObject(data))
+  const isList = Array.isArray(data);
+  if (!isList && !isPlainObject(data))
     throw invalid(path, `must be a string, not ${typeName(data)}${remedy(data)}`);
   if (path.length > MAX_DEPTH) throw invalid(path, `is nested deeper than ${MAX_DEPTH} levels`);
   const inside = (name: string | number, one: unknown) => {
@@ -39,7 +39,7 @@ function copied(data: unknown, path: Path, values: string[]): Data {
     return copy;
   };
   // Not map, which leaves out the holes of a list.
-  if (is_list) return Array.from(data, (one, i) => inside(i, one));
+  if (isList) return Array.from(data, (one, i) => inside(i, one));
   const copy: { [name: string]: Data } = {};
   for (const [name, one] of Object.entries(data)) {
     if (one === undefined) continue;

@@ -20,9 +20,9 @@ export interface Answer {
 export interface Failure {
   readonly error: StandinError;
   /** The same request may succeed later. */
-  readonly is_passing: boolean;
+  readonly isPassing: boolean;
   /** Not before this time is over. */
-  readonly retry_after_ms: number;
+  readonly retryAfterMs: number;
 }
 
 /** `data.customer["e mail"][1]`, and what is wrong there. */
@@ -53,22 +53,22 @@ export function failureOf(operation: string, answer: Answer): Failure | undefine
   const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
   const circumstances = { code, status, requestId, attempts };
-  const retry_after_ms = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
+  const retryAfterMs = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
   const detail = textOf(body.message, MESSAGES_OF_500);
-  const is_passing =
+  const isPassing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
   const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
   const says = [`${operation}: ${status} ${code}`, detail, remedy];
   const message = says.filter((part) => part !== undefined).join(': ');
-  const error = errorOf(status, message, body.message, retry_after_ms, circumstances);
-  return { error, is_passing, retry_after_ms };
+  const error = errorOf(status, message, body.message, retryAfterMs, circumstances);
+  return { error, isPassing, retryAfterMs };
 }
 
 function errorOf(
   status: number,
   message: string,
   detail: unknown,
-  retry_after_ms: number,
+  retryAfterMs: number,
   circumstances: { code: string; status: number; attempts: number },
 ): StandinError {
   if (circumstances.code === 'invalid_type') {
@@ -77,7 +77,7 @@ function errorOf(
   }
   if (status === 401) return new UnauthorizedError(message, circumstances);
   if (status === 403) return new ForbiddenError(message, circumstances);
-  if (status === 429) return new LimitError(message, retry_after_ms, circumstances);
+  if (status === 429) return new LimitError(message, retryAfterMs, circumstances);
   if (status >= 500 || status === 408) return new UnavailableError(message, circumstances);
   return new StandinError(message, circumstances);
 }
@@ -91,8 +91,8 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
   const message = `${operation}: no answer from the service (${reason}); is url right, and does it run?`;
   return {
     error: new UnavailableError(message, { code: 'network_error', attempts }),
-    is_passing: !LASTING.test(reason),
-    retry_after_ms: 0,
+    isPassing: !LASTING.test(reason),
+    retryAfterMs: 0,
   };
 }
 
@@ -120,8 +120,8 @@ function textOf(json: unknown, form: RegExp): string | undefined {
 }
 
 /** A date, which a proxy may send instead, counts as nothing. */
-function secondsOf(retry_after: unknown): number {
-  const seconds = Number(retry_after ?? 0);
+function secondsOf(retryAfter: unknown): number {
+  const seconds = Number(retryAfter ?? 0);
   return Number.isFinite(seconds) && seconds > 0 ? seconds : 0;
 }
 

@@ -11,6 +11,6 @@ export function isBrowser(): boolean {
     Bun?: unknown;
     process?: { versions?: { node?: string } };
   };
-  const is_server = Deno ?? Bun ?? process?.versions?.node;
-  return window !== undefined && document !== undefined && is_server === undefined;
+  const isServer = Deno ?? Bun ?? process?.versions?.node;
+  return window !== undefined && document !== undefined && isServer === undefined;
 }

@@ -82,9 +82,9 @@ describe('any structure', () => {
         const twin = rebuilt(copy, (value) => `${value}!`);
         const again = rebuilt(
           copy,
-          (value, of_twin) => {
+          (value, ofTwin) => {
             seen.push(value);
-            expect(of_twin).toBe(`${value}!`);
+            expect(ofTwin).toBe(`${value}!`);
             return value;
           },
           twin,
@@ -112,13 +112,13 @@ describe('batches', () => {
         fc.array(fc.string({ unit: 'binary' })),
         fc.integer({ min: 1, max: 10 }),
         fc.integer({ min: 1, max: 200 }),
-        (values, max_values, max_bytes) => {
-          const batches = [...batchesOf(values, max_values, max_bytes)];
+        (values, maxValues, maxBytes) => {
+          const batches = [...batchesOf(values, maxValues, maxBytes)];
           expect(batches.flatMap((batch) => batch.values)).toEqual(values);
           for (const { values, body } of batches) {
             expect(JSON.parse(body)).toEqual({ data: { values } });
-            expect(values.length).toBeLessThanOrEqual(max_values);
-            if (values.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(max_bytes);
+            expect(values.length).toBeLessThanOrEqual(maxValues);
+            if (values.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(maxBytes);
           }
         },
       ),

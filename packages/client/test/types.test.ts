@@ -66,7 +66,7 @@ test('what is not of strings does not compile, and is refused', async () => {
     // @ts-expect-error
     client.tokenize({ age: 5 }),
     // @ts-expect-error
-    client.tokenize({ a: [{ is_member: true }] }),
+    client.tokenize({ a: [{ isMember: true }] }),
     // @ts-expect-error
     client.tokenize({ born: new Date(0) }),
     // @ts-expect-error

@@ -127,8 +127,8 @@ export class Chart {
     this.#values.forEach((element, i) => {
       setText(element, this.#plot.format(this.#data[i + 1]?.[at] ?? null));
     });
-    const time_s = index === null ? undefined : this.#data[0][index];
-    setText(this.#time, time_s === undefined ? '' : clock(time_s * 1_000));
+    const timeS = index === null ? undefined : this.#data[0][index];
+    setText(this.#time, timeS === undefined ? '' : clock(timeS * 1_000));
   }
 }
 
@@ -155,11 +155,11 @@ function timeAxis(): uPlot.Axis {
     size: 28,
     gap: 4,
     // Labels with seconds are wider.
-    space: (_, __, begin_s, end_s) => (end_s - begin_s < 120 ? 64 : 40),
+    space: (_, __, beginS, endS) => (endS - beginS < 120 ? 64 : 40),
     grid: { show: false },
     ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
-    values: (_, times, __, ___, step_s) =>
-      times.map((time_s) => clock(time_s * 1_000).slice(0, step_s < 60 ? 8 : 5)),
+    values: (_, times, __, ___, stepS) =>
+      times.map((timeS) => clock(timeS * 1_000).slice(0, stepS < 60 ? 8 : 5)),
   };
 }
 

@@ -4,28 +4,28 @@ export type Column = 'name' | 'last_used' | 'rate' | 'keys';
 
 export interface Order {
   readonly column: Column;
-  readonly is_descending: boolean;
+  readonly isDescending: boolean;
 }
 
 const COMPARE: Record<Column, (a: ClientState, b: ClientState) => number> = {
   name: (a, b) => a.name.localeCompare(b.name),
   last_used: (a, b) => (a.last_used_at ?? '').localeCompare(b.last_used_at ?? ''),
-  rate: (a, b) => (a.requests_per_s ?? -1) - (b.requests_per_s ?? -1),
-  keys: (a, b) => a.live_api_keys - b.live_api_keys,
+  rate: (a, b) => (a.requestsPerS ?? -1) - (b.requestsPerS ?? -1),
+  keys: (a, b) => a.liveApiKeys - b.liveApiKeys,
 };
 
 /** Those with the words of the filter in name or id, in order; equal ones by name, then by id. */
 export function arrange(
   clients: readonly ClientState[],
   filter: string,
-  { column, is_descending }: Order,
+  { column, isDescending }: Order,
 ): ClientState[] {
   const words = filter.toLowerCase().split(/\s+/);
-  const has = ({ name, client_id }: ClientState) => {
-    const text = `${name} ${client_id}`.toLowerCase();
+  const has = ({ name, client_id: clientId }: ClientState) => {
+    const text = `${name} ${clientId}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
-  const sign = is_descending ? -1 : 1;
+  const sign = isDescending ? -1 : 1;
   return clients
     .filter(has)
     .sort(

@@ -8,10 +8,10 @@ import type { View } from './view.ts';
 
 /** Columns that sort, by their heads, and whether the first click puts the largest on top. */
 const SORTING: Partial<Record<(typeof HEADS)[number], Order>> = {
-  Client: { column: 'name', is_descending: false },
-  'API keys': { column: 'keys', is_descending: true },
-  'Last use': { column: 'last_used', is_descending: true },
-  'Requests /s': { column: 'rate', is_descending: true },
+  Client: { column: 'name', isDescending: false },
+  'API keys': { column: 'keys', isDescending: true },
+  'Last use': { column: 'last_used', isDescending: true },
+  'Requests /s': { column: 'rate', isDescending: true },
 };
 
 /** Who uses the service, when last and how much. */
@@ -24,7 +24,7 @@ export class ClientsView implements View {
   readonly #heads = new Map<Column, HTMLElement>();
   readonly #body = el('tbody');
   readonly #rows = new Map<string, ClientRow>();
-  #order: Order = { column: 'last_used', is_descending: true };
+  #order: Order = { column: 'last_used', isDescending: true };
   #feed: Feed | undefined;
   #drawn: unknown;
 
@@ -57,7 +57,7 @@ export class ClientsView implements View {
 
   update(feed: Feed): void {
     this.#feed = feed;
-    const { state, now_ms } = feed;
+    const { state, nowMs } = feed;
     if (state === null || state === this.#drawn || document.hidden) return;
     this.#drawn = state;
     if (state.clients === null) {
@@ -69,11 +69,11 @@ export class ClientsView implements View {
     const rows = shown.map((client) => {
       const row = this.#rows.get(client.client_id) ?? new ClientRow(client);
       this.#rows.set(client.client_id, row);
-      row.update(client, now_ms);
+      row.update(client, nowMs);
       return row.element;
     });
     this.#place(rows);
-    const ids = new Set(state.clients.shown.map(({ client_id }) => client_id));
+    const ids = new Set(state.clients.shown.map(({ client_id: clientId }) => clientId));
     for (const id of this.#rows.keys()) if (!ids.has(id)) this.#rows.delete(id);
   }
 
@@ -81,10 +81,10 @@ export class ClientsView implements View {
 
   /** Moves rows only where their order is another: an element that is moved loses the focus. */
   #place(rows: readonly HTMLElement[]): void {
-    const is_same =
+    const isSame =
       rows.length === this.#body.children.length &&
       rows.every((row, i) => row === this.#body.children[i]);
-    if (is_same) return;
+    if (isSame) return;
     const focused = document.activeElement;
     this.#body.replaceChildren(...rows);
     if (focused instanceof HTMLElement && this.#body.contains(focused)) focused.focus();
@@ -105,14 +105,14 @@ export class ClientsView implements View {
   }
 
   #sort(first: Order): void {
-    const is_again = this.#order.column === first.column;
-    this.#order = is_again ? { ...first, is_descending: !this.#order.is_descending } : first;
+    const isAgain = this.#order.column === first.column;
+    this.#order = isAgain ? { ...first, isDescending: !this.#order.isDescending } : first;
     this.#mark();
     this.#again();
   }
 
   #mark(): void {
-    const direction = this.#order.is_descending ? 'descending' : 'ascending';
+    const direction = this.#order.isDescending ? 'descending' : 'ascending';
     for (const [column, head] of this.#heads) {
       if (column === this.#order.column) head.setAttribute('aria-sort', direction);
       else head.removeAttribute('aria-sort');

@@ -19,9 +19,9 @@ export class Feed {
   state: ConsoleState | null = null;
   link: Link = 'loading';
   readonly #changed: () => void;
-  #heard_ms = 0;
-  #began_ms = 0;
-  #state_heard_ms = 0;
+  #heardMs = 0;
+  #beganMs = 0;
+  #stateHeardMs = 0;
   #tries = 0;
   #connection = new AbortController();
   #again: () => void = () => {};
@@ -52,31 +52,31 @@ export class Feed {
   }
 
   /** Since something was last heard. */
-  get silence_ms(): number {
-    return performance.now() - this.#heard_ms;
+  get silenceMs(): number {
+    return performance.now() - this.#heardMs;
   }
 
   /** Unix time by the clock of the service, which is the one that all times of the state are by. */
-  get now_ms(): number {
+  get nowMs(): number {
     if (this.state === null) return Date.now();
-    return Date.parse(this.state.at) + performance.now() - this.#state_heard_ms;
+    return Date.parse(this.state.at) + performance.now() - this.#stateHeardMs;
   }
 
   async #run(): Promise<void> {
     for (;;) {
       this.#connection = new AbortController();
-      this.#began_ms = performance.now();
+      this.#beganMs = performance.now();
       try {
         await this.#connect(this.#connection.signal);
       } catch {
         // Refused, broken or given up: the same for who looks.
       }
-      const is_signed_out = this.link === 'signed_out';
-      if (!is_signed_out) this.#setLink('away');
-      const wait_ms = RETRY_MS[Math.min(this.#tries++, RETRY_MS.length - 1)]!;
+      const isSignedOut = this.link === 'signed_out';
+      if (!isSignedOut) this.#setLink('away');
+      const waitMs = RETRY_MS[Math.min(this.#tries++, RETRY_MS.length - 1)]!;
       await new Promise<void>((resolve) => {
         this.#again = resolve;
-        if (!is_signed_out) setTimeout(resolve, wait_ms);
+        if (!isSignedOut) setTimeout(resolve, waitMs);
       });
     }
   }
@@ -107,18 +107,18 @@ export class Feed {
   #take(name: string, data: string): void {
     if (name === 'history') this.samples.replace(JSON.parse(data));
     if (name === 'sample') this.samples.add(JSON.parse(data));
-    this.#heard_ms = performance.now();
+    this.#heardMs = performance.now();
     if (name === 'state') {
       this.state = JSON.parse(data);
-      this.#state_heard_ms = this.#heard_ms;
+      this.#stateHeardMs = this.#heardMs;
     }
     this.#changed();
   }
 
   #tick(): void {
-    if (this.link === 'live' && this.silence_ms > STALE_AFTER_MS) this.link = 'stale';
-    const waited_ms = performance.now() - Math.max(this.#heard_ms, this.#began_ms);
-    if (waited_ms > GIVE_UP_AFTER_MS) this.#connection.abort();
+    if (this.link === 'live' && this.silenceMs > STALE_AFTER_MS) this.link = 'stale';
+    const waitedMs = performance.now() - Math.max(this.#heardMs, this.#beganMs);
+    if (waitedMs > GIVE_UP_AFTER_MS) this.#connection.abort();
     this.#changed();
   }
 

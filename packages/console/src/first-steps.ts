@@ -28,15 +28,15 @@ export class FirstSteps {
     );
   }
 
-  update(is_idle: boolean, state: ConsoleState | null): void {
-    this.element.hidden = !is_idle;
-    if (state !== null) setText(this.#line, commandOf(state.service_url));
+  update(isIdle: boolean, state: ConsoleState | null): void {
+    this.element.hidden = !isIdle;
+    if (state !== null) setText(this.#line, commandOf(state.serviceUrl));
   }
 }
 
 /** A service that listens on all addresses is reached by the one that leads to this page. */
-function commandOf(service_url: string): string {
-  const url = new URL('/api/v1/tokenize', service_url);
+function commandOf(serviceUrl: string): string {
+  const url = new URL('/api/v1/tokenize', serviceUrl);
   if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = location.hostname;
   return [
     `curl ${url}`,

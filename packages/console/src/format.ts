@@ -36,13 +36,13 @@ export function ms(value: number | null | undefined): string {
 
 /** A share of 0 to 1; 100 % only for all of it. */
 export function percent(share: number): string {
-  const of_hundred = share >= 1 ? 100 : Math.min(99.9, share * 100);
-  return `${of_hundred.toFixed(of_hundred % 1 === 0 ? 0 : 1)} %`;
+  const ofHundred = share >= 1 ? 100 : Math.min(99.9, share * 100);
+  return `${ofHundred.toFixed(ofHundred % 1 === 0 ? 0 : 1)} %`;
 }
 
 /** A length of time in its largest one or two units: 12 s, 4 min, 3 h 20 min, 5 d 2 h. */
-export function duration(length_ms: number): string {
-  const s = Math.max(0, Math.floor(length_ms / 1_000));
+export function duration(lengthMs: number): string {
+  const s = Math.max(0, Math.floor(lengthMs / 1_000));
   if (s < 60) return `${s} s`;
   const min = Math.floor(s / 60);
   if (min < 60) return `${min} min`;
@@ -53,18 +53,18 @@ export function duration(length_ms: number): string {
 }
 
 /** How long ago; what is told to the minute does not get seconds. */
-export function ago(length_ms: number): string {
-  return length_ms < 60_000 ? 'less than a minute ago' : `${duration(length_ms)} ago`;
+export function ago(lengthMs: number): string {
+  return lengthMs < 60_000 ? 'less than a minute ago' : `${duration(lengthMs)} ago`;
 }
 
 /** 14:03:22 of this machine. */
-export function clock(at_ms: number): string {
-  return new Date(at_ms).toTimeString().slice(0, 8);
+export function clock(atMs: number): string {
+  return new Date(atMs).toTimeString().slice(0, 8);
 }
 
 /** 2026-11-21 14:03 of this machine. */
-export function date(at_ms: number): string {
-  const at = new Date(at_ms);
+export function date(atMs: number): string {
+  const at = new Date(atMs);
   const two = (part: number) => String(part).padStart(2, '0');
   const day = `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
   return `${day} ${at.toTimeString().slice(0, 5)}`;

@@ -25,12 +25,12 @@ export class Header {
   readonly #spoken = el('p', { class: 'unseen', role: 'status' });
   readonly #links: HTMLAnchorElement[];
   readonly #nav: HTMLElement;
-  readonly #sign_out: HTMLButtonElement;
+  readonly #signOut: HTMLButtonElement;
 
   constructor(views: readonly View[], themed: () => void, signOut: () => void) {
     this.#links = views.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
     this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links);
-    this.#sign_out = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
+    this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.element = el(
       'header',
       { class: 'top' },
@@ -39,37 +39,37 @@ export class Header {
       this.#nav,
       el('span', { class: 'states' }, this.#health, this.#link),
       themes(themed),
-      this.#sign_out,
+      this.#signOut,
       this.#spoken,
     );
   }
 
   update(feed: Feed, route: string): void {
     const { state, link } = feed;
-    const is_signed_out = link === 'signed_out';
-    this.#nav.hidden = is_signed_out;
-    this.#sign_out.hidden = is_signed_out || recall('signed_in') === null;
+    const isSignedOut = link === 'signed_out';
+    this.#nav.hidden = isSignedOut;
+    this.#signOut.hidden = isSignedOut || recall('signed_in') === null;
     for (const one of this.#links) {
       if (one.hash === `#/${route}`) one.setAttribute('aria-current', 'page');
       else one.removeAttribute('aria-current');
     }
     setText(this.#version, state === null ? '' : state.version);
     this.#health.hidden = state === null;
-    const health = state === null ? null : worstOf(checksOf(state, feed.now_ms));
+    const health = state === null ? null : worstOf(checksOf(state, feed.nowMs));
     if (health !== null) show(this.#health, health.level, health.text);
     show(this.#link, LEVELS[link], linkText(feed));
     setText(this.#spoken, `${spoken(link)}${health === null ? '' : ` ${health.text}.`}`);
   }
 }
 
-export function linkText({ link, silence_ms }: Feed): string {
+export function linkText({ link, silenceMs }: Feed): string {
   switch (link) {
     case 'loading':
       return 'Loading';
     case 'live':
       return 'Live';
     case 'stale':
-      return `Stale since ${duration(silence_ms)}`;
+      return `Stale since ${duration(silenceMs)}`;
     case 'away':
       return 'No connection';
     case 'signed_out':

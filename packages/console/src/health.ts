@@ -17,11 +17,11 @@ const CERTIFICATE_WARNING_MS = 14 * DAY_MS;
 /** A process that has not read the keyring for so long asks before it seals. */
 const KEYRING_WARNING_S = 30;
 
-export function checksOf(state: ConsoleState, now_ms: number): Check[] {
+export function checksOf(state: ConsoleState, nowMs: number): Check[] {
   return [
     databaseCheck(state),
     licenseCheck(state),
-    certificateCheck(state, now_ms),
+    certificateCheck(state, nowMs),
     limitsCheck(state),
     ...keyringChecks(state),
   ];
@@ -38,8 +38,8 @@ export function worstOf(checks: readonly Check[]): { level: Level; text: string 
 function databaseCheck({ database }: ConsoleState): Check {
   const name = 'Database';
   const kind = database.kind === 'embedded' ? 'embedded' : 'PostgreSQL';
-  if (!database.is_up) return { name, level: 'bad', text: 'does not answer' };
-  if (database.is_safe === false)
+  if (!database.isUp) return { name, level: 'bad', text: 'does not answer' };
+  if (database.isSafe === false)
     return { name, level: 'bad', text: 'can lose acknowledged tokens: see standin doctor' };
   return { name, level: 'good', text: `${kind}, answers` };
 }
@@ -47,26 +47,26 @@ function databaseCheck({ database }: ConsoleState): Check {
 function licenseCheck({ license }: ConsoleState): Check {
   const name = 'License';
   if (license === null) return { name, level: 'good', text: 'none asked for' };
-  const days = Math.floor(license.days_left);
-  if (license.days_left <= 0) return { name, level: 'bad', text: 'expired or not valid' };
+  const days = Math.floor(license.daysLeft);
+  if (license.daysLeft <= 0) return { name, level: 'bad', text: 'expired or not valid' };
   const level = days < LICENSE_WARNING_DAYS ? 'warning' : 'good';
   return { name, level, text: days === 1 ? '1 day left' : `${days} days left` };
 }
 
-function certificateCheck({ certificate }: ConsoleState, now_ms: number): Check {
+function certificateCheck({ certificate }: ConsoleState, nowMs: number): Check {
   const name = 'Certificate';
   if (certificate === null) return { name, level: 'good', text: 'none: HTTP in clear' };
-  const ends_ms = Date.parse(certificate.expires_at);
-  const left_ms = ends_ms - now_ms;
-  if (left_ms <= 0) return { name, level: 'bad', text: `expired on ${date(ends_ms)}` };
-  const level = left_ms < CERTIFICATE_WARNING_MS ? 'warning' : 'good';
-  return { name, level, text: `until ${date(ends_ms)}, ${duration(left_ms)} left` };
+  const endsMs = Date.parse(certificate.expires_at);
+  const leftMs = endsMs - nowMs;
+  if (leftMs <= 0) return { name, level: 'bad', text: `expired on ${date(endsMs)}` };
+  const level = leftMs < CERTIFICATE_WARNING_MS ? 'warning' : 'good';
+  return { name, level, text: `until ${date(endsMs)}, ${duration(leftMs)} left` };
 }
 
-function limitsCheck({ are_limits_shared }: ConsoleState): Check {
+function limitsCheck({ areLimitsShared }: ConsoleState): Check {
   const name = 'Rate limits';
-  if (are_limits_shared === null) return { name, level: 'good', text: 'counted by this node' };
-  return are_limits_shared
+  if (areLimitsShared === null) return { name, level: 'good', text: 'counted by this node' };
+  return areLimitsShared
     ? { name, level: 'good', text: 'shared by the nodes' }
     : { name, level: 'warning', text: 'not shared: REDIS_URL does not answer' };
 }
@@ -74,7 +74,7 @@ function limitsCheck({ are_limits_shared }: ConsoleState): Check {
 /** Nothing where the keyring was not read: the database is away, and said to be. */
 function keyringChecks({ keys }: ConsoleState): Check[] {
   if (keys === null) return [];
-  const is_old = keys.age_s > KEYRING_WARNING_S;
+  const isOld = keys.age_s > KEYRING_WARNING_S;
   const text = `read ${duration(keys.age_s * 1_000)} ago`;
-  return [{ name: 'Keyring', level: is_old ? 'warning' : 'good', text }];
+  return [{ name: 'Keyring', level: isOld ? 'warning' : 'good', text }];
 }

@@ -36,13 +36,13 @@ export function lineOf(text: string, at: number): number {
 
 /** Where the member or item begins in the object or array at `at`. */
 function enter(text: string, at: number, step: string | number): number | undefined {
-  const is_object = text[at] === '{';
-  if (!is_object && text[at] !== '[') return undefined;
+  const isObject = text[at] === '{';
+  if (!isObject && text[at] !== '[') return undefined;
   let found: number | undefined;
   at = skipSpace(text, at + 1);
   for (let index = 0; text[at] !== '}' && text[at] !== ']'; index++) {
     let name: string | number = index;
-    if (is_object) {
+    if (isObject) {
       const end = skipValue(text, at);
       name = JSON.parse(text.slice(at, end)) as string;
       at = skipSpace(text, skipSpace(text, end) + 1);

@@ -18,7 +18,7 @@ const views: readonly View[] = [
   new Playground(() => feed.signedOut()),
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
-const sign_in = new SignIn(() => feed.reconnect());
+const signIn = new SignIn(() => feed.reconnect());
 const notice = el('span');
 const act = el('button', {
   type: 'button',
@@ -38,30 +38,30 @@ function current(): View {
 function update(): void {
   const view = current();
   const { link } = feed;
-  const is_signed_out = link === 'signed_out';
+  const isSignedOut = link === 'signed_out';
   document.body.dataset.link = link;
   header.update(feed, view.route);
-  sign_in.show(is_signed_out);
-  for (const one of views) one.element.hidden = is_signed_out || one !== view;
+  signIn.show(isSignedOut);
+  for (const one of views) one.element.hidden = isSignedOut || one !== view;
   showNotice();
-  if (!is_signed_out) view.update(feed);
-  const title = is_signed_out ? 'Sign in' : view.title;
+  if (!isSignedOut) view.update(feed);
+  const title = isSignedOut ? 'Sign in' : view.title;
   document.title = `${title} · Standin`;
 }
 
 /** The page is away from its service, or older than it. */
 function showNotice(): void {
-  const { link, state, silence_ms } = feed;
+  const { link, state, silenceMs } = feed;
   version ??= state?.version;
-  const is_away = link === 'away';
-  const is_old = state !== null && state.version !== version;
-  banner.hidden = !is_away && !is_old;
-  act.value = is_away ? 'again' : 'reload';
-  setText(act, is_away ? 'Try now' : 'Reload');
-  if (is_away) {
-    const since = state === null ? '' : ` What is shown is ${duration(silence_ms)} old.`;
+  const isAway = link === 'away';
+  const isOld = state !== null && state.version !== version;
+  banner.hidden = !isAway && !isOld;
+  act.value = isAway ? 'again' : 'reload';
+  setText(act, isAway ? 'Try now' : 'Reload');
+  if (isAway) {
+    const since = state === null ? '' : ` What is shown is ${duration(silenceMs)} old.`;
     setText(notice, `Cannot reach the service: trying again.${since}`);
-  } else if (is_old) {
+  } else if (isOld) {
     setText(notice, `The service is version ${state.version} now, this page is of ${version}.`);
   }
 }
@@ -71,7 +71,7 @@ function redraw(): void {
 }
 
 startTheme(redraw);
-const main = el('main', { id: 'main', tabindex: -1 }, banner, sign_in.element);
+const main = el('main', { id: 'main', tabindex: -1 }, banner, signIn.element);
 main.append(...views.map(({ element }) => element));
 const skip = el('a', { class: 'skip', href: '#main' }, 'Skip to the content');
 skip.addEventListener('click', (event) => {

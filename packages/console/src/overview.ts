@@ -19,12 +19,12 @@ export class Overview implements View {
   readonly title = 'Overview';
   readonly element: HTMLElement;
   readonly #tiles = new Tiles(['Requests /s', 'Values /s', 'p99', 'Errors /s', 'Records']);
-  readonly #first_steps = new FirstSteps();
+  readonly #firstSteps = new FirstSteps();
   readonly #charts = new TrafficCharts();
   readonly #service = el('dl', { class: 'checks' });
-  #window_ms = 5 * MINUTE_MS;
+  #windowMs = 5 * MINUTE_MS;
   #drawn: string | undefined;
-  #service_shown: string | undefined;
+  #serviceShown: string | undefined;
 
   constructor() {
     this.element = el(
@@ -32,22 +32,22 @@ export class Overview implements View {
       { class: 'view' },
       el('div', { class: 'bar' }, el('h1', {}, this.title), this.#windows()),
       this.#tiles.element,
-      this.#first_steps.element,
+      this.#firstSteps.element,
       this.#charts.element,
       el('section', { class: 'card' }, el('h2', {}, 'Service'), this.#service),
     );
   }
 
-  update({ samples, state, now_ms }: Feed): void {
+  update({ samples, state, nowMs }: Feed): void {
     const last = samples.last;
     this.#tiles.update(tilesOf(last, state));
-    const is_idle = state !== null && !hasRequests(samples.window(15 * MINUTE_MS));
-    this.#first_steps.update(is_idle, state);
-    if (state !== null) this.#showService(state, now_ms);
-    const drawn = `${last?.at_ms} ${this.#window_ms}`;
+    const isIdle = state !== null && !hasRequests(samples.window(15 * MINUTE_MS));
+    this.#firstSteps.update(isIdle, state);
+    if (state !== null) this.#showService(state, nowMs);
+    const drawn = `${last?.atMs} ${this.#windowMs}`;
     if (drawn === this.#drawn || document.hidden) return;
     this.#drawn = drawn;
-    this.#charts.draw(samples.window(this.#window_ms), this.#window_ms);
+    this.#charts.draw(samples.window(this.#windowMs), this.#windowMs);
   }
 
   redraw(): void {
@@ -59,9 +59,9 @@ export class Overview implements View {
       const choice = el('input', {
         type: 'radio',
         name: 'window',
-        checked: minutes * MINUTE_MS === this.#window_ms,
+        checked: minutes * MINUTE_MS === this.#windowMs,
         change: () => {
-          this.#window_ms = minutes * MINUTE_MS;
+          this.#windowMs = minutes * MINUTE_MS;
           this.element.dispatchEvent(new Event('refresh', { bubbles: true }));
         },
       });
@@ -71,18 +71,18 @@ export class Overview implements View {
     return el('fieldset', { class: 'choices' }, legend, ...choices);
   }
 
-  #showService(state: ConsoleState, now_ms: number): void {
-    const checks = checksOf(state, now_ms);
-    const runs = duration(now_ms - Date.parse(state.started_at));
+  #showService(state: ConsoleState, nowMs: number): void {
+    const checks = checksOf(state, nowMs);
+    const runs = duration(nowMs - Date.parse(state.startedAt));
     // What did not change stays, for who has selected it or has it read out.
     const shown = JSON.stringify([checks, runs]);
-    if (shown === this.#service_shown) return;
-    this.#service_shown = shown;
+    if (shown === this.#serviceShown) return;
+    this.#serviceShown = shown;
     setChildren(
       this.#service,
       ...checks.map(checkRow),
       row('Runs for', runs),
-      row('Interface', state.interface_version),
+      row('Interface', state.interfaceVersion),
     );
   }
 }
@@ -90,7 +90,7 @@ export class Overview implements View {
 function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
   const vault = state?.vault;
   const records: [string, string] = vault
-    ? [(vault.is_estimate ? '≈ ' : '') + si(vault.records), `${whole(vault.records)} in the vault`]
+    ? [(vault.isEstimate ? '≈ ' : '') + si(vault.records), `${whole(vault.records)} in the vault`]
     : ['–', 'not known'];
   if (last === undefined) return [null, null, null, null, state && records];
   const { tokenize, detokenize, shed } = last;

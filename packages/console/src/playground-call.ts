@@ -3,7 +3,7 @@ import { API_KEY_HEADER, type Operation, PATHS } from './protocol.ts';
 
 export interface Timed extends Answered {
   /** From here to the service and back. */
-  readonly took_ms: number;
+  readonly tookMs: number;
 }
 
 /** A little longer than the service takes for anything. */
@@ -17,23 +17,23 @@ const TIMEOUT_MS = 30_000;
  */
 export async function ask(
   operation: Operation,
-  api_key: string,
+  apiKey: string,
   text: string,
 ): Promise<Timed | undefined> {
-  const began_ms = performance.now();
+  const beganMs = performance.now();
   const response = await fetch(PATHS[operation], {
     method: 'POST',
-    headers: { 'Content-Type': 'application/json', [API_KEY_HEADER]: api_key },
+    headers: { 'Content-Type': 'application/json', [API_KEY_HEADER]: apiKey },
     body: `{"data":${text}}`,
     signal: AbortSignal.timeout(TIMEOUT_MS),
     cache: 'no-store',
   });
   const answer = await response.text();
-  const took_ms = performance.now() - began_ms;
-  const request_id = response.headers.get('X-Request-Id') ?? '';
+  const tookMs = performance.now() - beganMs;
+  const requestId = response.headers.get('X-Request-Id') ?? '';
   // A 401 of the service has a request id; the console's own has none.
-  if (response.status === 401 && request_id === '') return undefined;
-  return { status: response.status, body: parsed(answer), request_id, took_ms };
+  if (response.status === 401 && requestId === '') return undefined;
+  return { status: response.status, body: parsed(answer), request_id: requestId, tookMs };
 }
 
 function parsed(text: string): unknown {

@@ -25,20 +25,20 @@ export class Playground implements View {
   readonly title = 'Playground';
   readonly element: HTMLElement;
   readonly #signedOut: () => void;
-  readonly #api_key: HTMLInputElement;
-  readonly #api_key_error = el('p', { class: 'error', id: 'api-key-error', role: 'alert' });
+  readonly #apiKey: HTMLInputElement;
+  readonly #apiKeyError = el('p', { class: 'error', id: 'api-key-error', role: 'alert' });
   readonly #original: JsonField;
   readonly #tokens: JsonField;
   readonly #outcome = el('div', { class: 'outcome', role: 'status' });
   readonly #restored = el('pre', { tabindex: 0, 'aria-label': 'Restored' });
   readonly #result: HTMLElement;
   readonly #buttons: HTMLButtonElement[];
-  #is_asking = false;
+  #isAsking = false;
 
   /** @param signedOut called when the console itself wants to be signed in to */
   constructor(signedOut: () => void) {
     this.#signedOut = signedOut;
-    this.#api_key = el('input', {
+    this.#apiKey = el('input', {
       id: 'api-key',
       type: 'password',
       autocomplete: 'off',
@@ -81,8 +81,8 @@ export class Playground implements View {
         'div',
         { class: 'card field api-key' },
         el('label', { for: 'api-key' }, 'API key'),
-        this.#api_key,
-        this.#api_key_error,
+        this.#apiKey,
+        this.#apiKeyError,
         el('p', { class: 'note', id: 'api-key-note' }, note),
       ),
       el(
@@ -126,21 +126,21 @@ export class Playground implements View {
     this.#result.hidden = false;
     setText(this.#restored, JSON.stringify(restored, null, 2));
     if (problemOf(this.#original.text) !== undefined) return this.#say('good', 'Restored', answer);
-    const is_equal = JSON.stringify(restored) === JSON.stringify(JSON.parse(this.#original.text));
-    if (is_equal) this.#say('good', 'Restored: equal to the original', answer);
+    const isEqual = JSON.stringify(restored) === JSON.stringify(JSON.parse(this.#original.text));
+    if (isEqual) this.#say('good', 'Restored: equal to the original', answer);
     else this.#say('warning', 'Restored: not what is on the left', answer);
   }
 
   /** undefined: it failed, and that is shown where it belongs. */
   async #ask(operation: Operation, field: JsonField): Promise<Timed | undefined> {
-    if (this.#is_asking) return undefined;
+    if (this.#isAsking) return undefined;
     this.#forgetResult();
     field.fail('');
     this.#failApiKey('');
-    const api_key = this.#api_key.value.trim();
+    const apiKey = this.#apiKey.value.trim();
     // What cannot be in a header cannot be an API key.
-    if (!/^[\x21-\x7e]+$/.test(api_key)) {
-      this.#failApiKey(api_key === '' ? 'Type an API key first.' : 'This is not an API key.');
+    if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+      this.#failApiKey(apiKey === '' ? 'Type an API key first.' : 'This is not an API key.');
       return undefined;
     }
     const problem = problemOf(field.text);
@@ -150,7 +150,7 @@ export class Playground implements View {
     }
     this.#setAsking(true);
     try {
-      const answer = await ask(operation, api_key, field.text);
+      const answer = await ask(operation, apiKey, field.text);
       if (answer === undefined) this.#signedOut();
       else if (answer.status === 200) return answer;
       else this.#fail(answer, operation, field);
@@ -170,9 +170,9 @@ export class Playground implements View {
   }
 
   #failApiKey(words: string): void {
-    setText(this.#api_key_error, words);
-    this.#api_key.setAttribute('aria-invalid', String(words !== ''));
-    if (words !== '') this.#api_key.focus();
+    setText(this.#apiKeyError, words);
+    this.#apiKey.setAttribute('aria-invalid', String(words !== ''));
+    if (words !== '') this.#apiKey.focus();
   }
 
   #forgetResult(): void {
@@ -182,16 +182,16 @@ export class Playground implements View {
   }
 
   /** The buttons stay in the way of the tab key: who pressed one is still there afterwards. */
-  #setAsking(is_asking: boolean): void {
-    this.#is_asking = is_asking;
-    for (const one of this.#buttons) one.setAttribute('aria-disabled', String(is_asking));
+  #setAsking(isAsking: boolean): void {
+    this.#isAsking = isAsking;
+    for (const one of this.#buttons) one.setAttribute('aria-disabled', String(isAsking));
   }
 
   #say(level: 'good' | 'warning' | 'bad', words: string, answer?: Timed): void {
     setChildren(
       this.#outcome,
       badge(level, words),
-      answer && el('span', { class: 'note' }, ms(answer.took_ms)),
+      answer && el('span', { class: 'note' }, ms(answer.tookMs)),
       answer?.request_id &&
         el('span', { class: 'note' }, 'request ', el('code', {}, answer.request_id)),
     );

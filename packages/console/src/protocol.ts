@@ -31,7 +31,7 @@ export const HISTORY_MS = 15 * 60_000;
 /** Counts are a second, over the time since the sample before. */
 export interface Sample {
   /** Unix time. */
-  readonly at_ms: number;
+  readonly atMs: number;
   readonly tokenize: OperationSample;
   readonly detokenize: OperationSample;
   /** Refusals by limit. */
@@ -68,24 +68,24 @@ export interface Latency {
 /** null parts: could not be read, for example because the database is away. Times are ISO 8601. */
 export interface ConsoleState {
   readonly at: string;
-  readonly started_at: string;
+  readonly startedAt: string;
   /** Of the public listener, as it listens: the host may be 0.0.0.0 or [::]. */
-  readonly service_url: string;
+  readonly serviceUrl: string;
   /** Of the program. */
   readonly version: string;
-  readonly interface_version: string;
+  readonly interfaceVersion: string;
   readonly database: {
     readonly kind: 'embedded' | 'postgres';
-    readonly is_up: boolean;
+    readonly isUp: boolean;
     /** false: a crash can lose acknowledged tokens; null: not looked at. */
-    readonly is_safe: boolean | null;
+    readonly isSafe: boolean | null;
   };
   /** null: no license is asked for. */
-  readonly license: { readonly days_left: number } | null;
+  readonly license: { readonly daysLeft: number } | null;
   /** null: HTTP in clear. */
   readonly certificate: { readonly expires_at: string } | null;
   /** null: limits are not meant to be shared. */
-  readonly are_limits_shared: boolean | null;
+  readonly areLimitsShared: boolean | null;
   readonly vault: VaultState | null;
   readonly keys: KeysState | null;
   readonly clients: ClientsState | null;
@@ -93,11 +93,11 @@ export interface ConsoleState {
 
 export interface VaultState {
   readonly records: number;
-  readonly is_estimate: boolean;
+  readonly isEstimate: boolean;
   /** Of the table with its indexes; null: not known. */
   readonly bytes: number | null;
   /** At most a few hundred points over the time that this process has run, oldest first. */
-  readonly growth: readonly { readonly at_ms: number; readonly records: number }[];
+  readonly growth: readonly { readonly atMs: number; readonly records: number }[];
 }
 
 export interface KeysState {
@@ -112,7 +112,7 @@ export interface KeysState {
 export interface KeyVersionState {
   readonly version: number;
   readonly created_at: string;
-  readonly is_newest: boolean;
+  readonly isNewest: boolean;
   /** An estimate by sampling; null: not known. */
   readonly records: number | null;
 }
@@ -127,15 +127,15 @@ export interface ClientsState {
 export interface ClientState {
   readonly client_id: string;
   readonly name: string;
-  readonly is_disabled: boolean;
+  readonly isDisabled: boolean;
   readonly can_tokenize: boolean;
   readonly can_detokenize: boolean;
   readonly token_mode: 'deterministic' | 'random';
-  readonly live_api_keys: number;
+  readonly liveApiKeys: number;
   /** On any node, to the minute; null: never. */
   readonly last_used_at: string | null;
   /** On this node, over the last 10 s; null: not counted by itself, but with others. */
-  readonly requests_per_s: number | null;
+  readonly requestsPerS: number | null;
   /** Requests a second, but for detokenize, which has a limit of its own; null: no limit. */
   readonly rate_limit: number | null;
 }

@@ -11,15 +11,15 @@ export class Samples {
 
   /** What was seen before the history began stays: a restart of the service forgets it there. */
   replace(history: readonly Sample[]): void {
-    const first_ms = history[0]?.at_ms ?? Number.POSITIVE_INFINITY;
-    this.#kept = [...this.#kept.filter((sample) => sample.at_ms < first_ms), ...history];
+    const firstMs = history[0]?.atMs ?? Number.POSITIVE_INFINITY;
+    this.#kept = [...this.#kept.filter((sample) => sample.atMs < firstMs), ...history];
     this.#drop();
   }
 
   /** A sample that is not newer than the last one is passed over: time walks one way. */
   add(sample: Sample): void {
     const last = this.last;
-    if (last !== undefined && sample.at_ms <= last.at_ms) return;
+    if (last !== undefined && sample.atMs <= last.atMs) return;
     this.#kept.push(sample);
     this.#drop();
   }
@@ -28,15 +28,15 @@ export class Samples {
     return this.#kept.at(-1);
   }
 
-  /** Of the last `window_ms` before the newest. */
-  window(window_ms: number): readonly Sample[] {
-    const from_ms = (this.last?.at_ms ?? 0) - window_ms;
-    return this.#kept.filter((sample) => sample.at_ms >= from_ms);
+  /** Of the last `windowMs` before the newest. */
+  window(windowMs: number): readonly Sample[] {
+    const fromMs = (this.last?.atMs ?? 0) - windowMs;
+    return this.#kept.filter((sample) => sample.atMs >= fromMs);
   }
 
   #drop(): void {
-    const from_ms = (this.last?.at_ms ?? 0) - HISTORY_MS;
-    const first = this.#kept.findIndex((sample) => sample.at_ms >= from_ms);
+    const fromMs = (this.last?.atMs ?? 0) - HISTORY_MS;
+    const first = this.#kept.findIndex((sample) => sample.atMs >= fromMs);
     this.#kept = this.#kept.slice(Math.max(first, 0)).slice(-MAX_SAMPLES);
   }
 }
@@ -50,17 +50,17 @@ export function columnsOf(
 ): [number[], ...(number | null)[][]] {
   const times: number[] = [];
   const values: (number | null)[][] = picks.map(() => []);
-  let before_ms = samples[0]?.at_ms ?? 0;
+  let beforeMs = samples[0]?.atMs ?? 0;
   for (const sample of samples) {
-    if (sample.at_ms - before_ms > GAP_MS) {
-      times.push((before_ms + SAMPLE_INTERVAL_MS) / 1_000);
+    if (sample.atMs - beforeMs > GAP_MS) {
+      times.push((beforeMs + SAMPLE_INTERVAL_MS) / 1_000);
       for (const column of values) column.push(null);
     }
-    times.push(sample.at_ms / 1_000);
+    times.push(sample.atMs / 1_000);
     picks.forEach((pick, i) => {
       values[i]!.push(pick(sample));
     });
-    before_ms = sample.at_ms;
+    beforeMs = sample.atMs;
   }
   return [times, ...values];
 }
@@ -82,8 +82,8 @@ export function figuresOf(samples: readonly Sample[], pick: Pick): Figures {
   samples.forEach((sample, i) => {
     const value = pick(sample);
     if (value === null) return;
-    const since_ms = sample.at_ms - (samples[i - 1]?.at_ms ?? sample.at_ms - SAMPLE_INTERVAL_MS);
-    total += (value * Math.min(since_ms, GAP_MS)) / 1_000;
+    const sinceMs = sample.atMs - (samples[i - 1]?.atMs ?? sample.atMs - SAMPLE_INTERVAL_MS);
+    total += (value * Math.min(sinceMs, GAP_MS)) / 1_000;
     sum += value;
     count++;
     highest = Math.max(highest ?? value, value);

@@ -36,10 +36,10 @@ export class SignIn {
     );
   }
 
-  show(is_shown: boolean): void {
-    if (this.element.hidden !== is_shown) return;
-    this.element.hidden = !is_shown;
-    if (is_shown) this.#token.focus();
+  show(isShown: boolean): void {
+    if (this.element.hidden !== isShown) return;
+    this.element.hidden = !isShown;
+    if (isShown) this.#token.focus();
   }
 
   async #try(): Promise<void> {

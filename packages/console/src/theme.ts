@@ -29,8 +29,8 @@ export function color(name: string): string {
 }
 
 function apply(theme: Theme): void {
-  const is_dark = theme === 'dark' || (theme === 'system' && matches('dark'));
-  document.documentElement.dataset.theme = is_dark ? 'dark' : 'light';
+  const isDark = theme === 'dark' || (theme === 'system' && matches('dark'));
+  document.documentElement.dataset.theme = isDark ? 'dark' : 'light';
 }
 
 function matches(scheme: string): boolean {

@@ -14,7 +14,7 @@ interface TrafficPlot {
   readonly format: (value: number | null) => string;
   readonly lines: readonly TrafficLine[];
   /** Rates add up to a total, times and sizes do not. */
-  readonly is_rate: boolean;
+  readonly isRate: boolean;
   /** Where nothing happened there is no line to see. */
   readonly nothing: string;
 }
@@ -37,7 +37,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Requests',
     unit: 'a second',
     format: si,
-    is_rate: true,
+    isRate: true,
     nothing: 'No requests in this time',
     lines: [
       { label: 'tokenize', color: 1, pick: ({ tokenize }) => requestsOf(tokenize) },
@@ -53,7 +53,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Values',
     unit: 'a second',
     format: si,
-    is_rate: true,
+    isRate: true,
     nothing: 'No values in this time',
     lines: [
       { label: 'tokenized', color: 1, pick: ({ tokenize }) => tokenize.values },
@@ -64,7 +64,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Latency of tokenize',
     unit: 'quantiles',
     format: ms,
-    is_rate: false,
+    isRate: false,
     nothing: 'No requests in this time',
     lines: latency(({ tokenize }) => tokenize),
   },
@@ -72,7 +72,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Latency of detokenize',
     unit: 'quantiles',
     format: ms,
-    is_rate: false,
+    isRate: false,
     nothing: 'No requests in this time',
     lines: latency(({ detokenize }) => detokenize),
   },
@@ -80,7 +80,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Refused and failed',
     unit: 'requests a second',
     format: si,
-    is_rate: true,
+    isRate: true,
     nothing: 'Nothing was refused, nothing failed',
     lines: [
       {
@@ -106,7 +106,7 @@ const PLOTS: readonly TrafficPlot[] = [
     title: 'Batches',
     unit: 'records a statement',
     format: si,
-    is_rate: false,
+    isRate: false,
     nothing: 'No statements in this time',
     lines: [
       { label: 'insert', color: 1, pick: ({ batch }) => batch.insert },
@@ -124,8 +124,8 @@ export class TrafficCharts {
     this.element = el('div', { class: 'charts' }, ...this.#charts.map(({ element }) => element));
   }
 
-  draw(samples: readonly Sample[], window_ms: number): void {
-    for (const chart of this.#charts) chart.draw(samples, window_ms);
+  draw(samples: readonly Sample[], windowMs: number): void {
+    for (const chart of this.#charts) chart.draw(samples, windowMs);
   }
 
   redraw(): void {
@@ -141,7 +141,7 @@ class TrafficChart {
 
   constructor(plot: TrafficPlot) {
     this.#plot = plot;
-    const heads = ['Now', 'Mean', 'Highest', ...(plot.is_rate ? ['In all'] : [])];
+    const heads = ['Now', 'Mean', 'Highest', ...(plot.isRate ? ['In all'] : [])];
     const head = heads.map((text) => el('th', { scope: 'col' }, text));
     this.#cells = plot.lines.map(() => heads.map(() => el('td')));
     const rows = plot.lines.map(({ label }, i) =>
@@ -160,25 +160,25 @@ class TrafficChart {
     return this.#chart.element;
   }
 
-  draw(samples: readonly Sample[], window_ms: number): void {
-    const { title, lines, is_rate, nothing, format } = this.#plot;
+  draw(samples: readonly Sample[], windowMs: number): void {
+    const { title, lines, isRate, nothing, format } = this.#plot;
     const picks = lines.map(({ pick }) => pick);
     const figures = picks.map((pick) => figuresOf(samples, pick));
-    const end_s = (samples.at(-1)?.at_ms ?? Date.now()) / 1_000;
-    const is_empty = figures.every(({ highest }) => !highest);
+    const endS = (samples.at(-1)?.atMs ?? Date.now()) / 1_000;
+    const isEmpty = figures.every(({ highest }) => !highest);
     this.#chart.draw(
       columnsOf(samples, picks),
-      [end_s - window_ms / 1_000, end_s],
-      is_empty ? nothing : '',
+      [endS - windowMs / 1_000, endS],
+      isEmpty ? nothing : '',
     );
     const words = lines.map(
       ({ label }, i) =>
         `${label} ${format(figures[i]!.now)} now, ${format(figures[i]!.highest)} at most`,
     );
-    this.#chart.describe(`${title}: ${is_empty ? nothing.toLowerCase() : words.join('; ')}`);
+    this.#chart.describe(`${title}: ${isEmpty ? nothing.toLowerCase() : words.join('; ')}`);
     figures.forEach(({ now, mean, highest, total }, i) => {
       const texts = [now, mean, highest].map(format);
-      if (is_rate) texts.push(whole(total));
+      if (isRate) texts.push(whole(total));
       texts.forEach((text, n) => {
         setText(this.#cells[i]![n]!, text);
       });

@@ -54,7 +54,7 @@ export class VaultView implements View {
     );
   }
 
-  update({ state, now_ms }: Feed): void {
+  update({ state, nowMs }: Feed): void {
     if (state === null || state === this.#drawn || document.hidden) return;
     this.#drawn = state;
     const { vault, keys } = state;
@@ -62,7 +62,7 @@ export class VaultView implements View {
     setText(this.#unknown, 'Not known at the moment: the database does not answer.');
     this.#tiles.update(tilesOf(vault));
     if (vault !== null) this.#drawGrowth(vault);
-    if (keys !== null) this.#showKeys(keys, now_ms);
+    if (keys !== null) this.#showKeys(keys, nowMs);
   }
 
   redraw(): void {
@@ -70,40 +70,40 @@ export class VaultView implements View {
   }
 
   #drawGrowth({ growth }: VaultState): void {
-    const times = growth.map(({ at_ms }) => at_ms / 1_000);
+    const times = growth.map(({ atMs }) => atMs / 1_000);
     const records = growth.map((point) => point.records);
-    const end_s = times.at(-1) ?? 1;
-    const begin_s = Math.min(times[0] ?? 0, end_s - 60);
+    const endS = times.at(-1) ?? 1;
+    const beginS = Math.min(times[0] ?? 0, endS - 60);
     const nothing = growth.length < 2 ? 'The line begins with the second count' : '';
-    this.#chart.draw([times, records], [begin_s, end_s], nothing);
+    this.#chart.draw([times, records], [beginS, endS], nothing);
     const from = plural(records[0] ?? 0, 'record');
-    const span = duration((end_s - (times[0] ?? end_s)) * 1_000);
+    const span = duration((endS - (times[0] ?? endS)) * 1_000);
     this.#chart.describe(`Records: from ${from} to ${whole(records.at(-1) ?? 0)} in ${span}`);
   }
 
-  #showKeys({ versions, resealed, age_s }: KeysState, now_ms: number): void {
+  #showKeys({ versions, resealed, age_s: ageS }: KeysState, nowMs: number): void {
     this.#reseal.update(resealed, resealed === null ? 'not known' : percent(resealed));
-    const read = `The keyring was read ${duration(age_s * 1_000)} ago.`;
+    const read = `The keyring was read ${duration(ageS * 1_000)} ago.`;
     setText(this.#advice, `${adviceOn(versions, resealed)} ${read}`);
     const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
-    const newest_first = versions.toReversed();
-    setChildren(this.#versions, ...newest_first.map((one) => versionRow(one, all, now_ms)));
+    const newestFirst = versions.toReversed();
+    setChildren(this.#versions, ...newestFirst.map((one) => versionRow(one, all, nowMs)));
   }
 }
 
 function tilesOf(vault: VaultState | null): [string, string][] {
   if (vault === null) return Array.from({ length: 4 }, () => ['–', 'not known']);
-  const { records, is_estimate, growth } = vault;
+  const { records, isEstimate, growth } = vault;
   const first = growth[0];
   const last = growth.at(-1);
   const more = first && last ? last.records - first.records : 0;
-  const span_ms = first && last ? last.at_ms - first.at_ms : 0;
+  const spanMs = first && last ? last.atMs - first.atMs : 0;
   const each = vault.bytes === null || records === 0 ? null : vault.bytes / records;
   return [
-    [(is_estimate ? '≈ ' : '') + si(records), is_estimate ? 'estimated' : whole(records)],
+    [(isEstimate ? '≈ ' : '') + si(records), isEstimate ? 'estimated' : whole(records)],
     [bytes(vault.bytes), 'table and indexes'],
     [bytes(each), 'on average'],
-    [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(span_ms)}`],
+    [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(spanMs)}`],
   ];
 }
 
@@ -114,13 +114,13 @@ function adviceOn(versions: readonly KeyVersionState[], resealed: number | null)
   return 'The rest is sealed anew by standin keyring reseal.';
 }
 
-function versionRow(key: KeyVersionState, all: number, now_ms: number): HTMLElement {
-  const made_ms = Date.parse(key.created_at);
+function versionRow(key: KeyVersionState, all: number, nowMs: number): HTMLElement {
+  const madeMs = Date.parse(key.created_at);
   const cells: [string, Node | string][] = [
-    ['Made', el('span', { title: ago(now_ms - made_ms) }, date(made_ms))],
+    ['Made', el('span', { title: ago(nowMs - madeMs) }, date(madeMs))],
     ['Records', key.records === null ? '–' : `≈ ${si(key.records)}`],
     ['Share', key.records === null || all === 0 ? '–' : percent(key.records / all)],
-    ['', key.is_newest ? badge('good', 'seals') : 'opens only'],
+    ['', key.isNewest ? badge('good', 'seals') : 'opens only'],
   ];
   return el(
     'tr',

@@ -62,10 +62,10 @@ test('events are read whole, wherever the pieces end', () => {
 });
 
 describe('samples', () => {
-  const sample = (at_ms: number, requests = 1): state.Sample => {
+  const sample = (atMs: number, requests = 1): state.Sample => {
     const operation = { succeeded: requests, refused: 0, failed: 0, values: 0, latency: null };
     return {
-      at_ms,
+      atMs,
       tokenize: operation,
       detokenize: operation,
       limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
@@ -148,15 +148,20 @@ test('every failure is in words, and about an input or the service', () => {
 });
 
 test('clients are filtered by words of name and id, and put in order', () => {
-  const client = (name: string, requests_per_s: number | null, last_used_at: string | null) =>
-    ({ client_id: `id_${name}`, name, requests_per_s, last_used_at }) as state.ClientState;
+  const client = (name: string, requestsPerS: number | null, lastUsedAt: string | null) =>
+    ({
+      client_id: `id_${name}`,
+      name,
+      requestsPerS,
+      last_used_at: lastUsedAt,
+    }) as state.ClientState;
   const all = [
     client('b one', 1, null),
     client('a one', null, '2026-01-02'),
     client('c', 3, '2026-01-01'),
   ];
-  const names = (filter: string, column: 'name' | 'rate' | 'last_used', is_descending: boolean) =>
-    arrange(all, filter, { column, is_descending }).map(({ name }) => name);
+  const names = (filter: string, column: 'name' | 'rate' | 'last_used', isDescending: boolean) =>
+    arrange(all, filter, { column, isDescending }).map(({ name }) => name);
   expect(names('', 'name', false)).toEqual(['a one', 'b one', 'c']);
   expect(names(' ONE  id_b', 'name', false)).toEqual(['b one']);
   expect(names('', 'rate', true)).toEqual(['c', 'b one', 'a one']);
@@ -164,40 +169,40 @@ test('clients are filtered by words of name and id, and put in order', () => {
 });
 
 test('the worst of the checks is what the header says', () => {
-  const now_ms = Date.parse('2026-11-21T12:00:00Z');
+  const nowMs = Date.parse('2026-11-21T12:00:00Z');
   const healthy: state.ConsoleState = {
     at: '2026-11-21T12:00:00Z',
-    started_at: '2026-11-21T11:00:00Z',
-    service_url: 'http://127.0.0.1:8080',
+    startedAt: '2026-11-21T11:00:00Z',
+    serviceUrl: 'http://127.0.0.1:8080',
     version: '0.1.0',
-    interface_version: '1.0.5',
-    database: { kind: 'postgres', is_up: true, is_safe: true },
-    license: { days_left: 200.5 },
+    interfaceVersion: '1.0.5',
+    database: { kind: 'postgres', isUp: true, isSafe: true },
+    license: { daysLeft: 200.5 },
     certificate: { expires_at: '2027-11-21T12:00:00Z' },
-    are_limits_shared: true,
+    areLimitsShared: true,
     vault: null,
     keys: { versions: [], age_s: 2, resealed: 1 },
     clients: null,
   };
   const said = (changes: Partial<state.ConsoleState>) =>
-    worstOf(checksOf({ ...healthy, ...changes }, now_ms));
+    worstOf(checksOf({ ...healthy, ...changes }, nowMs));
   expect(said({})).toEqual({ level: 'good', text: 'Healthy' });
-  expect(said({ license: null, certificate: null, are_limits_shared: null }).level).toBe('good');
-  expect(said({ license: { days_left: 29.9 } })).toEqual({
+  expect(said({ license: null, certificate: null, areLimitsShared: null }).level).toBe('good');
+  expect(said({ license: { daysLeft: 29.9 } })).toEqual({
     level: 'warning',
     text: 'License: 29 days left',
   });
-  expect(said({ license: { days_left: 0 } }).level).toBe('bad');
+  expect(said({ license: { daysLeft: 0 } }).level).toBe('bad');
   expect(said({ certificate: { expires_at: '2026-11-22T12:00:00Z' } }).level).toBe('warning');
   expect(said({ certificate: { expires_at: '2026-11-21T12:00:00Z' } }).level).toBe('bad');
-  expect(said({ are_limits_shared: false }).level).toBe('warning');
+  expect(said({ areLimitsShared: false }).level).toBe('warning');
   expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
-  expect(said({ database: { kind: 'postgres', is_up: true, is_safe: false } })).toEqual({
+  expect(said({ database: { kind: 'postgres', isUp: true, isSafe: false } })).toEqual({
     level: 'bad',
     text: 'Database: can lose acknowledged tokens: see standin doctor',
   });
-  const database = { kind: 'postgres', is_up: false, is_safe: true } as const;
-  expect(said({ are_limits_shared: false, keys: null, database })).toEqual({
+  const database = { kind: 'postgres', isUp: false, isSafe: true } as const;
+  expect(said({ areLimitsShared: false, keys: null, database })).toEqual({
     level: 'bad',
     text: 'Database: does not answer',
   });

@@ -20,7 +20,7 @@ export interface CommandWords {
   readonly operands: readonly {
     readonly name: string;
     readonly candidates: Candidates;
-    readonly is_variadic: boolean;
+    readonly isVariadic: boolean;
   }[];
 }
 
@@ -45,7 +45,7 @@ function below(made: Command, path: readonly string[], beside: readonly string[]
     operands: made.registeredArguments.map((operand) => ({
       name: operand.name(),
       candidates: made.name() === HELP ? beside : candidatesOf(operand.name(), operand.argChoices),
-      is_variadic: operand.variadic,
+      isVariadic: operand.variadic,
     })),
   };
   const others = names.filter((name) => name !== HELP);

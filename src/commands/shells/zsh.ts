@@ -13,8 +13,8 @@ function completer({ path, options, subcommands, operands }: CommandWords): stri
   const specs = options.map(optionSpec);
   if (subcommands.length === 0) {
     specs.push(
-      ...operands.map(({ name, candidates, is_variadic }) =>
-        quoted(`${is_variadic ? '*' : ''}:${escaped(name)}:${action(candidates)}`),
+      ...operands.map(({ name, candidates, isVariadic }) =>
+        quoted(`${isVariadic ? '*' : ''}:${escaped(name)}:${action(candidates)}`),
       ),
     );
     return functionOf(path, [`  _arguments ${specs.join(' \\\n    ')}`]);

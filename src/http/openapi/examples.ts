@@ -41,14 +41,14 @@ export function answerExamples(
 ): Examples {
   const kind = operation === 'tokenize' ? 'tokens' : 'values';
   return examplesOf(({ summary, ...contents }) => {
-    const in_fields: Record<FieldContent, unknown> = {
+    const inFields: Record<FieldContent, unknown> = {
       data: contents[kind],
       status: 'success',
       request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
       client_id: 'standin_4907e74b8c583784ff4253cc',
     };
     const fields = Object.entries(SUCCESS[version][operation]);
-    const value = Object.fromEntries(fields.map(([name, content]) => [name, in_fields[content]]));
+    const value = Object.fromEntries(fields.map(([name, content]) => [name, inFields[content]]));
     return { summary, value };
   });
 }

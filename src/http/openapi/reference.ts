@@ -105,10 +105,10 @@ function schemaSection(name: string, schema: Schema): Html {
   const properties = Object.entries((schema.properties ?? {}) as Record<string, Schema>);
   const required = (schema.required ?? []) as readonly string[];
   const rows = properties.map(
-    ([field, of_field]) => html`<tr><th scope="row"><code>${field}</code></th>
-<td>${typeOf(of_field)}</td>
+    ([field, ofField]) => html`<tr><th scope="row"><code>${field}</code></th>
+<td>${typeOf(ofField)}</td>
 <td>${required.includes(field) ? 'always' : 'at times'}</td>
-<td>${inline(String(of_field.description ?? ''))}</td></tr>
+<td>${inline(String(ofField.description ?? ''))}</td></tr>
 `,
   );
   const table = html`<table><thead><tr>

@@ -107,9 +107,9 @@ export function response(
 
 /** All codes that `error` can have in this version of the interface. */
 export function errorCodes(version: InterfaceVersion): ErrorCode[] {
-  const of_others = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
+  const ofOthers = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
   const codes = Object.keys(CALLER_ERRORS) as CallerErrorCode[];
-  return [...codes.filter((code) => !of_others.includes(code as never)), 'internal_error'];
+  return [...codes.filter((code) => !ofOthers.includes(code as never)), 'internal_error'];
 }
 
 /**

@@ -13,9 +13,9 @@ export interface DocumentSettings {
  * schemas and these rules together against the service.
  */
 export const UNSTATED_RULES = {
-  value_bytes: () =>
+  valueBytes: () =>
     `a value longer than ${MAX_VALUE_BYTES} bytes of UTF-8 (schemas count characters)`,
-  name_bytes: () => `a field name in \`data\` longer than ${MAX_NAME_BYTES} bytes of UTF-8`,
+  nameBytes: () => `a field name in \`data\` longer than ${MAX_NAME_BYTES} bytes of UTF-8`,
   depth: () =>
     `objects and arrays deeper inside each other than ${MAX_DEPTH} levels; \`data\` is the first`,
   values: ({ VALUES_LIMIT }: DocumentSettings) => `more than ${VALUES_LIMIT} values in a request`,
@@ -63,12 +63,12 @@ HEAD is answered where GET is. OPTIONS is answered with 204 and the methods of t
 /** The introduction: CommonMark of paragraphs, headings, lists and code, for reference.ts. */
 export function introduction(settings: DocumentSettings): string {
   const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(settings)}`);
-  const max_answer_bytes = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
+  const maxAnswerBytes = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
   return [
     REQUESTS,
     UNSTATED,
     rules.join('\n'),
-    `A body larger than ${settings.BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${max_answer_bytes} bytes of JSON together is a 400.`,
+    `A body larger than ${settings.BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${maxAnswerBytes} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,
     METHODS,

@@ -20,10 +20,10 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 export function readAssets(folder = FOLDER): Map<string, OpsPage> {
   const assets = new Map<string, OpsPage>();
   for (const name of namesIn(folder)) {
-    const content_type = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
-    if (content_type === undefined) continue;
+    const contentType = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
+    if (contentType === undefined) continue;
     const path = name === 'index.html' ? '/' : `/assets/${name}`;
-    assets.set(path, asset(content_type, new URL(name, folder)));
+    assets.set(path, asset(contentType, new URL(name, folder)));
   }
   if (assets.size === 0) return assets;
   const require = createRequire(import.meta.url);
@@ -46,8 +46,8 @@ function namesIn(folder: URL): string[] {
   }
 }
 
-function asset(content_type: string, file: URL | string): OpsPage {
+function asset(contentType: string, file: URL | string): OpsPage {
   const body = readFileSync(file);
   const etag = `"${createHash('sha256').update(body).digest('base64url')}"`;
-  return { content_type, body, etag, is_open: true };
+  return { content_type: contentType, body, etag, isOpen: true };
 }

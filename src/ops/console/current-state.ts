@@ -15,9 +15,9 @@ const MAX_SHOWN_CLIENTS = 200;
 
 /** What the process knows without its database. */
 export interface Facts {
-  readonly started_at: Date;
+  readonly startedAt: Date;
   readonly version: string;
-  readonly interface_version: string;
+  readonly interfaceVersion: string;
   readonly database: 'embedded' | 'postgres';
   /** Requests a second of a client without a limit of its own; 0: no limit. */
   readonly rate_limit: number;
@@ -42,9 +42,9 @@ export class CurrentState {
   readonly #options: CurrentStateOptions;
   readonly #health: Health;
   #state: Promise<ConsoleState> | undefined;
-  #asked_at_ms = -Infinity;
-  #key_counts: KeyCounts | undefined;
-  #counts_fresh_until_ms = -Infinity;
+  #askedAtMs = -Infinity;
+  #keyCounts: KeyCounts | undefined;
+  #countsFreshUntilMs = -Infinity;
 
   constructor(options: CurrentStateOptions) {
     this.#options = options;
@@ -53,8 +53,8 @@ export class CurrentState {
 
   /** Never fails: what cannot be read is null. */
   read(): Promise<ConsoleState> {
-    if (this.#state === undefined || performance.now() - this.#asked_at_ms >= FRESH_FOR_MS) {
-      this.#asked_at_ms = performance.now();
+    if (this.#state === undefined || performance.now() - this.#askedAtMs >= FRESH_FOR_MS) {
+      this.#askedAtMs = performance.now();
       this.#state = this.#ask();
     }
     return this.#state;
@@ -62,26 +62,26 @@ export class CurrentState {
 
   async #ask(): Promise<ConsoleState> {
     const { url, facts, sampler } = this.#options;
-    const is_up = await this.#health.isDatabaseUp();
-    const deadline_ms = performance.now() + PATIENCE_MS;
-    const ifUp = <T>(part: (deadline_ms: number) => Promise<T>) =>
-      is_up ? part(deadline_ms).catch(() => null) : null;
+    const isUp = await this.#health.isDatabaseUp();
+    const deadlineMs = performance.now() + PATIENCE_MS;
+    const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
+      isUp ? part(deadlineMs).catch(() => null) : null;
     const [vault, keys, clients] = await Promise.all([
       ifUp(() => this.#vault()),
-      ifUp((deadline_ms) => this.#keys(deadline_ms)),
-      ifUp((deadline_ms) => this.#clients(deadline_ms)),
+      ifUp((deadlineMs) => this.#keys(deadlineMs)),
+      ifUp((deadlineMs) => this.#clients(deadlineMs)),
     ]);
-    const expires_at = facts.certificateExpires?.();
+    const expiresAt = facts.certificateExpires?.();
     return {
       at: new Date().toISOString(),
-      started_at: facts.started_at.toISOString(),
-      service_url: url,
+      startedAt: facts.startedAt.toISOString(),
+      serviceUrl: url,
       version: facts.version,
-      interface_version: facts.interface_version,
-      database: { kind: facts.database, is_up, is_safe: sampler.is_database_safe },
-      license: facts.licenseDaysLeft ? { days_left: facts.licenseDaysLeft() } : null,
-      certificate: expires_at ? { expires_at: expires_at.toISOString() } : null,
-      are_limits_shared: sampler.are_limits_shared,
+      interfaceVersion: facts.interfaceVersion,
+      database: { kind: facts.database, isUp, isSafe: sampler.isDatabaseSafe },
+      license: facts.licenseDaysLeft ? { daysLeft: facts.licenseDaysLeft() } : null,
+      certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
+      areLimitsShared: sampler.areLimitsShared,
       vault,
       keys,
       clients,
@@ -93,62 +93,68 @@ export class CurrentState {
     return { ...(await sizes.read()), growth: sizes.growth };
   }
 
-  async #keys(deadline_ms: number): Promise<KeysState> {
+  async #keys(deadlineMs: number): Promise<KeysState> {
     const { vault, keys } = this.#options;
-    const deks = (await vault.keyring_store.list(deadline_ms)).filter(
+    const deks = (await vault.keyringStore.list(deadlineMs)).filter(
       ({ purpose }) => purpose === 'dek',
     );
-    const by_version = await this.#countKeys(deadline_ms);
+    const byVersion = await this.#countKeys(deadlineMs);
     const newest = Math.max(...deks.map(({ version }) => version));
-    const all = by_version && [...by_version.values()].reduce((sum, count) => sum + count, 0);
-    const age_s = (monotonicMs() - keys.latest.as_of_ms) / 1000;
+    const all = byVersion && [...byVersion.values()].reduce((sum, count) => sum + count, 0);
+    const ageS = (monotonicMs() - keys.latest.asOfMs) / 1000;
     return {
-      versions: deks.map(({ version, created_at }) => ({
+      versions: deks.map(({ version, created_at: createdAt }) => ({
         version,
-        created_at: created_at.toISOString(),
-        is_newest: version === newest,
-        records: by_version && (by_version.get(version) ?? 0),
+        created_at: createdAt.toISOString(),
+        isNewest: version === newest,
+        records: byVersion && (byVersion.get(version) ?? 0),
       })),
       // Infinite while the newest key is gone from the database, which JSON cannot say.
-      age_s: Math.min(age_s, process.uptime()),
-      resealed: by_version && (all === 0 ? 1 : (by_version.get(newest) ?? 0) / all!),
+      age_s: Math.min(ageS, process.uptime()),
+      resealed: byVersion && (all === 0 ? 1 : (byVersion.get(newest) ?? 0) / all!),
     };
   }
 
   /** null: it takes the database longer than somebody who looks would wait. */
-  async #countKeys(deadline_ms: number): Promise<KeyCounts | null> {
-    const asked_at_ms = performance.now();
-    if (asked_at_ms >= this.#counts_fresh_until_ms) {
-      this.#key_counts = await keyCounts(this.#options.vault, deadline_ms).catch(() => undefined);
-      const now_ms = performance.now();
-      this.#counts_fresh_until_ms = now_ms + freshFor(now_ms - asked_at_ms);
+  async #countKeys(deadlineMs: number): Promise<KeyCounts | null> {
+    const askedAtMs = performance.now();
+    if (askedAtMs >= this.#countsFreshUntilMs) {
+      this.#keyCounts = await keyCounts(this.#options.vault, deadlineMs).catch(() => undefined);
+      const nowMs = performance.now();
+      this.#countsFreshUntilMs = nowMs + freshFor(nowMs - askedAtMs);
     }
-    return this.#key_counts ?? null;
+    return this.#keyCounts ?? null;
   }
 
-  async #clients(deadline_ms: number): Promise<ClientsState> {
+  async #clients(deadlineMs: number): Promise<ClientsState> {
     const { vault, sampler, facts } = this.#options;
     const [clients, uses] = await Promise.all([
-      vault.clients.list(deadline_ms),
-      vault.api_key_uses.ofClients(deadline_ms),
+      vault.clients.list(deadlineMs),
+      vault.api_key_uses.ofClients(deadlineMs),
     ]);
     const now = new Date();
     const states = clients.map((client, rank): ClientState => {
-      const { client_id, name, can_tokenize, can_detokenize, token_mode } = client;
-      const use = uses.get(client_id);
-      const requests_per_s = isCounted(rank) ? sampler.rateOf(client_id) : null;
-      // What is used now is in the vault in a minute at the latest.
-      const last_used_at = requests_per_s ? now : (use?.last_used_at ?? null);
-      return {
-        client_id,
+      const {
+        client_id: clientId,
         name,
-        is_disabled: client.disabled_at !== null,
-        can_tokenize,
-        can_detokenize,
-        token_mode,
-        live_api_keys: use?.live_api_keys ?? 0,
-        last_used_at: last_used_at?.toISOString() ?? null,
-        requests_per_s,
+        can_tokenize: canTokenize,
+        can_detokenize: canDetokenize,
+        token_mode: tokenMode,
+      } = client;
+      const use = uses.get(clientId);
+      const requestsPerS = isCounted(rank) ? sampler.rateOf(clientId) : null;
+      // What is used now is in the vault in a minute at the latest.
+      const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
+      return {
+        client_id: clientId,
+        name,
+        isDisabled: client.disabled_at !== null,
+        can_tokenize: canTokenize,
+        can_detokenize: canDetokenize,
+        token_mode: tokenMode,
+        liveApiKeys: use?.liveApiKeys ?? 0,
+        last_used_at: lastUsedAt?.toISOString() ?? null,
+        requestsPerS,
         rate_limit: (client.rate_limit ?? facts.rate_limit) || null,
       };
     });
@@ -161,5 +167,5 @@ export class CurrentState {
 function byLastUse(a: ClientState, b: ClientState): number {
   const [earlier, later] = [a.last_used_at ?? '', b.last_used_at ?? ''];
   if (earlier !== later) return earlier < later ? 1 : -1;
-  return (b.requests_per_s ?? 0) - (a.requests_per_s ?? 0);
+  return (b.requestsPerS ?? 0) - (a.requestsPerS ?? 0);
 }

@@ -69,13 +69,13 @@ export class EventStreams {
   #send(event: string): void {
     for (const stream of this.#streams) {
       const { response, isAllowed } = stream;
-      const is_behind = response.writableLength > MAX_UNSENT_BYTES;
-      if (!is_behind && isAllowed()) {
+      const isBehind = response.writableLength > MAX_UNSENT_BYTES;
+      if (!isBehind && isAllowed()) {
         response.write(event);
         continue;
       }
       this.#streams.delete(stream);
-      if (is_behind) response.destroy();
+      if (isBehind) response.destroy();
       else response.end();
     }
   }

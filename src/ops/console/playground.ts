@@ -19,13 +19,13 @@ export interface OwnCertificate {
   /** Of the certificate of the server itself. */
   readonly der: Buffer;
   /** Callers need a certificate, too. */
-  readonly asks_clients: boolean;
+  readonly asksClients: boolean;
 }
 
 export interface PlaygroundOptions {
   /** Of the public listener. */
   readonly url: string;
-  readonly body_limit: number;
+  readonly bodyLimit: number;
   /** undefined: HTTP in clear. */
   readonly certificate: (() => OwnCertificate) | undefined;
 }
@@ -36,13 +36,13 @@ export interface PlaygroundOptions {
  */
 export class Playground {
   readonly #url: URL;
-  readonly #body_limit: number;
+  readonly #bodyLimit: number;
   readonly #certificate: (() => OwnCertificate) | undefined;
-  #under_way = 0;
+  #underWay = 0;
 
-  constructor({ url, body_limit, certificate }: PlaygroundOptions) {
+  constructor({ url, bodyLimit, certificate }: PlaygroundOptions) {
     this.#url = reachable(url);
-    this.#body_limit = body_limit;
+    this.#bodyLimit = bodyLimit;
     this.#certificate = certificate;
   }
 
@@ -52,21 +52,21 @@ export class Playground {
     request: IncomingMessage,
     response: ServerResponse,
   ): Promise<void> {
-    if (this.#certificate?.().asks_clients) {
+    if (this.#certificate?.().asksClients) {
       throw new Refusal(
         409,
         'client_certificate',
         'Callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none: the playground cannot call the service.',
       );
     }
-    if (this.#under_way >= MAX_UNDER_WAY) {
+    if (this.#underWay >= MAX_UNDER_WAY) {
       throw new Refusal(503, 'too_many', 'The playground is busy. Try again in a moment.');
     }
-    this.#under_way++;
+    this.#underWay++;
     try {
-      const body = await readJson(request, this.#body_limit);
-      const api_key = request.headers[API_KEY_HEADER.toLowerCase()];
-      const answer = await this.#send(operation, body, String(api_key ?? ''), response);
+      const body = await readJson(request, this.#bodyLimit);
+      const apiKey = request.headers[API_KEY_HEADER.toLowerCase()];
+      const answer = await this.#send(operation, body, String(apiKey ?? ''), response);
       const headers = PASSED_BACK.flatMap((name) => {
         const value = answer.headers[name];
         return value === undefined ? [] : [[name, value] as const];
@@ -74,27 +74,27 @@ export class Playground {
       response.writeHead(answer.statusCode!, Object.fromEntries(headers));
       await pipeline(answer, response);
     } finally {
-      this.#under_way--;
+      this.#underWay--;
     }
   }
 
   async #send(
     operation: string,
     body: Buffer,
-    api_key: string,
+    apiKey: string,
     response: ServerResponse,
   ): Promise<IncomingMessage> {
-    const given_up = AbortSignal.timeout(TIMEOUT_MS);
+    const givenUp = AbortSignal.timeout(TIMEOUT_MS);
     const gone = new AbortController();
     response.once('close', () => gone.abort());
     const sent = this.#request(new URL(`/api/v1/${operation}`, this.#url), {
       method: 'POST',
-      signal: AbortSignal.any([given_up, gone.signal]),
+      signal: AbortSignal.any([givenUp, gone.signal]),
       headers: {
         Host: this.#url.host,
         'Content-Type': 'application/json',
         'Content-Length': body.length,
-        ...(api_key !== '' && { Authorization: `Bearer ${api_key}` }),
+        ...(apiKey !== '' && { Authorization: `Bearer ${apiKey}` }),
       },
     });
     try {
@@ -104,8 +104,7 @@ export class Playground {
         sent.end(body);
       });
     } catch {
-      if (given_up.aborted)
-        throw new Refusal(504, 'timeout', 'The service did not answer in time.');
+      if (givenUp.aborted) throw new Refusal(504, 'timeout', 'The service did not answer in time.');
       throw new Refusal(502, 'unreachable', 'The public listener cannot be reached from here.');
     }
   }

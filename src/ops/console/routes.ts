@@ -48,7 +48,7 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [
       PATHS.session,
       {
-        is_open: true,
+        isOpen: true,
         POST: (request, response) => signIn(access, request, response),
         DELETE: async (request, response) => {
           checkSameOrigin(request);

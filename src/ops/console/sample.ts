@@ -3,20 +3,20 @@ import type { BatchTotals, OperationTotals, Totals } from './totals.ts';
 
 /**
  * What happened between two readings of the totals.
- * @param at_ms Unix time of the later one
- * @param interval_s between them, above 0
+ * @param atMs Unix time of the later one
+ * @param intervalS between them, above 0
  */
 export function sampleBetween(
   before: Totals,
   after: Totals,
-  at_ms: number,
-  interval_s: number,
+  atMs: number,
+  intervalS: number,
 ): Sample {
-  const rate = (earlier: number, later: number) => rounded(rise(earlier, later) / interval_s);
+  const rate = (earlier: number, later: number) => rounded(rise(earlier, later) / intervalS);
   const limited = (limit: keyof Totals['limited']) =>
     rate(before.limited[limit], after.limited[limit]);
   return {
-    at_ms,
+    atMs,
     tokenize: operationBetween(before.tokenize, after.tokenize, rate),
     detokenize: operationBetween(before.detokenize, after.detokenize, rate),
     limited: {
@@ -47,7 +47,7 @@ function operationBetween(
   rate: (earlier: number, later: number) => number,
 ): OperationSample {
   const requests = [...after.buckets].map(
-    ([bound_s, count]) => [bound_s, rise(before.buckets.get(bound_s) ?? 0, count)] as const,
+    ([boundS, count]) => [boundS, rise(before.buckets.get(boundS) ?? 0, count)] as const,
   );
   return {
     succeeded: rate(before.succeeded, after.succeeded),
@@ -73,13 +73,13 @@ export function latencyOf(buckets: readonly (readonly [number, number])[]): Late
 
 /** As histogram_quantile of Prometheus: evenly within a bucket, never beyond the last bound. */
 function quantileOf(buckets: readonly (readonly [number, number])[], rank: number): number {
-  let lower_s = 0;
+  let lowerS = 0;
   let below = 0;
-  for (const [bound_s, count] of buckets) {
-    if (bound_s === Infinity) break;
-    if (count >= rank) return lower_s + (bound_s - lower_s) * ((rank - below) / (count - below));
-    lower_s = bound_s;
+  for (const [boundS, count] of buckets) {
+    if (boundS === Infinity) break;
+    if (count >= rank) return lowerS + (boundS - lowerS) * ((rank - below) / (count - below));
+    lowerS = boundS;
     below = count;
   }
-  return lower_s;
+  return lowerS;
 }

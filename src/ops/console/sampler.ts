@@ -9,7 +9,7 @@ const RATE_INTERVALS = 5;
 
 interface Reading {
   readonly totals: Totals;
-  readonly taken_ms: number;
+  readonly takenMs: number;
 }
 
 /** Reads the metrics every few seconds, and keeps what happened in between. */
@@ -20,7 +20,7 @@ export class Sampler {
   /** The latest ones, oldest first. */
   readonly #readings: Reading[] = [];
   #timer: NodeJS.Timeout | undefined;
-  #is_reading = false;
+  #isReading = false;
 
   /** @param read the metrics that a sample needs */
   constructor(read: () => Promise<Snapshot>) {
@@ -42,20 +42,20 @@ export class Sampler {
     return this.#samples;
   }
 
-  get are_limits_shared(): boolean | null {
-    return this.#readings.at(-1)?.totals.are_limits_shared ?? null;
+  get areLimitsShared(): boolean | null {
+    return this.#readings.at(-1)?.totals.areLimitsShared ?? null;
   }
 
-  get is_database_safe(): boolean | null {
-    return this.#readings.at(-1)?.totals.is_database_safe ?? null;
+  get isDatabaseSafe(): boolean | null {
+    return this.#readings.at(-1)?.totals.isDatabaseSafe ?? null;
   }
 
   /** Requests a second of a client over the last seconds. */
-  rateOf(client_id: string): number {
+  rateOf(clientId: string): number {
     const [first, last] = [this.#readings[0], this.#readings.at(-1)];
     if (first === undefined || last === undefined || first === last) return 0;
-    const countIn = ({ totals }: Reading) => totals.clients.get(client_id) ?? 0;
-    return rounded((1000 * rise(countIn(first), countIn(last))) / (last.taken_ms - first.taken_ms));
+    const countIn = ({ totals }: Reading) => totals.clients.get(clientId) ?? 0;
+    return rounded((1000 * rise(countIn(first), countIn(last))) / (last.takenMs - first.takenMs));
   }
 
   /** @returns ends it */
@@ -66,14 +66,14 @@ export class Sampler {
 
   /** A look that takes longer than the interval is waited for, and its sample is a longer one. */
   async #look(): Promise<void> {
-    if (this.#is_reading) return;
-    this.#is_reading = true;
+    if (this.#isReading) return;
+    this.#isReading = true;
     try {
-      this.#take({ totals: totalsOf(await this.#read()), taken_ms: performance.now() });
+      this.#take({ totals: totalsOf(await this.#read()), takenMs: performance.now() });
     } catch {
       // A gap; the next sample has what happened meanwhile.
     } finally {
-      this.#is_reading = false;
+      this.#isReading = false;
     }
   }
 
@@ -82,8 +82,8 @@ export class Sampler {
     this.#readings.push(reading);
     if (this.#readings.length > RATE_INTERVALS + 1) this.#readings.shift();
     if (before === undefined) return;
-    const interval_s = (reading.taken_ms - before.taken_ms) / 1000;
-    const sample = sampleBetween(before.totals, reading.totals, Date.now(), interval_s);
+    const intervalS = (reading.takenMs - before.takenMs) / 1000;
+    const sample = sampleBetween(before.totals, reading.totals, Date.now(), intervalS);
     this.#samples.push(sample);
     if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
     for (const listener of this.#listeners) listener(sample);

@@ -10,9 +10,9 @@ export interface Totals {
   readonly find: BatchTotals;
   readonly clients: Map<string, number>;
   /** null: limits are not meant to be shared. */
-  are_limits_shared: boolean | null;
+  areLimitsShared: boolean | null;
   /** null: nobody has looked. */
-  is_database_safe: boolean | null;
+  isDatabaseSafe: boolean | null;
 }
 
 export interface OperationTotals {
@@ -50,8 +50,8 @@ export function totalsOf(metrics: Snapshot): Totals {
     insert: { records: 0, statements: 0 },
     find: { records: 0, statements: 0 },
     clients: new Map(),
-    are_limits_shared: null,
-    is_database_safe: null,
+    areLimitsShared: null,
+    isDatabaseSafe: null,
   };
   for (const { name, values } of metrics) {
     const add = ADD[name];
@@ -71,8 +71,8 @@ const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = 
   standin_request_duration_seconds(totals, { labels, value, metricName }) {
     const buckets = operationOf(totals, labels)?.buckets;
     if (buckets === undefined || !metricName?.endsWith('_bucket')) return;
-    const bound_s = labels.le === '+Inf' ? Infinity : Number(labels.le);
-    buckets.set(bound_s, (buckets.get(bound_s) ?? 0) + value);
+    const boundS = labels.le === '+Inf' ? Infinity : Number(labels.le);
+    buckets.set(boundS, (buckets.get(boundS) ?? 0) + value);
   },
   standin_values_total(totals, { labels, value }) {
     totals[labels.operation as 'tokenize' | 'detokenize'].values += value;
@@ -89,14 +89,14 @@ const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = 
     totals.shed += value;
   },
   standin_client_requests_total({ clients }, { labels, value }) {
-    const client_id = String(labels.client_id);
-    clients.set(client_id, (clients.get(client_id) ?? 0) + value);
+    const clientId = String(labels.client_id);
+    clients.set(clientId, (clients.get(clientId) ?? 0) + value);
   },
   standin_rate_limit_shared(totals, { value }) {
-    totals.are_limits_shared = value === 1;
+    totals.areLimitsShared = value === 1;
   },
   standin_postgres_safe(totals, { value }) {
-    totals.is_database_safe = value === 1;
+    totals.isDatabaseSafe = value === 1;
   },
 };
 

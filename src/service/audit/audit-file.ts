@@ -39,7 +39,7 @@ interface OpenFile {
   readonly device: bigint;
   readonly inode: bigint;
   /** Not a pipe or a device: its end can be looked at. */
-  readonly is_regular: boolean;
+  readonly isRegular: boolean;
 }
 
 /**
@@ -49,9 +49,9 @@ interface OpenFile {
 export class AuditFile {
   readonly #path: string;
   #file: OpenFile | undefined;
-  #look_at_ms = 0;
+  #lookAtMs = 0;
   /** The last write to what is no regular file ended within a line. */
-  #is_torn = false;
+  #torn = false;
 
   /** @param path `stdout` is standard output */
   constructor(path: string) {
@@ -61,16 +61,16 @@ export class AuditFile {
   /**
    * Appends lines, each of which ends in a line feed; never rejects, and is never called while it
    * is at work. Line by line it is all or nothing: a line that was cut short is written again.
-   * @param deadline_ms a performance.now() time, after which no write is begun
+   * @param deadlineMs a performance.now() time, after which no write is begun
    */
-  async append(given: readonly string[], deadline_ms: number): Promise<Appended> {
+  async append(given: readonly string[], deadlineMs: number): Promise<Appended> {
     // Ids come from the database, where not only this program writes.
     const lines = given.map(shownLines);
     let appended = 0;
     try {
       const file = await this.#current();
       while (appended < lines.length) {
-        if (performance.now() > deadline_ms) throw withCode('ETIMEDOUT');
+        if (performance.now() > deadlineMs) throw withCode('ETIMEDOUT');
         const chunk = chunkOf(lines, appended, file);
         appended += await this.#write(file, lines.slice(appended, appended + chunk));
       }
@@ -83,7 +83,7 @@ export class AuditFile {
 
   /** Has the next append look whether the file was renamed. */
   look(): void {
-    this.#look_at_ms = 0;
+    this.#lookAtMs = 0;
   }
 
   async close(): Promise<void> {
@@ -96,7 +96,7 @@ export class AuditFile {
     const text = Buffer.from(((await this.#isTorn(file)) ? '\n' : '') + lines.join(''));
     try {
       const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
-      this.#is_torn = text[bytes - 1] !== LINE_FEED;
+      this.#torn = text[bytes - 1] !== LINE_FEED;
       if (bytes === text.length) return lines.length;
       const whole = linesIn(text.subarray(0, bytes)) - (text[0] === LINE_FEED ? 1 : 0);
       if (whole === 0) throw withCode('ENOSPC');
@@ -109,8 +109,8 @@ export class AuditFile {
   }
 
   /** The last byte of a file is looked at each time: another process may have written it. */
-  async #isTorn({ fd, is_regular }: OpenFile): Promise<boolean> {
-    if (!is_regular) return this.#is_torn;
+  async #isTorn({ fd, isRegular }: OpenFile): Promise<boolean> {
+    if (!isRegular) return this.#torn;
     if (!endsWithinLine(fd)) return false;
     // Another process may be at it just now: the size of a file grows page by page.
     await sleep(SECOND_LOOK_MS);
@@ -120,8 +120,8 @@ export class AuditFile {
   /** The file that has the name now. */
   async #current(): Promise<OpenFile> {
     const file = this.#file;
-    if (file !== undefined && performance.now() < this.#look_at_ms) return file;
-    this.#look_at_ms = performance.now() + LOOK_INTERVAL_MS;
+    if (file !== undefined && performance.now() < this.#lookAtMs) return file;
+    this.#lookAtMs = performance.now() + LOOK_INTERVAL_MS;
     try {
       if (file !== undefined && (await hasName(file, this.#path))) return file;
       this.#file = await openFile(this.#path);
@@ -147,12 +147,12 @@ export class AuditFile {
  */
 export async function checkAuditFile(path: string): Promise<void> {
   try {
-    const is_pipe = await stat(path).then(
+    const isPipe = await stat(path).then(
       (there) => there.isFIFO(),
       () => false,
     );
     // Its reader would take the end of a trial for the end of all.
-    if (is_pipe) return await promisify(fs.access)(path, fs.constants.W_OK);
+    if (isPipe) return await promisify(fs.access)(path, fs.constants.W_OK);
     const { fd } = await openFile(path);
     if (path !== STANDARD_OUTPUT) await close(fd);
   } catch (error) {
@@ -166,20 +166,20 @@ export function cannotWrite(path: string, code: string | undefined): string {
 }
 
 async function openFile(path: string): Promise<OpenFile> {
-  if (path === STANDARD_OUTPUT) return { fd: 1, device: 0n, inode: 0n, is_regular: false };
-  const is_regular = await stat(path).then(
+  if (path === STANDARD_OUTPUT) return { fd: 1, device: 0n, inode: 0n, isRegular: false };
+  const isRegular = await stat(path).then(
     (there) => there.isFile(),
     () => true,
   );
   // Nodes of a machine may share it: appends are not mixed. Opened for reading, a pipe would be
   // its own reader.
   // A link to a file could have been made by somebody else; /dev/stdout is a link to a device.
-  const flags = is_regular
+  const flags = isRegular
     ? O_RDWR | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0)
     : O_WRONLY | O_APPEND | O_NONBLOCK;
   const fd = await open(path, flags, FILE_MODE);
   const { dev: device, ino: inode } = await fstat(fd, { bigint: true });
-  return { fd, device, inode, is_regular };
+  return { fd, device, inode, isRegular };
 }
 
 async function hasName({ device, inode }: OpenFile, path: string): Promise<boolean> {
@@ -191,8 +191,8 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
 }
 
 /** How many lines, from one on, go in one write. */
-function chunkOf(lines: readonly string[], from: number, { is_regular }: OpenFile): number {
-  const most = is_regular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
+function chunkOf(lines: readonly string[], from: number, { isRegular }: OpenFile): number {
+  const most = isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
   // One for a line feed before them.
   let bytes = 1;
   let count = 0;

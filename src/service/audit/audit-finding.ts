@@ -25,9 +25,9 @@ export async function auditFinding(path: string): Promise<Finding> {
     else await access(path, R_OK | W_OK);
     const written = await realpath(there === undefined ? folder : path);
     const { bavail, bsize } = await statfs(written);
-    const free_bytes = bavail * bsize;
-    const space = `${(free_bytes / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
-    if (free_bytes >= WARN_FREE_BYTES)
+    const freeBytes = bavail * bsize;
+    const space = `${(freeBytes / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
+    if (freeBytes >= WARN_FREE_BYTES)
       return { check, status: 'ok', detail: `${path} can be written, ${space}` };
     const remedy = 'Make room there, or set AUDIT_LOG to a file on another disk.';
     return { check, status: 'warning', detail: `${path} can be written, but ${space}. ${remedy}` };
@@ -37,9 +37,9 @@ export async function auditFinding(path: string): Promise<Finding> {
 }
 
 /** A pipe, a socket or a device: nothing is on a disk. */
-async function special(path: string, is_folder: boolean): Promise<Finding> {
+async function special(path: string, isFolder: boolean): Promise<Finding> {
   const check = 'audit log';
-  if (is_folder) return { check, status: 'problem', detail: cannotWrite(path, 'EISDIR') };
+  if (isFolder) return { check, status: 'problem', detail: cannotWrite(path, 'EISDIR') };
   await access(path, W_OK);
   return { check, status: 'ok', detail: `${path} can be written, and is no file on a disk` };
 }

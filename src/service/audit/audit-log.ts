@@ -34,7 +34,7 @@ export interface AuditLogOptions {
   /** `stdout`, or a file. */
   readonly path: string;
   /** A success waits for its line. */
-  readonly is_required: boolean;
+  readonly isRequired: boolean;
   /** Name of the machine. */
   readonly node: string;
   /** Told how many lines could not be written. */
@@ -42,7 +42,7 @@ export interface AuditLogOptions {
   /** Told how many bytes more wait to be written; fewer, when they are negative. */
   readonly onWaiting: (bytes: number) => void;
   /** Told when writing begins to fail, with an errno name, and when it works again. */
-  readonly onChange: (is_available: boolean, failure: string | undefined) => void;
+  readonly onChange: (isAvailable: boolean, failure: string | undefined) => void;
 }
 
 /**
@@ -58,24 +58,24 @@ export class AuditLog {
   /** The last write that was begun: one at a time, also when one takes longer than is waited. */
   #append: Promise<unknown> = Promise.resolve();
   #last: Promise<void> = Promise.resolve();
-  #waiting_refusals = 0;
-  readonly #unknown_callers = new UnknownCallers();
-  #sum_timer: NodeJS.Timeout | undefined;
+  #waitingRefusals = 0;
+  readonly #unknownCallers = new UnknownCallers();
+  #sumTimer: NodeJS.Timeout | undefined;
   #sums: Promise<void> = Promise.resolve();
-  #is_available = true;
+  #isAvailable = true;
 
   constructor(options: AuditLogOptions) {
     this.#options = options;
     this.#file = new AuditFile(options.path);
     this.#origin = JSON.stringify({ node: options.node }).slice(1);
     this.#lines = new Batcher({
-      run: (lines, deadline_ms) => this.#write(lines, deadline_ms),
+      run: (lines, deadlineMs) => this.#write(lines, deadlineMs),
       onBatch: () => {},
       lanes: 1,
-      max_batch_items: MAX_BATCH_LINES,
-      max_batch_bytes: Number.POSITIVE_INFINITY,
-      max_waiting_items: MAX_WAITING_LINES,
-      patience_ms: PATIENCE_MS,
+      maxBatchItems: MAX_BATCH_LINES,
+      maxBatchBytes: Number.POSITIVE_INFINITY,
+      maxWaitingItems: MAX_WAITING_LINES,
+      patienceMs: PATIENCE_MS,
     });
   }
 
@@ -86,8 +86,8 @@ export class AuditLog {
    */
   record(entry: AuditEntry): Promise<void> | undefined {
     if (entry.client_id === undefined) {
-      this.#unknown_callers.add(entry);
-      this.#sum_timer ??= this.#sumUpLater();
+      this.#unknownCallers.add(entry);
+      this.#sumTimer ??= this.#sumUpLater();
       return undefined;
     }
     if (entry.outcome !== 'success') {
@@ -96,18 +96,18 @@ export class AuditLog {
     }
     const line = this.#submit(this.#lineOf(entry));
     this.#last = line.catch(() => {});
-    return this.#options.is_required ? line : undefined;
+    return this.#options.isRequired ? line : undefined;
   }
 
   #recordRefusal(entry: AuditEntry): void {
-    if (this.#waiting_refusals >= MAX_WAITING_REFUSALS) {
+    if (this.#waitingRefusals >= MAX_WAITING_REFUSALS) {
       this.#options.onLost(1);
       return;
     }
-    this.#waiting_refusals++;
+    this.#waitingRefusals++;
     this.#last = this.#submit(this.#lineOf(entry))
       .catch(() => {})
-      .finally(() => this.#waiting_refusals--);
+      .finally(() => this.#waitingRefusals--);
   }
 
   #lineOf(about: object): string {
@@ -123,11 +123,11 @@ export class AuditLog {
 
   /** A write at a time: when it takes long, the next sums are of a longer time. */
   async #writeSums(): Promise<void> {
-    const lines = this.#unknown_callers.take().map((sum) => this.#lineOf(sum));
+    const lines = this.#unknownCallers.take().map((sum) => this.#lineOf(sum));
     const written = await this.#write(lines, performance.now() + PATIENCE_MS);
-    const lost = written.filter((is_written) => !is_written).length;
+    const lost = written.filter((isWritten) => !isWritten).length;
     if (lost > 0) this.#options.onLost(lost);
-    this.#sum_timer = this.#unknown_callers.isEmpty ? undefined : this.#sumUpLater();
+    this.#sumTimer = this.#unknownCallers.isEmpty ? undefined : this.#sumUpLater();
   }
 
   /** Has the next line look at once whether the file was renamed; every second it does so. */
@@ -138,8 +138,8 @@ export class AuditLog {
   /** Resolves when all lines are written, or have failed. */
   async close(): Promise<void> {
     await this.#sums;
-    clearTimeout(this.#sum_timer);
-    if (!this.#unknown_callers.isEmpty) await this.#writeSums();
+    clearTimeout(this.#sumTimer);
+    if (!this.#unknownCallers.isEmpty) await this.#writeSums();
     await this.#last;
     await this.#file.close();
   }
@@ -147,32 +147,32 @@ export class AuditLog {
   async #submit(line: string): Promise<void> {
     const { onWaiting } = this.#options;
     onWaiting(line.length);
-    const [is_written] = await this.#lines.submit([line]).catch(() => [false]);
+    const [isWritten] = await this.#lines.submit([line]).catch(() => [false]);
     onWaiting(-line.length);
-    if (is_written) return;
+    if (isWritten) return;
     this.#options.onLost(1);
     throw new InternalError('audit_unavailable');
   }
 
-  async #write(lines: readonly string[], deadline_ms: number): Promise<readonly boolean[]> {
-    const append = this.#append.then(() => this.#file.append(lines, deadline_ms));
+  async #write(lines: readonly string[], deadlineMs: number): Promise<readonly boolean[]> {
+    const append = this.#append.then(() => this.#file.append(lines, deadlineMs));
     this.#append = append;
-    const { lines: written, failure } = await answerBy(append, deadline_ms);
-    const is_available = failure === undefined;
-    if (is_available !== this.#is_available) {
-      this.#is_available = is_available;
-      this.#options.onChange(is_available, failure);
+    const { lines: written, failure } = await answerBy(append, deadlineMs);
+    const isAvailable = failure === undefined;
+    if (isAvailable !== this.#isAvailable) {
+      this.#isAvailable = isAvailable;
+      this.#options.onChange(isAvailable, failure);
     }
     return lines.map((_, i) => i < written);
   }
 }
 
 /** A disk that hangs holds up the write, not those that wait for it. */
-async function answerBy(append: Promise<Appended>, deadline_ms: number): Promise<Appended> {
+async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<Appended> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Appended>((resolve) => {
-    const wait_ms = deadline_ms - performance.now();
-    timer = setTimeout(() => resolve({ lines: 0, failure: 'ETIMEDOUT' }), wait_ms);
+    const waitMs = deadlineMs - performance.now();
+    timer = setTimeout(() => resolve({ lines: 0, failure: 'ETIMEDOUT' }), waitMs);
   });
   const appended = await Promise.race([append, late]);
   clearTimeout(timer);

@@ -7,8 +7,8 @@ const OTHER_ADDRESSES = 'other';
 /** Requests with one outcome from one address. */
 interface Sum extends Pick<AuditEntry, 'event' | 'outcome' | 'status' | 'remote_address'> {
   requests: number;
-  readonly first_at_ms: number;
-  last_at_ms: number;
+  readonly firstAtMs: number;
+  lastAtMs: number;
 }
 
 /**
@@ -22,21 +22,21 @@ export class UnknownCallers {
     return this.#sums.size === 0;
   }
 
-  add({ event, outcome, status, remote_address }: AuditEntry): void {
-    const now_ms = Date.now();
+  add({ event, outcome, status, remote_address: remoteAddress }: AuditEntry): void {
+    const nowMs = Date.now();
     const keyOf = (address: string | undefined) => `${event} ${outcome} ${address}`;
-    const key = keyOf(remote_address);
-    const is_other = this.#sums.size >= MAX_SUMS && !this.#sums.has(key);
-    const address = is_other ? OTHER_ADDRESSES : remote_address;
-    const sum = this.#sums.get(is_other ? keyOf(address) : key);
+    const key = keyOf(remoteAddress);
+    const isOther = this.#sums.size >= MAX_SUMS && !this.#sums.has(key);
+    const address = isOther ? OTHER_ADDRESSES : remoteAddress;
+    const sum = this.#sums.get(isOther ? keyOf(address) : key);
     if (sum !== undefined) {
       sum.requests++;
-      sum.last_at_ms = now_ms;
+      sum.lastAtMs = nowMs;
       return;
     }
     this.#sums.set(keyOf(address), {
       ...{ event, outcome, status, remote_address: address },
-      ...{ requests: 1, first_at_ms: now_ms, last_at_ms: now_ms },
+      ...{ requests: 1, firstAtMs: nowMs, lastAtMs: nowMs },
     });
   }
 
@@ -44,11 +44,11 @@ export class UnknownCallers {
   take(): object[] {
     const sums = [...this.#sums.values()];
     this.#sums = new Map();
-    return sums.map(({ remote_address, first_at_ms, last_at_ms, ...sum }) => ({
+    return sums.map(({ remote_address: remoteAddress, firstAtMs, lastAtMs, ...sum }) => ({
       ...sum,
-      first_at: new Date(first_at_ms).toISOString(),
-      last_at: new Date(last_at_ms).toISOString(),
-      remote_address,
+      first_at: new Date(firstAtMs).toISOString(),
+      last_at: new Date(lastAtMs).toISOString(),
+      remote_address: remoteAddress,
     }));
   }
 }

@@ -14,7 +14,7 @@ export function kekAwsKms(
   settings: AwsKmsSettings,
   patience = KEK_TIMEOUTS,
 ): KekSource {
-  const by = `AWS KMS key ${settings.key_id} in ${settings.region}`;
+  const by = `AWS KMS key ${settings.keyId} in ${settings.region}`;
   const read = async () => {
     const ciphertext = blobOf(readCiphertext(path, 'KEK_AWS_KMS_KEY_ID'));
     const decrypting = decrypt(ciphertext, settings, patience);
@@ -40,7 +40,7 @@ async function decrypt(
   patience: KekTimeouts,
 ): Promise<Buffer> {
   const { KMSClient, DecryptCommand } = await loadSdk();
-  const { region, endpoint, credentials, key_id } = settings;
+  const { region, endpoint, credentials, keyId } = settings;
   const client = new KMSClient({
     region,
     ...(endpoint && { endpoint }),
@@ -54,7 +54,7 @@ async function decrypt(
   });
   const command = new DecryptCommand({
     CiphertextBlob: ciphertext,
-    KeyId: key_id,
+    KeyId: keyId,
     EncryptionContext: ENCRYPTION_CONTEXT,
   });
   try {
@@ -79,20 +79,24 @@ async function loadSdk(): Promise<typeof import('@aws-sdk/client-kms')> {
   }
 }
 
-function sdkCredentials({ access_key_id, secret_access_key, session_token }: AwsCredentials) {
+function sdkCredentials({
+  access_key_id: accessKeyId,
+  secret_access_key: secretAccessKey,
+  session_token: sessionToken,
+}: AwsCredentials) {
   return {
-    accessKeyId: access_key_id,
-    secretAccessKey: secret_access_key,
-    ...(session_token && { sessionToken: session_token }),
+    accessKeyId: accessKeyId,
+    secretAccessKey: secretAccessKey,
+    ...(sessionToken && { sessionToken: sessionToken }),
   };
 }
 
 /** Looking for credentials cannot be aborted, and asks services of the machine. */
-async function within<T>({ total_ms }: KekTimeouts, work: Promise<T>): Promise<T> {
+async function within<T>({ total_ms: totalMs }: KekTimeouts, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${total_ms / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
-    timer = setTimeout(() => reject(new OperatorError(problem)), total_ms);
+    const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
+    timer = setTimeout(() => reject(new OperatorError(problem)), totalMs);
   });
   try {
     return await Promise.race([work, late]);
@@ -128,13 +132,13 @@ const REMEDIES: Record<string, string> = {
   ExpiredTokenException: CREDENTIALS,
 };
 
-function explain(error: unknown, { key_id, region, endpoint }: AwsKmsSettings): string {
+function explain(error: unknown, { keyId, region, endpoint }: AwsKmsSettings): string {
   const { name, code, $metadata } = error as Error & {
     code?: string;
     $metadata?: { httpStatusCode?: number };
   };
   const where = endpoint ?? `the endpoint of ${region}`;
-  const failed = `AWS KMS did not decrypt the key-encryption key with ${key_id}`;
+  const failed = `AWS KMS did not decrypt the key-encryption key with ${keyId}`;
   const remedy = Object.hasOwn(REMEDIES, name) ? REMEDIES[name] : undefined;
   if (remedy !== undefined) return `${failed} (${name}). ${remedy}`;
   if ($metadata?.httpStatusCode !== undefined) {

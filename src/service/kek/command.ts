@@ -8,10 +8,10 @@ import type { KekSource } from './source.ts';
 const MAX_OUTPUT_BYTES = 4_096;
 const BY_HAND = 'Run it by hand, as the user of the service, to see why.';
 
-/** @param command_line run by `sh`; never shown, as there may be a password in it */
-export function kekCommand(command_line: string, timeout_ms = KEK_TIMEOUTS.total_ms): KekSource {
+/** @param commandLine run by `sh`; never shown, as there may be a password in it */
+export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.total_ms): KekSource {
   const read = async () => {
-    const output = await outputOf(command_line, timeout_ms);
+    const output = await outputOf(commandLine, timeoutMs);
     const kek = parseKek(output);
     if (kek === undefined) {
       throw new OperatorError(
@@ -28,16 +28,16 @@ export function kekCommand(command_line: string, timeout_ms = KEK_TIMEOUTS.total
   };
 }
 
-function outputOf(command_line: string, timeout_ms: number): Promise<Buffer> {
+function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // In a process group of its own, so that what the shell started ends with it. Its standard
     // error may tell secrets: it goes nowhere.
-    const child = spawn('/bin/sh', ['-c', command_line], {
+    const child = spawn('/bin/sh', ['-c', commandLine], {
       stdio: ['ignore', 'pipe', 'ignore'],
       detached: true,
     });
     const chunks: Buffer[] = [];
-    let output_bytes = 0;
+    let outputBytes = 0;
     const fail = (problem: string) => reject(new OperatorError(`KEK_COMMAND ${problem}`));
     const stop = (problem: string) => {
       fail(problem);
@@ -46,13 +46,13 @@ function outputOf(command_line: string, timeout_ms: number): Promise<Buffer> {
       child.stdout.destroy();
     };
     const late = setTimeout(
-      () => stop(`did not end within ${timeout_ms / 1_000} s. ${BY_HAND}`),
-      timeout_ms,
+      () => stop(`did not end within ${timeoutMs / 1_000} s. ${BY_HAND}`),
+      timeoutMs,
     );
     child.stdout.on('data', (chunk: Buffer) => {
       chunks.push(chunk);
-      output_bytes += chunk.length;
-      if (output_bytes > MAX_OUTPUT_BYTES) {
+      outputBytes += chunk.length;
+      if (outputBytes > MAX_OUTPUT_BYTES) {
         stop(
           `printed more than ${MAX_OUTPUT_BYTES} bytes. It must print the key and nothing else.`,
         );

@@ -4,14 +4,14 @@ import { OperatorError } from '../../errors.ts';
 import { createSecret, readSecret, readTrusted } from '../../private-files.ts';
 import type { KekSource } from './source.ts';
 
-/** @param may_create true for the file in DATA_DIR, false for a KEK_FILE that the operator named */
-export function kekFile(path: string, may_create: boolean): KekSource {
+/** @param mayCreate true for the file in DATA_DIR, false for a KEK_FILE that the operator named */
+export function kekFile(path: string, mayCreate: boolean): KekSource {
   return {
     place: path,
     setting: 'KEK_FILE',
     read: async () => read(path),
     readOrCreate: async () => {
-      if (may_create) create(path);
+      if (mayCreate) create(path);
       return read(path);
     },
   };

@@ -17,22 +17,18 @@ export interface KekSource {
   readOrCreate(): Promise<Buffer>;
 }
 
-/** @param is_embedded whether the vault is, which may have its KEK beside it */
-export function kekSource(
-  settings: KekSettings,
-  data_dir: string,
-  is_embedded: boolean,
-): KekSource {
-  const { file, command, aws_kms, transit } = settings;
+/** @param isEmbedded whether the vault is, which may have its KEK beside it */
+export function kekSource(settings: KekSettings, dataDir: string, isEmbedded: boolean): KekSource {
+  const { file, command, aws_kms: awsKms, transit } = settings;
   if (command !== undefined) return kekCommand(command);
-  if (file === undefined) return kekFile(join(data_dir, 'kek'), is_embedded);
-  if (aws_kms !== undefined) return kekAwsKms(file, aws_kms);
+  if (file === undefined) return kekFile(join(dataDir, 'kek'), isEmbedded);
+  if (awsKms !== undefined) return kekAwsKms(file, awsKms);
   if (transit !== undefined) return kekTransit(file, transit);
   return kekFile(file, false);
 }
 
-export function kekSourceOf({ kek, data_dir, database_url }: VaultOptions): KekSource {
-  return kekSource(kek, data_dir, database_url === undefined);
+export function kekSourceOf({ kek, dataDir, databaseUrl }: VaultOptions): KekSource {
+  return kekSource(kek, dataDir, databaseUrl === undefined);
 }
 
 /** Whether an operator named a source; otherwise it may still have to be made. */

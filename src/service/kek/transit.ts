@@ -63,7 +63,7 @@ async function decrypt(
       'x-vault-token': tokenOf(settings),
       ...(namespace && { 'x-vault-namespace': namespace }),
     },
-    ...(settings.ca_file && { ca: authorities(settings.ca_file) }),
+    ...(settings.caFile && { ca: authorities(settings.caFile) }),
     agent: false,
   };
   const answer = await post(target, options, body, patience);
@@ -71,23 +71,23 @@ async function decrypt(
   return plaintextOf(answer.body, url);
 }
 
-function tokenOf({ token_file, token }: TransitSettings): string {
-  if (token_file === undefined) return token!;
-  const text = readSetting('VAULT_TOKEN_FILE', token_file, readSecret).trim();
+function tokenOf({ tokenFile, token }: TransitSettings): string {
+  if (tokenFile === undefined) return token!;
+  const text = readSetting('VAULT_TOKEN_FILE', tokenFile, readSecret).trim();
   // A header could not have it; and an empty file is one that an agent is about to write.
   if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
     throw new OperatorError(
-      `VAULT_TOKEN_FILE (${token_file}) does not have one token on one line. Write the token there.`,
+      `VAULT_TOKEN_FILE (${tokenFile}) does not have one token on one line. Write the token there.`,
     );
   }
   return text;
 }
 
-function authorities(ca_file: string): string {
-  const ca = readSetting('KEK_TRANSIT_CA_FILE', ca_file, readTrusted);
+function authorities(caFile: string): string {
+  const ca = readSetting('KEK_TRANSIT_CA_FILE', caFile, readTrusted);
   if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
     throw new OperatorError(
-      `KEK_TRANSIT_CA_FILE (${ca_file}) has no certificate in PEM. Put the one of the authority there.`,
+      `KEK_TRANSIT_CA_FILE (${caFile}) has no certificate in PEM. Put the one of the authority there.`,
     );
   }
   return ca;
@@ -110,21 +110,21 @@ async function post(
   target: URL,
   options: RequestOptions,
   body: string,
-  { total_ms, attempt_ms }: KekTimeouts,
+  { total_ms: totalMs, attempt_ms: attemptMs }: KekTimeouts,
 ): Promise<Answer> {
-  const deadline_ms = performance.now() + total_ms;
+  const deadlineMs = performance.now() + totalMs;
   for (let attempt = 1; ; attempt++) {
-    const left_ms = Math.max(1, Math.ceil(deadline_ms - performance.now()));
-    const signal = AbortSignal.timeout(Math.min(attempt_ms, left_ms));
-    const pause_ms = PAUSE_MS * 4 ** (attempt - 1);
-    const isLast = () => attempt === KEK_ATTEMPTS || performance.now() + pause_ms >= deadline_ms;
+    const leftMs = Math.max(1, Math.ceil(deadlineMs - performance.now()));
+    const signal = AbortSignal.timeout(Math.min(attemptMs, leftMs));
+    const pauseMs = PAUSE_MS * 4 ** (attempt - 1);
+    const isLast = () => attempt === KEK_ATTEMPTS || performance.now() + pauseMs >= deadlineMs;
     try {
       const answer = await exchange(target, { ...options, signal }, body);
       if (answer.status < 500 || isLast()) return answer;
     } catch (error) {
       if (isLast()) throw new OperatorError(unreachable(signal.aborted, error, target.origin));
     }
-    await sleep(pause_ms);
+    await sleep(pauseMs);
   }
 }
 
@@ -180,8 +180,8 @@ function explain(status: number, { url, mount, key }: TransitSettings): string {
   return `${failed} Check KEK_TRANSIT_URL, and see its log.`;
 }
 
-function unreachable(is_late: boolean, error: unknown, url: string): string {
-  const code = is_late ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'failed');
+function unreachable(isLate: boolean, error: unknown, url: string): string {
+  const code = isLate ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'failed');
   const failed = `Vault or OpenBao cannot be reached at ${url} (${code}).`;
   return /CERT|ERR_TLS|ISSUER|SIGNED/.test(code)
     ? `${failed} Its certificate is not trusted: name its authority in KEK_TRANSIT_CA_FILE, and check the name in KEK_TRANSIT_URL.`

@@ -18,7 +18,7 @@ const SEAL_PATIENCE_MS = 1_000;
 export class EngineKeys {
   readonly keyring: Keyring;
   readonly #demand: () => void;
-  #as_of_ms: number;
+  #asOfMs: number;
   #failure: InternalReason | undefined;
   #waiting: (() => void)[] = [];
 
@@ -26,24 +26,24 @@ export class EngineKeys {
   constructor(news: KeyNews, demand: () => void) {
     this.keyring = new Keyring(news.keys);
     this.#demand = demand;
-    this.#as_of_ms = news.as_of_ms;
+    this.#asOfMs = news.asOfMs;
   }
 
-  take({ keys, as_of_ms, failure }: KeyNews): void {
-    if (as_of_ms !== this.#as_of_ms) this.keyring.renew(keys);
-    this.#as_of_ms = as_of_ms;
+  take({ keys, asOfMs, failure }: KeyNews): void {
+    if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);
+    this.#asOfMs = asOfMs;
     this.#failure = failure;
     for (const look of this.#waiting.splice(0)) look();
   }
 
   /**
    * Resolves when records may be sealed.
-   * @param deadline_ms a performance.now() time, as for all below
+   * @param deadlineMs a performance.now() time, as for all below
    * @throws InternalError when the keys cannot be read
    */
-  async readyToSeal(deadline_ms = Infinity): Promise<void> {
-    if (monotonicMs() - this.#as_of_ms < SEAL_LEASE_MS) return;
-    if (!(await this.lookAgain(deadline_ms)))
+  async readyToSeal(deadlineMs = Infinity): Promise<void> {
+    if (monotonicMs() - this.#asOfMs < SEAL_LEASE_MS) return;
+    if (!(await this.lookAgain(deadlineMs)))
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
@@ -51,42 +51,42 @@ export class EngineKeys {
    * Resolves when there is a newer primary than this one, with which records are no longer taken.
    * @throws InternalError when there is none that this process can use
    */
-  async readyToSealAfter(key_version: number, deadline_ms = Infinity): Promise<void> {
-    if (this.keyring.primary_version > key_version) return;
-    await this.lookAgain(deadline_ms);
-    if (this.keyring.primary_version <= key_version)
+  async readyToSealAfter(keyVersion: number, deadlineMs = Infinity): Promise<void> {
+    if (this.keyring.primaryVersion > keyVersion) return;
+    await this.lookAgain(deadlineMs);
+    if (this.keyring.primaryVersion <= keyVersion)
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
   /** Whether the keyring was read, after a second at most. */
-  lookAgain(deadline_ms = Infinity): Promise<boolean> {
-    return this.#renewed(Math.min(performance.now() + SEAL_PATIENCE_MS, deadline_ms));
+  lookAgain(deadlineMs = Infinity): Promise<boolean> {
+    return this.#renewed(Math.min(performance.now() + SEAL_PATIENCE_MS, deadlineMs));
   }
 
   /**
    * Resolves when all of these versions are known, when the keyring turns out not to have them
    * either, or at the deadline: then false, as the keyring may have what is not known.
    */
-  async readyToOpen(key_versions: readonly number[], deadline_ms: number): Promise<boolean> {
-    if (key_versions.every((version) => this.keyring.hasVersion(version))) return true;
-    return this.#renewed(deadline_ms);
+  async readyToOpen(keyVersions: readonly number[], deadlineMs: number): Promise<boolean> {
+    if (keyVersions.every((version) => this.keyring.hasVersion(version))) return true;
+    return this.#renewed(deadlineMs);
   }
 
   /** Whether the keyring was read, all of it, after this call. */
-  async #renewed(deadline_ms: number): Promise<boolean> {
-    const asked_at_ms = monotonicMs();
+  async #renewed(deadlineMs: number): Promise<boolean> {
+    const askedAtMs = monotonicMs();
     this.#demand();
-    while (this.#as_of_ms < asked_at_ms) {
-      const left_ms = deadline_ms - performance.now();
-      if (left_ms <= 0) return false;
-      await this.#news(left_ms);
+    while (this.#asOfMs < askedAtMs) {
+      const leftMs = deadlineMs - performance.now();
+      if (leftMs <= 0) return false;
+      await this.#news(leftMs);
     }
     return true;
   }
 
-  #news(patience_ms: number): Promise<void> {
+  #news(patienceMs: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, patience_ms);
+      const timer = setTimeout(resolve, patienceMs);
       this.#waiting.push(() => {
         clearTimeout(timer);
         resolve();

@@ -44,14 +44,14 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
 /**
  * Destroys a DEK version that no record needs. First no write may begin with it any more, then
  * those that had begun end, and only then the records count: none can come later.
- * @param min_primary_age_s younger than this, other nodes may still seal with the version before
+ * @param minPrimaryAgeS younger than this, other nodes may still seal with the version before
  * @throws OperatorError when it is needed, or may be: nothing was destroyed
  */
 export async function retireKey(
   store: KeyringStore,
   version: number,
-  min_primary_age_s = MIN_PRIMARY_AGE_S,
-  writers_patience_ms = WRITERS_PATIENCE_MS,
+  minPrimaryAgeS = MIN_PRIMARY_AGE_S,
+  writersPatienceMs = WRITERS_PATIENCE_MS,
 ): Promise<void> {
   refusePrimaryVersion(await store.list(commandDeadline()), version);
   // Before it is closed, and before the lock, which a reseal would wait for.
@@ -59,10 +59,10 @@ export async function retireKey(
   refuseNeeded(version, needed, 'nothing was changed');
   await store.locked(commandDeadline(), async (locked) => {
     refusePrimaryVersion(locked.keys, version);
-    await refuseEarly(locked, version, min_primary_age_s);
+    await refuseEarly(locked, version, minPrimaryAgeS);
     await locked.close(version);
   });
-  refuseWriters(version, await store.writersGone(writers_patience_ms));
+  refuseWriters(version, await store.writersGone(writersPatienceMs));
   await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
     refusePrimaryVersion(locked.keys, version);
     refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
@@ -88,13 +88,13 @@ function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): voi
 async function refuseEarly(
   { keys, ageOf }: LockedKeys,
   version: number,
-  min_primary_age_s: number,
+  minPrimaryAgeS: number,
 ): Promise<void> {
   const primary = primaryVersionOf(keys);
-  const age_s = await ageOf({ purpose: 'dek', version: primary });
-  if (age_s < min_primary_age_s) {
+  const ageS = await ageOf({ purpose: 'dek', version: primary });
+  if (ageS < minPrimaryAgeS) {
     throw new OperatorError(
-      `The primary, version ${primary}, is ${Math.floor(age_s)} s old, so nodes may still seal with version ${version}. Try again in ${Math.ceil(min_primary_age_s - age_s)} s.`,
+      `The primary, version ${primary}, is ${Math.floor(ageS)} s old, so nodes may still seal with version ${version}. Try again in ${Math.ceil(minPrimaryAgeS - ageS)} s.`,
     );
   }
 }
@@ -106,10 +106,10 @@ function refuseWriters(version: number, writers: readonly string[]): void {
   );
 }
 
-function refuseNeeded(version: number, records: number, what_holds: string): void {
+function refuseNeeded(version: number, records: number, whatHolds: string): void {
   if (records === 0) return;
   throw new OperatorError(
-    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${what_holds}. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
+    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
   );
 }
 
@@ -134,7 +134,7 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
     if ((await schemaVersion(pool, commandDeadline())) === 0) throw new OperatorError(NO_VAULT);
     return await new KeyringStore(pool).locked(commandDeadline(), async (locked) => {
       if (locked.keys.length === 0) throw new OperatorError(NO_VAULT);
-      const pending = locked.keys.filter(({ kek_id }) => kek_id !== kek.id);
+      const pending = locked.keys.filter(({ kek_id: kekId }) => kekId !== kek.id);
       if (pending.length > 0) await rewrap(locked, pending, { old, current, kek });
       else if (!(old instanceof Error) && old.id === kek.id) throw sameKek(kek, current, target);
       return { kek_id: kek.id, keys: pending.length };
@@ -176,28 +176,28 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
 }
 
 export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
-  readonly is_primary: boolean;
+  readonly isPrimary: boolean;
   /** Records with a value that are sealed with it; null: it seals none. */
   readonly records: number | null;
-  readonly is_estimate: boolean;
+  readonly isEstimate: boolean;
   /** Since when no record is sealed with it any more; null: it may be. */
   readonly closed_at: Date | null;
 }
 
 /** The keys, and of each DEK how many records need it: an estimate above 200,000. */
-export async function keyStatus({ keyring_store: store, pool }: Vault): Promise<KeyStatus[]> {
+export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
-  const { by_version, is_exact } = await countByVersion(pool, commandDeadline());
+  const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());
   const primary = primaryVersionOf(keys);
   return keys.map(({ wrapped: _, ...key }) => {
-    const is_dek = key.purpose === 'dek';
+    const isDek = key.purpose === 'dek';
     return {
       ...key,
-      is_primary: !is_dek || key.version === primary,
-      records: is_dek ? (by_version.get(key.version) ?? 0) : null,
-      is_estimate: is_dek && !is_exact,
-      closed_at: (is_dek && closed.get(key.version)) || null,
+      isPrimary: !isDek || key.version === primary,
+      records: isDek ? (byVersion.get(key.version) ?? 0) : null,
+      isEstimate: isDek && !isExact,
+      closed_at: (isDek && closed.get(key.version)) || null,
     };
   });
 }
@@ -206,8 +206,8 @@ export async function keyStatus({ keyring_store: store, pool }: Vault): Promise<
 export type KeyCounts = ReadonlyMap<number, number>;
 
 /** An estimate above 200,000 records. */
-export async function keyCounts({ pool }: Vault, deadline_ms: number): Promise<KeyCounts> {
-  return (await countByVersion(pool, deadline_ms)).by_version;
+export async function keyCounts({ pool }: Vault, deadlineMs: number): Promise<KeyCounts> {
+  return (await countByVersion(pool, deadlineMs)).byVersion;
 }
 
 function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer) {

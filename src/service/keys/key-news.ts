@@ -8,7 +8,7 @@ export interface KeyNews {
    * When standin.keyring was last read with every DEK in it unwrapped (a time of monotonicMs): what
    * is older than that is in `keys`.
    */
-  readonly as_of_ms: number;
+  readonly asOfMs: number;
   /** Why the last look failed; undefined: it did not. */
   readonly failure: InternalReason | undefined;
 }

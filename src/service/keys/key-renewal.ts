@@ -36,12 +36,12 @@ interface Known {
   readonly key: PlainKey;
 }
 
-/** A look that failed: not begun again before `until_ms` unless rows have changed. */
+/** A look that failed: not begun again before `untilMs` unless rows have changed. */
 interface Backoff {
   readonly rows: string;
   readonly error: unknown;
-  readonly pause_ms: number;
-  readonly until_ms: number;
+  readonly pauseMs: number;
+  readonly untilMs: number;
 }
 
 /**
@@ -60,10 +60,10 @@ export class KeyRenewal {
   #timer: NodeJS.Timeout | undefined;
   #due: NodeJS.Timeout | undefined;
   #looks = 0;
-  #looks_under_way = 0;
-  #last_told = 0;
-  #started_at_ms = -Infinity;
-  #has_stopped = false;
+  #looksUnderWay = 0;
+  #lastTold = 0;
+  #startedAtMs = -Infinity;
+  #hasStopped = false;
 
   /**
    * @param keys those that the vault was opened with
@@ -78,7 +78,7 @@ export class KeyRenewal {
     this.#store = store;
     this.#source = source;
     this.#onChange = onChange;
-    this.#latest = { keys, as_of_ms: -Infinity, failure: undefined };
+    this.#latest = { keys, asOfMs: -Infinity, failure: undefined };
   }
 
   get latest(): KeyNews {
@@ -93,7 +93,7 @@ export class KeyRenewal {
   }
 
   stop(): void {
-    this.#has_stopped = true;
+    this.#hasStopped = true;
     clearInterval(this.#timer);
     clearTimeout(this.#due);
   }
@@ -104,41 +104,41 @@ export class KeyRenewal {
 
   /** A look that starts after this call; those who ask together share it. */
   demand(): void {
-    const pause_ms = this.#started_at_ms + DEMAND_INTERVAL_MS - monotonicMs();
+    const pauseMs = this.#startedAtMs + DEMAND_INTERVAL_MS - monotonicMs();
     this.#due ??= setTimeout(
       () => {
         this.#due = undefined;
-        if (this.#looks_under_way < MAX_LOOKS_UNDER_WAY) void this.look();
+        if (this.#looksUnderWay < MAX_LOOKS_UNDER_WAY) void this.look();
         else this.demand();
       },
-      this.#looks_under_way < MAX_LOOKS_UNDER_WAY ? Math.max(0, pause_ms) : DEMAND_INTERVAL_MS,
+      this.#looksUnderWay < MAX_LOOKS_UNDER_WAY ? Math.max(0, pauseMs) : DEMAND_INTERVAL_MS,
     );
   }
 
   /** Reads the keyring; resolves when all have heard of it. Never fails. */
   async look(): Promise<void> {
-    const as_of_ms = monotonicMs();
-    this.#started_at_ms = as_of_ms;
+    const asOfMs = monotonicMs();
+    this.#startedAtMs = asOfMs;
     const look = ++this.#looks;
-    this.#looks_under_way++;
+    this.#looksUnderWay++;
     try {
       const rows = await this.#store.list(performance.now() + LOOK_PATIENCE_MS);
       const keys = await this.#keysOf(rows.filter(({ purpose }) => purpose === 'dek'));
-      this.#tell(look, { keys, as_of_ms, failure: undefined }, this.#backoff?.error);
+      this.#tell(look, { keys, asOfMs, failure: undefined }, this.#backoff?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
-      const is_gone = error instanceof PrimaryVersionGone;
-      const last_as_of_ms = is_gone ? -Infinity : this.#latest.as_of_ms;
-      this.#tell(look, { ...this.#latest, as_of_ms: last_as_of_ms, failure }, error);
+      const isGone = error instanceof PrimaryVersionGone;
+      const lastAsOfMs = isGone ? -Infinity : this.#latest.asOfMs;
+      this.#tell(look, { ...this.#latest, asOfMs: lastAsOfMs, failure }, error);
     } finally {
-      this.#looks_under_way--;
+      this.#looksUnderWay--;
     }
   }
 
   /** A slow look that ends after a later one has older facts. */
   #tell(look: number, news: KeyNews, problem: unknown): void {
-    if (look < this.#last_told || this.#has_stopped) return;
-    this.#last_told = look;
+    if (look < this.#lastTold || this.#hasStopped) return;
+    this.#lastTold = look;
     this.#latest = news;
     for (const listener of this.#listeners) listener(news);
     if (inWords(problem) !== inWords(this.#problem)) this.#onChange(problem);
@@ -177,7 +177,7 @@ export class KeyRenewal {
   async #unwrap(changed: readonly WrappedKey[]): Promise<void> {
     const rows = changed.map(({ wrapped }) => wrapped.toString('base64')).join();
     const last = this.#backoff?.rows === rows ? this.#backoff : undefined;
-    if (last !== undefined && monotonicMs() < last.until_ms) return;
+    if (last !== undefined && monotonicMs() < last.untilMs) return;
     try {
       const kek: Kek = kekOf(await this.#source.read());
       for (const row of changed) {
@@ -186,8 +186,8 @@ export class KeyRenewal {
       }
       this.#backoff = undefined;
     } catch (error) {
-      const pause_ms = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pause_ms : FIRST_PAUSE_MS);
-      this.#backoff = { rows, error, pause_ms, until_ms: monotonicMs() + pause_ms };
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pauseMs : FIRST_PAUSE_MS);
+      this.#backoff = { rows, error, pauseMs, untilMs: monotonicMs() + pauseMs };
     }
   }
 }

@@ -11,21 +11,21 @@ import type { KekSource } from '../kek/source.ts';
 export async function openKeys(
   store: KeyringStore,
   source: KekSource,
-  token_suffix: string,
-  deadline_ms: number,
+  tokenSuffix: string,
+  deadlineMs: number,
 ): Promise<PlainKey[]> {
-  let keys = await store.list(deadline_ms);
+  let keys = await store.list(deadlineMs);
   const kek = kekOf(await (keys.length === 0 ? source.readOrCreate() : source.read()));
   if (keys.length === 0) {
-    const settings = new Map([['token_suffix', token_suffix]]);
+    const settings = new Map([['token_suffix', tokenSuffix]]);
     keys = await allowedOr(
       "The vault has no keys yet, and the user of DATABASE_URL may not make them. As the owner of the vault's tables run: standin client create --name NAME",
-      store.create(newKeys(kek), settings, deadline_ms),
+      store.create(newKeys(kek), settings, deadlineMs),
     );
   }
-  const plain_keys = unwrap(keys, kek, source);
-  await checkSuffix(store, token_suffix, deadline_ms);
-  return plain_keys;
+  const plainKeys = unwrap(keys, kek, source);
+  await checkSuffix(store, tokenSuffix, deadlineMs);
+  return plainKeys;
 }
 
 function newKeys(kek: Kek) {
@@ -42,16 +42,16 @@ function newKeys(kek: Kek) {
  * changed
  */
 export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
-  return keys.map(({ purpose, version, kek_id, wrapped }) => {
-    if (kek_id !== kek.id) {
+  return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
+    if (kekId !== kek.id) {
       throw new OperatorError(
-        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kek_id}). Set ${source.setting} to the right one; nothing was changed.`,
+        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right one; nothing was changed.`,
       );
     }
     const bytes = kek.unwrap(purpose, version, wrapped);
     if (bytes === undefined) {
       throw new OperatorError(
-        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kek_id}), which its row in standin.keyring names. Nothing else is known. If the row differs from your backup, put it back.`,
+        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Nothing else is known. If the row differs from your backup, put it back.`,
       );
     }
     return { purpose, version, bytes };
@@ -60,13 +60,13 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
 
 export async function checkSuffix(
   store: KeyringStore,
-  token_suffix: string,
-  deadline_ms: number,
+  tokenSuffix: string,
+  deadlineMs: number,
 ): Promise<void> {
-  const fixed = (await store.settings(deadline_ms)).get('token_suffix');
-  if (fixed !== token_suffix) {
+  const fixed = (await store.settings(deadlineMs)).get('token_suffix');
+  if (fixed !== tokenSuffix) {
     throw new OperatorError(
-      `TOKEN_SUFFIX is "${token_suffix}", but the tokens of this vault end in "_${fixed}": the suffix is fixed when the vault is made. Set TOKEN_SUFFIX=${fixed}.`,
+      `TOKEN_SUFFIX is "${tokenSuffix}", but the tokens of this vault end in "_${fixed}": the suffix is fixed when the vault is made. Set TOKEN_SUFFIX=${fixed}.`,
     );
   }
 }

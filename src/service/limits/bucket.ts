@@ -5,7 +5,7 @@ export interface Bucket {
   /** So many come back a second; 0: no limit. */
   readonly rate: number;
   /** A full one holds what comes back in so many seconds, at least one. */
-  readonly burst_s: number;
+  readonly burstS: number;
 }
 
 /** What a bucket gave. */
@@ -15,7 +15,7 @@ export interface Grant {
   /** How many more would go on now. */
   readonly left: number;
   /** Whole seconds after which one more would; 0: at once. */
-  readonly retry_after_s: number;
+  readonly retryAfterS: number;
 }
 
 /** What became of requests whose tokens were looked up, added up. */
@@ -45,7 +45,7 @@ export interface RateLimiter {
 
 /** Of a bucket without limit. */
 export function unlimited(count: number): Grant {
-  return { granted: count, left: Infinity, retry_after_s: 0 };
+  return { granted: count, left: Infinity, retryAfterS: 0 };
 }
 
 /**

@@ -23,7 +23,7 @@ export interface Holder {
   readonly share: Share;
   bytes: number;
   /** The tick in which its caller last sent or took something; only while it is waited for. */
-  moved_at: number;
+  movedAt: number;
   /** Cuts the caller off; undefined: the holder does not wait for its caller. */
   cut: (() => void) | undefined;
 }
@@ -38,7 +38,7 @@ export interface Holder {
 export class ByteBudget {
   readonly bytes: number;
   readonly #onCut: () => void;
-  readonly #by_client = new Map<string, Share>();
+  readonly #byClient = new Map<string, Share>();
   readonly #unknown: Share;
   /** Those that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Holder>();
@@ -75,10 +75,10 @@ export class ByteBudget {
     return Math.floor(this.bytes * CLIENT_PART * LARGE_PART);
   }
 
-  /** @param client_id undefined: not known yet */
-  open(client_id: string | undefined): Holder {
-    const share = client_id === undefined ? this.#unknown : this.#shareOf(client_id);
-    return { share, bytes: 0, moved_at: 0, cut: undefined };
+  /** @param clientId undefined: not known yet */
+  open(clientId: string | undefined): Holder {
+    const share = clientId === undefined ? this.#unknown : this.#shareOf(clientId);
+    return { share, bytes: 0, movedAt: 0, cut: undefined };
   }
 
   /** Whether so many more bytes would be granted now; cuts stalled holders off for it. */
@@ -103,7 +103,7 @@ export class ByteBudget {
   wait(holder: Holder, cut: () => void): void {
     this.#waiting.delete(holder);
     this.#waiting.add(holder);
-    holder.moved_at = this.#tick;
+    holder.movedAt = this.#tick;
     holder.cut = cut;
   }
 
@@ -124,11 +124,11 @@ export class ByteBudget {
     this.#held += bytes;
   }
 
-  #shareOf(client_id: string): Share {
-    let share = this.#by_client.get(client_id);
+  #shareOf(clientId: string): Share {
+    let share = this.#byClient.get(clientId);
     if (share === undefined) {
       share = { bytes: 0, limit: this.bytes * CLIENT_PART };
-      this.#by_client.set(client_id, share);
+      this.#byClient.set(clientId, share);
     }
     return share;
   }
@@ -141,17 +141,17 @@ export class ByteBudget {
 
   #fits(holder: Holder, bytes: number): boolean {
     const part = partOf(holder, bytes);
-    const fits_all = this.#held + bytes <= part * this.bytes || this.#held === holder.bytes;
-    return fits_all && fitsShare(holder, bytes);
+    const fitsAll = this.#held + bytes <= part * this.bytes || this.#held === holder.bytes;
+    return fitsAll && fitsShare(holder, bytes);
   }
 
   #makeRoom(holder: Holder, bytes: number): boolean {
-    const is_share_full = !fitsShare(holder, bytes);
+    const isShareFull = !fitsShare(holder, bytes);
     for (const stalled of this.#waiting) {
-      if (this.#tick - stalled.moved_at < STALLED_AFTER_TICKS) return false;
+      if (this.#tick - stalled.movedAt < STALLED_AFTER_TICKS) return false;
       if (stalled === holder) continue;
       // Where its client has too much, what others hold is of no use.
-      if (is_share_full && stalled.share !== holder.share) continue;
+      if (isShareFull && stalled.share !== holder.share) continue;
       const { cut } = stalled;
       this.settle(stalled, 0);
       this.#onCut();

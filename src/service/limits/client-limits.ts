@@ -16,14 +16,14 @@ export interface DefaultLimits {
 export interface Quota {
   readonly limit: LimitName;
   readonly size: number;
-  readonly window_s: number;
+  readonly windowS: number;
 }
 
 /** How a limit stands; of a limit that refuses: nothing is left for so long. */
 export interface LimitState {
   readonly limit: LimitName;
   readonly left: number;
-  readonly window_s: number;
+  readonly windowS: number;
 }
 
 /** What the limits say of a request. */
@@ -32,7 +32,7 @@ export interface Admission {
   readonly quotas: readonly Quota[];
   /** Of the limit that refuses, or of the limit of requests; undefined: there is none. */
   readonly state: LimitState | undefined;
-  readonly is_refused: boolean;
+  readonly isRefused: boolean;
 }
 
 /** What became of the distinct tokens of a request. */
@@ -62,17 +62,17 @@ interface Limits {
 
 /** What a client may do, and how much of it. */
 export class ClientLimits {
-  readonly #rate_limiter: RateLimiter;
-  readonly #look_ups: LookUps;
+  readonly #rateLimiter: RateLimiter;
+  readonly #lookUps: LookUps;
   readonly #defaults: DefaultLimits;
   readonly #refusals: Refusals;
   /** By what is known of a client, so that a change is in force with it. */
   readonly #limits = new WeakMap<Client, Limits>();
 
   /** @param tell told of the refusals of a client by one limit, at most once a minute */
-  constructor(rate_limiter: RateLimiter, defaults: DefaultLimits, tell: Refusals['tell']) {
-    this.#rate_limiter = rate_limiter;
-    this.#look_ups = new LookUps(rate_limiter);
+  constructor(rateLimiter: RateLimiter, defaults: DefaultLimits, tell: Refusals['tell']) {
+    this.#rateLimiter = rateLimiter;
+    this.#lookUps = new LookUps(rateLimiter);
     this.#defaults = defaults;
     this.#refusals = new Refusals(tell);
   }
@@ -81,19 +81,18 @@ export class ClientLimits {
   admit(client: Client, operation: ClientOperation): Admission | Promise<Admission> {
     const limits = this.#of(client);
     const quotas = limits.quotas[operation];
-    const of_requests = operation === 'tokenize' ? limits.requests : limits.detokenize;
-    const taken = of_requests && this.#rate_limiter.take(of_requests.bucket);
-    const of_tokens = operation === 'detokenize' ? limits.unknown_tokens : undefined;
-    const spent = of_tokens && this.#look_ups.isSpent(of_tokens.bucket);
-    const judge = (taken: Grant | undefined, retry_after_s: number | undefined): Admission => {
-      if (of_requests !== undefined && taken!.granted === 0)
-        return this.#refuse(client, quotas, of_requests, taken!.retry_after_s);
-      if (retry_after_s !== undefined)
-        return this.#refuse(client, quotas, of_tokens!, retry_after_s);
+    const ofRequests = operation === 'tokenize' ? limits.requests : limits.detokenize;
+    const taken = ofRequests && this.#rateLimiter.take(ofRequests.bucket);
+    const ofTokens = operation === 'detokenize' ? limits.unknown_tokens : undefined;
+    const spent = ofTokens && this.#lookUps.isSpent(ofTokens.bucket);
+    const judge = (taken: Grant | undefined, retryAfterS: number | undefined): Admission => {
+      if (ofRequests !== undefined && taken!.granted === 0)
+        return this.#refuse(client, quotas, ofRequests, taken!.retryAfterS);
+      if (retryAfterS !== undefined) return this.#refuse(client, quotas, ofTokens!, retryAfterS);
       return {
         quotas,
-        state: of_requests && stateOf(of_requests.quota, taken!),
-        is_refused: false,
+        state: ofRequests && stateOf(ofRequests.quota, taken!),
+        isRefused: false,
       };
     };
     if (taken instanceof Promise || spent instanceof Promise)
@@ -110,11 +109,11 @@ export class ClientLimits {
     const limits = this.#of(client);
     const { unknown_tokens: limit, quotas } = limits;
     if (limit === undefined) return undefined;
-    const judge = (retry_after_s: number | undefined): Admission | undefined =>
-      retry_after_s === undefined
+    const judge = (retryAfterS: number | undefined): Admission | undefined =>
+      retryAfterS === undefined
         ? undefined
-        : this.#refuse(client, quotas.detokenize, limit, retry_after_s);
-    const reserved = this.#look_ups.reserve(limit.bucket);
+        : this.#refuse(client, quotas.detokenize, limit, retryAfterS);
+    const reserved = this.#lookUps.reserve(limit.bucket);
     return reserved instanceof Promise ? reserved.then(judge) : judge(reserved);
   }
 
@@ -124,17 +123,17 @@ export class ClientLimits {
     if (limit === undefined) return;
     const spent = atMostWhole(limit.bucket, unknown);
     const guessed = known > 0 ? Math.max(1, spent) : spent;
-    return this.#look_ups.settle(limit.bucket, { ended: 1, known, unknown: spent, guessed });
+    return this.#lookUps.settle(limit.bucket, { ended: 1, known, unknown: spent, guessed });
   }
 
   #refuse(
-    { client_id }: Client,
+    { client_id: clientId }: Client,
     quotas: readonly Quota[],
     { quota: { limit } }: Limit,
-    retry_after_s: number,
+    retryAfterS: number,
   ): Admission {
-    this.#refusals.count(client_id, limit);
-    return { quotas, state: { limit, left: 0, window_s: retry_after_s }, is_refused: true };
+    this.#refusals.count(clientId, limit);
+    return { quotas, state: { limit, left: 0, windowS: retryAfterS }, isRefused: true };
   }
 
   #of(client: Client): Limits {
@@ -152,63 +151,63 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
 }
 
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
-  const { client_id } = client;
+  const { client_id: clientId } = client;
   // The id alone: nodes of before there were other buckets call it so.
-  const requests = limitOf('requests', client_id, client.rate_limit ?? defaults.requests, 1);
+  const requests = limitOf('requests', clientId, client.rate_limit ?? defaults.requests, 1);
   const detokenize = limitOf(
     'detokenize',
-    `${client_id}:detokenize`,
+    `${clientId}:detokenize`,
     client.detokenize_limit ?? defaults.detokenize,
     1,
   );
-  const unknown_tokens = limitOf(
+  const unknownTokens = limitOf(
     'unknown_tokens',
-    `${client_id}:unknown`,
+    `${clientId}:unknown`,
     client.unknown_token_limit ?? defaults.unknown_tokens,
     UNKNOWN_TOKENS_BURST_S,
   );
   const quotas = {
     tokenize: quotasOf(requests),
-    detokenize: quotasOf(detokenize, unknown_tokens),
+    detokenize: quotasOf(detokenize, unknownTokens),
   };
-  return { requests, detokenize, unknown_tokens, quotas };
+  return { requests, detokenize, unknown_tokens: unknownTokens, quotas };
 }
 
 /** undefined: the rate is 0, no limit. */
-function limitOf(limit: LimitName, name: string, rate: number, burst_s: number): Limit | undefined {
+function limitOf(limit: LimitName, name: string, rate: number, burstS: number): Limit | undefined {
   if (rate === 0) return undefined;
-  const size = Math.max(1, Math.floor(rate * burst_s));
-  const window_s = Math.max(burst_s, Math.ceil(1 / rate));
-  return { bucket: { name, rate, burst_s }, quota: { limit, size, window_s } };
+  const size = Math.max(1, Math.floor(rate * burstS));
+  const windowS = Math.max(burstS, Math.ceil(1 / rate));
+  return { bucket: { name, rate, burstS }, quota: { limit, size, windowS } };
 }
 
 function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {
   return limits.flatMap((limit) => (limit === undefined ? [] : [limit.quota]));
 }
 
-function stateOf({ limit, window_s }: Quota, { left, retry_after_s }: Grant): LimitState {
-  return { limit, left, window_s: left > 0 ? window_s : retry_after_s };
+function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): LimitState {
+  return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
 }
 
 /** Tells of refusals: of the first, and then once a minute how many there were since. */
 class Refusals {
-  readonly tell: (client_id: string, limit: LimitName, refused: number) => void;
+  readonly tell: (clientId: string, limit: LimitName, refused: number) => void;
   /** At most one for each limit of each client. */
-  readonly #by_limit = new Map<string, { told_at_ms: number; refused: number }>();
+  readonly #byLimit = new Map<string, { toldAtMs: number; refused: number }>();
 
   constructor(tell: Refusals['tell']) {
     this.tell = tell;
   }
 
-  count(client_id: string, limit: LimitName): void {
-    const name = `${client_id} ${limit}`;
-    const since = this.#by_limit.get(name) ?? { told_at_ms: -Infinity, refused: 0 };
-    this.#by_limit.set(name, since);
+  count(clientId: string, limit: LimitName): void {
+    const name = `${clientId} ${limit}`;
+    const since = this.#byLimit.get(name) ?? { toldAtMs: -Infinity, refused: 0 };
+    this.#byLimit.set(name, since);
     since.refused++;
-    const now_ms = performance.now();
-    if (now_ms - since.told_at_ms < TELL_INTERVAL_MS) return;
-    this.tell(client_id, limit, since.refused);
-    since.told_at_ms = now_ms;
+    const nowMs = performance.now();
+    if (nowMs - since.toldAtMs < TELL_INTERVAL_MS) return;
+    this.tell(clientId, limit, since.refused);
+    since.toldAtMs = nowMs;
     since.refused = 0;
   }
 }

@@ -12,16 +12,16 @@ export const MAX_IDLE_MS = 600_000;
 
 /** All in milliseconds in which as much comes back, so that a changed rate is in force at once. */
 interface Budget {
-  readonly at_ms: number;
+  readonly atMs: number;
   /** What is spent or reserved: the time until the budget is full again. */
-  readonly ahead_ms: number;
+  readonly aheadMs: number;
   /** Unknown tokens beyond the budget that known ones have earned. */
-  readonly earned_ms: number;
+  readonly earnedMs: number;
   /** The time until as much as a whole budget can be earned again. */
-  readonly earning_ms: number;
+  readonly earningMs: number;
 }
 
-const FRESH: Budget = { at_ms: 0, ahead_ms: 0, earned_ms: 0, earning_ms: 0 };
+const FRESH: Budget = { atMs: 0, aheadMs: 0, earnedMs: 0, earningMs: 0 };
 
 /**
  * Budgets of guesses. A request reserves one before its tokens are looked up, and gives it back
@@ -35,43 +35,43 @@ const FRESH: Budget = { at_ms: 0, ahead_ms: 0, earned_ms: 0, earning_ms: 0 };
 export class MemoryBudgets {
   readonly #budgets = new Map<string, Budget>();
 
-  /** @param now_ms of a monotonic clock */
-  settle({ name, rate, burst_s }: Bucket, count: number, outcome: Outcome, now_ms: number): Grant {
-    const interval_ms = 1000 / rate;
-    const whole_ms = Math.max(1000 * burst_s, interval_ms);
+  /** @param nowMs of a monotonic clock */
+  settle({ name, rate, burstS }: Bucket, count: number, outcome: Outcome, nowMs: number): Grant {
+    const intervalMs = 1000 / rate;
+    const wholeMs = Math.max(1000 * burstS, intervalMs);
     const before = this.#budgets.get(name) ?? FRESH;
-    const passed_ms = now_ms - before.at_ms;
-    let ahead_ms = between(0, before.ahead_ms - passed_ms, 2 * whole_ms);
-    let earning_ms = between(0, before.earning_ms - passed_ms, whole_ms);
-    let earned_ms = passed_ms > MAX_IDLE_MS ? 0 : Math.min(before.earned_ms, whole_ms);
+    const passedMs = nowMs - before.atMs;
+    let aheadMs = between(0, before.aheadMs - passedMs, 2 * wholeMs);
+    let earningMs = between(0, before.earningMs - passedMs, wholeMs);
+    let earnedMs = passedMs > MAX_IDLE_MS ? 0 : Math.min(before.earnedMs, wholeMs);
 
-    const gain_ms = Math.min(
-      (outcome.known * interval_ms) / KNOWN_FOR_ONE,
-      whole_ms - earning_ms,
-      whole_ms - earned_ms,
+    const gainMs = Math.min(
+      (outcome.known * intervalMs) / KNOWN_FOR_ONE,
+      wholeMs - earningMs,
+      wholeMs - earnedMs,
     );
-    earned_ms += gain_ms;
-    earning_ms += gain_ms;
-    const trusted_ms = whole_ms / TRUSTED_PART - ROUNDING_MS;
-    const is_trusted = earned_ms >= trusted_ms;
-    const cost_ms = (is_trusted ? outcome.unknown : outcome.guessed) * interval_ms;
-    ahead_ms = Math.max(0, ahead_ms - outcome.ended * interval_ms) + cost_ms;
-    if (is_trusted) {
-      const paid_ms = Math.max(0, Math.min(cost_ms, earned_ms, ahead_ms - whole_ms));
-      earned_ms -= paid_ms;
-      ahead_ms -= paid_ms;
+    earnedMs += gainMs;
+    earningMs += gainMs;
+    const trustedMs = wholeMs / TRUSTED_PART - ROUNDING_MS;
+    const isTrusted = earnedMs >= trustedMs;
+    const costMs = (isTrusted ? outcome.unknown : outcome.guessed) * intervalMs;
+    aheadMs = Math.max(0, aheadMs - outcome.ended * intervalMs) + costMs;
+    if (isTrusted) {
+      const paidMs = Math.max(0, Math.min(costMs, earnedMs, aheadMs - wholeMs));
+      earnedMs -= paidMs;
+      aheadMs -= paidMs;
     }
-    ahead_ms = Math.min(ahead_ms, 2 * whole_ms);
+    aheadMs = Math.min(aheadMs, 2 * wholeMs);
 
-    const spare_ms = earned_ms >= trusted_ms ? earned_ms : 0;
-    const room_ms = whole_ms + spare_ms + ROUNDING_MS - ahead_ms;
-    const room = Math.max(0, Math.floor(room_ms / interval_ms));
+    const spareMs = earnedMs >= trustedMs ? earnedMs : 0;
+    const roomMs = wholeMs + spareMs + ROUNDING_MS - aheadMs;
+    const room = Math.max(0, Math.floor(roomMs / intervalMs));
     const granted = Math.min(count, room);
-    ahead_ms += granted * interval_ms;
-    this.#budgets.set(name, { at_ms: now_ms, ahead_ms, earned_ms, earning_ms });
-    const wait_ms = interval_ms + granted * interval_ms - room_ms;
-    const retry_after_s = Math.max(0, Math.ceil(wait_ms / 1000));
-    return { granted, left: room - granted, retry_after_s };
+    aheadMs += granted * intervalMs;
+    this.#budgets.set(name, { atMs: nowMs, aheadMs, earnedMs, earningMs });
+    const waitMs = intervalMs + granted * intervalMs - roomMs;
+    const retryAfterS = Math.max(0, Math.ceil(waitMs / 1000));
+    return { granted, left: room - granted, retryAfterS };
   }
 }
 
@@ -80,6 +80,6 @@ function between(least: number, number: number, most: number): number {
 }
 
 /** What one request can spend: one that asks for more must not shut its client out for hours. */
-export function atMostWhole({ rate, burst_s }: Bucket, count: number): number {
-  return Math.min(count, Math.max(1, Math.floor(rate * burst_s)));
+export function atMostWhole({ rate, burstS }: Bucket, count: number): number {
+  return Math.min(count, Math.max(1, Math.floor(rate * burstS)));
 }

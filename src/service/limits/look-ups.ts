@@ -9,15 +9,15 @@ type RetryAfter = number | undefined;
 
 /** A request that waits for a place. */
 interface Waiter {
-  readonly resolve: (retry_after_s: RetryAfter) => void;
+  readonly resolve: (retryAfterS: RetryAfter) => void;
   readonly timer: NodeJS.Timeout;
-  has_gone: boolean;
+  hasGone: boolean;
 }
 
 /** The requests of one budget in this process. */
 interface Gate {
   /** They have reserved, or are about to. */
-  under_way: number;
+  underWay: number;
   waiting: Waiter[];
 }
 
@@ -44,8 +44,8 @@ export class LookUps {
     const { name } = bucket;
     // Places that requests under way may give back are worth waiting for.
     if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
-    const judge = ({ left, retry_after_s }: Grant): RetryAfter => {
-      if (left === 0) return retry_after_s;
+    const judge = ({ left, retryAfterS }: Grant): RetryAfter => {
+      if (left === 0) return retryAfterS;
       this.#spent.delete(name);
       return undefined;
     };
@@ -59,10 +59,10 @@ export class LookUps {
    */
   reserve(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
     const { name } = bucket;
-    const gate: Gate = this.#gates.get(name) ?? { under_way: 0, waiting: [] };
+    const gate: Gate = this.#gates.get(name) ?? { underWay: 0, waiting: [] };
     this.#gates.set(name, gate);
     if (gate.waiting.length > 0) return wait(gate);
-    gate.under_way++;
+    gate.underWay++;
     const grant = this.#limiter.settle(bucket, 1, NO_OUTCOME);
     if (grant instanceof Promise) return grant.then((late) => this.#enter(name, gate, late));
     return this.#enter(name, gate, grant);
@@ -80,51 +80,51 @@ export class LookUps {
   #enter(
     name: string,
     gate: Gate,
-    { granted, retry_after_s }: Grant,
+    { granted, retryAfterS }: Grant,
   ): RetryAfter | Promise<RetryAfter> {
     if (granted === 1) return undefined;
-    if (gate.under_way > 1) {
-      gate.under_way--;
+    if (gate.underWay > 1) {
+      gate.underWay--;
       return wait(gate);
     }
     this.#spent.add(name);
-    this.#end(name, gate, retry_after_s);
-    return retry_after_s;
+    this.#end(name, gate, retryAfterS);
+    return retryAfterS;
   }
 
-  #leave(bucket: Bucket, waiters: Waiter[], { granted, left, retry_after_s }: Grant): void {
+  #leave(bucket: Bucket, waiters: Waiter[], { granted, left, retryAfterS }: Grant): void {
     const gate = this.#gates.get(bucket.name)!;
-    const let_in = waiters.splice(0, granted);
-    gate.waiting.unshift(...waiters.filter((waiter) => !waiter.has_gone));
-    gate.under_way += granted - 1;
+    const letIn = waiters.splice(0, granted);
+    gate.waiting.unshift(...waiters.filter((waiter) => !waiter.hasGone));
+    gate.underWay += granted - 1;
     if (left === 0) this.#spent.add(bucket.name);
-    if (gate.under_way === 0) this.#end(bucket.name, gate, retry_after_s);
-    for (const waiter of let_in) {
-      if (waiter.has_gone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });
+    if (gate.underWay === 0) this.#end(bucket.name, gate, retryAfterS);
+    for (const waiter of letIn) {
+      if (waiter.hasGone) void this.settle(bucket, { ...NO_OUTCOME, ended: 1 });
       else letGo(waiter, undefined);
     }
   }
 
   /** Nothing is under way that could give a place back. */
-  #end(name: string, { waiting }: Gate, retry_after_s: number): void {
+  #end(name: string, { waiting }: Gate, retryAfterS: number): void {
     this.#gates.delete(name);
-    for (const waiter of waiting) letGo(waiter, Math.max(1, retry_after_s));
+    for (const waiter of waiting) letGo(waiter, Math.max(1, retryAfterS));
   }
 }
 
 function wait(gate: Gate): Promise<RetryAfter> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      waiter.has_gone = true;
+      waiter.hasGone = true;
       gate.waiting = gate.waiting.filter((one) => one !== waiter);
       reject(new CallerError('overloaded', '', 1));
     }, MAX_WAIT_MS);
-    const waiter: Waiter = { resolve, timer, has_gone: false };
+    const waiter: Waiter = { resolve, timer, hasGone: false };
     gate.waiting.push(waiter);
   });
 }
 
-function letGo({ resolve, timer }: Waiter, retry_after_s: RetryAfter): void {
+function letGo({ resolve, timer }: Waiter, retryAfterS: RetryAfter): void {
   clearTimeout(timer);
-  resolve(retry_after_s);
+  resolve(retryAfterS);
 }

@@ -14,37 +14,37 @@ import { MemoryBudgets } from './guess-budget.ts';
  * which lets twice the rate through at the edge of two.
  */
 export class MemoryRateLimiter implements RateLimiter {
-  readonly #full_at_ms = new Map<string, number>();
+  readonly #fullAtMs = new Map<string, number>();
   readonly #budgets = new MemoryBudgets();
-  readonly #now_ms: () => number;
+  readonly #nowMs: () => number;
 
-  /** @param now_ms a monotonic clock: a step of the wall clock must lock nobody out */
-  constructor(now_ms: () => number = () => performance.now()) {
-    this.#now_ms = now_ms;
+  /** @param nowMs a monotonic clock: a step of the wall clock must lock nobody out */
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs;
   }
 
   /** @param count several requests at once; 0 only looks */
-  take({ name, rate, burst_s }: Bucket, count = 1): Grant {
+  take({ name, rate, burstS }: Bucket, count = 1): Grant {
     if (rate === 0) return unlimited(count);
-    const now_ms = this.#now_ms();
-    const interval_ms = 1000 / rate;
-    const whole_ms = Math.max(1000 * burst_s, interval_ms);
+    const nowMs = this.#nowMs();
+    const intervalMs = 1000 / rate;
+    const wholeMs = Math.max(1000 * burstS, intervalMs);
     // Never further ahead than a whole bucket: the wait of a lower rate must not outlive it.
-    const full_at_ms = Math.min(this.#full_at_ms.get(name) ?? 0, now_ms + whole_ms);
-    const level_ms = Math.max(now_ms, full_at_ms);
-    const room = Math.floor((whole_ms + ROUNDING_MS - (level_ms - now_ms)) / interval_ms);
+    const fullAtMs = Math.min(this.#fullAtMs.get(name) ?? 0, nowMs + wholeMs);
+    const levelMs = Math.max(nowMs, fullAtMs);
+    const room = Math.floor((wholeMs + ROUNDING_MS - (levelMs - nowMs)) / intervalMs);
     const granted = Math.min(count, room);
-    const taken_ms = level_ms + granted * interval_ms;
+    const takenMs = levelMs + granted * intervalMs;
     // A full one is as good as one that was never asked for.
-    if (taken_ms > now_ms) this.#full_at_ms.set(name, taken_ms);
-    else this.#full_at_ms.delete(name);
-    const wait_ms = taken_ms + interval_ms - now_ms - whole_ms - ROUNDING_MS;
-    const retry_after_s = Math.max(0, Math.ceil(wait_ms / 1000));
-    return { granted, left: room - granted, retry_after_s };
+    if (takenMs > nowMs) this.#fullAtMs.set(name, takenMs);
+    else this.#fullAtMs.delete(name);
+    const waitMs = takenMs + intervalMs - nowMs - wholeMs - ROUNDING_MS;
+    const retryAfterS = Math.max(0, Math.ceil(waitMs / 1000));
+    return { granted, left: room - granted, retryAfterS };
   }
 
   settle(bucket: Bucket, count: number, outcome: Outcome): Grant {
     if (bucket.rate === 0) return unlimited(count);
-    return this.#budgets.settle(bucket, count, outcome, this.#now_ms());
+    return this.#budgets.settle(bucket, count, outcome, this.#nowMs());
   }
 }

@@ -87,15 +87,15 @@ return {granted, room - granted, retry_after}
 
 const transformReply = (reply: unknown) => reply;
 
-/** @param now_us '': of the clock of Redis */
+/** @param nowUs '': of the clock of Redis */
 function pushBucket(
   parser: CommandParser,
-  { name, rate, burst_s }: Bucket,
+  { name, rate, burstS }: Bucket,
   count: number,
-  now_us: number | '',
+  nowUs: number | '',
 ): void {
   parser.pushKey(KEY_PREFIX + name);
-  parser.push(String(now_us), String(rate), String(count), String(burst_s));
+  parser.push(String(nowUs), String(rate), String(count), String(burstS));
 }
 
 const take = defineScript({
@@ -113,9 +113,9 @@ const settle = defineScript({
     bucket: Bucket,
     count: number,
     { ended, known, unknown, guessed }: Outcome,
-    now_us: number | '',
+    nowUs: number | '',
   ) {
-    pushBucket(parser, bucket, count, now_us);
+    pushBucket(parser, bucket, count, nowUs);
     parser.push(String(ended), String(known), String(unknown), String(guessed));
   },
   transformReply,
@@ -128,7 +128,7 @@ export class RedisBuckets implements SharedBuckets {
   readonly #client;
   #failure: string | undefined;
   #unanswered = 0;
-  #in_debt_since_ms = Infinity;
+  #inDebtSinceMs = Infinity;
 
   private constructor(url: string) {
     this.#client = createClient({
@@ -169,13 +169,13 @@ export class RedisBuckets implements SharedBuckets {
     return this.#failure;
   }
 
-  /** @param now_us for tests, instead of the clock of Redis */
-  take(bucket: Bucket, count: number, now_us?: number): Promise<Grant> {
-    return this.#ask(() => this.#client.take(bucket, count, now_us ?? ''));
+  /** @param nowUs for tests, instead of the clock of Redis */
+  take(bucket: Bucket, count: number, nowUs?: number): Promise<Grant> {
+    return this.#ask(() => this.#client.take(bucket, count, nowUs ?? ''));
   }
 
-  settle(bucket: Bucket, count: number, outcome: Outcome, now_us?: number): Promise<Grant> {
-    return this.#ask(() => this.#client.settle(bucket, count, outcome, now_us ?? ''));
+  settle(bucket: Bucket, count: number, outcome: Outcome, nowUs?: number): Promise<Grant> {
+    return this.#ask(() => this.#client.settle(bucket, count, outcome, nowUs ?? ''));
   }
 
   /**
@@ -183,8 +183,8 @@ export class RedisBuckets implements SharedBuckets {
    * time-out and is replaced, and what is sent to a Redis that hangs would only pile up.
    */
   async #ask(send: () => Promise<unknown>): Promise<Grant> {
-    if (performance.now() - this.#in_debt_since_ms > MAX_DEBT_MS) throw new Error('no answer');
-    if (this.#unanswered++ === 0) this.#in_debt_since_ms = performance.now();
+    if (performance.now() - this.#inDebtSinceMs > MAX_DEBT_MS) throw new Error('no answer');
+    if (this.#unanswered++ === 0) this.#inDebtSinceMs = performance.now();
     try {
       const grant = grantOf(await send());
       this.#failure = undefined;
@@ -194,7 +194,7 @@ export class RedisBuckets implements SharedBuckets {
       if (error instanceof ErrorReply) this.#failure = failureName(error);
       throw error;
     } finally {
-      this.#in_debt_since_ms = --this.#unanswered === 0 ? Infinity : performance.now();
+      this.#inDebtSinceMs = --this.#unanswered === 0 ? Infinity : performance.now();
     }
   }
 
@@ -217,10 +217,10 @@ export class RedisBuckets implements SharedBuckets {
 }
 
 function grantOf(reply: unknown): Grant {
-  const [granted, left, retry_after_s] = Array.isArray(reply) ? reply : [];
-  if (![granted, left, retry_after_s].every(Number.isInteger))
+  const [granted, left, retryAfterS] = Array.isArray(reply) ? reply : [];
+  if (![granted, left, retryAfterS].every(Number.isInteger))
     throw new Error('not an answer of the script');
-  return { granted, left, retry_after_s };
+  return { granted, left, retryAfterS };
 }
 
 /** The first word of an error reply is its code. */

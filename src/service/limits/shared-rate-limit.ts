@@ -28,7 +28,7 @@ const PATIENCE_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
 /** Asks whether buckets answer: it is taken from by nobody. */
-export const PROBE: Bucket = { name: 'probe', rate: 1, burst_s: 1 };
+export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1 };
 
 interface Question {
   readonly bucket: Bucket;
@@ -56,7 +56,7 @@ interface Batch extends Question {
  */
 export class SharedRateLimiter implements RateLimiter {
   readonly #backend: SharedBuckets;
-  readonly #onShared: (is_shared: boolean) => void;
+  readonly #onShared: (isShared: boolean) => void;
   readonly #local = new MemoryRateLimiter();
   /** The batch that gathers, of each bucket that has one. */
   readonly #gathering = new Map<string, Batch>();
@@ -64,13 +64,13 @@ export class SharedRateLimiter implements RateLimiter {
   readonly #last = new Map<string, Batch>();
   readonly #prober: NodeJS.Timeout;
   /** undefined: not known yet; the buckets are asked first. */
-  #is_shared: boolean | undefined;
+  #isShared: boolean | undefined;
   /** Asked again after a failure: buckets can answer for some names and not for others. */
   #suspect: Question = PROBING;
-  #is_probing = false;
+  #isProbing = false;
 
   /** @param onShared told the first state, and every change of it */
-  constructor(backend: SharedBuckets, onShared: (is_shared: boolean) => void) {
+  constructor(backend: SharedBuckets, onShared: (isShared: boolean) => void) {
     this.#backend = backend;
     this.#onShared = onShared;
     this.#prober = setInterval(() => void this.#probe(), PROBE_INTERVAL_MS).unref();
@@ -79,13 +79,13 @@ export class SharedRateLimiter implements RateLimiter {
 
   take(bucket: Bucket): Grant | Promise<Grant> {
     if (bucket.rate === 0) return unlimited(1);
-    if (this.#is_shared === false) return this.#local.take(bucket);
+    if (this.#isShared === false) return this.#local.take(bucket);
     return this.#share(bucket, 1, undefined, () => this.#local.take(bucket));
   }
 
   settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
     if (bucket.rate === 0) return unlimited(count);
-    if (this.#is_shared === false) return this.#local.settle(bucket, count, outcome);
+    if (this.#isShared === false) return this.#local.settle(bucket, count, outcome);
     const alone = () => this.#local.settle(bucket, count, outcome);
     return this.#share(bucket, count, outcome, alone);
   }
@@ -109,8 +109,8 @@ export class SharedRateLimiter implements RateLimiter {
     if (outcome !== undefined) batch.outcome = sum(batch.outcome, outcome);
     const grant = await batch.grant;
     if (grant === undefined) return alone();
-    const { left, retry_after_s } = grant;
-    return { granted: Math.max(0, Math.min(grant.granted - place, count)), left, retry_after_s };
+    const { left, retryAfterS } = grant;
+    return { granted: Math.max(0, Math.min(grant.granted - place, count)), left, retryAfterS };
   }
 
   #begin(bucket: Bucket): Batch {
@@ -130,7 +130,7 @@ export class SharedRateLimiter implements RateLimiter {
     const batch = this.#gathering.get(name)!;
     this.#gathering.delete(name);
     try {
-      if (this.#is_shared === false) return undefined;
+      if (this.#isShared === false) return undefined;
       return await answerInTime(this.#question(batch));
     } catch {
       const { bucket, outcome } = batch;
@@ -150,8 +150,8 @@ export class SharedRateLimiter implements RateLimiter {
 
   /** Also while all is well: without requests, too, it is known how the buckets are. */
   async #probe(): Promise<void> {
-    if (this.#is_probing) return;
-    this.#is_probing = true;
+    if (this.#isProbing) return;
+    this.#isProbing = true;
     try {
       await answerInTime(this.#question(this.#suspect));
       this.#suspect = PROBING;
@@ -159,14 +159,14 @@ export class SharedRateLimiter implements RateLimiter {
     } catch {
       this.#setShared(false);
     } finally {
-      this.#is_probing = false;
+      this.#isProbing = false;
     }
   }
 
-  #setShared(is_shared: boolean): void {
-    if (this.#is_shared === is_shared) return;
-    this.#is_shared = is_shared;
-    this.#onShared(is_shared);
+  #setShared(isShared: boolean): void {
+    if (this.#isShared === isShared) return;
+    this.#isShared = isShared;
+    this.#onShared(isShared);
   }
 }
 

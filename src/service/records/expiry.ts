@@ -16,7 +16,7 @@ export interface ExpiryOptions {
   readonly pool: Pool;
   /** The database was away, or this user may not update records; it is tried again. */
   readonly onFailure: (error: unknown) => void;
-  readonly idle_pause_ms?: number;
+  readonly idlePauseMs?: number;
 }
 
 /**
@@ -47,20 +47,20 @@ export class Expiry {
   async #run(): Promise<void> {
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      const pause_ms = await this.#removeBatch();
-      if (pause_ms > 0) await sleep(pause_ms, undefined, { signal, ref: false }).catch(() => {});
+      const pauseMs = await this.#removeBatch();
+      if (pauseMs > 0) await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => {});
     }
   }
 
   /** How long to wait before the next. */
   async #removeBatch(): Promise<number> {
-    const { onFailure, idle_pause_ms = IDLE_PAUSE_MS } = this.#options;
+    const { onFailure, idlePauseMs = IDLE_PAUSE_MS } = this.#options;
     try {
-      const deadline_ms = performance.now() + REQUEST_PATIENCE_MS;
-      const { found, removed } = await this.#removals.removeExpired(BATCH_RECORDS, deadline_ms);
+      const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
+      const { found, removed } = await this.#removals.removeExpired(BATCH_RECORDS, deadlineMs);
       this.removed += removed;
       await this.#throttle.pass(found, this.#stop.signal);
-      return found < BATCH_RECORDS ? idle_pause_ms : 0;
+      return found < BATCH_RECORDS ? idlePauseMs : 0;
     } catch (error) {
       onFailure(error);
       return FAILURE_PAUSE_MS;

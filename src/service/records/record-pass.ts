@@ -57,12 +57,12 @@ export interface PassEnd {
 export async function passOver(pass: Pass): Promise<PassEnd> {
   const place = {
     at: pass.from === undefined ? FIRST_RECORD : fingerprintOf(pass.from),
-    is_last: false,
+    isLast: false,
   };
   try {
     await walkFrom(place, pass);
     await pass.settled?.();
-    return { next: place.is_last ? undefined : hexOf(place.at) };
+    return { next: place.isLast ? undefined : hexOf(place.at) };
   } catch (error) {
     if (!(error instanceof Unavailable)) throw error;
     return { next: hexOf(place.at), error };
@@ -71,7 +71,7 @@ export async function passOver(pass: Pass): Promise<PassEnd> {
 
 /** @param place where it is, kept up to date */
 async function walkFrom(
-  place: { at: TokenFingerprint; is_last: boolean },
+  place: { at: TokenFingerprint; isLast: boolean },
   { walk, rate, stop, without, onProgress, work }: Pass,
 ): Promise<void> {
   const read = (from: TokenFingerprint) => {
@@ -93,7 +93,7 @@ async function walkFrom(
     }
     onProgress(seen - records.length);
     if (next !== undefined) place.at = next;
-    else place.is_last = true;
+    else place.isLast = true;
     if (stop.aborted) return;
   }
 }
@@ -116,14 +116,14 @@ function portionsOf(records: readonly SealedRecord[], rate: number | undefined) 
 
 /** Tries again while the database is away, within bounds: `attempt` must be idempotent. */
 export async function persistently<T>(stop: AbortSignal, attempt: () => Promise<T>): Promise<T> {
-  const give_up_ms = performance.now() + OUTAGE_PATIENCE_MS;
-  for (let pause_ms = FIRST_PAUSE_MS; ; pause_ms = Math.min(2 * pause_ms, LONGEST_PAUSE_MS)) {
+  const giveUpMs = performance.now() + OUTAGE_PATIENCE_MS;
+  for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
     try {
       return await attempt();
     } catch (error) {
-      const is_over = stop.aborted || performance.now() > give_up_ms;
-      if (!(error instanceof Unavailable) || is_over) throw error;
-      await sleep(pause_ms);
+      const isOver = stop.aborted || performance.now() > giveUpMs;
+      if (!(error instanceof Unavailable) || isOver) throw error;
+      await sleep(pauseMs);
     }
   }
 }

@@ -34,7 +34,7 @@ export class RecordReader {
 
   /** Those that open; the others are counted and told. */
   async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
-    if (records.some(({ key_version }) => !this.#keyring.hasVersion(key_version))) {
+    if (records.some(({ key_version: keyVersion }) => !this.#keyring.hasVersion(keyVersion))) {
       await this.#renewal.look();
       this.#keyring.renew(this.#renewal.latest.keys);
     }

@@ -29,15 +29,15 @@ export interface Resealed extends PassEnd {
 export async function reseal(vault: Vault, settings: ResealSettings): Promise<Resealed> {
   const { keyring, pool } = vault;
   const { renewal, onBad, stop } = settings;
-  const key_version = keyring.primary_version;
+  const keyVersion = keyring.primaryVersion;
   const reader = new RecordReader(keyring, renewal, onBad);
   const walk = new RecordWalk(pool);
   let resealed = 0;
   const write = async (replacements: readonly Replacement[]) => {
     const replaced = await persistently(stop, () =>
-      walk.replace(replacements, key_version, commandDeadline()),
+      walk.replace(replacements, keyVersion, commandDeadline()),
     );
-    if (replaced === undefined) throw rotatedMeanwhile(key_version);
+    if (replaced === undefined) throw rotatedMeanwhile(keyVersion);
     resealed += replaced;
   };
   // One batch is written while the next is opened and sealed.
@@ -45,10 +45,10 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
   const end = await passOver({
     ...settings,
     walk,
-    without: key_version,
+    without: keyVersion,
     work: async (records) => {
       const opened = await reader.open(records);
-      if (keyring.primary_version !== key_version) throw rotatedMeanwhile(key_version);
+      if (keyring.primaryVersion !== keyVersion) throw rotatedMeanwhile(keyVersion);
       const replacements = opened.map((one) => resealedOf(keyring, one));
       await writing;
       writing = write(replacements);
@@ -57,7 +57,7 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
     },
     settled: () => writing,
   });
-  return { key_version, resealed, bad: reader.bad, ...end };
+  return { key_version: keyVersion, resealed, bad: reader.bad, ...end };
 }
 
 /** Nobody can make a value again that is overwritten, so what is written is opened before. */
@@ -70,8 +70,8 @@ function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Rep
   return { old, fresh };
 }
 
-function rotatedMeanwhile(key_version: number): OperatorError {
+function rotatedMeanwhile(keyVersion: number): OperatorError {
   return new OperatorError(
-    `The keyring was rotated meanwhile: version ${key_version} is not the primary any more. What was resealed stays so; run it again: standin keyring reseal`,
+    `The keyring was rotated meanwhile: version ${keyVersion} is not the primary any more. What was resealed stays so; run it again: standin keyring reseal`,
   );
 }

@@ -22,45 +22,45 @@ export class QueueDelay {
   #answered = 0;
   /** The fewest at any time of the window. */
   #fewest = 0;
-  #since_ms: number;
-  #calls_per_ms = Infinity;
+  #sinceMs: number;
+  #callsPerMs = Infinity;
 
-  constructor(now_ms: number) {
-    this.#since_ms = now_ms;
+  constructor(nowMs: number) {
+    this.#sinceMs = nowMs;
   }
 
-  begin(now_ms: number): void {
-    this.#turn(now_ms);
+  begin(nowMs: number): void {
+    this.#turn(nowMs);
     this.#calls++;
   }
 
-  end(now_ms: number): void {
+  end(nowMs: number): void {
     this.#calls--;
     this.#answered++;
     this.#fewest = Math.min(this.#fewest, this.#calls);
-    this.#turn(now_ms);
+    this.#turn(nowMs);
   }
 
   /** Whether the next call would wait too long. */
-  isTooLong(now_ms: number): boolean {
+  isTooLong(nowMs: number): boolean {
     if (this.#calls < MIN_CALLS) return false;
-    this.#turn(now_ms);
-    return this.#calls / this.#calls_per_ms > MAX_DELAY_MS;
+    this.#turn(nowMs);
+    return this.#calls / this.#callsPerMs > MAX_DELAY_MS;
   }
 
-  #turn(now_ms: number): void {
-    const passed_ms = now_ms - this.#since_ms;
-    if (passed_ms < WINDOW_MS) return;
-    const seen = this.#answered / passed_ms;
+  #turn(nowMs: number): void {
+    const passedMs = nowMs - this.#sinceMs;
+    if (passedMs < WINDOW_MS) return;
+    const seen = this.#answered / passedMs;
     if (this.#fewest < MIN_CALLS) {
-      this.#calls_per_ms = Math.max(seen, this.#calls_per_ms * FORGET);
-    } else if (this.#calls_per_ms === Infinity) {
-      this.#calls_per_ms = seen;
+      this.#callsPerMs = Math.max(seen, this.#callsPerMs * FORGET);
+    } else if (this.#callsPerMs === Infinity) {
+      this.#callsPerMs = seen;
     } else {
-      this.#calls_per_ms += NEWEST * (seen - this.#calls_per_ms);
+      this.#callsPerMs += NEWEST * (seen - this.#callsPerMs);
     }
     this.#answered = 0;
     this.#fewest = this.#calls;
-    this.#since_ms = now_ms;
+    this.#sinceMs = nowMs;
   }
 }

@@ -25,9 +25,9 @@ export class ThreadClient {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
   readonly #outbox: Outbox<Part>;
-  #pending_texts = 0;
-  #last_id = 0;
-  #is_closing = false;
+  #pendingTexts = 0;
+  #lastId = 0;
+  #isClosing = false;
 
   constructor(data: ThreadData, observer: EngineObserver) {
     this.#thread = new Worker(THREAD, { workerData: data, execArgv: [] });
@@ -42,22 +42,22 @@ export class ThreadClient {
       throw error;
     });
     this.#thread.on('exit', () => {
-      if (!this.#is_closing) throw new Error('a vault thread ended');
+      if (!this.#isClosing) throw new Error('a vault thread ended');
     });
   }
 
   /** Asked and not answered. */
-  get pending_texts(): number {
-    return this.#pending_texts;
+  get pendingTexts(): number {
+    return this.#pendingTexts;
   }
 
   /** As VaultEngine.call */
   call(call: Omit<Call, 'id'>): Promise<Results> {
     return new Promise((resolve, reject) => {
-      const id = ++this.#last_id;
+      const id = ++this.#lastId;
       const texts = call.texts.length;
       this.#pending.set(id, { texts, resolve, reject });
-      this.#pending_texts += texts;
+      this.#pendingTexts += texts;
       packCall({ id, ...call }, this.#outbox.due());
     });
   }
@@ -71,21 +71,21 @@ export class ThreadClient {
   }
 
   async close(): Promise<void> {
-    this.#is_closing = true;
+    this.#isClosing = true;
     await this.#thread.terminate();
   }
 
   #take(report: Report, observer: EngineObserver): void {
     if ('batch' in report) observer.batch(report.batch, report.records);
     else if ('damaged' in report) observer.damaged(report.damaged);
-    else if ('wants_keys' in report) observer.keysWanted();
+    else if ('wantsKeys' in report) observer.keysWanted();
     else this.#end(report.id).reject(errorOf(report.failure));
   }
 
   #end(id: number): Pending {
     const pending = this.#pending.get(id)!;
     this.#pending.delete(id);
-    this.#pending_texts -= pending.texts;
+    this.#pendingTexts -= pending.texts;
     return pending;
   }
 }

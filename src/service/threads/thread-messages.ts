@@ -23,7 +23,7 @@ export interface Call {
   /** Of the values of the call, at most; 0 for `sizes`. */
   readonly bytes: number;
   /** A time of monotonicMs. A piece of a large call has its own, from when it is begun. */
-  readonly deadline_ms: number;
+  readonly deadlineMs: number;
 }
 
 /** What comes to a thread: packed calls, news of the keys, or the wish for new connections. */
@@ -42,7 +42,7 @@ export type Report =
   | { readonly id: number; readonly failure: Failure }
   | { readonly batch: 'insert' | 'find'; readonly records: number }
   | { readonly damaged: number }
-  | { readonly wants_keys: true };
+  | { readonly wantsKeys: true };
 
 /**
  * Messages are flat arrays: a call and its results took 1.3 us each to clone and read, and 3.6 us
@@ -50,32 +50,32 @@ export type Report =
  */
 export type Part = string | number | null | undefined;
 
-export function packCall({ id, operation, texts, bytes, deadline_ms }: Call, parts: Part[]): void {
+export function packCall({ id, operation, texts, bytes, deadlineMs }: Call, parts: Part[]): void {
   if (typeof operation === 'string') parts.push(id, operation, null);
   else parts.push(id, operation.token_mode, operation.time_to_live_s);
-  parts.push(bytes, deadline_ms, texts.length);
+  parts.push(bytes, deadlineMs, texts.length);
   for (const text of texts) parts.push(text);
 }
 
 export function unpackCalls(parts: readonly Part[]): Call[] {
   const calls: Call[] = [];
   for (let at = 0; at < parts.length; ) {
-    const [id, name, time_to_live_s, bytes, deadline_ms, count] = parts.slice(at, at + 6);
+    const [id, name, timeToLiveS, bytes, deadlineMs, count] = parts.slice(at, at + 6);
     at += 6 + (count as number);
     calls.push({
       id: id as number,
-      operation: operationOf(name as Operation | TokenMode, time_to_live_s as number | null),
+      operation: operationOf(name as Operation | TokenMode, timeToLiveS as number | null),
       texts: parts.slice(at - (count as number), at) as string[],
       bytes: bytes as number,
-      deadline_ms: deadline_ms as number,
+      deadlineMs: deadlineMs as number,
     });
   }
   return calls;
 }
 
-function operationOf(name: Operation | TokenMode, time_to_live_s: number | null): Operation {
+function operationOf(name: Operation | TokenMode, timeToLiveS: number | null): Operation {
   if (name !== 'random' && name !== 'deterministic') return name;
-  return { token_mode: name, time_to_live_s };
+  return { token_mode: name, time_to_live_s: timeToLiveS };
 }
 
 export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {
@@ -103,25 +103,25 @@ export function unpackReports(
 
 /** An error in a form that crosses threads. */
 export interface Failure {
-  readonly caller_code?: CallerErrorCode;
-  readonly retry_after_s?: number | undefined;
+  readonly callerCode?: CallerErrorCode;
+  readonly retryAfterS?: number | undefined;
   readonly reason?: InternalReason;
   /** SQLSTATE or errno name of the cause, for the log. */
-  readonly cause_code?: string | undefined;
+  readonly causeCode?: string | undefined;
 }
 
 export function failureOf(error: unknown): Failure {
   if (error instanceof CallerError) {
-    return { caller_code: error.code, retry_after_s: error.retry_after_s };
+    return { callerCode: error.code, retryAfterS: error.retryAfterS };
   }
-  const cause_code = errorCode(error) ?? errorCode((error as Error).cause);
-  return { reason: error instanceof InternalError ? error.reason : 'unexpected', cause_code };
+  const causeCode = errorCode(error) ?? errorCode((error as Error).cause);
+  return { reason: error instanceof InternalError ? error.reason : 'unexpected', causeCode };
 }
 
 export function errorOf(failure: Failure): Error {
-  const { caller_code, retry_after_s, reason = 'unexpected', cause_code } = failure;
-  if (caller_code !== undefined) return new CallerError(caller_code, '', retry_after_s);
-  const cause = Object.assign(new Error('in the vault thread'), { code: cause_code });
+  const { callerCode, retryAfterS, reason = 'unexpected', causeCode } = failure;
+  if (callerCode !== undefined) return new CallerError(callerCode, '', retryAfterS);
+  const cause = Object.assign(new Error('in the vault thread'), { code: causeCode });
   return new InternalError(reason, { cause });
 }
 

@@ -44,14 +44,14 @@ export class VaultClient {
   readonly #writes: Writes;
   /** Of small calls: large ones are begun beside them. */
   readonly #delay = new QueueDelay(performance.now());
-  #pending_calls = 0;
-  #pending_texts = 0;
+  #pendingCalls = 0;
+  #pendingTexts = 0;
 
   constructor(engine: EngineData, writes: Writes, observer: EngineObserver) {
-    const connections = engine.vault.database_connections - CONTROL_CONNECTIONS;
-    const of_second = Math.floor(connections / 2);
-    this.#first = new ThreadClient({ engine, connections: connections - of_second }, observer);
-    this.#second = new ThreadClient({ engine, connections: of_second }, observer);
+    const connections = engine.vault.databaseConnections - CONTROL_CONNECTIONS;
+    const ofSecond = Math.floor(connections / 2);
+    this.#first = new ThreadClient({ engine, connections: connections - ofSecond }, observer);
+    this.#second = new ThreadClient({ engine, connections: ofSecond }, observer);
     this.#writes = writes;
   }
 
@@ -73,17 +73,17 @@ export class VaultClient {
   /**
    * As Detokenizer.detokenize.
    * @param sizes of the values, where they are known
-   * @param deadline_ms of requestDeadline, where the request has asked before
+   * @param deadlineMs of requestDeadline, where the request has asked before
    * @throws as tokenize
    */
   detokenize(
     tokens: readonly Token[],
     sizes?: readonly number[],
-    deadline_ms?: number,
+    deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
-    const by_token = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
-    const weigh: Weigh = by_token ? (token) => by_token.get(token)! : mostValueBytes;
-    return this.#call('detokenize', tokens, weigh, deadline_ms) as Promise<
+    const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
+    const weigh: Weigh = byToken ? (token) => byToken.get(token)! : mostValueBytes;
+    return this.#call('detokenize', tokens, weigh, deadlineMs) as Promise<
       (Value | null | undefined)[]
     >;
   }
@@ -94,9 +94,9 @@ export class VaultClient {
    */
   sizes(
     tokens: readonly Token[],
-    deadline_ms?: number,
+    deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    return this.#call('sizes', tokens, () => 0, deadline_ms) as Promise<
+    return this.#call('sizes', tokens, () => 0, deadlineMs) as Promise<
       (number | null | undefined)[]
     >;
   }
@@ -114,8 +114,8 @@ export class VaultClient {
   }
 
   /** Whether what comes now would wait so long that it is better refused at once. */
-  isOverloaded(now_ms: number): boolean {
-    return this.#delay.isTooLong(now_ms);
+  isOverloaded(nowMs: number): boolean {
+    return this.#delay.isTooLong(nowMs);
   }
 
   async close(): Promise<void> {
@@ -126,20 +126,20 @@ export class VaultClient {
     operation: Operation,
     texts: readonly string[],
     weigh: Weigh,
-    deadline_ms = requestDeadline(),
+    deadlineMs = requestDeadline(),
   ): Promise<Results> {
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    this.#pending_calls++;
-    this.#pending_texts += texts.length;
+    this.#pendingCalls++;
+    this.#pendingTexts += texts.length;
     try {
       const distinct = [...new Set(texts)];
-      const results = await this.#ask(operation, distinct, weigh, deadline_ms);
+      const results = await this.#ask(operation, distinct, weigh, deadlineMs);
       if (distinct.length === texts.length) return results;
-      const by_text = new Map(distinct.map((text, i) => [text, results[i]]));
-      return texts.map((text) => by_text.get(text));
+      const byText = new Map(distinct.map((text, i) => [text, results[i]]));
+      return texts.map((text) => byText.get(text));
     } finally {
-      this.#pending_calls--;
-      this.#pending_texts -= texts.length;
+      this.#pendingCalls--;
+      this.#pendingTexts -= texts.length;
     }
   }
 
@@ -147,15 +147,15 @@ export class VaultClient {
     operation: Operation,
     texts: readonly string[],
     weigh: Weigh,
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<Results> {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
     if (isPiece({ texts, bytes }))
-      return this.#askInPieces(operation, cut(texts, weigh), deadline_ms);
+      return this.#askInPieces(operation, cut(texts, weigh), deadlineMs);
     this.#delay.begin(performance.now());
     try {
-      return await this.#first.call({ operation, texts, bytes, deadline_ms });
+      return await this.#first.call({ operation, texts, bytes, deadlineMs });
     } finally {
       this.#delay.end(performance.now());
     }
@@ -164,12 +164,12 @@ export class VaultClient {
   async #askInPieces(
     operation: Operation,
     pieces: readonly Piece[],
-    deadline_ms: number,
+    deadlineMs: number,
   ): Promise<Results> {
     const results = pieces.map((piece) => {
-      const is_first_idler = this.#first.pending_texts < this.#second.pending_texts;
-      const thread = is_first_idler ? this.#first : this.#second;
-      const result = thread.call({ operation, ...piece, deadline_ms });
+      const isFirstIdler = this.#first.pendingTexts < this.#second.pendingTexts;
+      const thread = isFirstIdler ? this.#first : this.#second;
+      const result = thread.call({ operation, ...piece, deadlineMs });
       // A failure is thrown below; until then it must not count as unhandled.
       result.catch(() => {});
       return result;
@@ -179,9 +179,9 @@ export class VaultClient {
 
   /** One call alone is always taken, however large: its size has a limit of its own. */
   #isFull(texts: number): boolean {
-    if (this.#pending_calls === 0) return false;
-    const too_many_texts = this.#pending_texts + texts > MAX_PENDING_TEXTS;
-    return too_many_texts || this.#pending_calls >= MAX_PENDING_CALLS;
+    if (this.#pendingCalls === 0) return false;
+    const tooManyTexts = this.#pendingTexts + texts > MAX_PENDING_TEXTS;
+    return tooManyTexts || this.#pendingCalls >= MAX_PENDING_CALLS;
   }
 }
 

@@ -48,7 +48,7 @@ export class VaultEngine {
     this.#keys = new EngineKeys(keys, observer.keysWanted);
     this.#pool = openPool(vault, connections, new Timeline(timeline));
     const records = new RecordStore(this.#pool, {
-      patience_ms: REQUEST_PATIENCE_MS,
+      patienceMs: REQUEST_PATIENCE_MS,
       onBatch: observer.batch,
     });
     this.#tokenizer = new Tokenizer(records, this.#keys, vault.token_suffix, observer.damaged);
@@ -64,12 +64,12 @@ export class VaultEngine {
   }
 
   /** One result a text, in order. @throws InternalError, or CallerError overloaded */
-  call({ operation, texts, bytes, deadline_ms }: Omit<Call, 'id'>): Promise<Results> {
+  call({ operation, texts, bytes, deadlineMs }: Omit<Call, 'id'>): Promise<Results> {
     // On the clock of this thread.
-    const by_ms = performance.now() + Math.max(deadline_ms - monotonicMs(), LEAST_PATIENCE_MS);
+    const byMs = performance.now() + Math.max(deadlineMs - monotonicMs(), LEAST_PATIENCE_MS);
     if (operation === 'detokenize')
-      return this.#detokenizer.detokenize(texts as Token[], bytes, by_ms);
-    if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[], by_ms);
-    return this.#tokenizer.tokenize(texts as Value[], operation, by_ms);
+      return this.#detokenizer.detokenize(texts as Token[], bytes, byMs);
+    if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[], byMs);
+    return this.#tokenizer.tokenize(texts as Value[], operation, byMs);
   }
 }

@@ -34,44 +34,44 @@ const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(part
 const engine = new VaultEngine(data, connections, {
   batch: (batch, records) => outbox.put({ batch, records }),
   damaged: (damaged) => outbox.put({ damaged }),
-  keysWanted: () => outbox.put({ wants_keys: true }),
+  keysWanted: () => outbox.put({ wantsKeys: true }),
 });
 const small: Call[] = [];
 /** With when they came. */
-const pieces: { readonly call: Call; readonly since_ms: number }[] = [];
-let pieces_under_way = 0;
-let is_begin_due = false;
+const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
+let piecesUnderWay = 0;
+let isBeginDue = false;
 
 parentPort!.on('message', (message: ToThread) => {
   if (message === 'reconnect') return engine.reconnect();
   if (!isCalls(message)) return engine.renew(message);
-  const since_ms = performance.now();
+  const sinceMs = performance.now();
   for (const call of unpackCalls(message)) {
-    if (isPiece(call)) pieces.push({ call, since_ms });
+    if (isPiece(call)) pieces.push({ call, sinceMs });
     else small.push(call);
   }
   beginSoon();
 });
 
 function beginSoon(): void {
-  const has_piece = pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY;
-  if (is_begin_due || (small.length === 0 && !has_piece)) return;
-  is_begin_due = true;
+  const hasPiece = pieces.length > 0 && piecesUnderWay < MAX_PIECES_UNDER_WAY;
+  if (isBeginDue || (small.length === 0 && !hasPiece)) return;
+  isBeginDue = true;
   setImmediate(begin);
 }
 
 function begin(): void {
-  is_begin_due = false;
+  isBeginDue = false;
   for (let texts = 0; texts < SMALL_TEXTS_A_TURN && small.length > 0; ) {
     const call = small.shift()!;
     texts += call.texts.length;
     void answer(call);
   }
-  if (pieces.length > 0 && pieces_under_way < MAX_PIECES_UNDER_WAY) {
-    pieces_under_way++;
-    const deadline_ms = monotonicMs() + REQUEST_PATIENCE_MS;
-    void answer({ ...pieces.shift()!.call, deadline_ms }).then((error) => {
-      pieces_under_way--;
+  if (pieces.length > 0 && piecesUnderWay < MAX_PIECES_UNDER_WAY) {
+    piecesUnderWay++;
+    const deadlineMs = monotonicMs() + REQUEST_PATIENCE_MS;
+    void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
+      piecesUnderWay--;
       if (error instanceof Unavailable) failStalled(error);
       beginSoon();
     });
@@ -88,8 +88,8 @@ function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[]
  * would wait for many times that long.
  */
 function failStalled(error: Unavailable): void {
-  const stalled_before_ms = performance.now() - STALLED_AFTER_MS;
-  while (pieces.length > 0 && pieces[0]!.since_ms < stalled_before_ms)
+  const stalledBeforeMs = performance.now() - STALLED_AFTER_MS;
+  while (pieces.length > 0 && pieces[0]!.sinceMs < stalledBeforeMs)
     outbox.put({ id: pieces.shift()!.call.id, failure: failureOf(error) });
 }
 
