@@ -1,6 +1,6 @@
 import { utf8Bytes } from './data.ts';
 
-/** Values that go in one request, and its body. */
+/** The values of one request, and its body. */
 export interface Batch {
   readonly values: readonly string[];
   readonly body: string;
@@ -8,13 +8,13 @@ export interface Batch {
 
 const HEAD = '{"data":{"values":[';
 const TAIL = ']}}';
-/** Each value adds a comma, but for one. */
+/** Each value counts with its comma; the last value has none. */
 const EMPTY_BYTES = HEAD.length + TAIL.length - 1;
 
-/** Where a value of a batch stands in the messages of the service. */
+/** The path of a value of a batch, as the service's messages write it. */
 export const PLACE_IN_BATCH = /^data\.values\[(\d+)\]$/;
 
-/** Made as they are asked for. A value that is larger than `maxBytes` goes alone. */
+/** Splits lazily. A value larger than `maxBytes` gets a batch of its own. */
 export function* batchesOf(
   values: Iterable<string>,
   maxValues: number,

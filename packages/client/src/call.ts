@@ -3,18 +3,18 @@ import { type Answer, type Failure, failureOf, networkFailure } from './failures
 import { onAbort } from './on-abort.ts';
 import { type CallOptions, checkNumber, type Settings } from './options.ts';
 
-/** Of the random pause before an attempt, which doubles with each up to the longest. */
+/** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5_000;
 /**
- * An attempt without an answer is given up after this, or a third of the call where that is longer:
- * the way may lead to a machine that is gone. The service itself answers within 5 s.
+ * The client abandons an attempt without an answer after this time, or after a third of `timeoutMs`
+ * if that is longer: the connection may lead to a dead machine. The service answers within 5 s.
  */
 const SHORTEST_ATTEMPT_MS = 10_000;
 const SILENCE = { code: 'ETIMEDOUT' };
 const GET = { method: 'GET', headers: {} };
 
-/** One call of the caller's: the requests it takes, with one deadline. */
+/** One call of the application: all its requests, with one deadline. */
 export class Call {
   readonly #settings: Settings;
   readonly #operation: string;
@@ -23,12 +23,12 @@ export class Call {
   readonly #end = new AbortController();
   readonly #timer: ReturnType<typeof setTimeout>;
   readonly #caller: AbortSignal | undefined;
-  /** Listens no more to the signal of the caller. */
+  /** Stops listening to the caller's signal. */
   readonly #leave: (() => void) | undefined;
-  /** The last failure that a request was sent again after. */
+  /** The failure that caused the latest retry. */
   #last: Failure | undefined;
 
-  /** @throws TypeError of a wrong timeoutMs, and the reason of a signal that is aborted already */
+  /** @throws TypeError for an invalid timeoutMs; the signal's reason if it is already aborted */
   constructor(settings: Settings, operation: string, options: CallOptions = {}) {
     const { signal, timeoutMs = settings.timeoutMs } = options;
     this.#timeoutMs = checkNumber('timeoutMs', timeoutMs);
@@ -41,7 +41,7 @@ export class Call {
     this.#leave = signal && onAbort(signal, () => this.#end.abort());
   }
 
-  /** Stops requests that are still under way. */
+  /** Also stops requests that are still running. */
   close(): void {
     clearTimeout(this.#timer);
     this.#leave?.();
@@ -49,7 +49,7 @@ export class Call {
   }
 
   /**
-   * POSTs until it succeeds, or cannot any more.
+   * POSTs until a request succeeds, or no retry can.
    * @throws StandinError; the reason of the caller's signal
    */
   async send(path: string, body: string): Promise<Answer> {
@@ -58,7 +58,7 @@ export class Call {
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
       const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
-      // Rather what is wrong now than, at the deadline, that it has passed.
+      // The failure tells more than a time-out at the deadline would.
       if (!failure.isPassing || performance.now() + pauseMs >= this.#deadlineMs)
         throw failure.error;
       this.#last = failure;
@@ -67,8 +67,8 @@ export class Call {
   }
 
   /**
-   * GETs once, without the API key; the answer may have any status.
-   * @throws StandinError where there is none; the reason of the caller's signal
+   * GETs once, without the API key. The answer may have any status.
+   * @throws StandinError without an answer; the reason of the caller's signal
    */
   async ask(path: string): Promise<Answer> {
     const given = await this.#attempt(path, undefined, 1);
@@ -119,7 +119,7 @@ export class Call {
 
   async #pause(pauseMs: number, attempts: number): Promise<void> {
     const { signal } = this.#end;
-    // Another request of the call may have ended it meanwhile.
+    // Another request of this call may have ended the call.
     if (signal.aborted) throw this.#ended(attempts);
     await new Promise<void>((resolve) => {
       const done = () => {
@@ -136,13 +136,13 @@ export class Call {
   /** Why the call was over before an answer came. */
   #ended(attempts: number): unknown {
     if (this.#caller?.aborted) return this.#caller.reason;
-    const before = this.#last === undefined ? '' : `; before, ${this.#last.error.message}`;
+    const before = this.#last === undefined ? '' : `; last failure: ${this.#last.error.message}`;
     const message = `${this.#operation}: no answer within ${this.#timeoutMs} ms${before}`;
     return new TimeoutError(message, { code: 'timeout', attempts });
   }
 }
 
-/** Full jitter: callers that failed together do not come back together. */
+/** With full jitter: callers that failed together do not retry together. */
 function longestPause(attempts: number): number {
   return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
 }

@@ -1,9 +1,9 @@
 import { InvalidValueError } from './errors.ts';
 
-/** Strings, in lists and objects. */
+/** Strings, nested in lists and objects. */
 export type Data = string | Data[] | { [name: string]: Data };
 
-/** The service's own limits (docs/api.md): what it would refuse is not sent. */
+/** The service's limits (docs/api.md). The client sends nothing that the service would refuse. */
 const MAX_VALUE_BYTES = 65_536;
 const MAX_NAME_BYTES = 256;
 const MAX_DEPTH = 16;
@@ -11,9 +11,9 @@ const MAX_DEPTH = 16;
 type Path = (string | number)[];
 
 /**
- * A copy, which the caller cannot change meanwhile, and its strings in order. Properties that are
- * undefined are left out, as JSON does.
- * @throws InvalidValueError that names the path of what is not acceptable, and never its value
+ * A copy, which the caller cannot change during the call, and its strings in order. The copy omits
+ * undefined properties, as JSON does.
+ * @throws InvalidValueError with the path of the faulty value, never with the value
  */
 export function snapshot(data: unknown): { readonly copy: Data; readonly values: string[] } {
   if (typeof data !== 'object' || data === null)
@@ -38,7 +38,7 @@ function copied(data: unknown, path: Path, values: string[]): Data {
     path.pop();
     return copy;
   };
-  // Not map, which leaves out the holes of a list.
+  // Array.map would skip the holes of a sparse list.
   if (isList) return Array.from(data, (one, i) => inside(i, one));
   const copy: { [name: string]: Data } = {};
   for (const [name, one] of Object.entries(data)) {
@@ -50,8 +50,8 @@ function copied(data: unknown, path: Path, values: string[]): Data {
 }
 
 /**
- * The copy with each string replaced by what `replace` gives for it, and for what stands in its
- * place in the twin.
+ * A copy of `data` with every string replaced. `replace` gets the string, and whatever `twin`, an
+ * answer of the same structure, has at the same path.
  */
 export function rebuilt(
   data: Data,
@@ -67,7 +67,7 @@ export function rebuilt(
   return copy;
 }
 
-/** Where a value stands first, for messages. */
+/** The path of the first occurrence of a value, for messages. */
 export function pathOf(data: Data, value: string): string {
   return pathText(find(data, value, ['data']) ?? ['data']);
 }
@@ -81,7 +81,7 @@ function find(data: Data, value: string, path: Path): Path | undefined {
   return undefined;
 }
 
-/** Bytes of well-formed text in UTF-8: a pair of surrogates has four. */
+/** Bytes of well-formed text in UTF-8. A surrogate pair has four, two for each half. */
 export function utf8Bytes(text: string): number {
   let bytes = text.length;
   for (let i = 0; i < text.length; i++) {
@@ -106,7 +106,7 @@ function checkName(name: string, path: Path): void {
     throw invalid(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
 }
 
-/** Not of a class, as Date or Map: JSON would make something else of it. Of any realm. */
+/** False for instances of classes such as Date or Map, which JSON would alter. Any realm. */
 function isPlainObject(data: unknown): data is object {
   if (typeof data !== 'object' || data === null) return false;
   const prototype = Object.getPrototypeOf(data);
@@ -121,16 +121,16 @@ function typeName(data: unknown): string {
 }
 
 function remedy(data: unknown): string {
-  if (typeof data === 'number') return '; make it one, JSON numbers lose digits';
+  if (typeof data === 'number') return '; convert it to a string, because JSON numbers lose digits';
   if (data === null || data === undefined) return '; leave it out';
-  return typeof data === 'object' ? '; give plain objects and lists' : '';
+  return typeof data === 'object' ? '; use plain objects and lists' : '';
 }
 
 function invalid(path: Path, reason: string): InvalidValueError {
   return new InvalidValueError(pathText(path), reason, { code: 'invalid_type', attempts: 0 });
 }
 
-/** As the service writes it: `data.customer.emails[1]`, `data["e mail"]`. */
+/** In the service's notation: `data.customer.emails[1]`, `data["e mail"]`. */
 function pathText([root, ...steps]: Path): string {
   const written = steps.map((step) => {
     if (typeof step === 'number') return `[${step}]`;

@@ -1,4 +1,4 @@
-/** What is known of a failed call besides its message. */
+/** Facts about a failed call, besides its message. */
 export interface Circumstances {
   readonly code: string;
   readonly status?: number | undefined;
@@ -7,8 +7,8 @@ export interface Circumstances {
 }
 
 /**
- * A call that failed. None of these errors holds a value, a token or the API key, nor an error of
- * `fetch`, whose fields may have bytes of an answer.
+ * A failed call. No error contains a value, a token or the API key. No error contains the error of
+ * `fetch` either, because its fields may hold bytes of an answer.
  */
 export class StandinError extends Error {
   /**
@@ -16,11 +16,11 @@ export class StandinError extends Error {
    * answer in time), `bad_answer` (an answer that is not Standin's).
    */
   readonly code: string;
-  /** HTTP status of the answer; undefined where there was none. */
+  /** HTTP status of the answer; undefined without an answer. */
   readonly status: number | undefined;
-  /** Finds the line of the service's log; undefined where there was no answer. */
+  /** Identifies the line in the service's log; undefined without an answer. */
   readonly requestId: string | undefined;
-  /** Times that the request was sent; 0 when it was refused before. */
+  /** How often the client sent the request; 0 if the client refused it. */
   readonly attempts: number;
 
   static {
@@ -38,9 +38,9 @@ export class StandinError extends Error {
 
 /** A value is not acceptable, or a token is not known. */
 export class InvalidValueError extends StandinError {
-  /** Where, in what the caller gave: `data.customer.emails[1]`; in a list, `data[17]`. */
+  /** The path in the caller's data: `data.customer.emails[1]`; in a list, `data[17]`. */
   readonly path: string;
-  /** What is wrong there, without the path. */
+  /** The fault, without the path. */
   readonly reason: string;
 
   static {
@@ -53,14 +53,14 @@ export class InvalidValueError extends StandinError {
     this.reason = reason;
   }
 
-  /** The place in a list that the caller gave, from 0; undefined when it gave an object. */
+  /** The index in the caller's list, from 0; undefined if the caller passed an object. */
   get index(): number | undefined {
     const digits = /^data\[(\d+)\]/.exec(this.path)?.[1];
     return digits === undefined ? undefined : Number(digits);
   }
 }
 
-/** 401: the API key is not known, has expired or was revoked. */
+/** 401: the API key is unknown, expired or revoked. */
 export class UnauthorizedError extends StandinError {
   static {
     UnauthorizedError.prototype.name = 'UnauthorizedError';
@@ -74,9 +74,9 @@ export class ForbiddenError extends StandinError {
   }
 }
 
-/** 429: a limit of the client is exceeded, for longer than the call may take. */
+/** 429: the client exceeded a limit, and the wait is longer than the call may take. */
 export class LimitError extends StandinError {
-  /** When the service would take it again, in milliseconds from now. */
+  /** When the service would accept the request, in milliseconds from now. */
   readonly retryAfterMs: number;
 
   static {
@@ -90,8 +90,8 @@ export class LimitError extends StandinError {
 }
 
 /**
- * No answer, or one that says that the service cannot do its work: 408, 500, 502, 503, 504. Of a
- * tokenize, the outcome is unknown; sent again, it does no harm.
+ * The service does not answer, or answers 408, 500, 502, 503 or 504. The outcome of a tokenize call
+ * is unknown. Repeating the call does no harm.
  */
 export class UnavailableError extends StandinError {
   static {
@@ -99,7 +99,7 @@ export class UnavailableError extends StandinError {
   }
 }
 
-/** The call was not done within `timeoutMs`. Of a tokenize, the outcome is unknown. */
+/** The call did not end within `timeoutMs`. The outcome of a tokenize call is unknown. */
 export class TimeoutError extends StandinError {
   static {
     TimeoutError.prototype.name = 'TimeoutError';

@@ -13,40 +13,40 @@ export interface Answer {
   readonly request_id: string | undefined;
   /** The header Retry-After. */
   readonly retry_after: string | undefined;
-  /** Times that the request was sent until it came. */
+  /** How often the client sent the request before this answer. */
   readonly attempts: number;
 }
 
 export interface Failure {
   readonly error: StandinError;
-  /** The same request may succeed later. */
+  /** Whether the same request may succeed later. */
   readonly isPassing: boolean;
-  /** Not before this time is over. */
+  /** The least time before a retry. */
   readonly retryAfterMs: number;
 }
 
-/** `data.customer["e mail"][1]`, and what is wrong there. */
+/** A path such as `data.customer["e mail"][1]`, and the fault there. */
 const MESSAGE = /^(data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): (.{1,1000})$/s;
-/** No form of a value, a token or an API key. */
+/** Too narrow for a value, a token or an API key. */
 const CODE = /^[a-z_]{1,40}$/;
 const MESSAGES_OF_500 = /^[a-z ]{1,100}$/;
 
-/** Statuses with which a service, or a proxy before one, says that it is not itself for now. */
+/** Statuses of a temporary failure, of the service or of a proxy before it. */
 const PASSING = [408, 429, 502, 503, 504];
 
 const REMEDIES: Record<number, string> = {
-  401: 'the API key is not known, has expired or was revoked; issue another with standin api-key issue',
+  401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
   403: 'the client may not do this; standin client update with --can allows it',
   404: 'there is no such path; is url the address of the service itself?',
-  413: 'the service takes no bodies as large; give a smaller maxBytes, or it a larger BODY_LIMIT',
-  429: 'a limit of the client is exceeded, for longer than the call may take; send less, or give a larger timeoutMs',
+  413: 'the body is too large for the service; lower maxBytes, or raise BODY_LIMIT of the service',
+  429: 'the client exceeded a limit, and the wait is longer than timeoutMs; send less, or raise timeoutMs',
   503: 'the service is overloaded or draining',
 };
 
 const NOT_STANDIN =
-  'this answer is not of Standin, but of something before it; is url the address of the service itself?';
+  'this answer comes from a proxy or another server, not from Standin; is url the address of the service itself?';
 
-/** What an answer comes to that is not a success. */
+/** undefined: the answer is a success. */
 export function failureOf(operation: string, answer: Answer): Failure | undefined {
   const { status, request_id: requestId, attempts } = answer;
   if (status === 200) return undefined;
@@ -82,13 +82,13 @@ function errorOf(
   return new StandinError(message, circumstances);
 }
 
-/** Reasons that time does not mend: certificates that are not trusted, ports that fetch refuses. */
+/** Reasons that no retry cures: untrusted certificates, and ports that `fetch` refuses. */
 const LASTING = /CERT|SIGNED|SIGNATURE|ISSUER|^ERR_(TLS|SSL)|^bad port$/;
 
-/** No answer came, or only a part of one. Of the error of `fetch`, its code alone is kept. */
+/** The answer is missing or incomplete. Only the code of the error of `fetch` is kept. */
 export function networkFailure(operation: string, error: unknown, attempts: number): Failure {
   const reason = reasonOf(error);
-  const message = `${operation}: no answer from the service (${reason}); is url right, and does it run?`;
+  const message = `${operation}: no answer from the service (${reason}); is url right, and is the service running?`;
   return {
     error: new UnavailableError(message, { code: 'network_error', attempts }),
     isPassing: !LASTING.test(reason),
@@ -96,16 +96,16 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
   };
 }
 
-/** A success that is not one of Standin: not JSON, or not in the form of what was sent. */
+/** A status 200 without Standin's JSON, or with data of another structure than the request's. */
 export function badAnswer(operation: string, answer: Answer): StandinError {
   const { status, request_id: requestId, attempts } = answer;
   return new StandinError(
-    `${operation}: the answer has not the form of the question: ${NOT_STANDIN}`,
+    `${operation}: the answer does not match the request: ${NOT_STANDIN}`,
     { code: 'bad_answer', status, requestId, attempts },
   );
 }
 
-/** Undefined members for what is no JSON object: SyntaxError would quote it. */
+/** Anything but a JSON object becomes {}: the message of a SyntaxError would quote the text. */
 export function parseBody(text: string): Record<string, unknown> {
   try {
     const body = JSON.parse(text);
@@ -119,7 +119,7 @@ function textOf(json: unknown, form: RegExp): string | undefined {
   return typeof json === 'string' && form.test(json) ? json : undefined;
 }
 
-/** A date, which a proxy may send instead, counts as nothing. */
+/** A proxy may send a date instead, which counts as 0. */
 function secondsOf(retryAfter: unknown): number {
   const seconds = Number(retryAfter ?? 0);
   return Number.isFinite(seconds) && seconds > 0 ? seconds : 0;
@@ -131,7 +131,7 @@ function reasonOf(error: unknown): string {
     cause?: { code?: unknown; message?: unknown };
     name?: unknown;
   };
-  // It has no code.
+  // Undici gives this error no code.
   if (cause?.message === 'bad port') return 'bad port';
   const words = [cause?.code, code, name].map((one) => textOf(one, /^\w{1,60}$/));
   return words.find((one) => one !== undefined) ?? 'no reason given';

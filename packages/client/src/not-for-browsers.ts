@@ -1,4 +1,4 @@
 import { IN_A_BROWSER } from './surroundings.ts';
 
-/** What bundlers for browsers are led to: they find no Standin in here, and browsers this text. */
+/** Bundlers for browsers resolve the package to this file, so that the page shows this text. */
 throw new Error(IN_A_BROWSER);

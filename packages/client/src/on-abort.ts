@@ -1,9 +1,9 @@
 const stops = new WeakMap<AbortSignal, Set<() => void>>();
 
 /**
- * Calls `stop` when the signal is aborted. All share one listener of a signal, which may be
- * that of a whole program: runtimes take more than ten for a leak, and say so.
- * @returns what ends it
+ * Calls `stop` when the signal is aborted. All calls share one listener for each signal, because
+ * runtimes report more than ten listeners as a leak, and a program may use one signal throughout.
+ * @returns stops listening
  */
 export function onAbort(signal: AbortSignal, stop: () => void): () => void {
   const known = stops.get(signal);

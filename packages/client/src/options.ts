@@ -1,6 +1,6 @@
 import { IN_A_BROWSER, isBrowser } from './surroundings.ts';
 
-/** What the client needs of `fetch`: that of Node, Deno and Bun does, and that of undici. */
+/** The part of `fetch` that the client needs. Node, Deno, Bun and undici all have it. */
 export type Fetch = (
   url: string,
   init: {
@@ -17,32 +17,32 @@ export type Fetch = (
 }>;
 
 export interface StandinOptions {
-  /** Of the service: `http://127.0.0.1:8080`. */
+  /** Address of the service: `http://127.0.0.1:8080`. */
   url: string;
   apiKey: string;
-  /** How long a call may take, all its attempts and requests included; 30,000. */
+  /** Time for a call with all its attempts and requests. Default: 30,000. */
   timeoutMs?: number;
-  /** Values in one request; larger inputs are split; 2,000. */
+  /** Most values in one request; the client splits larger inputs. Default: 2,000. */
   maxValues?: number;
-  /** Bytes of the body of one request; larger inputs are split; 900,000. */
+  /** Largest body of one request; the client splits larger inputs. Default: 900,000. */
   maxBytes?: number;
-  /** Requests at once of one call that is split; 4. */
+  /** Concurrent requests of one split call. Default: 4. */
   concurrency?: number;
-  /** Instead of the global `fetch`: undici's with a client certificate, for example. */
+  /** Replaces the global `fetch`, for example with undici's and a client certificate. */
   fetch?: Fetch;
 }
 
 export interface CallOptions {
-  /** Ends the call at once; it rejects with the reason of the signal. */
+  /** Ends the call at once. The call rejects with the reason of the signal. */
   signal?: AbortSignal;
-  /** Instead of that of the client. */
+  /** Overrides `timeoutMs` of the client. */
   timeoutMs?: number;
 }
 
-/** Options that were checked, and those that were not given. */
+/** Checked options, complete with defaults. */
 export type Settings = Readonly<Required<StandinOptions>>;
 
-/** The longest time that timers take. */
+/** The longest delay that setTimeout supports. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
 const NUMBERS = {
   timeoutMs: { default: 30_000, max: MAX_TIMEOUT_MS },
@@ -52,21 +52,21 @@ const NUMBERS = {
 };
 const NAMES = ['url', 'apiKey', 'fetch', ...Object.keys(NUMBERS)];
 
-/** @throws TypeError that names the option and the remedy, and has no API key in it */
+/** @throws TypeError with the option and the remedy, never with the API key */
 export function checkOptions(options: StandinOptions): Settings {
   if (isBrowser()) throw new TypeError(IN_A_BROWSER);
   if (typeof options !== 'object' || options === null)
     throw new TypeError('options: must be an object with url and apiKey');
   const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
   if (unknown !== undefined)
-    throw new TypeError(`${unknown}: is no option; there are ${NAMES.join(', ')}`);
+    throw new TypeError(`${unknown}: is not an option; the options are ${NAMES.join(', ')}`);
   const { fetch: own = globalThis.fetch } = options;
   if (typeof own !== 'function')
-    throw new TypeError('fetch: must be a function; give one where the runtime has none');
+    throw new TypeError('fetch: must be a function; pass one if the runtime has no fetch');
   return {
     url: checkUrl(options.url),
     apiKey: checkApiKey(options.apiKey),
-    // Called without a receiver, as the global one wants it.
+    // The global fetch throws when it is called as a method of another object.
     fetch: (url, init) => own(url, init),
     timeoutMs: checkNumber('timeoutMs', options.timeoutMs),
     maxValues: checkNumber('maxValues', options.maxValues),
@@ -88,13 +88,13 @@ function checkUrl(text: unknown): string {
   if (url === undefined || !/^https?:$/.test(url.protocol))
     throw new TypeError('url: must be like http://127.0.0.1:8080 or https://standin.example.com');
   if (url.username !== '' || url.password !== '')
-    throw new TypeError('url: must be without user and password; the API key goes in apiKey');
+    throw new TypeError('url: must not contain a user or password; the API key goes in apiKey');
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
     throw new TypeError('url: must end after host and port; the client adds the path itself');
   return url.origin;
 }
 
-/** Its check digits are left to the service. */
+/** The service, not the client, verifies the check digits. */
 function checkApiKey(text: unknown): string {
   if (typeof text === 'string' && /^stk_[0-9A-Za-z]{34}$/.test(text)) return text;
   if (text === undefined || text === '') throw new TypeError('apiKey: is missing');

@@ -6,41 +6,42 @@ import { type Answer, badAnswer, parseBody } from './failures.ts';
 import { type CallOptions, checkOptions, type Settings, type StandinOptions } from './options.ts';
 import type { Replaced, StringsOnly } from './types.ts';
 
-/** What `/health` says. */
+/** The answer of `/health`. */
 export interface Health {
-  /** `error`: the database does not answer, or the service is about to end. */
+  /** `error`: the database does not answer, or the service is shutting down. */
   status: 'ok' | 'error';
   /** ISO 8601, UTC. */
   timestamp: string;
   postgres: 'ok' | 'error';
-  /** Of the interface: 1.0.5 or 1.0.4. */
+  /** Version of the interface: 1.0.5 or 1.0.4. */
   version: string;
 }
 
 type Operation = 'tokenize' | 'detokenize';
 
 /**
- * A client of one service. It may be shared by all of a program, and has nothing to close.
+ * A client of one service. A whole program can share it, and it has nothing to close.
  *
- * What may succeed later is sent again until `timeoutMs` is over: without an answer, 408, 429 and
- * 503 when their time has come, 502, 504, and 500 where the database is away. That does no harm: a
- * value that was stored already keeps its token; in random mode a token may be left that nobody
- * uses.
+ * Until `timeoutMs` is over, the client retries requests that may succeed later: no answer, 408,
+ * 429, 502, 503, 504, and 500 when the database does not answer. It waits as long as Retry-After
+ * says. A retry does no harm: a stored value keeps its token. In random mode a retry can leave a
+ * token in the vault that nobody uses.
  *
- * An input of more than `maxValues` or `maxBytes`, and any list, goes in requests of their own:
- * then a failure can leave tokens of its first part in the vault. Given again, they are the same.
+ * The client splits lists, and inputs above `maxValues` or `maxBytes`, into several requests. A
+ * failure can then leave tokens for the first part in the vault. A deterministic client gets the
+ * same tokens when it repeats the call.
  */
 export class Standin {
   readonly #settings: Settings;
 
-  /** @throws TypeError of a wrong option, and in a browser */
+  /** @throws TypeError for an invalid option, and in a browser */
   constructor(options: StandinOptions) {
     this.#settings = checkOptions(options);
   }
 
   /**
    * A copy of `data`, an object or a list, with a token in place of each string at any depth.
-   * @throws StandinError; the reason of `signal`; TypeError of a wrong option
+   * @throws StandinError; the reason of `signal`; TypeError for an invalid option
    */
   tokenize<T extends object>(
     data: T & StringsOnly<T>,
@@ -51,8 +52,8 @@ export class Standin {
 
   /**
    * A copy of `data` with the value in place of each token.
-   * @throws StandinError, InvalidValueError where a token is not known; the reason of `signal`;
-   * TypeError of a wrong option
+   * @throws StandinError; InvalidValueError for an unknown token; the reason of `signal`; TypeError
+   * for an invalid option
    */
   detokenize<T extends object>(
     data: T & StringsOnly<T>,
@@ -61,19 +62,19 @@ export class Standin {
     return this.#replace('detokenize', data, options) as Promise<Replaced<T>>;
   }
 
-  /** The tokens of a list of values, in their order. Throws as tokenize. */
+  /** The tokens of a list of values, in the same order. Throws the errors of `tokenize`. */
   tokenizeValues(values: readonly string[], options?: CallOptions): Promise<string[]> {
     return this.#replace('tokenize', values, options) as Promise<string[]>;
   }
 
-  /** The values of a list of tokens, in their order. Throws as detokenize. */
+  /** The values of a list of tokens, in the same order. Throws the errors of `detokenize`. */
   detokenizeValues(tokens: readonly string[], options?: CallOptions): Promise<string[]> {
     return this.#replace('detokenize', tokens, options) as Promise<string[]>;
   }
 
   /**
-   * How the service is, asked once; `error` is an answer too.
-   * @throws StandinError where it gives none
+   * Asks the service for its health, without retries. Status `error` does not throw.
+   * @throws StandinError without an answer of the service
    */
   async health(options?: CallOptions): Promise<Health> {
     const call = new Call(this.#settings, 'health', options);
@@ -101,10 +102,10 @@ export class Standin {
     }
   }
 
-  /** In the form of the caller, where that goes in one request. */
+  /** The caller's structure as one request; undefined: the client must split it. */
   #wholeBody(copy: Data, values: readonly string[]): string | undefined {
     const { maxValues, maxBytes } = this.#settings;
-    // The service takes no list there.
+    // The service accepts no list as `data`.
     if (Array.isArray(copy) || values.length > maxValues) return undefined;
     const body = JSON.stringify({ data: copy });
     return utf8Bytes(body) > maxBytes ? undefined : body;
@@ -141,7 +142,7 @@ function checkString(given: unknown, operation: Operation, answer: Answer): stri
   throw badAnswer(operation, answer);
 }
 
-/** The error names the place that the caller knows. */
+/** Translates the path in the batch into the path in the caller's data. */
 function inTermsOf(copy: Data, batch: Batch, error: unknown): unknown {
   if (!(error instanceof InvalidValueError)) return error;
   const place = PLACE_IN_BATCH.exec(error.path)?.[1];

@@ -1,8 +1,8 @@
 export const IN_A_BROWSER =
-  'standin/client is not for browsers: whoever opens the page could read the API key, and restore ' +
-  'values with it. Call it in your backend, and have the page call that.';
+  'standin/client is not for browsers: anyone who opens the page could read the API key and restore ' +
+  'values with it. Use it in your backend, and let the page call the backend.';
 
-/** Node, Deno and Bun are none, also where something as jsdom plays one in them. */
+/** False in Node, Deno and Bun, even with a simulated DOM such as jsdom. */
 export function isBrowser(): boolean {
   const { window, document, Deno, Bun, process } = globalThis as {
     window?: unknown;

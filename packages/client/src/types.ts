@@ -1,7 +1,7 @@
 /**
- * What T is when its strings are replaced: a token of 'ann@example.com' is a string, not that one.
- * Lists that are no tuples have a branch of their own, which the compiler can put off: a type that
- * refers to itself in a list would otherwise be too deep for it.
+ * T with its strings replaced: the token of the literal type 'ann@example.com' is any string.
+ * Lists that are not tuples have their own branch, because the compiler can defer it. Without the
+ * branch, a type that refers to itself in a list would be too deep for the compiler.
  */
 export type Replaced<T> = T extends string
   ? string
@@ -16,15 +16,14 @@ export type Replaced<T> = T extends string
       : T;
 
 /**
- * `T & StringsOnly<T>` is T where it consists of strings, and `never` at each place that has
- * something else. A type that refers to itself fits in Strings as a whole; to look through it would
- * be too deep for the compiler.
+ * `T & StringsOnly<T>` is T if T consists of strings, and `never` at every other place. A type that
+ * refers to itself extends Strings as a whole, so the compiler need not recurse through it.
  */
 export type StringsOnly<T> = [T] extends [Strings] ? unknown : OnlyStrings<T>;
 
 type Strings = string | undefined | readonly Strings[] | { readonly [name: string]: Strings };
 
-/** For interfaces, which do not fit where any name may be. */
+/** For interfaces, which have no index signature and so never extend Strings. */
 type OnlyStrings<T> = T extends string | undefined
   ? T
   : T extends (...args: never) => unknown

@@ -4,7 +4,7 @@ import { batchesOf } from '../src/batches.ts';
 import { pathOf, rebuilt, snapshot, utf8Bytes } from '../src/data.ts';
 import { InvalidValueError } from '../src/errors.ts';
 
-/** What the client says of data that it does not send. */
+/** The client's error for data that it does not send. */
 function refusal(data: unknown): InvalidValueError {
   try {
     snapshot(data);
@@ -59,7 +59,7 @@ test('properties that are undefined are left out, and symbols', () => {
   expect(values).toEqual(['c']);
 });
 
-/** Structures of strings as callers may give them. */
+/** Structures of strings that a caller may pass. */
 const { structure } = fc.letrec((tie) => ({
   structure: fc.oneof(
     { maxDepth: 4 },

@@ -5,7 +5,7 @@ import { inspect } from 'node:util';
 import { describe, expect, test } from 'vitest';
 import { Standin, type StandinOptions } from '../src/index.ts';
 
-/** Of the repository, where the build is, too. */
+/** The root of the repository, which contains the build. */
 const ROOT = join(import.meta.dirname, '../../..');
 const url = 'http://127.0.0.1:8080';
 const apiKey = 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG';
@@ -17,7 +17,7 @@ describe('options', () => {
     [{ url: undefined }, 'url: must be like'],
     [{ url: '127.0.0.1:8080' }, 'url: must be like'],
     [{ url: 'ftp://127.0.0.1' }, 'url: must be like'],
-    [{ url: 'http://ann:hunter2@127.0.0.1' }, 'url: must be without user and password'],
+    [{ url: 'http://ann:hunter2@127.0.0.1' }, 'url: must not contain a user or password'],
     [{ url: `${url}/api/v1` }, 'url: must end after host and port'],
     [{ url: `${url}/?a=b` }, 'url: must end after host and port'],
     [{ url: `${url}/#a` }, 'url: must end after host and port'],
@@ -34,7 +34,7 @@ describe('options', () => {
     [{ maxBytes: -1 }, 'maxBytes: must be a whole number from 1 to 67108864'],
     [{ concurrency: 65 }, 'concurrency: must be a whole number from 1 to 64'],
     [{ fetch: 'fetch' }, 'fetch: must be a function'],
-    [{ timeout: 500 }, 'timeout: is no option; there are url, apiKey, fetch, timeoutMs'],
+    [{ timeout: 500 }, 'timeout: is not an option; the options are url, apiKey, fetch, timeoutMs'],
   ])('%o is refused in words', (options, message) => {
     expect(make(options)).toThrow(TypeError);
     expect(make(options)).toThrow(message);
@@ -71,9 +71,9 @@ test('the API key is not in the client for others to see', () => {
 describe('browsers', () => {
   const CLIENT = pathToFileURL(join(ROOT, 'dist/client/index.js')).href;
   const REFUSAL =
-    'standin/client is not for browsers: whoever opens the page could read the API key';
+    'standin/client is not for browsers: anyone who opens the page could read the API key';
 
-  /** What making a client comes to, where the globals were changed before. */
+  /** The outcome of making a client in a process whose globals were changed first. */
   function madeAfter(change: string): string {
     const code = `
       const { Standin } = await import('${CLIENT}');
@@ -104,7 +104,7 @@ describe('browsers', () => {
     expect(madeAfter(change)).toContain(outcome);
   });
 
-  /** What the name of the package leads to under these conditions, as bundlers set them. */
+  /** The file that the package name resolves to under these conditions, which bundlers set. */
   function imported(...conditions: string[]): string {
     const code = `
       const module = await import('standin/client').catch((error) => error);

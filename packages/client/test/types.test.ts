@@ -1,7 +1,7 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
 import { type Fetch, Standin, type StandinOptions } from '../src/index.ts';
 
-/** Answers with the values: what is tried here is what the compiler says of them. */
+/** Echoes the values: this file tests what the compiler infers. */
 const echo: Fetch = async (_, { body = '' }) => ({
   status: 200,
   headers: { get: () => null },
