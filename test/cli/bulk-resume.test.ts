@@ -89,12 +89,12 @@ test('Ctrl-C stops it, says how to go on, and the rest is done by --resume', asy
   expect(runs.read('c.csv.partial').split('\r\n').length).toBeGreaterThan(stopped.rows / 2);
   const unfinished = await runs.run(command);
   expect(unfinished.code).toBe(1);
-  expect(unfinished.stderr).toContain('go on with --resume, or begin anew with --force');
+  expect(unfinished.stderr).toContain('continue with --resume, or start again with --force');
   const { code: otherCode, stderr: other } = await runs.run(
     'tokenize in.csv --fields email -o c.csv --rejects c.rejects --resume',
   );
   expect(otherCode).toBe(1);
-  expect(other).toContain('was begun with --fields email,name');
+  expect(other).toContain('The run to resume used --fields email,name');
   const rest = await runs.run(`${command} --resume --json`);
   expect(rest.code).toBe(3);
   const end = JSON.parse(rest.stdout);

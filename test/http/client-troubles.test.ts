@@ -174,7 +174,9 @@ describe('the end of a call', () => {
       .tokenize({ name: 'Ann Lee' }, { timeoutMs: 3_000 })
       .catch((one) => one);
     expect(error).toMatchObject({ name: 'TimeoutError', attempts: 2 });
-    expect(error.message).toMatch(/^tokenize: no answer within 3000 ms; last failure: tokenize: 503 /);
+    expect(error.message).toMatch(
+      /^tokenize: no answer within 3000 ms; last failure: tokenize: 503 /,
+    );
   });
 
   test('the deadline, where nobody listens: what was tried, and why it failed', async () => {

@@ -2,18 +2,18 @@ import { BulkError } from './bulk-error.ts';
 import type { Input } from './input.ts';
 import { MAX_ROW_BYTES, type Row, type RowFormat } from './row.ts';
 
-/** A request has no more. */
+/** The most cells in a block, which is one request. */
 export const MAX_CELLS = 2_000;
 
-/** Rows that lie one after the other: read, sent and written as one. */
+/** Consecutive rows, which are read, sent and written together. */
 export interface Block {
   readonly bytes: Buffer;
   readonly rows: readonly Row[];
 }
 
 /**
- * The rows of an input, in blocks.
- * @param line of the first one
+ * Reads the rows of an input, in blocks.
+ * @param line number of the first row's line
  * @throws BulkError
  */
 export async function* readBlocks(
@@ -22,7 +22,7 @@ export async function* readBlocks(
   line: number,
 ): AsyncGenerator<Block, undefined> {
   let rest: Buffer = Buffer.alloc(0);
-  // A row that is not complete is looked at again when there is twice as much of it.
+  // An incomplete row is scanned again only at twice its length, so a long row costs linear time.
   let wanted = 0;
   for (let isEnd = false, next = line; !isEnd; ) {
     const chunk = await input.read();
@@ -46,7 +46,7 @@ export async function* readBlocks(
   return undefined;
 }
 
-/** All complete rows among the bytes, in pieces of MAX_CELLS. */
+/** All complete rows in the bytes, in groups of at most MAX_CELLS cells. */
 function* readRows(
   bytes: Buffer,
   format: RowFormat,
@@ -70,7 +70,7 @@ function* readRows(
       next = row.line + row.lineEnds;
     }
   } catch (error) {
-    // The rows before what ends the run are done first.
+    // The rows before the faulty one are still replaced.
     if (rows.length > 0) yield rows;
     throw error;
   }

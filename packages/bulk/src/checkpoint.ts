@@ -5,27 +5,27 @@ import { syncFolder, writing } from './output.ts';
 
 const VERSION = 1;
 
-/** How far a run is: all rows before this are written. */
+/** The progress of a run: all rows before this position are written. */
 export interface Position {
-  /** Of the next row in the bytes of the input, out of gzip. */
+  /** Offset of the next row in the input, after decompression. */
   readonly inputBytes: number;
-  /** Of the next row, from 1. */
+  /** Line number of the next row, from 1. */
   readonly line: number;
   readonly rows: number;
   readonly values: number;
   readonly rejected: number;
 }
 
-/** What a run must not change when it goes on. */
+/** The options that must be the same when a run resumes. */
 export type Terms = Readonly<Record<string, string>>;
 
 export interface Checkpoint {
   readonly terms: Terms;
   readonly input: InputIdentity;
   readonly position: Position;
-  /** Bytes of each file that is written, by the option that names it. */
+  /** Bytes written to each output file, by the option that names the file. */
   readonly lengths: Readonly<Record<string, number>>;
-  /** Only the files have not got their names yet. */
+  /** All rows are written; only the final names of the files are missing. */
   readonly is_complete: boolean;
 }
 
@@ -37,11 +37,11 @@ function nextOf(path: string): string {
   return `${path}.new`;
 }
 
-/** Replaces the file at once, and after a power cut too it is the old or the new one. */
+/** Replaces the file atomically: after a power cut the old or the new checkpoint is there. */
 export async function writeCheckpoint(path: string, checkpoint: Checkpoint): Promise<void> {
   const next = nextOf(path);
   await writing(path, async () => {
-    // A new file: a link that somebody put there is not followed.
+    // Creating a new file never follows a symbolic link that somebody put there.
     await rm(next, { force: true });
     const file = await open(next, 'wx', 0o600);
     try {
@@ -54,7 +54,7 @@ export async function writeCheckpoint(path: string, checkpoint: Checkpoint): Pro
   });
 }
 
-/** undefined: there is none. @throws BulkError when it is not one of this program */
+/** undefined: no checkpoint. @throws BulkError for a file that this version did not write */
 export async function readCheckpoint(path: string): Promise<Checkpoint | undefined> {
   let text: string;
   try {
@@ -68,20 +68,20 @@ export async function readCheckpoint(path: string): Promise<Checkpoint | undefin
     const { version, ...checkpoint } = JSON.parse(text);
     if (version === VERSION) return checkpoint;
   } catch {
-    // Said below.
+    // Reported below.
   }
   throw new BulkError(
-    `${path} was not written by this version: begin anew, with --force instead of --resume`,
+    `${path} was not written by this version: start again, with --force instead of --resume`,
   );
 }
 
-/** @throws BulkError that names what is not as it was */
+/** @throws BulkError with the option or file that has changed */
 export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: InputIdentity): void {
-  // What it did not have, such as --rejects, may come new.
+  // A resumed run may add options that the first run did not have, such as --rejects.
   for (const [name, before] of Object.entries(checkpoint.terms)) {
     if (before === terms[name]) continue;
     throw new BulkError(
-      `The run to resume was begun with ${name} ${before}: repeat that, or begin anew with --force instead of --resume`,
+      `The run to resume used ${name} ${before}: use the same, or start again with --force instead of --resume`,
     );
   }
   const isSame = (['bytes', 'mtime_ms', 'head'] as const).every(
@@ -89,7 +89,7 @@ export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: Inpu
   );
   if (!isSame) {
     throw new BulkError(
-      'The input has changed since the run to resume: begin anew, with --force instead of --resume',
+      'The input has changed since the run to resume: start again, with --force instead of --resume',
     );
   }
 }
@@ -97,7 +97,7 @@ export function checkContinues(checkpoint: Checkpoint, terms: Terms, input: Inpu
 export async function removeCheckpoint(path: string): Promise<void> {
   await writing(path, async () => {
     await rm(path, { force: true });
-    // Of a write that was cut short.
+    // An interrupted write may have left this file.
     await rm(nextOf(path), { force: true });
     await syncFolder(path);
   });

@@ -2,24 +2,24 @@ const QUOTE = 0x22;
 const LF = 0x0a;
 const CR = 0x0d;
 
-/** What a record breaks. */
+/** How a record breaks the format. */
 export type ScanProblem = 'text_after_quote' | 'unclosed_quote' | undefined;
 
 /**
- * Finds the cells of one record (RFC 4180) as byte offsets. LF, CR LF and CR end a record; a quote
- * that does not begin its cell is a character like any other, as spreadsheets read it.
- * One object for all records of a file, so that a record costs no garbage.
+ * Finds the cells of one record (RFC 4180) as byte offsets. LF, CR LF and CR end a record. A quote
+ * inside an unquoted cell is an ordinary character, as in spreadsheets.
+ * One scanner serves all records of a file, so that a record allocates nothing.
  */
 export class CsvScanner {
   readonly delimiter: number;
   readonly hasQuotes: boolean;
-  /** Of the cells of the last record, quotes included. */
+  /** Offsets of the cells of the last record, quotes included. */
   readonly starts: number[] = [];
   readonly ends: number[] = [];
   cells = 0;
   lineEnds = 0;
   problem: ScanProblem;
-  /** Line ends of the record before the quote that was opened last. */
+  /** How many line ends of the record come before the quote that opened last. */
   quoteLine = 0;
 
   /** @param delimiter one ASCII byte, not a quote or line end */
@@ -29,8 +29,8 @@ export class CsvScanner {
   }
 
   /**
-   * The offset after the record and its line end; -1: the bytes end before it does.
-   * @param isEnd nothing comes after these bytes, so that they end the record
+   * The offset after the record and its line end; -1: the record is incomplete.
+   * @param isEnd no bytes follow, so the end of the bytes ends the record
    */
   scan(bytes: Uint8Array, start: number, isEnd: boolean): number {
     this.cells = 0;
@@ -43,7 +43,7 @@ export class CsvScanner {
       this.ends[this.cells++] = i;
       const byte = bytes[i];
       if (byte === this.delimiter) continue;
-      // A CR may be half of a line end.
+      // A CR at the end of the bytes may be half of a CR LF.
       const isOpen = byte === undefined || (byte === CR && i + 1 === bytes.length);
       if (isOpen && !isEnd) return -1;
       if (byte === undefined) return i;
@@ -52,7 +52,7 @@ export class CsvScanner {
     }
   }
 
-  /** From after a quote to after the one that closes it; to the end of the bytes without one. */
+  /** The offset after the closing quote; without a closing quote, the end of the bytes. */
   #quoted(bytes: Uint8Array, start: number): number {
     this.quoteLine = this.lineEnds;
     for (let i = start; i < bytes.length; i++) {
@@ -68,7 +68,7 @@ export class CsvScanner {
     return bytes.length;
   }
 
-  /** To the delimiter or line end; something there after a closed quote is a problem. */
+  /** The offset of the delimiter or line end. Text after a closing quote is a problem. */
   #bare(bytes: Uint8Array, start: number): number {
     let i = start;
     while (i < bytes.length) {

@@ -4,7 +4,7 @@ import { type Cell, decode, type Problem, type Row, type RowFormat, valueProblem
 
 const QUOTE = 0x22;
 
-/** A column whose cells are to be replaced. */
+/** A column named by --fields. */
 export interface Column {
   readonly field: string;
   /** From 0. */
@@ -18,7 +18,7 @@ export class CsvFormat implements RowFormat {
   readonly #columns: readonly Column[];
   readonly #needsQuotes: RegExp;
 
-  /** @param cells in each row */
+  /** @param cells how many each row must have */
   constructor(scanner: CsvScanner, cells: number, columns: readonly Column[]) {
     this.#scanner = scanner;
     this.#cells = cells;

@@ -18,14 +18,14 @@ const USUAL_MODE = 0o666;
 const CHECKPOINT_INTERVAL_MS = 1_000;
 const REJECTS_HEADER = Buffer.from('line,field,reason\n');
 
-/** What a run writes: rows, rejects, and how far it is. */
+/** The files that a run writes: rows, rejects and the checkpoint. */
 export class BulkFiles {
   readonly #job: Job;
   readonly #input: Input;
   readonly #outputs = new Map<string, Output>();
   position: Position;
   #savedAtMs = performance.now();
-  /** Whether what was written ends where `position` says. */
+  /** Whether all outputs end at `position`. */
   #isWhole = true;
 
   private constructor(job: Job, input: Input, position: Position) {
@@ -35,8 +35,8 @@ export class BulkFiles {
   }
 
   /**
-   * @param head what stands before the rows
-   * @param position of the first row to be written
+   * @param head bytes before the rows
+   * @param position of the first row to write
    */
   static async open(
     job: Job,
@@ -48,7 +48,7 @@ export class BulkFiles {
     const files = new BulkFiles(job, input, position);
     const isNew = Object.keys(lengths).length === 0;
     try {
-      // First of all: from now on --resume knows what the other files are.
+      // The checkpoint comes first, so that --resume recognizes the other files.
       if (isNew && files.#isResumable) await files.#save({}, false);
       await files.#open(head, lengths);
       return files;
@@ -77,7 +77,7 @@ export class BulkFiles {
     return isResumable(this.#job, this.#input);
   }
 
-  /** @throws BadRowError for the first bad row, when nothing is to be rejected */
+  /** @throws BadRowError for the first bad row, without --rejects */
   async write(rows: readonly Row[], bytes: Buffer, replaced: Replaced): Promise<void> {
     const { badRows } = replaced;
     const rejects = this.#outputs.get('--rejects');
@@ -107,9 +107,9 @@ export class BulkFiles {
     };
   }
 
-  /** Everything so far is on the disk, and a run that goes on begins here. */
+  /** Syncs all files to the disk. A resumed run begins here. */
   async save(isComplete = false): Promise<void> {
-    // After a write that failed, the checkpoint before it stands.
+    // After a failed write, the previous checkpoint stays valid.
     if (!this.#isWhole) return;
     const lengths: Record<string, number> = {};
     for (const [option, output] of this.#outputs) lengths[option] = await output.settle();
@@ -127,16 +127,16 @@ export class BulkFiles {
     });
   }
 
-  /** All rows are written. */
+  /** Call after the last row. */
   async finish(): Promise<void> {
     await this.save(true);
-    // From here on, a run that goes on has only names to give.
+    // From here on, a resumed run only renames the files.
     this.#isWhole = false;
     await nameFiles(this.#job);
     if (this.#job.outputPath !== '-') await removeCheckpoint(checkpointOf(this.#job.outputPath));
   }
 
-  /** The run ends early. Files that nobody can go on with are removed. */
+  /** Ends the run early. Removes the files if no run can resume from them. */
   async leave(): Promise<void> {
     return this.#isResumable ? this.save() : this.#discard();
   }
@@ -151,7 +151,7 @@ export class BulkFiles {
   }
 }
 
-/** Gives complete files their names; for one that has it already, there is nothing to do. */
+/** Gives complete files their final names. Skips files that have them already. */
 export async function nameFiles(job: Job): Promise<void> {
   for (const path of outputPaths(job).values()) await nameAtLast(path);
 }

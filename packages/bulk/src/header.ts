@@ -7,19 +7,19 @@ import { NdjsonFormat } from './ndjson.ts';
 import { MAX_ROW_BYTES, type RowFormat } from './row.ts';
 
 export interface FormatOptions {
-  /** In csv, quotes mean something; in tsv they do not. */
+  /** Quotes have a meaning in csv, not in tsv. */
   readonly format: 'csv' | 'tsv' | 'ndjson';
-  /** As on the command line: names or numbers of columns, or paths. */
+  /** As on the command line: names or numbers of columns, or JSON paths. */
   readonly fields: string;
-  /** One ASCII character; undefined: tab for tsv, found by the first line for csv. */
+  /** One ASCII character; undefined: tab for tsv, guessed from the first line for csv. */
   readonly delimiter: string | undefined;
   readonly hasHeader: boolean;
 }
 
-/** What stands before the rows, and how they are read. */
+/** The bytes before the rows, and the format of the rows. */
 export interface Beginning {
   readonly format: RowFormat;
-  /** Byte order mark and header line: copied as they are. */
+  /** Byte order mark and header line, which are copied unchanged. */
   readonly bytes: Buffer;
   readonly lineEnds: number;
 }
@@ -28,7 +28,7 @@ const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
 const CSV_DELIMITERS = [',', ';', '\t', '|'];
 
 /**
- * Reads what stands before the rows; the input goes on with the rows.
+ * Reads the bytes before the rows. The next read of the input returns the first row.
  * @throws BulkError
  */
 export async function readBeginning(input: Input, options: FormatOptions): Promise<Beginning> {
@@ -52,7 +52,7 @@ export async function readBeginning(input: Input, options: FormatOptions): Promi
   };
 }
 
-/** The first record, read with one delimiter. */
+/** The first record, scanned with one delimiter. */
 interface FirstLine {
   readonly scanner: CsvScanner;
   /** -1: more bytes are needed. */
@@ -77,7 +77,7 @@ function scanLine(
   return { scanner, end, cells };
 }
 
-/** With the delimiter that gives it all the fields; else with the one that gives it most cells. */
+/** Prefers the delimiter that finds all fields; otherwise the delimiter that finds most cells. */
 async function readFirstLine(
   input: Input,
   start: Buffer,
@@ -99,7 +99,7 @@ async function readFirstLine(
     }
     if (bytes.length > MAX_ROW_BYTES)
       throw new BulkError(
-        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: name its --delimiter`,
+        `The first line of ${input.name} is longer than ${MAX_ROW_BYTES} bytes: set --delimiter`,
       );
     const more = await readTo(input, bytes, 2 * bytes.length);
     isEnd = more.length === bytes.length;
@@ -138,7 +138,7 @@ function shown(cells: readonly string[]): string {
 function columnNumber(input: Input, field: string, cells: readonly string[]): number {
   if (!/^[1-9]\d{0,6}$/.test(field))
     throw new BulkError(`--fields: with --no-header, write the numbers of columns, not ${field}`);
-  // Without a row, nothing tells how many there are.
+  // An empty file does not tell how many columns there are.
   if (Number(field) > cells.length && !isEmpty(cells))
     throw new BulkError(
       `${input.name} has no column ${field}: its first row has ${cells.length} cells`,
@@ -150,7 +150,7 @@ function isEmpty(cells: readonly string[]): boolean {
   return cells.length === 1 && cells[0] === '';
 }
 
-/** Names between commas; one with a comma or quote in it is quoted as in CSV. */
+/** Names with commas between them. A name with a comma or quote is quoted as in CSV. */
 function parseList(fields: string): readonly string[] {
   const { cells, end, scanner } = scanLine(Buffer.from(fields), 0, true, ',', true);
   if (scanner.problem !== undefined || end !== Buffer.byteLength(fields) || cells.includes(''))
@@ -160,7 +160,7 @@ function parseList(fields: string): readonly string[] {
   return cells;
 }
 
-/** At least so many bytes, as long as there are any. */
+/** Reads until there are `wanted` bytes, or the input ends. */
 async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buffer> {
   const pieces = [bytes];
   let { length } = bytes;
@@ -173,7 +173,7 @@ async function readTo(input: Input, bytes: Buffer, wanted: number): Promise<Buff
   return pieces.length === 1 ? bytes : Buffer.concat(pieces);
 }
 
-/** Every second byte of its Latin letters is 0. */
+/** In UTF-16, one byte of each Latin letter is 0. */
 function refuseUtf16(input: Input, [first, second]: Buffer): void {
   const hasMark = (first === 0xff && second === 0xfe) || (first === 0xfe && second === 0xff);
   if (hasMark || (first === 0) !== (second === 0)) {

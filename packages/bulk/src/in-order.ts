@@ -3,10 +3,10 @@ interface Slot<R> {
 }
 
 /**
- * Does work on items, several at once, and gives the results in the order of the items. A slow
- * source holds up no result; one that fails does so after the results before it.
- * @param atOnce bounds what is under way, together with what waits for its turn
- * @param stop ends it at once, with its reason
+ * Works on several items at once, and yields the results in the order of the items. A slow source
+ * delays no result. If the source fails, the earlier results still come first.
+ * @param atOnce most items that are in work or wait for an earlier result
+ * @param stop ends the iteration at once, with the reason of the signal
  */
 export async function* inOrder<T, R>(
   source: AsyncIterator<T, undefined>,

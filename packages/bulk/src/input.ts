@@ -7,7 +7,7 @@ import { BulkError } from './bulk-error.ts';
 const CHUNK_BYTES = 256 * 1024;
 const HEAD_BYTES = 1024;
 
-/** Tells whether a file is still the one that a run began with. */
+/** Shows whether the input file has changed since the run began. */
 export interface InputIdentity {
   readonly bytes: number;
   readonly mtime_ms: number;
@@ -15,12 +15,12 @@ export interface InputIdentity {
   readonly head: number;
 }
 
-/** Bytes of a file or of standard input; out of gzip, which is told by its first bytes. */
+/** Reads a file or standard input. Decompresses gzip, which the first two bytes show. */
 export class Input {
-  /** In messages. */
+  /** For messages. */
   readonly name: string;
   readonly #path: string | undefined;
-  /** undefined: a pipe, which is read once. */
+  /** undefined: a pipe, which can be read only once. */
   readonly identity: InputIdentity | undefined;
   readonly #isGzip: boolean | undefined;
   #from = 0;
@@ -41,7 +41,7 @@ export class Input {
     return reading(path, async () => {
       const status = await stat(path);
       if (status.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
-      // A pipe is opened once: its writer would think that its reader is gone.
+      // Do not open a pipe twice: closing it would tell the writer that the reader is gone.
       if (!status.isFile()) return new Input(path, undefined);
       const head = await readHead(path);
       const identity = { bytes: status.size, mtime_ms: status.mtimeMs, head: crc32(head) };
@@ -49,7 +49,7 @@ export class Input {
     });
   }
 
-  /** The next bytes; undefined: that was all. @throws BulkError */
+  /** The next bytes; undefined: the end of the input. @throws BulkError */
   async read(): Promise<Buffer | undefined> {
     if (this.#unread !== undefined) {
       const bytes = this.#unread;
@@ -63,12 +63,12 @@ export class Input {
     });
   }
 
-  /** Bytes that `read` gives once more, before the others. */
+  /** Puts bytes back: the next `read` returns them. */
   unread(bytes: Buffer): void {
     if (bytes.length > 0) this.#unread = bytes;
   }
 
-  /** Goes on from an offset in what is read, of a file. */
+  /** Continues at an offset in the decompressed bytes. Files only. */
   async seek(offset: number): Promise<void> {
     this.close();
     this.#unread = undefined;
@@ -78,13 +78,13 @@ export class Input {
     }
     for (let left = offset; left > 0; ) {
       const bytes = await this.read();
-      if (bytes === undefined) throw new BulkError(`${this.name} ends before its byte ${offset}`);
+      if (bytes === undefined) throw new BulkError(`${this.name} ends before byte ${offset}`);
       if (bytes.length > left) this.unread(bytes.subarray(left));
       left -= bytes.length;
     }
   }
 
-  /** How much of the file was read, 0 to 1; undefined: nobody knows how much there is. */
+  /** The share of the file that was read, 0 to 1; undefined: the size is not known. */
   get share(): number | undefined {
     if (this.identity === undefined || this.#stream === undefined) return undefined;
     const { bytesRead } = this.#stream as ReadStream;
@@ -98,7 +98,7 @@ export class Input {
   }
 
   async #start(): Promise<AsyncIterator<Buffer>> {
-    // With a start, it would be read at offsets, which a pipe has not.
+    // With `start`, Node reads at offsets, which fails on a pipe.
     const start = this.#from === 0 ? {} : { start: this.#from };
     const options = { highWaterMark: CHUNK_BYTES, ...start };
     this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
@@ -127,7 +127,7 @@ function isGzip(head: Buffer): boolean {
 function unzipped(chunks: AsyncIterator<Buffer>): AsyncIterator<Buffer> {
   const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
   const source = Readable.from(prepend(Buffer.alloc(0), chunks), { objectMode: false });
-  // What fails there fails the reading of gunzip.
+  // Reading gunzip reports every failure of the pipeline.
   pipeline(source, gunzip, () => {});
   return gunzip[Symbol.asyncIterator]();
 }

@@ -7,26 +7,26 @@ import type { Input } from './input.ts';
 import { partialOf } from './output.ts';
 import type { Ask } from './replace.ts';
 
-/** What a run is to do. */
+/** The options of a run. */
 export interface Job extends FormatOptions {
   readonly operation: 'tokenize' | 'detokenize';
   /** "-": standard input. */
   readonly inputPath: string;
   /** "-": standard output. */
   readonly outputPath: string;
-  /** Where bad rows are told; undefined: the first one ends the run. */
+  /** The report on bad rows; undefined: the first bad row ends the run. */
   readonly rejectsPath: string | undefined;
-  /** Where bad rows go as they are. */
+  /** The file that gets bad rows unchanged. */
   readonly rejectedRowsPath: string | undefined;
   readonly isResume: boolean;
-  /** Files that are in the way may be replaced. */
+  /** Whether the run may replace existing files. */
   readonly isForced: boolean;
   readonly ask: Ask;
-  /** After each block: how many values it had, and which share of the input is read. */
+  /** Called after each block: values in the block, and the share of the input that was read. */
   readonly onProgress: (values: number, share: number | undefined) => void;
 }
 
-/** The files that a job writes, by the option that names them. */
+/** The output files of a job, by the option that names the file. */
 export function outputPaths(job: Job): Map<string, string> {
   const named: [string, string | undefined][] = [
     ['--output', job.outputPath],
@@ -38,12 +38,12 @@ export function outputPaths(job: Job): Map<string, string> {
   );
 }
 
-/** Whether the job can be gone on with when it ends early: both ends are files. */
+/** Whether a later run can resume the job: input and output must be files. */
 export function isResumable(job: Job, input: Input): boolean {
   return input.identity !== undefined && job.outputPath !== '-';
 }
 
-/** What a run that goes on with another must have in common with it. */
+/** The options that a resumed run must repeat. */
 export function termsOf(job: Job): Record<string, string> {
   const paths = [...outputPaths(job)].filter(([option]) => option !== '--output');
   return {
@@ -57,14 +57,14 @@ export function termsOf(job: Job): Record<string, string> {
 }
 
 /**
- * Looks at all files before any is touched. The checkpoint to go on from, if any.
- * @throws BulkError that says which file is in the way, and what to do
+ * Checks all files before the run changes any. Returns the checkpoint to resume from, if any.
+ * @throws BulkError with the file that prevents the run, and the remedy
  */
 export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | undefined> {
   const paths = outputPaths(job);
   await refuseSameFiles(job.inputPath, paths);
   if (job.isResume && !isResumable(job, input))
-    throw new BulkError('Only a run from a file to a file can be resumed, not one with a pipe');
+    throw new BulkError('Only a run from a file to a file can be resumed, not a run with a pipe');
   const path = checkpointOf(job.outputPath);
   const isAnew = job.isForced || job.outputPath === '-';
   const checkpoint = isAnew ? undefined : await readCheckpoint(path);
@@ -73,14 +73,14 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
     if (checkpoint.is_complete) return checkpoint;
   } else if (checkpoint !== undefined) {
     throw new BulkError(
-      `${path} is of a run that did not end: go on with --resume, or begin anew with --force`,
+      `${path} belongs to an unfinished run: continue with --resume, or start again with --force`,
     );
   }
   for (const one of paths.values()) await refuseExisting(one, job.isForced);
   return checkpoint;
 }
 
-/** Whatever is written, under its name or before it has it, must be no file that is read. */
+/** No output, under its final or its partial name, may be the input or another output. */
 async function refuseSameFiles(inputPath: string, outputs: Map<string, string>): Promise<void> {
   const seen = new Map<string, string>();
   const files: [string, string][] = [['the input', inputPath]];
@@ -90,12 +90,14 @@ async function refuseSameFiles(inputPath: string, outputs: Map<string, string>):
   for (const [option, path] of files) {
     if (path === '-') continue;
     const status = await statOf(path);
-    // By links, one file has several names.
+    // Links give one file several names.
     const names = [resolve(path), ...(status ? [`${status.dev}:${status.ino}`] : [])];
     for (const name of names) {
       const other = seen.get(name);
       if (other !== undefined && other !== option)
-        throw new BulkError(`${option} and ${other} are the same file, ${path}: name another`);
+        throw new BulkError(
+          `${option} and ${other} are the same file, ${path}: name a different file`,
+        );
       seen.set(name, option);
     }
   }
@@ -105,7 +107,7 @@ async function refuseExisting(path: string, isForced: boolean): Promise<void> {
   const status = await statOf(path);
   if (status === undefined) return;
   if (!status.isFile())
-    throw new BulkError(`${path} is not a file: name another, or - for standard output`);
+    throw new BulkError(`${path} is not a file: name a different one, or - for standard output`);
   if (!isForced) throw new BulkError(`${path} exists: name another, or replace it with --force`);
 }
 
@@ -113,7 +115,7 @@ async function statOf(path: string) {
   try {
     return await stat(path);
   } catch {
-    // Whatever keeps it from being read will be said when it is opened.
+    // Opening the file later reports the reason.
     return undefined;
   }
 }

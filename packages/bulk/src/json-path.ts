@@ -1,8 +1,8 @@
 import { BulkError } from './bulk-error.ts';
 
-/** A step of the paths in --fields; a node without steps after it is a value to replace. */
+/** A step of the paths in --fields. A node without further steps is a value to replace. */
 export interface PathNode {
-  /** As it is written, from the root on. */
+  /** The path as written, from the root. */
   readonly path: string;
   readonly names: Map<string, PathNode>;
   readonly indexes: Map<number, PathNode>;
@@ -10,13 +10,13 @@ export interface PathNode {
   isValue: boolean;
 }
 
-/** A name, `[0]`, `[*]` or `["a name"]`; what follows it is a step, or a comma, or the end. */
+/** A name, `[0]`, `[*]` or `["a name"]`. A step, a comma or the end follows. */
 const STEP =
   /(?:\.?(?<name>[^.,[\]"\s](?:[^.,[\]"]*[^.,[\]"\s])?)|\[(?:(?<index>\d{1,15})|(?<every>\*)|(?<quoted>"(?:[^"\\]|\\.)*"))\])/y;
 
 /**
  * The tree of paths such as `customer.emails[*],customer["full name"]`.
- * @throws BulkError that names the place that is no path
+ * @throws BulkError with the text that is not a path
  */
 export function parsePaths(text: string): PathNode {
   const root = newNode('');
@@ -40,7 +40,7 @@ function addPath(root: PathNode, text: string, start: number): number {
   STEP.lastIndex = at;
   for (let step = STEP.exec(text); step !== null; step = STEP.exec(text)) {
     const isDotted = step[0].startsWith('.');
-    // A name stands first without a dot, later with one.
+    // The first name has no dot; a later name must have one.
     if (step.groups!.name !== undefined && isDotted === (at === start)) throw wrong(text, at);
     if (node.isValue) throw overlap(node.path);
     at = STEP.lastIndex;

@@ -7,7 +7,7 @@ const NOT_SPACE = /[^ \t\r\n]/g;
 const AFTER_LITERAL = /[,\]} \t\r\n]|$/g;
 const BRACKET_OR_QUOTE = /["[\]{}]/g;
 
-/** Rows of JSON, one a line. */
+/** Rows of an NDJSON file: one JSON text on each line. */
 export class NdjsonFormat implements RowFormat {
   readonly #root: PathNode;
 
@@ -19,7 +19,7 @@ export class NdjsonFormat implements RowFormat {
     const at = bytes.indexOf(LF, start);
     if (at === -1 && !isEnd) return undefined;
     const end = at === -1 ? bytes.length : at + 1;
-    // One character a byte: offsets in the text are offsets in the bytes, whatever these are.
+    // latin1 has one character for each byte, so offsets in the text are offsets in the bytes.
     const text = bytes.toString('latin1', start, end);
     const isBlank = BLANK.test(text);
     const row = { line, lineEnds: at === -1 ? 0 : 1, start, end, isBlank };
@@ -40,8 +40,8 @@ export class NdjsonFormat implements RowFormat {
 }
 
 /**
- * Finds the strings that paths lead to. The text is JSON already, so what is not on a path is only
- * stepped over; the depth of the calls is that of the paths.
+ * Finds the strings at the paths. JSON.parse has checked the text, so the walk only skips all other
+ * values. Recursion is as deep as the paths.
  */
 class Walk {
   readonly cells: Cell[] = [];
@@ -106,7 +106,7 @@ class Walk {
     for (const node of nodes) {
       const hasSteps = isObject ? node.names.size > 0 : node.every || node.indexes.size > 0;
       if (hasSteps) continue;
-      const remedy = isObject ? 'name fields of it' : `write ${node.path}[*] for all in it`;
+      const remedy = isObject ? 'name fields inside it' : `write ${node.path}[*] for all its items`;
       this.#complain(node, `is ${type}: ${node.isValue ? remedy : 'the path does not fit'}`);
     }
   }
@@ -125,13 +125,13 @@ class Walk {
     });
   }
 
-  /** What a string between these offsets says; undefined: it is not UTF-8. */
+  /** The string between these offsets; undefined: the bytes are not UTF-8. */
   #string(start: number, end: number): string | undefined {
     const text = decode(this.#bytes, this.#offset + start + 1, this.#offset + end - 1);
     return text?.includes('\\') ? JSON.parse(`"${text}"`) : text;
   }
 
-  /** The offset after the value that begins at one. */
+  /** The offset after the value that begins at `start`. */
   #skip(start: number): number {
     const first = this.#text[start];
     if (first === '"') return this.#stringEnd(start);
@@ -149,7 +149,7 @@ class Walk {
     }
   }
 
-  /** After the quote that closes the string; one after an odd number of backslashes does not. */
+  /** The offset after the closing quote. An odd number of backslashes escapes a quote. */
   #stringEnd(start: number): number {
     for (let at = this.#text.indexOf('"', start + 1); ; at = this.#text.indexOf('"', at + 1)) {
       let backslashes = 0;

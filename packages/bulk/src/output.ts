@@ -5,27 +5,27 @@ import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import { BulkError, WriteError } from './bulk-error.ts';
 
-/** Where rows go. @throws BulkError that says what to do */
+/** A destination of rows. @throws BulkError with the remedy */
 export interface Output {
   write(bytes: Buffer): Promise<void>;
-  /** Everything written so far is on the disk; how many bytes that is there. */
+  /** Syncs all written bytes to the disk. Returns the length of the file. */
   settle(): Promise<number>;
   close(): Promise<void>;
 }
 
 const GZIP_MEMBER_BYTES = 1 << 20;
-/** Windows has no such flag. */
+/** Windows has no O_NOFOLLOW. */
 const GO_ON = constants.O_RDWR | (constants.O_NOFOLLOW ?? 0);
 const gzipped = promisify(gzip);
 
-/** What an unfinished file is called. */
+/** The name of an unfinished file. */
 export function partialOf(path: string): string {
   return `${path}.partial`;
 }
 
 /**
- * A file under another name until it is complete. Gzip is written in members of its own, so that a
- * file that ends after any of them can be gone on with.
+ * A file that has a partial name until it is complete. Gzip output consists of independent members,
+ * so that a run can resume after any of them.
  */
 export class OutputFile implements Output {
   readonly #path: string;
@@ -42,18 +42,18 @@ export class OutputFile implements Output {
     this.#length = length;
   }
 
-  /** @param length what is there after so many bytes is cut off */
+  /** @param length bytes to keep of an existing file; the rest is cut off */
   static async open(path: string, mode: number, length: number): Promise<OutputFile> {
     const partial = partialOf(path);
     return writing(partial, async () => {
-      // A new file, so that it has its mode from its first byte on.
+      // A new file has the right mode from its first byte.
       if (length === 0) await rm(partial, { force: true });
       const file = await open(partial, length === 0 ? 'wx' : GO_ON, mode);
       const { size } = await file.stat();
       if (size < length) {
         await file.close();
         throw new BulkError(
-          `${partial} is shorter than when it was left: begin anew, with --force instead of --resume`,
+          `${partial} is shorter than the run left it: start again, with --force instead of --resume`,
         );
       }
       await file.truncate(length);
@@ -94,7 +94,7 @@ export class OutputFile implements Output {
   }
 }
 
-/** Gives the complete file its name; nothing to do when it has it already. */
+/** Gives the complete file its final name. Does nothing if the file has that name already. */
 export async function nameAtLast(path: string): Promise<void> {
   await writing(path, async () => {
     try {
@@ -107,7 +107,7 @@ export async function nameAtLast(path: string): Promise<void> {
   });
 }
 
-/** A new name is on the disk when its folder is. */
+/** Makes a rename durable: the name of a file is in its folder. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(dirname(path));
   try {
@@ -117,10 +117,10 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Standard output, which nobody can go on with. */
+/** Standard output. No run can resume it. */
 export class StandardOutput implements Output {
   constructor() {
-    // Each write tells of its own failure.
+    // Each write reports its own failure. Without a listener, this event would end the process.
     process.stdout.on('error', () => {});
   }
 
@@ -144,13 +144,13 @@ export class StandardOutput implements Output {
 const REMEDIES: Record<string, string> = {
   ENOSPC: 'the disk is full',
   EDQUOT: 'the quota is used up',
-  EPIPE: 'its reader is gone',
+  EPIPE: 'the reader is gone',
   EACCES: 'not allowed',
   ENOENT: 'no such folder',
   ELOOP: 'it is a symbolic link',
 };
 
-/** @throws WriteError with the name of what cannot be written */
+/** @throws WriteError with the name of the file or stream */
 export async function writing<T>(name: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

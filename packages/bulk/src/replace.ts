@@ -1,15 +1,15 @@
 import type { Block } from './blocks.ts';
 import type { Problem, Row, RowFormat } from './row.ts';
 
-/** Sends values, and gives what replaces each. @throws RefusedValue */
+/** Asks the service for the replacement of each value. @throws RefusedValue */
 export type Ask = (values: readonly string[], signal: AbortSignal) => Promise<string[]>;
 
-/** The service takes none of the values because of one of them. */
+/** The service refused the whole request because of one value. */
 export class RefusedValue extends Error {
-  /** Of the first bad value; undefined: they are too much together. */
+  /** Index of the first bad value; undefined: the request was too large. */
   readonly index: number | undefined;
 
-  /** @param reason as in "is not a known token" */
+  /** @param reason such as "is not a known token" */
   constructor(index: number | undefined, reason: string) {
     super(reason);
     this.index = index;
@@ -20,20 +20,20 @@ export interface Replacing {
   readonly operation: 'tokenize' | 'detokenize';
   readonly ask: Ask;
   readonly format: RowFormat;
-  /** Whether a bad row ends the run, so that what comes after it need not be asked for. */
+  /** Whether a bad row ends the run. The values after it are then not sent. */
   readonly stopsAtBadRow: boolean;
 }
 
-/** The rows of a block as they are written. */
+/** The rows of a block after replacement. */
 export interface Replaced {
-  /** Without the bad rows. */
+  /** The good rows. */
   readonly bytes: Buffer;
   readonly badRows: readonly Row[];
-  /** Cells that were replaced. */
+  /** How many cells were replaced. */
   readonly values: number;
 }
 
-/** Replaces the cells of all good rows; equal values are sent once. */
+/** Replaces the cells of all good rows. Equal values are sent only once. */
 export async function replaceCells(
   block: Block,
   replacing: Replacing,
@@ -53,15 +53,15 @@ export async function replaceCells(
   return render(block, format, found);
 }
 
-/** What replaces a value, or why nothing does; undefined: an earlier one ends the run. */
+/** The replacement of a value, or why there is none; undefined: an earlier value ends the run. */
 type Answer = { readonly text: string } | { readonly reason: string } | undefined;
 
-/** Printable ASCII with a suffix: everything that tokenize ever gives. */
+/** Printable ASCII with a suffix: every token has this form. */
 const TOKEN_FORM = /^[\x20-\x7e]*_[a-z]{1,16}$/;
 
 /**
- * A cell that cannot be a token is not sent: unknown tokens are counted against guessing, and a
- * client that sends many of them has to wait.
+ * A cell that cannot be a token is not sent. The service counts unknown tokens to prevent guessing,
+ * and a client that sends many of them must wait.
  */
 function formProblem(row: Row): Problem | undefined {
   const cell = row.cells.find(({ value }) => !TOKEN_FORM.test(value));
@@ -69,9 +69,9 @@ function formProblem(row: Row): Problem | undefined {
 }
 
 /**
- * The service refuses a request with one bad value as a whole, and names the first. What is before
- * that one is good; what is after it is asked for in two halves. So n bad values cost at most
- * 3 n + 1 requests, and each is counted as unknown about log n times; one by one, n times.
+ * The service refuses a whole request for one bad value, and names the first bad value. The values
+ * before it are good. The values after it go in two halves. So n bad values cost at most 3 n + 1
+ * requests, and each counts as unknown about log n times. Without halves, it would count n times.
  */
 async function askAll(
   values: readonly string[],
@@ -99,7 +99,7 @@ async function askAll(
   }
 }
 
-/** Bytes of the block that something else takes the place of. */
+/** Bytes of the block, and the text that replaces them. */
 interface Edit {
   readonly start: number;
   readonly end: number;
@@ -129,7 +129,7 @@ function render(
   return { bytes: edited, badRows, values };
 }
 
-/** Adds the edits of a row, or tells why it cannot be written. */
+/** Adds the edits of a row, or returns the reason why the row cannot be written. */
 function edit(
   row: Row,
   format: RowFormat,
@@ -142,7 +142,10 @@ function edit(
     if ('reason' in answer) return { field: cell.field, reason: answer.reason };
     const text = format.encode(cell, answer.text);
     if (text === undefined)
-      return { field: cell.field, reason: 'would have a tab or line end in it, which no TSV has' };
+      return {
+        field: cell.field,
+        reason: 'would contain a tab or line end, which TSV cannot hold',
+      };
     edits.push({ start: cell.start, end: cell.end, text });
   }
   return undefined;

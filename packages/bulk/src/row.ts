@@ -1,15 +1,15 @@
-/** A value of a row that is to be replaced, and where its bytes are in the block. */
+/** A value to replace, and the place of its bytes in the block. */
 export interface Cell {
-  /** As --fields names it. */
+  /** The name in --fields. */
   readonly field: string;
-  /** Offsets in the bytes of the block; quotes lie between them. */
+  /** Offsets in the bytes of the block, quotes included. */
   readonly start: number;
   readonly end: number;
   readonly value: string;
   readonly isQuoted: boolean;
 }
 
-/** What is wrong with a row. Never says what a cell holds. */
+/** The fault of a row. Never contains the content of a cell. */
 export interface Problem {
   /** undefined: the row as a whole. */
   readonly field: string | undefined;
@@ -17,39 +17,39 @@ export interface Problem {
 }
 
 export interface Row {
-  /** Of its first byte, from 1. */
+  /** Line number of the first byte, from 1. */
   readonly line: number;
-  /** How many line ends it has, its own included. */
+  /** How many line ends the row has, the last one included. */
   readonly lineEnds: number;
-  /** Offsets in the bytes of the block; the line end is part of the row. */
+  /** Offsets in the bytes of the block. The row includes its line end. */
   readonly start: number;
   readonly end: number;
-  /** A line with nothing in it: copied, and not counted. */
+  /** An empty line, which is copied and not counted. */
   readonly isBlank: boolean;
-  /** In the order of their bytes. Blank cells are not among them. */
+  /** In the order of their bytes, without blank cells. */
   readonly cells: readonly Cell[];
   problem: Problem | undefined;
 }
 
-/** How the rows of a file are written. */
+/** The format of a file's rows. */
 export interface RowFormat {
   /**
-   * The row that begins at an offset; undefined: its end is not among these bytes.
-   * @param isEnd nothing comes after these bytes
-   * @throws UnclosedQuote
+   * The row that begins at `start`; undefined: the row is incomplete.
+   * @param isEnd no bytes follow
+   * @throws BulkError for a quote that never closes
    */
   read(bytes: Buffer, start: number, line: number, isEnd: boolean): Row | undefined;
-  /** The bytes of a cell, as text, with a new value; undefined: the format cannot hold it. */
+  /** The text of a cell with a new value; undefined: the format cannot hold the value. */
   encode(cell: Cell, value: string): string | undefined;
 }
 
-/** A longer one is taken for a quote that was never closed. */
+/** A longer row probably has a quote that never closes. */
 export const MAX_ROW_BYTES = 16 * 1024 * 1024;
 
-/** What the service takes in one value. */
+/** The service's limit for one value. */
 export const MAX_VALUE_BYTES = 65_536;
 
-/** Why the service would not take a value, in its words; undefined: it would. */
+/** Why the service would refuse a value, in the service's words; undefined: it would not. */
 export function valueProblem(value: string): string | undefined {
   if (value.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(value) > MAX_VALUE_BYTES)
     return `is longer than ${MAX_VALUE_BYTES} bytes`;

@@ -7,19 +7,19 @@ import { Input } from './input.ts';
 import { checkFiles, isResumable, type Job } from './job.ts';
 import { replaceCells } from './replace.ts';
 
-/** Blocks under way, or waiting for one before them to be written. */
+/** Most blocks that are in work, or wait for an earlier block to be written. */
 const BLOCKS_AT_ONCE = 4;
 
 /** How a run ended. */
 export interface RunEnd extends Position {
   readonly is_complete: boolean;
-  /** Of a run that is not complete: whether --resume goes on with it. */
+  /** Whether --resume can continue an incomplete run. */
   readonly isResumable: boolean;
 }
 
-/** Something ended a run before its end. */
+/** A run that failed. `cause` has the reason. */
 export class RunFailure extends Error {
-  /** Whether `--resume` goes on from there. */
+  /** Whether --resume can continue the run. */
   readonly isResumable: boolean;
 
   constructor(cause: unknown, canResume: boolean) {
@@ -29,9 +29,9 @@ export class RunFailure extends Error {
 }
 
 /**
- * Replaces the named cells of a file. Rows keep their order; what is under way is bounded.
- * @param stop ends it early, after what is written
- * @throws BulkError before anything was written, RunFailure after
+ * Replaces the named cells of a file. Rows keep their order, and memory is bounded.
+ * @param stop ends the run early, and keeps the rows that are written
+ * @throws BulkError before the first write, RunFailure later
  */
 export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
   const input = await Input.open(job.inputPath);
@@ -55,7 +55,7 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
   }
 }
 
-/** undefined: it was stopped before, as when nobody types a header. */
+/** undefined: stopped first, for example while standard input waited for a header. */
 async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T | undefined> {
   const stopped = new Promise<undefined>((resolve) => {
     stop.addEventListener('abort', () => resolve(undefined), { once: true });
@@ -102,7 +102,7 @@ async function replaceAll(
     return { ...files.position, is_complete: true, isResumable: false };
   } catch (error) {
     failed.abort(error);
-    // What ended the run is what is told, not what else fails because of it.
+    // Report the failure that ended the run, not a later failure that it causes.
     await files.leave().catch(() => {});
     const canResume = isResumable(job, input);
     if (stop.aborted) return { ...files.position, is_complete: false, isResumable: canResume };

@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Writes the file as if it had been there since the run began. */
+/** Writes the file with the modification time of the original file. */
 function put(content: string): void {
   writeFileSync(file, content);
   utimesSync(file, BEGUN_AT, BEGUN_AT);
@@ -28,7 +28,7 @@ async function identity() {
 }
 
 describe('a run to resume', () => {
-  /** The checkpoint of a run on the file as it is now. */
+  /** The checkpoint of a run on the current file. */
   async function begun(): Promise<Checkpoint> {
     const position = { inputBytes: 0, line: 2, rows: 0, values: 0, rejected: 0 };
     const input = await identity();

@@ -4,14 +4,14 @@ import { CsvScanner } from '../src/csv-scanner.ts';
 import { edited } from './edited.ts';
 
 const bytes = fc.uint8Array({ maxLength: 200 }).map((array) => Buffer.from(array));
-/** Bytes that CSV is made of, and a letter. */
+/** The bytes with a meaning in CSV, and a letter. */
 const structure = fc
   .array(fc.constantFrom('"', ',', '\r', '\n', 'a', 'é', ' ', '""', '\r\n', '\0'), {
     maxLength: 60,
   })
   .map((parts) => Buffer.from(parts.join('')));
 
-/** Records by the rules, one character at a time; undefined: a quote never closes. */
+/** A reference parser that reads one character at a time; undefined: a quote never closes. */
 function reference(text: string, delimiter: string): string[][] | undefined {
   const records: string[][] = [];
   let record: string[] = [];
@@ -39,7 +39,7 @@ function reference(text: string, delimiter: string): string[][] | undefined {
   return records;
 }
 
-/** Records as the scanner finds them; undefined: a quote never closes. */
+/** The records that the scanner finds; undefined: a quote never closes. */
 function scanned(input: Buffer, delimiter: string): string[][] | undefined {
   const scanner = new CsvScanner(delimiter.charCodeAt(0), true);
   const records: string[][] = [];
@@ -274,7 +274,7 @@ describe('tsv', () => {
   test('a value that no cell can hold makes a bad row', async () => {
     const tsv = edited('a\tb\nx\ty\n', { format: 'tsv', fields: 'a' }, () => 'T\tT');
     expect((await tsv).problems).toEqual([
-      '2: a would have a tab or line end in it, which no TSV has',
+      '2: a would contain a tab or line end, which TSV cannot hold',
     ]);
   });
 });

@@ -4,7 +4,7 @@ import type { Input } from '../src/input.ts';
 import { replaceCells } from '../src/replace.ts';
 import type { Cell } from '../src/row.ts';
 
-/** Bytes as an input that gives them in pieces of a size. */
+/** An input that returns the bytes in pieces of one size. */
 export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   const pieces: Buffer[] = [];
   for (let at = 0; at < bytes.length; at += pieceBytes)
@@ -32,7 +32,7 @@ const DEFAULTS: FormatOptions = {
   hasHeader: true,
 };
 
-/** All rows with their cells replaced; bad rows are left out. */
+/** All good rows, with their cells replaced. */
 export async function edited(
   bytes: Buffer | string,
   options: Partial<FormatOptions>,

@@ -10,7 +10,7 @@ const values = async (text: string, fields: string) =>
 
 const NAME = /^[A-Za-z]\w*$/;
 
-/** Paths of all strings that are not blank, and the values there, by a walk over what JSON.parse gives. */
+/** Paths and values of all strings that are not blank, found by a walk over the parsed JSON. */
 function strings(json: unknown, path = ''): [string, string][] {
   if (typeof json === 'string') return json === '' ? [] : [[path, json]];
   if (Array.isArray(json)) return json.flatMap((one, i) => strings(one, `${path}[${i}]`));
@@ -115,8 +115,8 @@ describe('rows', () => {
   test.each([
     ['{"a":7}', 'a', '1: a is a number, not a string'],
     ['{"a":true}', 'a', '1: a is a boolean, not a string'],
-    ['{"a":{"b":"c"}}', 'a', '1: a is an object: name fields of it'],
-    ['{"a":["b"]}', 'a', '1: a is an array: write a[*] for all in it'],
+    ['{"a":{"b":"c"}}', 'a', '1: a is an object: name fields inside it'],
+    ['{"a":["b"]}', 'a', '1: a is an array: write a[*] for all its items'],
     ['{"a":"b"}', 'a.b', '1: a is a string, and --fields names something inside it'],
     ['{"a":["b"]}', 'a.b', '1: a is an array: the path does not fit'],
     ['{"a":{"b":"c"}}', 'a[*]', '1: a is an object: the path does not fit'],

@@ -5,7 +5,7 @@ import { inOrder } from '../src/in-order.ts';
 import { RefusedValue, replaceCells } from '../src/replace.ts';
 import { inputOf } from './edited.ts';
 
-/** A service that refuses a request for its first bad token, and counts as it does. */
+/** Behaves as the service: refuses a request for its first bad token, and counts the refusals. */
 async function detokenized(
   rows: readonly string[],
   stopsAtBadRow = false,
@@ -112,7 +112,7 @@ describe('work in order', () => {
       most = Math.max(most, ++underWay);
       await new Promise<void>((resolve) => {
         waiting.push(resolve);
-        // The last to come is the first to go.
+        // Answer in the reverse order.
         if (waiting.length === 4 || item > 16)
           setImmediate(() =>
             waiting

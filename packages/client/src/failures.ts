@@ -99,10 +99,12 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
 /** A status 200 without Standin's JSON, or with data of another structure than the request's. */
 export function badAnswer(operation: string, answer: Answer): StandinError {
   const { status, request_id: requestId, attempts } = answer;
-  return new StandinError(
-    `${operation}: the answer does not match the request: ${NOT_STANDIN}`,
-    { code: 'bad_answer', status, requestId, attempts },
-  );
+  return new StandinError(`${operation}: the answer does not match the request: ${NOT_STANDIN}`, {
+    code: 'bad_answer',
+    status,
+    requestId,
+    attempts,
+  });
 }
 
 /** Anything but a JSON object becomes {}: the message of a SyntaxError would quote the text. */
