@@ -3,25 +3,25 @@ import { Refusal } from './answers.ts';
 import { Sessions } from './sessions.ts';
 
 const BEARER = /^bearer +([^\s]+)$/i;
-/** Names that only this machine answers to; a port may follow. */
+/** Loopback names, with an optional port. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
-/** RFC 3986 section 3.2.2, with a port: which characters, not where. */
+/** The characters of a host (RFC 3986, section 3.2.2) and a port, in any order. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 
-/** Who may have what the ops listener has. */
+/** Decides which requests the ops listener answers. */
 export class Access {
-  /** undefined: there is no OPS_TOKEN, and only this machine is listened to. */
+  /** undefined: OPS_TOKEN is not set, and the listener accepts only this machine. */
   readonly sessions: Sessions | undefined;
 
-  /** @param token undefined: none is asked for */
+  /** @param token OPS_TOKEN; undefined: no sign-in */
   constructor(token: string | undefined) {
     this.sessions = token === undefined ? undefined : new Sessions(token);
   }
 
   /**
-   * A proxy may go by the other of two Host headers. Without a token, every page that a browser on
-   * this machine opens could ask: by the name of its own host, made to lead here (DNS rebinding).
-   * So it must be a name of this machine.
+   * Refuses two Host headers, because a proxy may use the other one. Without a token, the name must
+   * also be a loopback name. Otherwise any page in a browser on this machine could read this
+   * listener, by pointing the name of its own host here (DNS rebinding).
    * @throws Refusal
    */
   checkHost({ headers: { host }, headersDistinct }: IncomingMessage): void {
@@ -52,8 +52,8 @@ export class Access {
 }
 
 /**
- * Of requests that do something: other sites have a browser send them too, with its cookies.
- * Programs send neither header; browsers in clear only the second. @throws Refusal
+ * For requests that change something: another site can make a browser send them with its cookies.
+ * Programs send neither header. Browsers send only `Origin` over HTTP in clear. @throws Refusal
  */
 export function checkSameOrigin({ headers }: IncomingMessage): void {
   const { origin, host, 'sec-fetch-site': site } = headers;
@@ -61,12 +61,13 @@ export function checkSameOrigin({ headers }: IncomingMessage): void {
     site === undefined
       ? origin === undefined || hostOf(origin) === host?.toLowerCase()
       : site === 'same-origin';
-  if (!isOwn) throw new Refusal(403, 'cross_origin', 'This is only for pages of this listener.');
+  if (!isOwn)
+    throw new Refusal(403, 'cross_origin', 'Only pages of this listener may send this request.');
 }
 
 /**
- * Of requests that read: another page sees no answer, but would take the place of one that does.
- * The address bar may lead here (`none`), a link of another page, too; frames and images may not.
+ * For requests that read: another page cannot see the answer, but would take a place from a page
+ * that can. The address bar (`none`) and links may lead here, frames and images may not.
  * @throws Refusal
  */
 export function checkNotEmbedded(request: IncomingMessage): void {

@@ -16,10 +16,10 @@ export function answerJson(response: ServerResponse, status: number, body: unkno
   answer(response, status, JSON_TYPE, JSON.stringify(body));
 }
 
-/** A refusal in one sentence, which says what to do. */
+/** A refused request. The message tells the caller what to do. */
 export class Refusal extends Error {
   readonly status: number;
-  /** What happened, for programs. */
+  /** The reason, for programs. */
   readonly code: string;
 
   constructor(status: number, code: string, message: string) {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { Refusal } from './answers.ts';
 
-/** The body of a request that says it is JSON. @throws Refusal */
+/** The body of a request with a JSON content type. @throws Refusal */
 export async function readJson(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
   const types = request.headersDistinct['content-type'] ?? [];
   if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
@@ -11,7 +11,7 @@ export async function readJson(request: IncomingMessage, maxBytes: number): Prom
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.length;
-    // Read to its end in any case: a loop that is left cuts the connection.
+    // Read to the end even so: leaving the loop early would destroy the connection.
     if (bytes <= maxBytes) chunks.push(chunk);
   }
   if (bytes > maxBytes) {

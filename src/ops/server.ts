@@ -6,16 +6,16 @@ import { answer, answerJson, Refusal, TEXT } from './answers.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** Answers by method. */
+/** Handlers by method. GET also serves HEAD. */
 export interface Route {
   readonly GET?: Handler;
   readonly POST?: Handler;
   readonly DELETE?: Handler;
-  /** Anybody may have it. */
+  /** Served without sign-in. */
   readonly isOpen?: boolean;
 }
 
-/** What does not change while the process runs. */
+/** A page that does not change while the process runs. */
 export interface OpsPage {
   readonly content_type: string;
   readonly body: string | Buffer;
@@ -29,7 +29,7 @@ export interface OpsServerOptions {
   /** By path. */
   readonly routes: ReadonlyMap<string, Route>;
   readonly pages: ReadonlyMap<string, OpsPage>;
-  /** Told of what is no fault of the caller. */
+  /** Called for failures that are not the caller's fault. */
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -40,7 +40,7 @@ const TIMEOUTS = {
   connectionsCheckingInterval: 1_000,
 };
 const MAX_CONNECTIONS = 500;
-/** On every answer: nothing is taken from elsewhere, nothing is shown elsewhere. */
+/** On every answer: pages load nothing from other sites, and no other site can embed them. */
 const HEADERS = {
   'Cache-Control': 'no-store',
   'Content-Security-Policy':
@@ -64,7 +64,7 @@ export function createOpsServer(options: OpsServerOptions): Server {
     respond(routes, access, request, response).catch(async (error) => {
       const refusal = error instanceof Refusal ? error : undefined;
       if (refusal === undefined && !request.socket.destroyed) onFailure(error);
-      // Who still sends does not see an answer. The time-out of requests bounds it.
+      // A caller that still sends would not read an answer. requestTimeout bounds the wait.
       await finished(request.resume()).catch(() => {});
       refuse(request, response, refusal ?? UNEXPECTED);
     });
@@ -76,7 +76,7 @@ export function createOpsServer(options: OpsServerOptions): Server {
 const UNEXPECTED = new Refusal(
   500,
   'internal_error',
-  'This cannot be read now. The log says more.',
+  'The request failed. See the log of the service.',
 );
 
 async function respond(
@@ -101,7 +101,7 @@ async function respond(
 
 function notFound(routes: ReadonlyMap<string, Route>): Refusal {
   const paths = [...routes.keys()].filter((path) => !/^\/(assets|console)\//.test(path));
-  return new Refusal(404, 'not_found', `There is ${paths.join(', ')} here.`);
+  return new Refusal(404, 'not_found', `Not found. The paths are ${paths.join(', ')}.`);
 }
 
 const METHODS = ['GET', 'POST', 'DELETE'] as const;
@@ -110,7 +110,7 @@ function pageRoute({ content_type: contentType, body, etag, isOpen = false }: Op
   return {
     isOpen,
     async GET({ headers }, response) {
-      // Asked for again each time: a page that stays must not call a program that was upgraded.
+      // Browsers revalidate each time: an old page must not call an upgraded service.
       response.setHeader('Cache-Control', 'no-cache');
       if (etag !== undefined) response.setHeader('ETag', etag);
       const isKnown = etag !== undefined && headers['if-none-match'] === etag;
@@ -122,7 +122,7 @@ function pageRoute({ content_type: contentType, body, etag, isOpen = false }: Op
 
 function refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
   const { status, code, message } = refusal;
-  // Too late for words: the answer has begun.
+  // The answer has begun, so its status cannot change.
   if (response.headersSent) return void response.destroy();
   if (status === 401) response.setHeader('WWW-Authenticate', 'Bearer realm="standin ops"');
   if (pathOf(request).startsWith('/console/')) {

@@ -1,36 +1,36 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 
 const SESSION_MS = 12 * 3_600_000;
-/** The oldest one ends when there is one more. */
+/** One session more ends the oldest session. */
 const MAX_SESSIONS = 100;
-/** Tries to sign in from an address, right or wrong: so many at once, then so many a second. */
+/** Sign-in attempts of an address, right or wrong: a burst, then a rate. */
 const MAX_TRIES = 5;
 const TRIES_A_SECOND = 2;
-/** Beyond it, the address that has not tried for longest has all its tries again. */
+/** Beyond this limit, the address whose last attempt is oldest gets a full burst again. */
 const MAX_ADDRESSES = 1_000;
 const COOKIE = 'standin_console';
 
-/** Who has shown OPS_TOKEN in a browser; only in memory, so that a restart signs everybody out. */
+/** Signed-in browsers. Sessions are only in memory, so a restart signs everybody out. */
 export class Sessions {
   readonly #digest: Buffer;
   readonly #now: () => number;
-  /** When they end, by id; in the order in which they began. */
+  /** The end of each session by id, oldest session first. */
   readonly #endsAtMs = new Map<string, number>();
-  /** By address, the one that tried last at the end. */
+  /** By address, the latest attempt last. */
   readonly #tries = new Map<string | undefined, { left: number; countedAtMs: number }>();
 
-  /** @param now milliseconds of any clock that only rises */
+  /** @param now milliseconds of a monotonic clock */
   constructor(token: string, now: () => number = () => performance.now()) {
     this.#digest = digestOf(token);
     this.#now = now;
   }
 
-  /** In a time that tells nothing of the token. */
+  /** Takes constant time, so the time tells nothing about the token. */
   isToken(text: string): boolean {
     return timingSafeEqual(digestOf(text), this.#digest);
   }
 
-  /** Whether one more try may be made from the address now; it is counted. */
+  /** Counts an attempt from the address, and returns whether it is allowed. */
   takeTry(address: string | undefined): boolean {
     const nowMs = this.#now();
     const before = this.#tries.get(address) ?? { left: MAX_TRIES, countedAtMs: nowMs };
@@ -53,14 +53,14 @@ export class Sessions {
     return cookie(id, SESSION_MS / 1000);
   }
 
-  /** @param cookies the header of a request */
+  /** @param cookies the Cookie header of a request */
   has(cookies: string | undefined): boolean {
     const id = idIn(cookies);
     const endsAtMs = id === undefined ? undefined : this.#endsAtMs.get(id);
     return endsAtMs !== undefined && this.#now() < endsAtMs;
   }
 
-  /** @returns the value of Set-Cookie that makes a browser forget it */
+  /** Ends a session. @returns the value of Set-Cookie that deletes the cookie */
   end(cookies: string | undefined): string {
     const id = idIn(cookies);
     if (id !== undefined) this.#endsAtMs.delete(id);
@@ -68,7 +68,7 @@ export class Sessions {
   }
 }
 
-/** Not Secure: the ops listener speaks HTTP in clear, and a browser would not send it back. */
+/** Not Secure: the ops listener speaks HTTP in clear, where browsers send no Secure cookie. */
 function cookie(id: string, maxAgeS: number): string {
   return `${COOKIE}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
 }
@@ -78,7 +78,7 @@ function idIn(cookies: string | undefined): string | undefined {
   return found?.slice(COOKIE.length + 1);
 }
 
-/** Of one length, whatever was sent. */
+/** Digests have equal length, which timingSafeEqual requires. */
 function digestOf(text: string): Buffer {
   return createHash('sha256').update(text).digest();
 }

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { OpsPage } from '../server.ts';
 
-/** The built page, also when this file runs as TypeScript. */
+/** The built page. The path holds for src/ and for dist/. */
 const FOLDER = new URL('../../../dist/console/', import.meta.url);
 const CONTENT_TYPES: Readonly<Record<string, string>> = {
   html: 'text/html; charset=utf-8',
@@ -14,8 +14,8 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
 };
 
 /**
- * The files of the console by path, read once: what is not in this list cannot be asked for. Empty
- * when the page was not built.
+ * Reads all files of the console once, by path. The listener serves no other file. Empty if the
+ * page was not built.
  */
 export function readAssets(folder = FOLDER): Map<string, OpsPage> {
   const assets = new Map<string, OpsPage>();

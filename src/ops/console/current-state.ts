@@ -8,12 +8,12 @@ import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import type { Sampler } from './sampler.ts';
 
-/** Everybody who looks within it is told the same. */
+/** All readers within this time get the same state. */
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
 
-/** What the process knows without its database. */
+/** Facts that the process knows without the database. */
 export interface Facts {
   readonly startedAt: Date;
   readonly version: string;
@@ -21,14 +21,14 @@ export interface Facts {
   readonly database: 'embedded' | 'postgres';
   /** Requests a second of a client without a limit of its own; 0: no limit. */
   readonly rate_limit: number;
-  /** undefined: no license is asked for. */
+  /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
   /** undefined: HTTP in clear. */
   readonly certificateExpires: (() => Date) | undefined;
 }
 
 export interface CurrentStateOptions {
-  /** Of the public listener. */
+  /** Address of the public listener. */
   readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
@@ -37,7 +37,7 @@ export interface CurrentStateOptions {
   readonly sampler: Sampler;
 }
 
-/** Reads the state when somebody wants to see it. */
+/** Reads the state of the service on demand. */
 export class CurrentState {
   readonly #options: CurrentStateOptions;
   readonly #health: Health;
@@ -51,7 +51,7 @@ export class CurrentState {
     this.#health = new Health(options.vault.vital.health);
   }
 
-  /** Never fails: what cannot be read is null. */
+  /** Never fails: unreadable parts are null. */
   read(): Promise<ConsoleState> {
     if (this.#state === undefined || performance.now() - this.#askedAtMs >= FRESH_FOR_MS) {
       this.#askedAtMs = performance.now();
@@ -109,13 +109,13 @@ export class CurrentState {
         isNewest: version === newest,
         records: byVersion && (byVersion.get(version) ?? 0),
       })),
-      // Infinite while the newest key is gone from the database, which JSON cannot say.
+      // The age is infinite if the newest key is gone from the database. JSON has no infinity.
       age_s: Math.min(ageS, process.uptime()),
       resealed: byVersion && (all === 0 ? 1 : (byVersion.get(newest) ?? 0) / all!),
     };
   }
 
-  /** null: it takes the database longer than somebody who looks would wait. */
+  /** null: the database takes longer than a reader would wait. */
   async #countKeys(deadlineMs: number): Promise<KeyCounts | null> {
     const askedAtMs = performance.now();
     if (askedAtMs >= this.#countsFreshUntilMs) {
@@ -143,7 +143,7 @@ export class CurrentState {
       } = client;
       const use = uses.get(clientId);
       const requestsPerS = isCounted(rank) ? sampler.rateOf(clientId) : null;
-      // What is used now is in the vault in a minute at the latest.
+      // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
         client_id: clientId,

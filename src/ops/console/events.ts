@@ -6,9 +6,9 @@ import type { Sampler } from './sampler.ts';
 
 const STATE_INTERVAL_MS = 5_000;
 const MAX_STREAMS = 20;
-/** A reader that is behind by so much is cut off; it may come back for the history. */
+/** The listener disconnects a slower reader. A reader that reconnects gets the history. */
 const MAX_UNSENT_BYTES = 1_048_576;
-/** What a browser waits before it comes back. */
+/** The time a browser waits before it reconnects. */
 const RETRY_MS = 2_000;
 
 interface Stream {
@@ -16,7 +16,7 @@ interface Stream {
   readonly isAllowed: () => boolean;
 }
 
-/** Streams of server-sent events, all with the same. */
+/** Sends the same server-sent events to all readers. */
 export class EventStreams {
   readonly #sampler: Sampler;
   readonly #state: CurrentState;
@@ -33,8 +33,8 @@ export class EventStreams {
   }
 
   /**
-   * @param isAllowed asked again with every event: a session may end
-   * @throws Refusal when there are too many
+   * @param isAllowed checked before every event, because a session may end
+   * @throws Refusal for more than MAX_STREAMS
    */
   async open(
     request: IncomingMessage,
@@ -42,7 +42,11 @@ export class EventStreams {
     isAllowed: () => boolean,
   ): Promise<void> {
     if (this.#streams.size >= MAX_STREAMS) {
-      throw new Refusal(503, 'too_many', `There are ${MAX_STREAMS} streams already. Close one.`);
+      throw new Refusal(
+        503,
+        'too_many',
+        `There are already ${MAX_STREAMS} streams. Close one of them.`,
+      );
     }
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'X-Accel-Buffering': 'no' });
     if (request.method === 'HEAD') return void response.end();
@@ -54,7 +58,7 @@ export class EventStreams {
     if (this.#streams.has(stream)) response.write(eventOf('state', state));
   }
 
-  /** Ends all of them. */
+  /** Ends all streams. */
   close(): void {
     clearInterval(this.#timer);
     this.#unsubscribe();

@@ -6,24 +6,24 @@ import { API_KEY_HEADER, type Operation } from '#console';
 import { Refusal } from '../answers.ts';
 import { readJson } from '../bodies.ts';
 
-/** More than the service takes for any answer. */
+/** Longer than the service needs for any answer. */
 const TIMEOUT_MS = 15_000;
 const MAX_UNDER_WAY = 5;
-/** What the page is told beside the body. */
+/** The headers that the page gets with the body. */
 const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after'];
 
-/** The certificate of the public listener as it is now. */
+/** The current certificate of the public listener. */
 export interface OwnCertificate {
-  /** In PEM, with its chain. */
+  /** PEM, with the chain. */
   readonly certificate: string;
-  /** Of the certificate of the server itself. */
+  /** The server's own certificate, without the chain. */
   readonly der: Buffer;
-  /** Callers need a certificate, too. */
+  /** Whether callers need a client certificate. */
   readonly asksClients: boolean;
 }
 
 export interface PlaygroundOptions {
-  /** Of the public listener. */
+  /** Address of the public listener. */
   readonly url: string;
   readonly bodyLimit: number;
   /** undefined: HTTP in clear. */
@@ -31,8 +31,8 @@ export interface PlaygroundOptions {
 }
 
 /**
- * Passes what is tried in the console on to the public listener of this service, with the API key
- * that was typed in, and the answer back. Nothing of it is kept.
+ * Forwards requests of the console's playground to the public listener, with the API key that the
+ * user typed, and returns the answers. Keeps neither.
  */
 export class Playground {
   readonly #url: URL;
@@ -56,7 +56,7 @@ export class Playground {
       throw new Refusal(
         409,
         'client_certificate',
-        'Callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none: the playground cannot call the service.',
+        'The playground cannot call the service: callers need a client certificate (TLS_CLIENT_CA_FILE), and the console has none.',
       );
     }
     if (this.#underWay >= MAX_UNDER_WAY) {
@@ -105,11 +105,11 @@ export class Playground {
       });
     } catch {
       if (givenUp.aborted) throw new Refusal(504, 'timeout', 'The service did not answer in time.');
-      throw new Refusal(502, 'unreachable', 'The public listener cannot be reached from here.');
+      throw new Refusal(502, 'unreachable', 'The console cannot reach the public listener.');
     }
   }
 
-  /** Over TLS to whoever has the private key of exactly our certificate, by whatever name. */
+  /** With TLS, accepts exactly the certificate of this service, whatever names it contains. */
   #request(url: URL, options: RequestOptions): ClientRequest {
     const own = this.#certificate?.();
     if (own === undefined) return requestInClear(url, { ...options, agent: false });
@@ -124,7 +124,7 @@ export class Playground {
   }
 }
 
-/** A listener on all addresses is on the loopback one too. */
+/** A listener on all addresses also listens on the loopback address. */
 function reachable(listening: string): URL {
   const url = new URL(listening);
   if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1';

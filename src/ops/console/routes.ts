@@ -17,7 +17,7 @@ export interface ConsoleParts {
   readonly playground: Playground;
 }
 
-/** What the page asks for, by path. */
+/** The routes of the console, by path. */
 export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
   const { access, state, events, playground } = parts;
   const tryOut = (operation: Operation): Route => ({
@@ -70,11 +70,11 @@ async function signIn(
 ): Promise<void> {
   checkSameOrigin(request);
   const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
-  // Without OPS_TOKEN nobody is asked to sign in.
+  // Without OPS_TOKEN, everybody who can connect is signed in.
   if (sessions !== undefined) {
     if (!sessions.takeTry(request.socket.remoteAddress)) {
       response.setHeader('Retry-After', 1);
-      throw new Refusal(429, 'too_many', 'Too many tries to sign in. Wait a second.');
+      throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
     }
     if (!sessions.isToken(token)) {
       throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
@@ -89,7 +89,7 @@ function tokenIn(body: Buffer): string {
     const { token } = JSON.parse(body.toString());
     if (typeof token === 'string') return token;
   } catch {
-    // As any other body that is not what it should be.
+    // Refused below, like every other wrong body.
   }
   throw new Refusal(400, 'bad_request', 'Send {"token": "..."} with the OPS_TOKEN.');
 }

@@ -2,9 +2,9 @@ import type { Latency, OperationSample, Sample } from '#console';
 import type { BatchTotals, OperationTotals, Totals } from './totals.ts';
 
 /**
- * What happened between two readings of the totals.
- * @param atMs Unix time of the later one
- * @param intervalS between them, above 0
+ * The rates between two readings of the totals.
+ * @param atMs Unix time of the later reading
+ * @param intervalS time between the readings, above 0
  */
 export function sampleBetween(
   before: Totals,
@@ -32,7 +32,7 @@ export function sampleBetween(
   };
 }
 
-/** Of counters: one that is lower than before began again at 0. */
+/** The rise of a counter. A counter that fell was reset to 0 in between. */
 export function rise(before: number, after: number): number {
   return after < before ? after : after - before;
 }
@@ -63,7 +63,7 @@ function sizeBetween(before: BatchTotals, after: BatchTotals): number | null {
   return statements === 0 ? null : rounded(rise(before.records, after.records) / statements);
 }
 
-/** @param buckets how many took up to so many seconds, with all faster ones; by rising bound */
+/** @param buckets cumulative: [bound in seconds, requests up to it], by rising bound */
 export function latencyOf(buckets: readonly (readonly [number, number])[]): Latency | null {
   const requests = buckets.at(-1)?.[1] ?? 0;
   if (requests === 0) return null;
@@ -71,7 +71,7 @@ export function latencyOf(buckets: readonly (readonly [number, number])[]): Late
   return { p50_ms: quantile(0.5), p95_ms: quantile(0.95), p99_ms: quantile(0.99) };
 }
 
-/** As histogram_quantile of Prometheus: evenly within a bucket, never beyond the last bound. */
+/** Interpolates within a bucket as histogram_quantile of Prometheus does, up to the last bound. */
 function quantileOf(buckets: readonly (readonly [number, number])[], rank: number): number {
   let lowerS = 0;
   let below = 0;

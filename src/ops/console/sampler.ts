@@ -4,7 +4,7 @@ import { rise, rounded, sampleBetween } from './sample.ts';
 import { type Totals, totalsOf } from './totals.ts';
 
 const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS;
-/** Rates of clients are over so many intervals: most clients call now and then. */
+/** The rates of clients cover several intervals, because most clients call only now and then. */
 const RATE_INTERVALS = 5;
 
 interface Reading {
@@ -12,17 +12,17 @@ interface Reading {
   readonly takenMs: number;
 }
 
-/** Reads the metrics every few seconds, and keeps what happened in between. */
+/** Reads the metrics every SAMPLE_INTERVAL_MS, and keeps the rates between readings. */
 export class Sampler {
   readonly #read: () => Promise<Snapshot>;
   readonly #listeners = new Set<(sample: Sample) => void>();
   readonly #samples: Sample[] = [];
-  /** The latest ones, oldest first. */
+  /** The latest readings, oldest first. */
   readonly #readings: Reading[] = [];
   #timer: NodeJS.Timeout | undefined;
   #isReading = false;
 
-  /** @param read the metrics that a sample needs */
+  /** @param read returns the metrics that a sample needs */
   constructor(read: () => Promise<Snapshot>) {
     this.#read = read;
   }
@@ -50,7 +50,7 @@ export class Sampler {
     return this.#readings.at(-1)?.totals.isDatabaseSafe ?? null;
   }
 
-  /** Requests a second of a client over the last seconds. */
+  /** Requests of a client per second, over the last RATE_INTERVALS. */
   rateOf(clientId: string): number {
     const [first, last] = [this.#readings[0], this.#readings.at(-1)];
     if (first === undefined || last === undefined || first === last) return 0;
@@ -58,20 +58,20 @@ export class Sampler {
     return rounded((1000 * rise(countIn(first), countIn(last))) / (last.takenMs - first.takenMs));
   }
 
-  /** @returns ends it */
+  /** @returns ends the subscription */
   subscribe(listener: (sample: Sample) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** A look that takes longer than the interval is waited for, and its sample is a longer one. */
+  /** A slow reading delays the next reading, so its sample covers a longer time. */
   async #look(): Promise<void> {
     if (this.#isReading) return;
     this.#isReading = true;
     try {
       this.#take({ totals: totalsOf(await this.#read()), takenMs: performance.now() });
     } catch {
-      // A gap; the next sample has what happened meanwhile.
+      // The next sample covers this interval too.
     } finally {
       this.#isReading = false;
     }

@@ -1,6 +1,6 @@
 import type { Snapshot } from '../../metrics/metrics.ts';
 
-/** What was counted since the start. */
+/** Counters since the start of the service. */
 export interface Totals {
   readonly tokenize: OperationTotals;
   readonly detokenize: OperationTotals;
@@ -9,9 +9,9 @@ export interface Totals {
   readonly insert: BatchTotals;
   readonly find: BatchTotals;
   readonly clients: Map<string, number>;
-  /** null: limits are not meant to be shared. */
+  /** null: REDIS_URL is not set. */
   areLimitsShared: boolean | null;
-  /** null: nobody has looked. */
+  /** null: not checked yet. */
   isDatabaseSafe: boolean | null;
 }
 
@@ -20,7 +20,7 @@ export interface OperationTotals {
   refused: number;
   failed: number;
   values: number;
-  /** Requests that took up to so many seconds, by that bound; the last one is Infinity. */
+  /** Requests by upper bound of their time in seconds, cumulative. The last bound is Infinity. */
   readonly buckets: Map<number, number>;
 }
 
@@ -55,7 +55,7 @@ export function totalsOf(metrics: Snapshot): Totals {
   };
   for (const { name, values } of metrics) {
     const add = ADD[name];
-    // The types of prom-client leave out `metricName`, and what a histogram has.
+    // The types of prom-client lack `metricName` and the labels of histograms.
     if (add !== undefined) for (const series of values as Series[]) add(totals, series);
   }
   return totals;
