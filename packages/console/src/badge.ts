@@ -1,7 +1,7 @@
 import { el, icon } from './dom.ts';
 import type { Level } from './health.ts';
 
-/** A shape for every level: color is never all that tells. */
+/** Each level has its own shape, because some readers cannot tell the colors apart. */
 const SHAPES: Record<Level | 'live', string> = {
   live: 'M8 4.5a3.5 3.5 0 1 1 0 7 3.5 3.5 0 0 1 0-7',
   good: 'M8 1a7 7 0 1 1 0 14A7 7 0 0 1 8 1m3 4.3-4 4.2-2-1.9-1 1.1 3.1 2.8 5-5.2z',

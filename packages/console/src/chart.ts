@@ -3,30 +3,30 @@ import { el, setText } from './dom.ts';
 import { clock } from './format.ts';
 import { color } from './theme.ts';
 
-/** A line: its name, and its number in the stylesheet's colors (--series-1 and so on). */
+/** A line. `color` is its number among the stylesheet's colors (--series-1 and so on). */
 export interface Line {
   readonly label: string;
   readonly color: number;
-  /** Lengths of dashes and gaps in px: color is not all that tells lines apart. */
+  /** Lengths of dashes and gaps in px, for readers who cannot tell the colors apart. */
   readonly dash?: readonly number[];
 }
 
 export interface Plot {
   readonly title: string;
-  /** What the numbers are, for the title: "a second", "ms". */
+  /** Unit of the numbers, for the title: "a second", "ms". */
   readonly unit: string;
   readonly lines: readonly Line[];
   readonly format: (value: number | null) => string;
-  /** Charts of a group show the same time under the cursor. */
+  /** Charts of one group share the cursor. */
   readonly group: string;
-  /** What the vertical axis begins at; by default 0. */
+  /** Lower end of the vertical axis. Default: 0. */
   readonly floor?: (lowest: number) => number;
 }
 
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
 
-/** A live chart with its legend. `describe` says in words what its canvas shows. */
+/** A live chart with its legend. `describe` sets the text for screen readers. */
 export class Chart {
   readonly element: HTMLElement;
   readonly #plot: Plot;
@@ -63,7 +63,7 @@ export class Chart {
 
   /**
    * @param range Unix times in s of the left and the right edge
-   * @param nothing what to say where there is nothing to draw; empty: there is
+   * @param nothing text to show instead of an empty chart; '' if there is data
    */
   draw(data: uPlot.AlignedData, range: [number, number], nothing: string): void {
     this.#data = data;
@@ -79,7 +79,7 @@ export class Chart {
     this.#canvas.setAttribute('aria-label', words);
   }
 
-  /** With the colors of the moment. */
+  /** Draws again with the current colors. */
   redraw(): void {
     this.#uplot?.redraw(false);
   }
@@ -113,14 +113,14 @@ export class Chart {
     );
   }
 
-  /** From 0 to what leaves room above the highest value; also where there is none. */
+  /** Range of the vertical axis: some room above the highest value, and never empty. */
   #rise(lowest: number | null, highest: number | null): [number, number] {
     const floor = this.#plot.floor?.(lowest ?? 0) ?? 0;
     const top = highest === null || highest <= floor ? floor + 1 : highest;
     return [floor, top + (top - floor) * 0.1];
   }
 
-  /** In the legend: what is under the cursor, else the newest. */
+  /** Shows in the legend the values under the cursor, or else the newest values. */
   #show(): void {
     const index = this.#uplot?.cursor.idx ?? null;
     const at = index ?? this.#data[0].length - 1;
@@ -134,7 +134,7 @@ export class Chart {
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
-/** The first is the one that a chart is about: it has its area tinted. */
+/** Tints the area of the first line, which is the subject of the chart. */
 function seriesOf(line: Line, i: number): uPlot.Series {
   const stroke = () => color(`--series-${line.color}`);
   return {

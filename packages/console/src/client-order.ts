@@ -14,7 +14,7 @@ const COMPARE: Record<Column, (a: ClientState, b: ClientState) => number> = {
   keys: (a, b) => a.liveApiKeys - b.liveApiKeys,
 };
 
-/** Those with the words of the filter in name or id, in order; equal ones by name, then by id. */
+/** Clients with all words of the filter in name or id. Equal clients sort by name, then by id. */
 export function arrange(
   clients: readonly ClientState[],
   filter: string,

@@ -7,7 +7,7 @@ import { Share } from './share.ts';
 
 export const HEADS = ['Client', 'May', 'Tokens', 'API keys', 'Last use', 'Requests /s'] as const;
 
-/** The row of one client; it stays the same element, so that what has the focus keeps it. */
+/** The row of one client. Updates keep the element, so that the focus stays where it is. */
 export class ClientRow {
   readonly element: HTMLElement;
   readonly #name = el('span', { class: 'client-name' });

@@ -6,7 +6,7 @@ import { plural, whole } from './format.ts';
 import type { ClientsState } from './protocol.ts';
 import type { View } from './view.ts';
 
-/** Columns that sort, by their heads, and whether the first click puts the largest on top. */
+/** Sortable columns by head, with the order of the first click. */
 const SORTING: Partial<Record<(typeof HEADS)[number], Order>> = {
   Client: { column: 'name', isDescending: false },
   'API keys': { column: 'keys', isDescending: true },
@@ -14,7 +14,7 @@ const SORTING: Partial<Record<(typeof HEADS)[number], Order>> = {
   'Requests /s': { column: 'rate', isDescending: true },
 };
 
-/** Who uses the service, when last and how much. */
+/** The clients, with their last use and their rate. */
 export class ClientsView implements View {
   readonly route = 'clients';
   readonly title = 'Clients';
@@ -79,7 +79,7 @@ export class ClientsView implements View {
 
   redraw(): void {}
 
-  /** Moves rows only where their order is another: an element that is moved loses the focus. */
+  /** Moves rows only if their order changed, because a moved element loses the focus. */
   #place(rows: readonly HTMLElement[]): void {
     const isSame =
       rows.length === this.#body.children.length &&

@@ -2,7 +2,7 @@ import { el, setText } from './dom.ts';
 
 const SHOWN_MS = 1_500;
 
-/** Copies a text, and says that it did. */
+/** A button that copies a text and confirms it. */
 export class CopyButton {
   readonly element: HTMLButtonElement;
   readonly #word = el('span', { 'aria-live': 'polite' }, 'Copy');
@@ -23,7 +23,7 @@ export class CopyButton {
   }
 }
 
-/** Over HTTP from another machine a page has no clipboard; what is selected can be copied. */
+/** Over HTTP from another machine a page has no clipboard API, but can copy a selection. */
 async function copied(text: string): Promise<boolean> {
   if (navigator.clipboard !== undefined) {
     return navigator.clipboard.writeText(text).then(

@@ -1,14 +1,14 @@
 /**
- * The DOM by small functions. Text becomes text nodes and nothing else: what a client is called,
- * or a value of the playground, is never read as HTML.
+ * Small functions for the DOM. Text becomes text nodes only, so that the name of a client or a
+ * value in the playground is never parsed as HTML.
  */
 export type Child = Node | string | null | undefined | false;
 
 type Props = Record<string, string | boolean | number | undefined | ((event: Event) => void)>;
 
 /**
- * An element. A property with a function is a listener of that event, `true` an empty attribute;
- * `false` and undefined set nothing.
+ * Makes an element. A function listens to the event of that name. `true` sets an empty attribute;
+ * `false` and undefined set none.
  */
 export function el<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -23,7 +23,7 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 
 const SVG = 'http://www.w3.org/2000/svg';
 
-/** A path of 16 by 16 that only decorates: its words stand beside it. */
+/** A decorative icon of 16 by 16. Its meaning must stand beside it as text. */
 export function icon(path: string): SVGSVGElement {
   const svg = document.createElementNS(SVG, 'svg');
   setProps(svg, { viewBox: '0 0 16 16', class: 'icon', 'aria-hidden': 'true' });
@@ -33,7 +33,7 @@ export function icon(path: string): SVGSVGElement {
   return svg;
 }
 
-/** Sets the text where it is another: a text that is set anew loses what is selected in it. */
+/** Sets the text only if it changed, because setting it would clear a selection. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

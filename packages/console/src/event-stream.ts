@@ -4,17 +4,17 @@ export interface ServerEvent {
   readonly data: string;
 }
 
-/** An event may be the history of 15 minutes, some 200 kB; what never ends is no event. */
+/** Far above the largest event, the history of 15 minutes with about 200 kB. */
 const MAX_BUFFERED_CHARS = 8_000_000;
 
 /**
- * Reads server-sent events from pieces that may end anywhere. `fetch` and this, not EventSource:
- * that one does not tell a 401 from a service that is away.
+ * Reads server-sent events from pieces that may end anywhere. The page cannot use EventSource,
+ * which does not distinguish a 401 from an unreachable service.
  */
 export class EventReader {
   #rest = '';
 
-  /** @throws Error when an event is larger than any of this service */
+  /** @throws Error for an event that is larger than any event of this service */
   read(piece: string): ServerEvent[] {
     this.#rest += piece;
     const blocks = this.#rest.split(/\r?\n\r?\n/);

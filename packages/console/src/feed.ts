@@ -3,17 +3,17 @@ import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
 import { Samples } from './samples.ts';
 
 /**
- * `stale`: connected, and nothing comes. `away`: not connected, trying again. `signed_out`: the
- * service wants the OPS_TOKEN.
+ * `stale`: connected, but no events arrive. `away`: not connected, retrying. `signed_out`: the
+ * service requires the OPS_TOKEN.
  */
 export type Link = 'loading' | 'live' | 'stale' | 'away' | 'signed_out';
 
 const STALE_AFTER_MS = 3 * SAMPLE_INTERVAL_MS;
-/** A connection that says nothing for so long is given up: its other end may be gone. */
+/** The page drops a connection that is silent for this time, because the service may be gone. */
 const GIVE_UP_AFTER_MS = 20_000;
 const RETRY_MS = [1_000, 2_000, 5_000] as const;
 
-/** All that the page shows, kept up to date over one stream of events. */
+/** The data of the page, kept current by one stream of events. */
 export class Feed {
   readonly samples = new Samples();
   state: ConsoleState | null = null;
@@ -26,7 +26,7 @@ export class Feed {
   #connection = new AbortController();
   #again: () => void = () => {};
 
-  /** @param changed called after every change, and once a second, since times are shown */
+  /** @param changed called after every change, and every second, because the page shows ages */
   constructor(changed: () => void) {
     this.#changed = changed;
   }
@@ -36,7 +36,7 @@ export class Feed {
     setInterval(() => this.#tick(), 1_000);
   }
 
-  /** Connects at once: after signing in, or when somebody does not want to wait. */
+  /** Connects at once, after a sign-in or when the user asks for it. */
   reconnect(): void {
     this.#tries = 0;
     this.link = 'loading';
@@ -44,19 +44,19 @@ export class Feed {
     this.#again();
   }
 
-  /** What was shown is for those alone who are signed in: a page that has shown it begins anew. */
+  /** Reloads a page that has shown data, because the data is only for signed-in users. */
   signedOut(): void {
     this.#connection.abort();
     this.#setLink('signed_out');
     if (this.state !== null) location.reload();
   }
 
-  /** Since something was last heard. */
+  /** Time since the last event. */
   get silenceMs(): number {
     return performance.now() - this.#heardMs;
   }
 
-  /** Unix time by the clock of the service, which is the one that all times of the state are by. */
+  /** Unix time by the service's clock, because all times in the state are by that clock. */
   get nowMs(): number {
     if (this.state === null) return Date.now();
     return Date.parse(this.state.at) + performance.now() - this.#stateHeardMs;
@@ -69,7 +69,7 @@ export class Feed {
       try {
         await this.#connect(this.#connection.signal);
       } catch {
-        // Refused, broken or given up: the same for who looks.
+        // The user sees the same for a refused, broken or dropped connection.
       }
       const isSignedOut = this.link === 'signed_out';
       if (!isSignedOut) this.#setLink('away');

@@ -2,7 +2,7 @@ import { CopyButton } from './copy.ts';
 import { el, setText } from './dom.ts';
 import type { ConsoleState } from './protocol.ts';
 
-/** Where nobody has asked for anything yet: the line that does. */
+/** Shows a command for a first request while the service has none. */
 export class FirstSteps {
   readonly #line = el('code');
   readonly element: HTMLElement;
@@ -34,7 +34,7 @@ export class FirstSteps {
   }
 }
 
-/** A service that listens on all addresses is reached by the one that leads to this page. */
+/** If the service listens on all addresses, the command uses the host of this page. */
 function commandOf(serviceUrl: string): string {
   const url = new URL('/api/v1/tokenize', serviceUrl);
   if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = location.hostname;

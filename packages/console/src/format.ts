@@ -1,8 +1,8 @@
-/** Numbers and times as they are read at a glance. Locale: digits and units of SI, 24 hours. */
+/** Short forms of numbers and times, in every locale with SI units and 24 hours. */
 
 const UNKNOWN = '–';
 
-/** A count or rate in at most four characters and a prefix of SI: 0.25, 12.5, 840, 1.24 k. */
+/** A count or rate in at most four characters and an SI prefix: 0.25, 12.5, 840, 1.24 k. */
 export function si(value: number | null | undefined): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return UNKNOWN;
   let scaled = value;
@@ -13,7 +13,7 @@ export function si(value: number | null | undefined): string {
   return UNKNOWN;
 }
 
-/** Every digit of a count, in groups of three. */
+/** A count in full, with its digits in groups of three. */
 export function whole(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
@@ -34,13 +34,13 @@ export function ms(value: number | null | undefined): string {
   return value < 999.5 ? `${short(value)} ms` : `${short(value / 1_000)} s`;
 }
 
-/** A share of 0 to 1; 100 % only for all of it. */
+/** A share of 0 to 1. Below 1 it is never rounded up to 100 %. */
 export function percent(share: number): string {
   const ofHundred = share >= 1 ? 100 : Math.min(99.9, share * 100);
   return `${ofHundred.toFixed(ofHundred % 1 === 0 ? 0 : 1)} %`;
 }
 
-/** A length of time in its largest one or two units: 12 s, 4 min, 3 h 20 min, 5 d 2 h. */
+/** A duration in one or two units: 12 s, 4 min, 3 h 20 min, 5 d 2 h. */
 export function duration(lengthMs: number): string {
   const s = Math.max(0, Math.floor(lengthMs / 1_000));
   if (s < 60) return `${s} s`;
@@ -52,17 +52,17 @@ export function duration(lengthMs: number): string {
   return h % 24 === 0 ? `${d} d` : `${d} d ${h % 24} h`;
 }
 
-/** How long ago; what is told to the minute does not get seconds. */
+/** The vault keeps these times only to the minute, so there are no seconds. */
 export function ago(lengthMs: number): string {
   return lengthMs < 60_000 ? 'less than a minute ago' : `${duration(lengthMs)} ago`;
 }
 
-/** 14:03:22 of this machine. */
+/** 14:03:22 in the time zone of the browser. */
 export function clock(atMs: number): string {
   return new Date(atMs).toTimeString().slice(0, 8);
 }
 
-/** 2026-11-21 14:03 of this machine. */
+/** 2026-11-21 14:03 in the time zone of the browser. */
 export function date(atMs: number): string {
   const at = new Date(atMs);
   const two = (part: number) => String(part).padStart(2, '0');

@@ -15,13 +15,13 @@ const LEVELS: Record<Link, Level> = {
   signed_out: 'warning',
 };
 
-/** What of the service one wants to know wherever one is, and the way from view to view. */
+/** The top of every view: version, health, connection and links to the views. */
 export class Header {
   readonly element: HTMLElement;
   readonly #version = el('span', { class: 'version' });
   readonly #health = el('span', { class: 'badge' });
   readonly #link = el('span', { class: 'badge link' });
-  /** Changes are said once; the seconds that are shown are not read out. */
+  /** Screen readers announce changes of state, but not the passing seconds. */
   readonly #spoken = el('p', { class: 'unseen', role: 'status' });
   readonly #links: HTMLAnchorElement[];
   readonly #nav: HTMLElement;

@@ -3,7 +3,7 @@ import type { ConsoleState } from './protocol.ts';
 
 export type Level = 'good' | 'warning' | 'bad';
 
-/** One thing that may be wrong with the service, in words. */
+/** A check of the service, with the result in words. */
 export interface Check {
   readonly name: string;
   readonly level: Level;
@@ -11,10 +11,10 @@ export interface Check {
 }
 
 const DAY_MS = 86_400_000;
-/** As the warnings of the log. */
+/** The same limits as for the warnings in the log. */
 const LICENSE_WARNING_DAYS = 30;
 const CERTIFICATE_WARNING_MS = 14 * DAY_MS;
-/** A process that has not read the keyring for so long asks before it seals. */
+/** A process whose keyring is older than this reads the keyring again before it seals. */
 const KEYRING_WARNING_S = 30;
 
 export function checksOf(state: ConsoleState, nowMs: number): Check[] {
@@ -27,7 +27,7 @@ export function checksOf(state: ConsoleState, nowMs: number): Check[] {
   ];
 }
 
-/** The worst, and what it is about. */
+/** The worst level, and the check that has it. */
 export function worstOf(checks: readonly Check[]): { level: Level; text: string } {
   const bad = checks.find(({ level }) => level === 'bad');
   const worst = bad ?? checks.find(({ level }) => level === 'warning');
@@ -71,7 +71,7 @@ function limitsCheck({ areLimitsShared }: ConsoleState): Check {
     : { name, level: 'warning', text: 'not shared: REDIS_URL does not answer' };
 }
 
-/** Nothing where the keyring was not read: the database is away, and said to be. */
+/** Empty if the keyring could not be read: databaseCheck reports that the database is away. */
 function keyringChecks({ keys }: ConsoleState): Check[] {
   if (keys === null) return [];
   const isOld = keys.age_s > KEYRING_WARNING_S;

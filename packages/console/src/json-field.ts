@@ -2,20 +2,20 @@ import { el, setText } from './dom.ts';
 import { lineOf, placeOf, stepsOf } from './json-place.ts';
 import { pathIn } from './playground-words.ts';
 
-/** A large input for JSON, with what is wrong about it beside it. */
+/** A large input for JSON, with its error below. */
 export class JsonField {
   readonly element: HTMLElement;
   readonly #input: HTMLTextAreaElement;
   readonly #error: HTMLElement;
 
-  /** @param changed called when somebody types */
+  /** @param changed called when the user types */
   constructor(id: string, label: string, placeholder: string, changed: () => void) {
     this.#error = el('p', { class: 'error', id: `${id}-error`, role: 'alert' });
     this.#input = el('textarea', {
       id,
       placeholder,
       rows: 14,
-      // Values: no service of the browser is to check their spelling, nor to keep them.
+      // The text holds values. The browser must not send them to a spell checker or keep them.
       spellcheck: 'false',
       autocomplete: 'off',
       autocapitalize: 'off',
@@ -43,7 +43,7 @@ export class JsonField {
     this.fail('');
   }
 
-  /** @param words empty: all is well; when they name a path, it is selected in the text */
+  /** @param words the error; '' clears it. If it names a path, the value there is selected. */
   fail(words: string): void {
     this.#input.setAttribute('aria-invalid', String(words !== ''));
     const path = pathIn(words);

@@ -1,4 +1,4 @@
-/** Where a value begins and ends in a text. */
+/** Offsets of a value in a text. */
 export interface Place {
   readonly begin: number;
   readonly end: number;
@@ -6,7 +6,7 @@ export interface Place {
 
 const STEP = /^(?:\.([\w-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\])/;
 
-/** The steps of a path as errors have it, `data.emails[1]` or `data["e mail"]`, after its root. */
+/** The steps after `data` in a path such as `data.emails[1]` or `data["e mail"]`. */
 export function stepsOf(path: string): (string | number)[] {
   const steps: (string | number)[] = [];
   let rest = path.replace(/^data/, '');
@@ -18,7 +18,7 @@ export function stepsOf(path: string): (string | number)[] {
   return steps;
 }
 
-/** Where the value of a path is in a text that is JSON; undefined when it is not there. */
+/** The place of a value in valid JSON; undefined: the path does not exist. */
 export function placeOf(text: string, steps: readonly (string | number)[]): Place | undefined {
   let at = skipSpace(text, 0);
   for (const step of steps) {
@@ -29,12 +29,12 @@ export function placeOf(text: string, steps: readonly (string | number)[]): Plac
   return { begin: at, end: skipValue(text, at) };
 }
 
-/** The number of the line, from 1. */
+/** Line number, from 1. */
 export function lineOf(text: string, at: number): number {
   return text.slice(0, at).split('\n').length;
 }
 
-/** Where the member or item begins in the object or array at `at`. */
+/** The offset of a member or item in the object or array at `at`. */
 function enter(text: string, at: number, step: string | number): number | undefined {
   const isObject = text[at] === '{';
   if (!isObject && text[at] !== '[') return undefined;
@@ -47,7 +47,7 @@ function enter(text: string, at: number, step: string | number): number | undefi
       name = JSON.parse(text.slice(at, end)) as string;
       at = skipSpace(text, skipSpace(text, end) + 1);
     }
-    // Of names that are there twice, the last one counts.
+    // As in JSON.parse, the last of several equal names counts.
     if (name === step) found = at;
     at = skipSpace(text, skipValue(text, at));
     if (text[at] === ',') at = skipSpace(text, at + 1);
@@ -60,7 +60,7 @@ function skipSpace(text: string, at: number): number {
   return at;
 }
 
-/** Past the value at `at`; an object or array by counting what opens and closes. */
+/** The offset after the value at `at`. Counts brackets to skip an object or array. */
 function skipValue(text: string, at: number): number {
   const token = /"(?:[^"\\]|\\.)*"|[{[]|[}\]]|[^\s,:{}[\]"]+/gy;
   let depth = 0;

@@ -26,10 +26,10 @@ const act = el('button', {
   click: () => (act.value === 'reload' ? location.reload() : feed.reconnect()),
 });
 const banner = el('div', { class: 'banner', hidden: true }, notice, act);
-/** Of the service that this page is of. */
+/** Version of the service that served this page. */
 let version: string | undefined;
 
-/** The view of the address; an address that is none leads to the first. */
+/** The view that the address names, or else the first view. */
 function current(): View {
   const route = location.hash.replace(/^#\/?/, '');
   return views.find((view) => view.route === route) ?? views[0]!;
@@ -49,7 +49,7 @@ function update(): void {
   document.title = `${title} · Standin`;
 }
 
-/** The page is away from its service, or older than it. */
+/** Shows that the service is unreachable, or newer than this page. */
 function showNotice(): void {
   const { link, state, silenceMs } = feed;
   version ??= state?.version;

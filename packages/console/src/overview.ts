@@ -13,7 +13,7 @@ import type { View } from './view.ts';
 const WINDOWS_MIN = [1, 5, 15] as const;
 const MINUTE_MS = 60_000;
 
-/** What callers do now and did in the last minutes, and how the service is. */
+/** The traffic of the last minutes, and the health of the service. */
 export class Overview implements View {
   readonly route = '';
   readonly title = 'Overview';
@@ -74,7 +74,7 @@ export class Overview implements View {
   #showService(state: ConsoleState, nowMs: number): void {
     const checks = checksOf(state, nowMs);
     const runs = duration(nowMs - Date.parse(state.startedAt));
-    // What did not change stays, for who has selected it or has it read out.
+    // Keep unchanged elements, because replacing them disturbs selections and screen readers.
     const shown = JSON.stringify([checks, runs]);
     if (shown === this.#serviceShown) return;
     this.#serviceShown = shown;

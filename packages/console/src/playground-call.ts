@@ -2,18 +2,18 @@ import type { Answered } from './playground-words.ts';
 import { API_KEY_HEADER, type Operation, PATHS } from './protocol.ts';
 
 export interface Timed extends Answered {
-  /** From here to the service and back. */
+  /** Time from this page to the service and back. */
   readonly tookMs: number;
 }
 
-/** A little longer than the service takes for anything. */
+/** Longer than the console waits for the service. */
 const TIMEOUT_MS = 30_000;
 
 /**
- * Asks the service over the console. The text goes as it was typed, so that the service judges it
- * and not this page. undefined: the console wants to be signed in to.
+ * Asks the service through the console. Sends the text as typed, so that the service, not this
+ * page, validates it. undefined: the console requires a sign-in.
  * @param text JSON, the `data` of the request
- * @throws TypeError, DOMException when the console cannot be reached
+ * @throws TypeError, DOMException if the console is unreachable
  */
 export async function ask(
   operation: Operation,

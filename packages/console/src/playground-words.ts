@@ -1,17 +1,17 @@
-/** What came back of the service, over the console. */
+/** An answer of the service, through the console. */
 export interface Answered {
   readonly status: number;
   readonly body: unknown;
   readonly request_id: string;
 }
 
-/** Which input a failure is about, and what to do about it. */
+/** The input that caused a failure, and the remedy. */
 export interface Failure {
   readonly about: 'api_key' | 'text' | 'service';
   readonly words: string;
 }
 
-/** @param verb what was asked for */
+/** @param verb the operation, for the message */
 export function failureOf({ status, body }: Answered, verb: string): Failure {
   const said = (name: string) => {
     const value = (body as Record<string, unknown> | null)?.[name];
@@ -41,12 +41,12 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
   }
 }
 
-/** The path that a message of the service begins with: `data.emails[1]: must be a string`. */
+/** The path at the start of a service's message: `data.emails[1]: must be a string`. */
 export function pathIn(message: string): string | undefined {
   return /^(data(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /.exec(message)?.[1];
 }
 
-/** Why a text cannot be the `data` of a request; undefined: it can. */
+/** Why a text cannot be the `data` of a request; undefined: no problem. */
 export function problemOf(text: string): string | undefined {
   if (text.trim() === '') return 'Paste a JSON object first, or take the example.';
   let data: unknown;

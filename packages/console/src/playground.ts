@@ -19,7 +19,7 @@ const EXAMPLE = {
   note: 'Prefers e-mail, before noon',
 };
 
-/** Tokenizes pasted JSON and restores it, to see what the service does. Nothing of it is kept. */
+/** Tokenizes and restores pasted JSON, for trying out the service. Keeps nothing. */
 export class Playground implements View {
   readonly route = 'playground';
   readonly title = 'Playground';
@@ -35,7 +35,7 @@ export class Playground implements View {
   readonly #buttons: HTMLButtonElement[];
   #isAsking = false;
 
-  /** @param signedOut called when the console itself wants to be signed in to */
+  /** @param signedOut called when the console requires a sign-in */
   constructor(signedOut: () => void) {
     this.#signedOut = signedOut;
     this.#apiKey = el('input', {
@@ -105,7 +105,7 @@ export class Playground implements View {
     );
   }
 
-  /** Ctrl+Enter does what the button beneath the input does. */
+  /** Ctrl+Enter presses the button below the input. */
   #onKey(event: KeyboardEvent): void {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();
@@ -131,14 +131,14 @@ export class Playground implements View {
     else this.#say('warning', 'Restored: not what is on the left', answer);
   }
 
-  /** undefined: it failed, and that is shown where it belongs. */
+  /** undefined: the call failed, and the page shows the error. */
   async #ask(operation: Operation, field: JsonField): Promise<Timed | undefined> {
     if (this.#isAsking) return undefined;
     this.#forgetResult();
     field.fail('');
     this.#failApiKey('');
     const apiKey = this.#apiKey.value.trim();
-    // What cannot be in a header cannot be an API key.
+    // Other characters cannot be in a header, so not in an API key.
     if (!/^[\x21-\x7e]+$/.test(apiKey)) {
       this.#failApiKey(apiKey === '' ? 'Type an API key first.' : 'This is not an API key.');
       return undefined;
@@ -181,7 +181,7 @@ export class Playground implements View {
     setChildren(this.#outcome);
   }
 
-  /** The buttons stay in the way of the tab key: who pressed one is still there afterwards. */
+  /** Sets aria-disabled, because `disabled` would take the focus from the pressed button. */
   #setAsking(isAsking: boolean): void {
     this.#isAsking = isAsking;
     for (const one of this.#buttons) one.setAttribute('aria-disabled', String(isAsking));

@@ -1,7 +1,7 @@
 /**
- * What the page and the service say to each other. GET PATHS.state answers a ConsoleState. GET
- * PATHS.events is a stream of server-sent events: `history` once, then `sample` every
- * SAMPLE_INTERVAL_MS and `state` every few seconds. The service sends no value, token or key.
+ * The protocol between the page and the service. GET PATHS.state returns a ConsoleState. GET
+ * PATHS.events streams server-sent events: `history` once, then `sample` every SAMPLE_INTERVAL_MS
+ * and `state` every few seconds. These two contain no value, token or API key.
  */
 export const PATHS = {
   state: '/console/state',
@@ -11,13 +11,13 @@ export const PATHS = {
   detokenize: '/console/playground/detokenize',
 } as const;
 
-/** What the playground can try out. */
+/** The operations of the playground. */
 export type Operation = 'tokenize' | 'detokenize';
 
-/** The header in which the playground sends the API key that was typed in. */
+/** The header in which the playground sends the API key that the user typed. */
 export const API_KEY_HEADER = 'Standin-Api-Key';
 
-/** The data of the server-sent events, by their names. */
+/** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
   /** The samples of the last HISTORY_MS, oldest first. */
   readonly history: readonly Sample[];
@@ -28,7 +28,7 @@ export interface ConsoleEvents {
 export const SAMPLE_INTERVAL_MS = 2_000;
 export const HISTORY_MS = 15 * 60_000;
 
-/** Counts are a second, over the time since the sample before. */
+/** Counts are rates per second since the previous sample. */
 export interface Sample {
   /** Unix time. */
   readonly atMs: number;
@@ -40,51 +40,51 @@ export interface Sample {
     readonly detokenize: number;
     readonly unknown_tokens: number;
   };
-  /** Refused with 503 before they were looked at. */
+  /** Requests refused with 503 because the service was overloaded. */
   readonly shed: number;
-  /** Records a statement, on average; null: there was none. */
+  /** Average records per statement; null: no statement. */
   readonly batch: { readonly insert: number | null; readonly find: number | null };
 }
 
 export interface OperationSample {
   /** Requests with a status of 2xx. */
   readonly succeeded: number;
-  /** With 4xx: the caller's. */
+  /** Requests with a status of 4xx. */
   readonly refused: number;
-  /** With 5xx: ours. */
+  /** Requests with a status of 5xx. */
   readonly failed: number;
   readonly values: number;
-  /** null: there was no request. */
+  /** null: no request. */
   readonly latency: Latency | null;
 }
 
-/** In milliseconds, interpolated in the buckets of the histogram. */
+/** Quantiles, interpolated within the buckets of the histogram. */
 export interface Latency {
   readonly p50_ms: number;
   readonly p95_ms: number;
   readonly p99_ms: number;
 }
 
-/** null parts: could not be read, for example because the database is away. Times are ISO 8601. */
+/** null: the part could not be read, for example without the database. Times are ISO 8601. */
 export interface ConsoleState {
   readonly at: string;
   readonly startedAt: string;
-  /** Of the public listener, as it listens: the host may be 0.0.0.0 or [::]. */
+  /** The address that the public listener binds: the host may be 0.0.0.0 or [::]. */
   readonly serviceUrl: string;
-  /** Of the program. */
+  /** Version of the program. */
   readonly version: string;
   readonly interfaceVersion: string;
   readonly database: {
     readonly kind: 'embedded' | 'postgres';
     readonly isUp: boolean;
-    /** false: a crash can lose acknowledged tokens; null: not looked at. */
+    /** false: a crash can lose acknowledged tokens; null: not checked. */
     readonly isSafe: boolean | null;
   };
-  /** null: no license is asked for. */
+  /** null: no license is required. */
   readonly license: { readonly daysLeft: number } | null;
   /** null: HTTP in clear. */
   readonly certificate: { readonly expires_at: string } | null;
-  /** null: limits are not meant to be shared. */
+  /** null: REDIS_URL is not set. */
   readonly areLimitsShared: boolean | null;
   readonly vault: VaultState | null;
   readonly keys: KeysState | null;
@@ -94,16 +94,16 @@ export interface ConsoleState {
 export interface VaultState {
   readonly records: number;
   readonly isEstimate: boolean;
-  /** Of the table with its indexes; null: not known. */
+  /** Size of the table and its indexes; null: not known. */
   readonly bytes: number | null;
-  /** At most a few hundred points over the time that this process has run, oldest first. */
+  /** At most a few hundred points since the start of this process, oldest first. */
   readonly growth: readonly { readonly atMs: number; readonly records: number }[];
 }
 
 export interface KeysState {
-  /** Of the DEK, oldest first. */
+  /** Versions of the DEK, oldest first. */
   readonly versions: readonly KeyVersionState[];
-  /** Seconds since the keyring was last read whole. */
+  /** Seconds since the last complete reading of the keyring. */
   readonly age_s: number;
   /** Share of the records that are sealed with the newest version, 0 to 1; null: not known. */
   readonly resealed: number | null;
@@ -118,9 +118,9 @@ export interface KeyVersionState {
 }
 
 export interface ClientsState {
-  /** The most recently used first. */
+  /** The most recently used client first. */
   readonly shown: readonly ClientState[];
-  /** Further clients that are not shown. */
+  /** How many clients are not in `shown`. */
   readonly others: number;
 }
 
@@ -132,10 +132,10 @@ export interface ClientState {
   readonly can_detokenize: boolean;
   readonly token_mode: 'deterministic' | 'random';
   readonly liveApiKeys: number;
-  /** On any node, to the minute; null: never. */
+  /** The last use on any node, to the minute; null: never. */
   readonly last_used_at: string | null;
-  /** On this node, over the last 10 s; null: not counted by itself, but with others. */
+  /** Rate on this node over the last 10 s; null: the node does not count this client separately. */
   readonly requestsPerS: number | null;
-  /** Requests a second, but for detokenize, which has a limit of its own; null: no limit. */
+  /** Requests per second, without detokenize, which has its own limit; null: no limit. */
   readonly rate_limit: number | null;
 }

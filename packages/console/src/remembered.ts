@@ -1,11 +1,11 @@
-/** What a browser keeps of this page: the theme, and whether one signed in. Never a secret. */
+/** What the browser stores for this page: the theme, and whether the user signed in. No secret. */
 type Name = 'theme' | 'signed_in';
 
 export function recall(name: Name): string | null {
   try {
     return localStorage.getItem(`standin.${name}`);
   } catch {
-    return null; // A browser that keeps nothing.
+    return null; // The browser may forbid storage.
   }
 }
 
@@ -13,7 +13,7 @@ export function remember(name: Name, value: string): void {
   try {
     localStorage.setItem(`standin.${name}`, value);
   } catch {
-    // Then it holds until the page is closed.
+    // Without storage, the choice lasts until the page closes.
   }
 }
 
@@ -21,6 +21,6 @@ export function forget(name: Name): void {
   try {
     localStorage.removeItem(`standin.${name}`);
   } catch {
-    // It was not kept.
+    // Without storage, there is nothing to forget.
   }
 }

@@ -1,22 +1,22 @@
 import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from './protocol.ts';
 
-/** One more than fits: a line begins at the left edge of the longest window. */
+/** One sample more than intervals, so that a line begins at the left edge of the window. */
 const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS + 1;
-/** Samples further apart than this have nothing between them: no line is drawn. */
+/** The charts draw no line between samples that are further apart. */
 const GAP_MS = 3 * SAMPLE_INTERVAL_MS;
 
-/** The samples of the last 15 minutes, oldest first, however long the page is open. */
+/** The samples of the last 15 minutes, oldest first. */
 export class Samples {
   #kept: Sample[] = [];
 
-  /** What was seen before the history began stays: a restart of the service forgets it there. */
+  /** Keeps older samples, because a restarted service has lost them. */
   replace(history: readonly Sample[]): void {
     const firstMs = history[0]?.atMs ?? Number.POSITIVE_INFINITY;
     this.#kept = [...this.#kept.filter((sample) => sample.atMs < firstMs), ...history];
     this.#drop();
   }
 
-  /** A sample that is not newer than the last one is passed over: time walks one way. */
+  /** Ignores a sample that is not newer than the last sample, so that times only rise. */
   add(sample: Sample): void {
     const last = this.last;
     if (last !== undefined && sample.atMs <= last.atMs) return;
@@ -28,7 +28,7 @@ export class Samples {
     return this.#kept.at(-1);
   }
 
-  /** Of the last `windowMs` before the newest. */
+  /** The samples of the last `windowMs` before the newest sample. */
   window(windowMs: number): readonly Sample[] {
     const fromMs = (this.last?.atMs ?? 0) - windowMs;
     return this.#kept.filter((sample) => sample.atMs >= fromMs);
@@ -43,7 +43,7 @@ export class Samples {
 
 export type Pick = (sample: Sample) => number | null;
 
-/** What a chart draws: Unix times in s, then one column a pick; a row of nulls in every gap. */
+/** The data of a chart: Unix times in s, then a column for each pick. A null marks a gap. */
 export function columnsOf(
   samples: readonly Sample[],
   picks: readonly Pick[],
@@ -65,12 +65,12 @@ export function columnsOf(
   return [times, ...values];
 }
 
-/** A line of a chart in numbers; null where nothing was measured. */
+/** The key figures of a line; null: nothing was measured. */
 export interface Figures {
   readonly now: number | null;
   readonly mean: number | null;
   readonly highest: number | null;
-  /** Of a rate a second: how many in all. */
+  /** The integral of a rate per second: the count in the window. */
   readonly total: number;
 }
 
@@ -93,7 +93,7 @@ export function figuresOf(samples: readonly Sample[], pick: Pick): Figures {
   return { now, mean: count === 0 ? null : sum / count, highest, total };
 }
 
-/** Requests that were answered, whatever the answer. */
+/** All answered requests. */
 export function requestsOf(operation: Sample['tokenize']): number {
   return operation.succeeded + operation.refused + operation.failed;
 }

@@ -1,13 +1,13 @@
 import { el, setText } from './dom.ts';
 
-/** A bar of how much of a whole, with its words: the bar itself says nothing new. */
+/** A bar that shows a share, with a text. The bar alone adds no information. */
 export class Share {
   readonly element: HTMLElement;
   readonly #text = el('span', { class: 'share-text' });
   readonly #filled = el('i');
   readonly #track = el('span', { class: 'track', 'aria-hidden': 'true' }, this.#filled);
 
-  /** @param label empty where a heading says what it is */
+  /** @param label empty if a heading already names the share */
   constructor(label: string) {
     this.element = el(
       'div',
@@ -18,7 +18,7 @@ export class Share {
     );
   }
 
-  /** @param share 0 to 1, more is shown as full; null: not known, or there is no whole */
+  /** @param share 0 to 1, and more fills the bar; null: not known, or nothing to share */
   update(share: number | null, text: string): void {
     setText(this.#text, text);
     this.#track.hidden = share === null;

@@ -2,7 +2,7 @@ import { el, setText } from './dom.ts';
 import { PATHS } from './protocol.ts';
 import { forget, remember } from './remembered.ts';
 
-/** Asks for the OPS_TOKEN, and changes it for a session in a cookie that no script can read. */
+/** Asks for the OPS_TOKEN, and exchanges it for a session cookie that no script can read. */
 export class SignIn {
   readonly element: HTMLFormElement;
   readonly #token: HTMLInputElement;
@@ -53,7 +53,7 @@ export class SignIn {
   }
 }
 
-/** Empty: it is done. */
+/** Returns the error; empty: signed in. */
 async function signIn(token: string): Promise<string> {
   if (token === '') return 'Type the OPS_TOKEN first.';
   try {

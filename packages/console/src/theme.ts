@@ -8,7 +8,7 @@ export function chosenTheme(): Theme {
   return THEMES.find((theme) => theme === recall('theme')) ?? 'system';
 }
 
-/** @param redraw called when colors are others, also by a change of the system's theme */
+/** @param redraw called when the system's theme changes the colors */
 export function startTheme(redraw: () => void): void {
   apply(chosenTheme());
   const system = matchMedia('(prefers-color-scheme: dark)');
@@ -23,7 +23,7 @@ export function chooseTheme(theme: string): void {
   apply(chosenTheme());
 }
 
-/** A color of the stylesheet, for what is drawn on a canvas. */
+/** A color of the stylesheet, for drawing on a canvas. */
 export function color(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }

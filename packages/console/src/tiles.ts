@@ -1,6 +1,6 @@
 import { el, setText } from './dom.ts';
 
-/** A row of numbers, each with a line about it, made once and then kept up to date. */
+/** A row of numbers, each with a note. Updates keep the elements. */
 export class Tiles {
   readonly element: HTMLElement;
   readonly #tiles: { value: HTMLElement; note: HTMLElement }[];
@@ -13,7 +13,7 @@ export class Tiles {
     this.element = el('dl', { class: 'tiles' }, ...tiles);
   }
 
-  /** @param texts value and note of each tile; null: not known yet, a placeholder is shown */
+  /** @param texts value and note of each tile; null: a placeholder, because nothing is known yet */
   update(texts: readonly (readonly [string, string] | null)[]): void {
     this.#tiles.forEach(({ value, note }, i) => {
       const text = texts[i] ?? null;

@@ -13,9 +13,9 @@ interface TrafficPlot {
   readonly unit: string;
   readonly format: (value: number | null) => string;
   readonly lines: readonly TrafficLine[];
-  /** Rates add up to a total, times and sizes do not. */
+  /** Rates have a total; times and sizes do not. */
   readonly isRate: boolean;
-  /** Where nothing happened there is no line to see. */
+  /** The text for a chart without data. */
   readonly nothing: string;
 }
 
@@ -115,7 +115,7 @@ const PLOTS: readonly TrafficPlot[] = [
   },
 ];
 
-/** The charts of what callers do, over one window of time. */
+/** The charts of requests, over one window of time. */
 export class TrafficCharts {
   readonly element: HTMLElement;
   readonly #charts = PLOTS.map((plot) => new TrafficChart(plot));
@@ -136,7 +136,7 @@ export class TrafficCharts {
 class TrafficChart {
   readonly #plot: TrafficPlot;
   readonly #chart: Chart;
-  /** By line: now, mean, highest, and of rates how many in all. */
+  /** For each line: now, mean, highest, and the total of a rate. */
   readonly #cells: readonly (readonly HTMLElement[])[];
 
   constructor(plot: TrafficPlot) {

@@ -10,7 +10,7 @@ import type { View } from './view.ts';
 
 const HEADS = ['Version', 'Made', 'Records', 'Share', ''];
 
-/** How much is in the vault, and what it is sealed with. */
+/** The size of the vault, and the key versions of its records. */
 export class VaultView implements View {
   readonly route = 'vault';
   readonly title = 'Vault & keys';
@@ -111,7 +111,7 @@ function adviceOn(versions: readonly KeyVersionState[], resealed: number | null)
   if (versions.length === 1) return 'There is one key version.';
   if (resealed === null) return '';
   if (resealed >= 1) return 'Older versions can be retired: standin keyring retire.';
-  return 'The rest is sealed anew by standin keyring reseal.';
+  return 'To reseal the rest, run: standin keyring reseal.';
 }
 
 function versionRow(key: KeyVersionState, all: number, nowMs: number): HTMLElement {

@@ -2,12 +2,12 @@ import type { Feed } from './feed.ts';
 
 /** One page of the console. */
 export interface View {
-  /** In the address, after `#/`. */
+  /** The part of the address after `#/`. */
   readonly route: string;
   readonly title: string;
   readonly element: HTMLElement;
-  /** Called while it is seen, after every change. */
+  /** Called after every change while the view is visible. */
   update(feed: Feed): void;
-  /** With the colors of another theme. */
+  /** Draws again after the theme changed. */
   redraw(): void;
 }
