@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the secrets of compose.yaml, once: what is there already stays. Run it again at any time.
-# Back up secrets/kek where the database is not: without it nobody opens the vault again.
+# Makes the secrets of compose.yaml, and keeps existing secrets. You can run it again at any time.
+# Back up secrets/kek apart from the database: without this file nobody can open the vault.
 set -eu
 cd "$(dirname "$0")"
 umask 077
 mkdir -p secrets
 
-# secret NAME BYTES: random hex digits in secrets/NAME, unless it is there.
+# secret NAME BYTES: writes random hex digits to secrets/NAME, unless the file exists.
 secret() {
   if [ ! -s "secrets/$1" ]; then
     openssl rand -hex "$2" >"secrets/$1.new"
@@ -19,9 +19,9 @@ for role in standin_owner standin_app; do
   secret "$role.password" 24
   printf 'postgres:5432:vault:%s:%s\n' "$role" "$(cat "secrets/$role.password")" >"secrets/$role.pgpass"
 done
-# PostgreSQL reads it as a user of its own; the folder around it is closed to all but you.
+# PostgreSQL reads this file as another user. Its folder is open only to you.
 chmod 644 secrets/standin_app.password
-# Containers run as you, so that they, and nobody else, can read your files; but never as root.
+# Containers run as you, so that only they can read your files, but never as root.
 uid=$(id -u) gid=$(id -g)
 if [ "$uid" = 0 ]; then
   uid=1000 gid=1000

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run once by the image of PostgreSQL, on an empty volume: the role of the service, with no right but
-# to connect. What it needs in the schema it gets from: standin migrate --grant-to standin_app
+# The PostgreSQL image runs this script once, on an empty volume. It makes the role of the service,
+# which may only connect. This command grants the rights: standin migrate --grant-to standin_app
 set -eu
 psql -v ON_ERROR_STOP=1 -v password="$(cat "${APP_PASSWORD_FILE:-/run/secrets/app_password}")" \
   --username "$POSTGRES_USER" --dbname "$POSTGRES_DB" <<'SQL'

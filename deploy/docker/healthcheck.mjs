@@ -1,7 +1,7 @@
-// The health check of the image, which has no curl: asks the public listener of this container.
+// The health check of the image, which has no curl. It asks the public listener of the container.
 //   node healthcheck.mjs /health        ready to take requests (liveness: /health/live)
-// Exit code 0 for 200, 1 for everything else. With TLS_CLIENT_CA_FILE it would need a certificate of
-// a client; then all that it can see is whether the port takes connections.
+// Exit code 0 for status 200, otherwise 1. With TLS_CLIENT_CA_FILE it has no client certificate, so
+// it only checks that the port accepts connections.
 import { request as requestClear } from 'node:http';
 import { request as requestTls } from 'node:https';
 import { connect } from 'node:net';
@@ -22,7 +22,7 @@ if (TLS_CLIENT_CA_FILE) {
   connect(Number(PORT), host, () => process.exit(0)).on('error', ({ code }) => fail(code));
 } else {
   const request = TLS_CERT_FILE ? requestTls : requestClear;
-  // The certificate is for the name that callers use, and this is the same machine.
+  // The certificate has the name that callers use, not this address of the same machine.
   request({ host, port: PORT, path, agent: false, rejectUnauthorized: false }, ({ statusCode }) =>
     statusCode === 200 ? process.exit(0) : fail(`status ${statusCode}`),
   )

@@ -90,11 +90,11 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
       await route.fulfill({ response, json: { ...(await response.json()), version: '0.0.1' } });
     });
     await tab.page.reload();
-    await expect.poll(shown('this page is of 0.0.1'), PATIENCE).toBe(true);
+    await expect.poll(shown('this page is version 0.0.1'), PATIENCE).toBe(true);
     await tab.page.unroute('**/console/state');
     await tab.page.getByRole('button', { name: 'Reload' }).click();
     await expect.poll(shown('Live'), PATIENCE).toBe(true);
-    expect(await tab.page.getByText('this page is of').count()).toBe(0);
+    expect(await tab.page.getByText('this page is version').count()).toBe(0);
   });
 
   test('a service that stands still is stale, and live when it goes on', async () => {

@@ -169,7 +169,7 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     );
     await tab.page.getByLabel('Original').fill('{"other": "text"}');
     await button('Restore').click();
-    await expect.poll(() => tab.page.getByText('not what is on the left').count()).toBe(1);
+    await expect.poll(() => tab.page.getByText('differs from the original').count()).toBe(1);
   });
 
   test('the playground keeps its API key nowhere', async () => {

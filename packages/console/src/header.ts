@@ -79,7 +79,7 @@ export function linkText({ link, silenceMs }: Feed): string {
 
 function spoken(link: Link): string {
   if (link === 'live') return 'Live.';
-  if (link === 'stale') return 'Stale: nothing comes from the service.';
+  if (link === 'stale') return 'Stale: no data arrives from the service.';
   return link === 'away' ? 'Cannot reach the service: trying again.' : '';
 }
 

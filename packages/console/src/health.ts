@@ -46,7 +46,7 @@ function databaseCheck({ database }: ConsoleState): Check {
 
 function licenseCheck({ license }: ConsoleState): Check {
   const name = 'License';
-  if (license === null) return { name, level: 'good', text: 'none asked for' };
+  if (license === null) return { name, level: 'good', text: 'none required' };
   const days = Math.floor(license.daysLeft);
   if (license.daysLeft <= 0) return { name, level: 'bad', text: 'expired or not valid' };
   const level = days < LICENSE_WARNING_DAYS ? 'warning' : 'good';

@@ -59,10 +59,10 @@ function showNotice(): void {
   act.value = isAway ? 'again' : 'reload';
   setText(act, isAway ? 'Try now' : 'Reload');
   if (isAway) {
-    const since = state === null ? '' : ` What is shown is ${duration(silenceMs)} old.`;
+    const since = state === null ? '' : ` The data shown is ${duration(silenceMs)} old.`;
     setText(notice, `Cannot reach the service: trying again.${since}`);
   } else if (isOld) {
-    setText(notice, `The service is version ${state.version} now, this page is of ${version}.`);
+    setText(notice, `The service is now version ${state.version}; this page is version ${version}.`);
   }
 }
 

@@ -28,7 +28,7 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
     case 403:
       return { about: 'api_key', words: `The client of this API key may not ${verb}.` };
     case 413:
-      return { about: 'text', words: 'Too large: BODY_LIMIT is what the service takes at once.' };
+      return { about: 'text', words: 'Too large: the service accepts BODY_LIMIT bytes at most.' };
     case 429:
       return {
         about: 'api_key',

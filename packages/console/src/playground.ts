@@ -49,7 +49,7 @@ export class Playground implements View {
     });
     const clear = () => this.#forgetResult();
     this.#original = new JsonField('original', 'Original', '{"name": "Jane Doe"}', clear);
-    this.#tokens = new JsonField('tokens', 'Tokens', 'The answer comes here', clear);
+    this.#tokens = new JsonField('tokens', 'Tokens', 'The tokens appear here', clear);
     this.#buttons = [
       button('Tokenize', 'primary', () => void this.#tokenize()),
       button('Restore', 'primary', () => void this.#restore()),
@@ -128,7 +128,7 @@ export class Playground implements View {
     if (problemOf(this.#original.text) !== undefined) return this.#say('good', 'Restored', answer);
     const isEqual = JSON.stringify(restored) === JSON.stringify(JSON.parse(this.#original.text));
     if (isEqual) this.#say('good', 'Restored: equal to the original', answer);
-    else this.#say('warning', 'Restored: not what is on the left', answer);
+    else this.#say('warning', 'Restored: differs from the original', answer);
   }
 
   /** undefined: the call failed, and the page shows the error. */

@@ -31,7 +31,7 @@ export class SignIn {
       el('label', { for: 'ops-token' }, 'OPS_TOKEN'),
       this.#token,
       this.#error,
-      el('p', { class: 'note', id: 'ops-token-note' }, 'It is a setting of this service.'),
+      el('p', { class: 'note', id: 'ops-token-note' }, 'OPS_TOKEN is a setting of this service.'),
       el('button', { class: 'primary' }, 'Sign in'),
     );
   }
