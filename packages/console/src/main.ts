@@ -62,7 +62,10 @@ function showNotice(): void {
     const since = state === null ? '' : ` The data shown is ${duration(silenceMs)} old.`;
     setText(notice, `Cannot reach the service: trying again.${since}`);
   } else if (isOld) {
-    setText(notice, `The service is now version ${state.version}; this page is version ${version}.`);
+    setText(
+      notice,
+      `The service is now version ${state.version}; this page is version ${version}.`,
+    );
   }
 }
 
