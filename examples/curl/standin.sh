@@ -1,5 +1,5 @@
 #!/bin/sh
-# Puts tokens in the place of values, and gets the values back. Needs curl 7.84 or newer.
+# Replaces values with tokens, and turns the tokens back into values. Needs curl 7.84 or newer.
 #
 #   STANDIN_API_KEY=stk_... sh standin.sh
 set -eu
@@ -9,9 +9,9 @@ answer=$(mktemp)
 trap 'rm -f "$answer"' EXIT
 
 # call OPERATION < request > answer
-# curl sends again after 408, 429, 500, 502, 503 and 504; it waits as Retry-After says, and gives up
-# when that would be later than 30 s after the first time. Ten seconds are for each request.
-# The API key and the values go in through files: arguments of programs can be seen by other users.
+# curl retries after 408, 429, 500, 502, 503 and 504. It waits as long as Retry-After says, but gives
+# up 30 s after the first request. Each request has ten seconds.
+# The API key and the values go through files, because other users can see a program's arguments.
 call() {
   if ! report=$(
     curl --silent --fail-with-body --output "$answer" \
@@ -36,5 +36,5 @@ JSON
 )
 echo "$tokens"
 
-# Fields beside "data" are ignored, so an answer of tokenize is a request of detokenize.
+# The service ignores fields beside "data", so detokenize accepts an answer of tokenize unchanged.
 echo "$tokens" | call detokenize

@@ -1,5 +1,5 @@
-// Puts tokens in the place of values, and gets the values back. Go 1.21 or newer, nothing but its
-// standard library:
+// Replaces values with tokens, and turns the tokens back into values. Needs Go 1.21 or newer and
+// only the standard library:
 //
 //	STANDIN_API_KEY=stk_... go run .
 package main
@@ -18,18 +18,18 @@ import (
 const (
 	deadline       = 30 * time.Second
 	requestTimeout = 10 * time.Second
-	// Longer than any deadline; a Duration has no room for every number.
+	// Longer than any deadline. A larger number of seconds could overflow a Duration.
 	maxWaitSeconds = 3600
 )
 
-// Standin calls a service. It may be used by several goroutines at once.
+// Standin calls a service. Several goroutines may use it at once.
 type Standin struct {
 	URL    string
 	APIKey string
 	HTTP   http.Client
 }
 
-// Error is an answer that is not a success. Decide on Code; Message is for people.
+// Error is an answer with an error status. Programs decide on Code; Message is for people.
 type Error struct {
 	Status    int
 	Code      string `json:"error"`
@@ -45,17 +45,17 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (request id %s)", said, e.RequestID)
 }
 
-// Tokenize puts a token in the place of every string in data.
+// Tokenize replaces every string in data with a token.
 func (s *Standin) Tokenize(ctx context.Context, data any) (map[string]any, error) {
 	return s.call(ctx, "tokenize", data)
 }
 
-// Detokenize puts the value in the place of every token in data.
+// Detokenize replaces every token in data with its value.
 func (s *Standin) Detokenize(ctx context.Context, data any) (map[string]any, error) {
 	return s.call(ctx, "detokenize", data)
 }
 
-// call sends again what was limited or shed, as long as ctx has time for it.
+// call retries limited and shed requests until ctx ends.
 func (s *Standin) call(ctx context.Context, operation string, data any) (map[string]any, error) {
 	body, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Standin) call(ctx context.Context, operation string, data any) (map[str
 	}
 }
 
-// send sends once. After the returned time, if any, the request may be sent again.
+// send sends once. If it returns a time, the caller may retry after that time.
 func (s *Standin) send(
 	ctx context.Context, operation string, body []byte,
 ) (map[string]any, time.Duration, error) {
@@ -102,7 +102,7 @@ func (s *Standin) send(
 		return answer.Data, 0, err
 	}
 	failure := &Error{}
-	// What is no JSON is not of Standin, but of a proxy before it: the status says enough.
+	// An answer without JSON comes from a proxy, and its status is enough.
 	_ = decoder.Decode(failure)
 	failure.Status = response.StatusCode
 	failure.RequestID = response.Header.Get("X-Request-Id")

@@ -8,13 +8,13 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * Puts tokens in the place of values, and gets the values back. Java 17 or newer, nothing but its
- * standard library:
+ * Replaces values with tokens, and turns the tokens back into values. Needs Java 17 or newer and
+ * only the standard library:
  *
  * <pre>STANDIN_API_KEY=stk_... java Standin.java</pre>
  *
- * <p>Java has no JSON of its own: requests and answers are text here. Use the library that your
- * program has.
+ * <p>Requests and answers are text here, because Java has no JSON parser. Use the JSON library of
+ * your program.
  */
 public final class Standin {
   private static final Duration DEADLINE = Duration.ofSeconds(30);
@@ -30,7 +30,7 @@ public final class Standin {
     this.apiKey = apiKey;
   }
 
-  /** An answer that is not a success. */
+  /** An answer with an error status. */
   public static final class Failure extends IOException {
     public final int status;
 
@@ -46,7 +46,7 @@ public final class Standin {
   }
 
   /**
-   * Sends a request, again when it was limited or shed and there is time for it.
+   * Sends a request. Retries limited and shed requests until the deadline.
    *
    * @param operation tokenize or detokenize
    * @param json an object with {@code data}
@@ -74,7 +74,7 @@ public final class Standin {
     }
   }
 
-  /** How long to wait before the request is sent again; empty: it is not. */
+  /** The time to wait before a retry; empty: no retry. */
   private static Optional<Duration> retryAfter(HttpResponse<?> response) {
     if (response.statusCode() != 429 && response.statusCode() != 503) {
       return Optional.empty();
@@ -83,9 +83,9 @@ public final class Standin {
     try {
       seconds = response.headers().firstValueAsLong("Retry-After").orElse(1);
     } catch (NumberFormatException notSeconds) {
-      // A date, of a proxy.
+      // A proxy may send a date.
     }
-    // An hour is longer than any deadline; an Instant has no room for every number.
+    // An hour is longer than any deadline. A larger number could overflow an Instant.
     return Optional.of(Duration.ofSeconds(Math.min(3600, Math.max(1, seconds))));
   }
 
@@ -104,7 +104,7 @@ public final class Standin {
     try {
       String tokens = standin.call("tokenize", values);
       System.out.println(tokens);
-      // Fields beside "data" are ignored, so an answer of tokenize is a request of detokenize.
+      // The service ignores fields beside "data", so detokenize accepts an answer of tokenize.
       System.out.println(standin.call("detokenize", tokens));
     } catch (IOException failure) {
       System.err.println("standin: " + failure);

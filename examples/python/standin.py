@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Puts tokens in the place of values, and gets the values back.
+"""Replaces values with tokens, and turns the tokens back into values.
 
-Python 3.9 or newer, nothing but its standard library:
+Needs Python 3.9 or newer and only the standard library:
 
     STANDIN_API_KEY=stk_... python3 standin.py
 """
@@ -18,13 +18,13 @@ REQUEST_TIMEOUT_S = 10
 
 
 class StandinError(Exception):
-    """An answer that is not a success. Decide on `code`; `message` is for people."""
+    """An answer with an error status. Programs decide on `code`; `message` is for people."""
 
     def __init__(self, error: urllib.error.HTTPError):
         try:
             body = json.load(error)
         except ValueError:
-            body = {}  # Not of Standin: of a proxy before it.
+            body = {}  # The answer comes from a proxy.
         self.status = error.code
         self.code = body.get("error")
         self.message = body.get("message")
@@ -44,11 +44,11 @@ class Standin:
         }
 
     def tokenize(self, data: dict) -> dict:
-        """Puts a token in the place of every string in `data`."""
+        """Replaces every string in `data` with a token."""
         return self._call("tokenize", data)
 
     def detokenize(self, data: dict) -> dict:
-        """Puts the value in the place of every token in `data`."""
+        """Replaces every token in `data` with its value."""
         return self._call("detokenize", data)
 
     def _call(self, operation: str, data: dict) -> dict:
@@ -73,7 +73,7 @@ class Standin:
 
 
 def _retry_after_s(error: urllib.error.HTTPError):
-    """Seconds after which the request may be sent again; None: not at all."""
+    """Seconds to wait before a retry; None: no retry."""
     if error.code not in (429, 503):
         return None
     seconds = error.headers.get("Retry-After", "")
@@ -94,7 +94,7 @@ def main() -> None:
     except StandinError as error:
         sys.exit(f"standin: {error}")
     except OSError as error:
-        sys.exit(f"standin: {url} cannot be reached: {error}")
+        sys.exit(f"standin: cannot reach {url}: {error}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/** A customer service on Express that keeps tokens, and asks for a value only where it is needed. */
+/** A customer service on Express that stores tokens, and detokenizes only when it must. */
 import { randomUUID } from 'node:crypto';
 import express, { type ErrorRequestHandler } from 'express';
 import { InvalidValueError, LimitError, Standin, StandinError } from 'standin/client';
@@ -10,13 +10,13 @@ interface Customer {
   name: string;
   email: string;
 }
-/** Where your database would be: personal data never gets there. */
+/** Stands for your database, which never gets personal data. */
 const customers = new Map<string, Customer>();
 
 const app = express();
 app.use(express.json());
 
-// On the way in, values become tokens.
+// Values become tokens before the service stores them.
 app.post('/customers', async (request, response) => {
   const { name = '', email = '' } = request.body ?? {};
   const customer = await standin.tokenize({ name, email });
@@ -25,13 +25,13 @@ app.post('/customers', async (request, response) => {
   response.status(201).json({ id, ...customer });
 });
 
-// Equal values have equal tokens: to find a customer, no value is needed.
+// Equal values have equal tokens, so a search needs no values.
 app.get('/customers', async (request, response) => {
   const [email] = await standin.tokenizeValues([String(request.query.email)]);
   response.json([...customers].filter(([, customer]) => customer.email === email));
 });
 
-// The one place that needs the value has one value restored.
+// Only this route needs a value, and it restores just that value.
 app.get('/customers/:id/email', async (request, response) => {
   const customer = customers.get(request.params.id);
   if (customer === undefined) {
@@ -43,12 +43,12 @@ app.get('/customers/:id/email', async (request, response) => {
 
 const onError: ErrorRequestHandler = (error, request, response, next) => {
   if (!(error instanceof StandinError)) return next(error);
-  // Of a stored token, it would be our fault.
+  // On GET, a bad token is our own stored token, so not the caller's fault.
   if (error instanceof InvalidValueError && request.method === 'POST') {
     response.status(400).json({ error: error.message });
     return;
   }
-  // No value and no token is in it.
+  // The message of a StandinError contains no value and no token.
   console.error(`${error.name}: ${error.message} (request ${error.requestId})`);
   if (error instanceof LimitError)
     response.set('Retry-After', String(Math.ceil(error.retryAfterMs / 1_000)));

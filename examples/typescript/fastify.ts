@@ -1,4 +1,4 @@
-/** A customer service on Fastify that keeps tokens, and asks for a value only where it is needed. */
+/** A customer service on Fastify that stores tokens, and detokenizes only when it must. */
 import { randomUUID } from 'node:crypto';
 import Fastify from 'fastify';
 import { InvalidValueError, LimitError, Standin, StandinError } from 'standin/client';
@@ -10,7 +10,7 @@ interface Customer {
   name: string;
   email: string;
 }
-/** Where your database would be: personal data never gets there. */
+/** Stands for your database, which never gets personal data. */
 const customers = new Map<string, Customer>();
 
 const app = Fastify();
@@ -21,7 +21,7 @@ const body = {
   properties: { name: { type: 'string' }, email: { type: 'string' } },
 };
 
-// On the way in, values become tokens.
+// Values become tokens before the service stores them.
 app.post<{ Body: Customer }>('/customers', { schema: { body } }, async (request, reply) => {
   const { name, email } = request.body;
   const customer = await standin.tokenize({ name, email });
@@ -31,13 +31,13 @@ app.post<{ Body: Customer }>('/customers', { schema: { body } }, async (request,
   return { id, ...customer };
 });
 
-// Equal values have equal tokens: to find a customer, no value is needed.
+// Equal values have equal tokens, so a search needs no values.
 app.get<{ Querystring: { email: string } }>('/customers', async (request) => {
   const [email] = await standin.tokenizeValues([request.query.email]);
   return [...customers].filter(([, customer]) => customer.email === email);
 });
 
-// The one place that needs the value has one value restored.
+// Only this route needs a value, and it restores just that value.
 app.get<{ Params: { id: string } }>('/customers/:id/email', async (request, reply) => {
   const customer = customers.get(request.params.id);
   if (customer === undefined) return reply.code(404).send({ error: 'no such customer' });
@@ -46,10 +46,10 @@ app.get<{ Params: { id: string } }>('/customers/:id/email', async (request, repl
 
 app.setErrorHandler((error, request, reply) => {
   if (!(error instanceof StandinError)) return reply.send(error);
-  // Of a stored token, it would be our fault.
+  // On GET, a bad token is our own stored token, so not the caller's fault.
   if (error instanceof InvalidValueError && request.method === 'POST')
     return reply.code(400).send({ error: error.message });
-  // No value and no token is in it.
+  // The message of a StandinError contains no value and no token.
   console.error(`${error.name}: ${error.message} (request ${error.requestId})`);
   if (error instanceof LimitError)
     reply.header('Retry-After', Math.ceil(error.retryAfterMs / 1_000));

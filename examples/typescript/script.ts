@@ -1,6 +1,6 @@
 /**
- * Tokenizes all strings of a JSON file, of any size that memory has room for; with `detokenize`,
- * gives them back:
+ * Tokenizes all strings of a JSON file that fits into memory. With `detokenize`, restores the
+ * values:
  *
  *   node script.ts tokenize < customers.json > tokens.json
  */
@@ -21,7 +21,7 @@ try {
   const answer = await standin[operation](data, { signal: stop.signal });
   process.stdout.write(`${JSON.stringify(answer)}\n`);
 } catch (error) {
-  // No value is in the message of a StandinError; in that of a SyntaxError there is.
+  // The message of a StandinError contains no value. The message of a SyntaxError quotes the input.
   if (error instanceof StandinError || stop.signal.aborted) console.error(String(error));
   else console.error('standard input is not JSON');
   process.exitCode = 1;
