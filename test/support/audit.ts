@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { type Answer, call, type Service, until } from './service.ts';
 
-/** What is in files of an audit log: whole lines, and what is left of those that were cut short. */
+/** The content of audit log files: complete lines, and remains of lines that were cut short. */
 export function readAudit(...files: readonly string[]): { lines: any[]; torn: string[] } {
   const lines: any[] = [];
   const torn: string[] = [];
@@ -16,7 +16,7 @@ export function readAudit(...files: readonly string[]): { lines: any[]; torn: st
   return { lines, torn };
 }
 
-/** Calls of both operations without a pause, some at a time, until stopped. */
+/** Concurrent calls of both operations without a pause, until stopped. */
 export class AuditedLoad {
   readonly answers: Answer[] = [];
   readonly #service: Service;
@@ -28,7 +28,7 @@ export class AuditedLoad {
     this.#callers = Array.from({ length: callers }, (_, i) => this.#call(i));
   }
 
-  /** Resolves when `count` more were answered. */
+  /** Resolves after `count` more answers. */
   async progress(count: number): Promise<void> {
     const goal = this.answers.length + count;
     await until(() => this.answers.length >= goal, `${count} more answers`);
@@ -51,7 +51,7 @@ export class AuditedLoad {
   }
 }
 
-/** The ids of answers, which their audit lines have too. */
+/** The request ids of the answers, which their audit lines contain too. */
 export function idsOf(answers: readonly Answer[], status?: number): string[] {
   return answers
     .filter((answer) => status === undefined || answer.status === status)

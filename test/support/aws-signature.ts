@@ -1,7 +1,7 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** A request as AWS Signature Version 4 sees it. */
+/** The parts of a request that AWS Signature Version 4 uses. */
 export interface SignedRequest {
   readonly method: string;
   readonly path: string;
@@ -15,13 +15,13 @@ export interface Credentials {
   readonly session_token?: string;
 }
 
-/** Headers that a signature must cover: what the request is, where it goes, when, and for whom. */
+/** Headers that a signature must cover: operation, host, time and session token. */
 const MUST_BE_SIGNED = ['host', 'x-amz-date', 'x-amz-target'];
 const MAX_SKEW_MS = 300_000;
 
 /**
- * Computes the signature of a request anew, by the steps that AWS documents (canonical request, string to sign, signing key).
- * Returns the access key id it was made with, and whether the signature is right.
+ * Recomputes the signature of a request by the documented steps (canonical request, string to sign,
+ * signing key). Returns the access key id of the request, and whether its signature is right.
  */
 export function checkSignature(
   request: SignedRequest,
@@ -65,7 +65,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** @param amzDate like 20261121T104643Z */
+/** @param amzDate such as 20261121T104643Z */
 function skewMs(amzDate: string): number {
   const iso = amzDate.replace(/^(....)(..)(..)T(..)(..)(..)Z$/, '$1-$2-$3T$4:$5:$6Z');
   return Math.abs(Date.now() - Date.parse(iso));

@@ -10,13 +10,13 @@ interface Target {
   readonly url: string;
   readonly agent: Agent;
   isReady: boolean;
-  /** What /health said, each change once: a status, or `gone`. */
+  /** The changes of /health: a status, or `gone`. */
   readonly turns: string[];
 }
 
 /**
- * An HTTP proxy before several nodes, as small as one can be: in turn to those whose /health says 200, over
- * connections that are kept, and nothing is tried twice.
+ * A minimal HTTP proxy before several nodes. It sends requests in turn to nodes whose /health is
+ * 200, over persistent connections, and retries nothing.
  */
 export class Balancer {
   readonly url: string;
@@ -24,7 +24,7 @@ export class Balancer {
   #last = 0;
   #isOver = false;
 
-  /** Resolves when all nodes are ready; ends with the test. */
+  /** Resolves when all nodes are ready. Stops with the test. */
   static async start(urls: readonly string[]): Promise<Balancer> {
     const server = createServer();
     server.listen(0, '127.0.0.1');

@@ -4,10 +4,10 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** Where Chromium is installed; undefined: tests that need it are skipped. */
+/** The path of Chromium; undefined: tests that need Chromium are skipped. */
 export const chromiumBin = PLACES.find((path) => existsSync(path));
 
-/** It asks nobody but the page that it is sent to. */
+/** Flags that keep Chromium from contacting its vendor. */
 const ARGS = [
   '--headless',
   '--no-sandbox',
@@ -23,12 +23,12 @@ export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath: chromiumBin!, args: ARGS });
 }
 
-/** A page in a browser profile of its own, and what it did that it should not. */
+/** A page in its own browser profile, with a record of its faults. */
 export class Tab {
   readonly page: Page;
-  /** Errors in its console, among them breaches of the content security policy. */
+  /** Errors in the browser's console, including violations of the content security policy. */
   readonly errors: string[] = [];
-  /** Addresses of other hosts that it asked. */
+  /** Requests to other hosts. */
   readonly foreign: string[] = [];
 
   private constructor(page: Page, origin: string) {
@@ -57,7 +57,7 @@ export class Tab {
     return tab;
   }
 
-  /** What axe finds against WCAG 2.2 AA and good practice, in short. */
+  /** A summary of axe's findings on WCAG 2.2 AA and best practices. */
   async accessibilityProblems(): Promise<string[]> {
     await this.page.evaluate(axe.source);
     const { violations } = (await this.page.evaluate('axe.run()')) as axe.AxeResults;
@@ -66,7 +66,7 @@ export class Tab {
     );
   }
 
-  /** How much wider the page is than the window, in px. */
+  /** The width of the page beyond the window, in px. */
   overflow(): Promise<number> {
     return this.page.evaluate('document.documentElement.scrollWidth - innerWidth');
   }

@@ -5,27 +5,27 @@ import {
   type Outcome,
 } from '../../src/service/limits/bucket.ts';
 
-/** One second of requests, as those of tokenize and detokenize are counted. */
+/** A bucket with one second of requests, as for tokenize and detokenize. */
 export function requestBucket(name: string, rate: number): Bucket {
   return { name, rate, burstS: 1 };
 }
 
-/** A minute's worth of unknown tokens. */
+/** A bucket with one minute of unknown tokens. */
 export function budgetBucket(name: string, rate: number): Bucket {
   return { name, rate, burstS: 60 };
 }
 
-/** What a request for one is told: undefined: go on; otherwise when there is one again. */
+/** undefined: the bucket granted the request; otherwise the seconds until a retry. */
 export function refusalOf({ granted, retryAfterS }: Grant): number | undefined {
   return granted === 1 ? undefined : retryAfterS;
 }
 
-/** Unknown tokens alone, of requests that had reserved nothing. */
+/** The outcome of unknown tokens in requests without a reservation. */
 export function unknownTokens(count: number): Outcome {
   return { ...NO_OUTCOME, unknown: count, guessed: count };
 }
 
-/** A request that is over. */
+/** The outcome of a finished request. */
 export function request(known: number, unknown: number): Outcome {
   return { ended: 1, known, unknown, guessed: Math.max(unknown, known > 0 ? 1 : 0) };
 }

@@ -3,10 +3,10 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Ended, endOf, type Place, type Service, spawnCli, until } from './service.ts';
 
-/** Runs of `standin tokenize` and `detokenize` in a folder that has no vault. */
+/** Runs `standin tokenize` and `detokenize` in a folder without a vault. */
 export class BulkRuns {
   readonly folder: string;
-  /** Everything that any of them wrote on standard error. */
+  /** The standard error of all runs. */
   stderr = '';
   readonly #place: Place;
   env: Record<string, string>;
@@ -33,7 +33,7 @@ export class BulkRuns {
     return existsSync(this.path(name));
   }
 
-  /** Arguments as they are written, without spaces in them. */
+  /** @param command words with single spaces between them; no argument may contain a space */
   start(command: string, env: Record<string, string> = {}): ChildProcess {
     return spawnCli(command.split(' '), this.#place, { ...this.env, ...env }, 'pipe');
   }
@@ -51,7 +51,7 @@ export class BulkRuns {
     return ended;
   }
 
-  /** Resolves when the file is as long, or the process has ended. */
+  /** Resolves when the file has this length, or the process has ended. */
   async untilLength(child: ChildProcess, name: string, bytes: number): Promise<void> {
     await until(
       () =>
@@ -61,7 +61,7 @@ export class BulkRuns {
   }
 }
 
-/** A CSV of three columns; `email` and `name` are for tokens. Values are new for each seed. */
+/** A CSV of three columns, with `email` and `name` to tokenize. Each seed gives new values. */
 export function csvOf(rows: number, seed: string): string {
   const lines = ['id,email,name'];
   for (let i = 1; i <= rows; i++)

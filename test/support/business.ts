@@ -1,4 +1,4 @@
-/** How a client works: how much, how much of it tokenizes, and what it sends. */
+/** The habits of a client: rate, share of tokenize, and kind of values. */
 interface Habit {
   readonly name: string;
   readonly options: readonly string[];
@@ -7,7 +7,7 @@ interface Habit {
   readonly values: number;
 }
 
-/** The clients of a shop, as one would find them. */
+/** The typical clients of a shop. */
 export const HABITS: readonly Habit[] = [
   { name: 'Checkout', options: ['--rate-limit', '400'], callers: 6, tokenizes: 0.7, values: 4 },
   { name: 'CRM sync', options: ['--rate-limit', '200'], callers: 3, tokenizes: 0.5, values: 6 },
@@ -25,14 +25,14 @@ export const HABITS: readonly Habit[] = [
 const WORDS = ['ann', 'bea', 'cleo', 'dora', 'emil', 'finn', 'gus', 'hana', 'ines', 'jon'];
 const TOKENS_KEPT = 2_000;
 
-/** Callers with these habits, more and fewer in turn, until `stop`. */
+/** Callers with these habits, in varying numbers, until `stop`. */
 export class Business {
   readonly #url: string;
   readonly #callers: Promise<void>[];
   readonly #tokens: string[] = [];
   #isOver = false;
 
-  /** @param apiKeys of the habits, in their order */
+  /** @param apiKeys one for each habit, in the same order */
   constructor(url: string, apiKeys: readonly string[]) {
     this.#url = url;
     this.#callers = HABITS.flatMap((habit, i) =>
@@ -55,7 +55,7 @@ export class Business {
         this.#tokens.push(...Object.values(body.data ?? {}));
         this.#tokens.splice(0, Math.max(0, this.#tokens.length - TOKENS_KEPT));
       } else {
-        // Now and then a token that nobody made: somebody mistyped it.
+        // Sometimes a mistyped token.
         const isOdd = Math.random() < 0.004;
         const data = fields(habit.values, () => (isOdd ? 'nobody_tok' : pick(this.#tokens)));
         await this.#call('detokenize', data, apiKey);

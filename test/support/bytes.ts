@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 
 /**
- * Bytes that a seed decides, as a latin1 string: SHA-256 of
- * the seed and a counter, again and again.
+ * Pseudorandom bytes from a seed, as a latin1 string: SHA-256 of the seed and a counter, repeated.
  */
 export function seededBytes(seed: string, length: number): string {
   let bytes = '';
@@ -12,12 +11,12 @@ export function seededBytes(seed: string, length: number): string {
   return bytes.slice(0, length);
 }
 
-/** Draws that a seed decides, in place of those of a keyring. */
+/** Draws from a seed, instead of a keyring. */
 export function seededDraws(seed: string): (draw: number, block: number) => string {
   return (draw, block) => seededBytes(`${seed} ${draw} ${block}`, 48);
 }
 
-/** The bytes from which these letters and digits are drawn; what is neither takes none. */
+/** The bytes that draw these letters and digits. Other characters take no byte. */
 export function bytesThatDraw(text: string): string {
   return text.replace(/[^a-z0-9]/g, '').replace(/./g, (character) => {
     const digit = Number.parseInt(character, 36);
@@ -25,7 +24,7 @@ export function bytesThatDraw(text: string): string {
   });
 }
 
-/** The 16 bytes of a uuid as PostgreSQL writes it. */
+/** The 16 bytes of a UUID in PostgreSQL's notation. */
 export function bytesOfUuid(uuid: string): Buffer {
   return Buffer.from(uuid.replaceAll('-', ''), 'hex');
 }

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import type { Service } from './service.ts';
 
-/** How long a load lasts; LOAD_SECONDS=60 for the whole of it, 3600 for a soak. */
+/** Length of a load. Set LOAD_SECONDS=60 for a full load, 3600 for a soak test. */
 export const LOAD_SECONDS = Number(process.env.LOAD_SECONDS ?? process.env.FAULT_SECONDS ?? 4);
 
 export interface Reply {
@@ -10,9 +10,9 @@ export interface Reply {
   readonly body: any;
 }
 
-/** Callers of one service, each on a connection that it keeps, without a pause between two requests. */
+/** Callers of one service, each on its own persistent connection, without pauses. */
 export class Callers {
-  /** Answers by status; `cut` are connections that were closed before their answer. */
+  /** Answers by status. `cut` counts connections that closed before the answer. */
   readonly counts = new Map<number | 'cut', number>();
   readonly #service: Service;
   readonly #agent: Agent;
@@ -26,7 +26,7 @@ export class Callers {
     });
   }
 
-  /** One request; undefined when its connection was cut. */
+  /** Sends one request; undefined: the connection was cut. */
   async call(
     operation: 'tokenize' | 'detokenize',
     data: unknown,
@@ -81,7 +81,7 @@ export class Callers {
   }
 }
 
-/** Runs `one` again and again, `count` at a time, until the time is over; `one` gets a number of its own. */
+/** Repeats `one`, `count` at a time, until the time is over. Each run of `one` gets a new number. */
 export async function forSeconds(
   seconds: number,
   count: number,
@@ -95,12 +95,12 @@ export async function forSeconds(
   await Promise.all(Array.from({ length: count }, loop));
 }
 
-/** Open files, sockets and pipes of a process. */
+/** How many files, sockets and pipes a process has open. */
 export function descriptorsOf(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Memory that a process has in RAM, in bytes. */
+/** Resident memory of a process, in bytes. */
 export function residentBytes(pid: number): number {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)![1]) * 1_024;

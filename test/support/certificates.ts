@@ -4,13 +4,13 @@ import { join } from 'node:path';
 
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
-/** Files of a certificate and its key, in PEM. */
+/** Paths of a certificate and its key, in PEM. */
 export interface Issued {
   readonly cert: string;
   readonly key: string;
 }
 
-/** A certificate authority of the test's own, in files of a folder. */
+/** The test's own certificate authority, with its files in a folder. */
 export class Authority {
   readonly ca: string;
   readonly #folder: string;
@@ -24,7 +24,7 @@ export class Authority {
     openssl('req', '-x509', ...newKey(this.#key), '-out', this.ca, '-subj', `/CN=${name}`);
   }
 
-  /** @param names as of a subjectAltName: `DNS:localhost,IP:127.0.0.1`; days 0: expired in a moment */
+  /** @param names a subjectAltName: `DNS:localhost,IP:127.0.0.1`; days 0: expires in a moment */
   issue(names: string, days = 100): Issued {
     const base = join(this.#folder, `${this.#name}-${++this.#issued}`);
     const [request, extensions] = [`${base}.csr`, `${base}.ext`];

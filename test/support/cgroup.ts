@@ -1,20 +1,20 @@
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A control group of Linux, of either version, with a limit of memory. */
+/** A Linux control group, of either version, with a memory limit. */
 export interface MemoryGroup {
   readonly folder: string;
-  /** How many processes the kernel has killed for their memory. */
+  /** How many processes the kernel has killed at the memory limit. */
   kills(): number;
-  /** Puts a process into the group; those that it starts from now on are in the group, too. */
+  /** Moves a process into the group. Its later children are in the group too. */
   take(pid: number): void;
-  /** Takes a process out again. */
+  /** Moves a process out of the group. */
   give(pid: number): void;
 }
 
 let last = 0;
 
-/** undefined where none can be made. */
+/** undefined: this machine does not allow it. */
 export function makeMemoryGroup(limitBytes: number): MemoryGroup | undefined {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return undefined;
   const name = `standin-test-${process.pid}-${++last}`;

@@ -1,6 +1,6 @@
 import { Random } from './random.ts';
 
-/** What can happen at one time; the rows of the catalogue that they come from. */
+/** The kinds of fault, with their rows in the catalogue. */
 export const FAULTS = [
   /** F02 */
   'postgres killed',
@@ -16,21 +16,21 @@ export const FAULTS = [
 
 export interface Step {
   readonly fault: (typeof FAULTS)[number];
-  /** Acknowledged tokens before it. */
+  /** Acknowledged tokens before the fault. */
   readonly after: number;
-  /** Which of the two nodes, where it is one. */
+  /** Which of the two nodes the fault hits, if it hits a node. */
   readonly node: number;
-  /** How long, or how often, in parts of the most, 0 to 1. */
+  /** The length or the number of the fault, as a share of the maximum, 0 to 1. */
   readonly measure: number;
 }
 
-/** CHAOS_SEED, or SEED, or any. */
+/** CHAOS_SEED, SEED or a random seed. */
 export function chaosSeed(): number {
   const given = process.env.CHAOS_SEED ?? process.env.SEED;
   return Number(given ?? Math.floor(Math.random() * 2 ** 31));
 }
 
-/** The same seed gives the same faults, in the same order, after as many tokens. */
+/** The same seed gives the same faults, in the same order, after the same numbers of tokens. */
 export function* schedule(seed: number): Generator<Step> {
   const random = new Random(seed);
   for (;;) {

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { PostgresCluster, postgresBin, query, run } from './postgres.ts';
 
-/** True where the PostgreSQL that tests start has the Citus extension. */
+/** Whether the tests' PostgreSQL has the Citus extension. */
 export const citusIsInstalled =
   process.env.TEST_CITUS !== '0' &&
   postgresBin !== undefined &&
@@ -11,12 +11,12 @@ export const citusIsInstalled =
 const SETTINGS = {
   shared_preload_libraries: "'citus'",
   max_connections: '300',
-  // Each database with the extension has a process that looks after it, and it is never dropped here.
+  // Each database with the extension has a maintenance process. Tests never drop their databases.
   maxWorkerProcesses: '300',
   'citus.shard_count': '8',
 };
 
-/** A coordinator and two workers of the test's own. */
+/** The test's own coordinator and two workers. */
 export class CitusCluster {
   readonly coordinator: PostgresCluster;
   readonly workers: readonly PostgresCluster[];
@@ -26,7 +26,7 @@ export class CitusCluster {
     this.workers = workers;
   }
 
-  /** @param settings lines of postgresql.conf of all three, by name */
+  /** @param settings lines of postgresql.conf for all three servers, by name */
   static async start(settings: Record<string, string> = {}): Promise<CitusCluster> {
     const started: PostgresCluster[] = [];
     for (let i = 0; i < 3; i++) {
@@ -41,7 +41,7 @@ export class CitusCluster {
     return new CitusCluster(coordinator!, workers);
   }
 
-  /** New databases of this server are on all three nodes. */
+  /** The coordinator. New databases of this server span all three nodes. */
   get serverUrl(): string {
     return this.coordinator.url('postgres');
   }
@@ -56,7 +56,7 @@ interface Node {
   readonly port: number;
 }
 
-/** The nodes of the Citus that a database belongs to, the coordinator first; empty without Citus. */
+/** The Citus nodes of a database, the coordinator first; empty without Citus. */
 async function nodesOf(url: string): Promise<Node[]> {
   const found = await query(url, "select 1 from pg_extension where extname = 'citus'");
   if (found.length === 0) return [];
@@ -68,8 +68,8 @@ async function nodesOf(url: string): Promise<Node[]> {
 }
 
 /**
- * What a new database needs where the database of the server's URL has Citus: the extension, and the
- * same nodes, each with a database of that name.
+ * Prepares a new database if the database of the server's URL has Citus: adds the extension, and
+ * the same nodes, each with a database of that name.
  */
 export async function joinCitus(serverUrl: string, databaseUrl: string): Promise<void> {
   const nodes = await nodesOf(serverUrl);

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import type { Reporter, TestModule, Vitest } from 'vitest/node';
 
-/** What a test, or a group of them, is run for. */
+/** The condition of a test or a group of tests. */
 const CONDITION = /\.(?:skipIf|runIf)\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)/g;
 
 /**
- * Ends the output with one line that scripts can read: `N passed, N failed, N skipped`, and before it tells which files
- * have skipped tests, and the conditions that they have for it.
+ * Ends the output with one line for scripts: `N passed, N failed, N skipped`. Before this line,
+ * lists the files with skipped tests, and the conditions of these tests.
  */
 export default class CountReporter implements Reporter {
   #isFiltered = false;
@@ -23,7 +23,7 @@ export default class CountReporter implements Reporter {
         const { state } = test.result();
         if (state !== 'pending') count[state]++;
       }
-      // What failed is outside of its tests: the file, or a hook, whose tests count as skipped.
+      // The failure is outside the tests: in the file, or in a hook, whose tests count as skipped.
       if (module.state() === 'failed' && count.failed === before.failed) count.failed++;
       if (count.skipped > before.skipped && !this.#isFiltered)
         console.log(skippedLine(module, count.skipped - before.skipped));

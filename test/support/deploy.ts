@@ -28,7 +28,7 @@ export interface Panel {
 export const DASHBOARD = JSON.parse(readText('deploy/grafana/standin.json'));
 export const PANELS: readonly Panel[] = DASHBOARD.panels;
 
-/** Expressions of the dashboard as Prometheus gets them: variables have their values. */
+/** Expressions of the dashboard, with values in place of variables. */
 export function dashboardQueries(job: string): string[] {
   const shown = PANELS.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
   return [...shown, DASHBOARD.annotations.list[0].expr].map((expr) =>
@@ -40,13 +40,13 @@ export function dashboardQueries(job: string): string[] {
   );
 }
 
-/** Names of metrics in an expression that Standin or Node exports, without the suffixes of histograms. */
+/** Names of Standin's and Node's metrics in an expression, without suffixes of histograms. */
 export function metricsIn(expr: string): string[] {
   const names = expr.match(/(?<![:\w])(standin|nodejs|process)_\w+/g) ?? [];
   return names.map((name) => name.replace(/_(bucket|sum|count)$/, ''));
 }
 
-/** Labels that an expression asks for, by metric. */
+/** Labels that an expression uses, by metric. */
 export function labelsIn(expr: string): [metric: string, label: string][] {
   const selected = expr.matchAll(/(?<![:\w])((?:standin|nodejs|process)_\w+)\{([^}]*)\}/g);
   return [...selected].flatMap(([, name, matchers]) =>
@@ -54,7 +54,7 @@ export function labelsIn(expr: string): [metric: string, label: string][] {
   );
 }
 
-/** Whether a program is there; the tests that need it are skipped otherwise. */
+/** Whether a program is installed. Tests that need a missing program are skipped. */
 export function has(program: string, ...args: string[]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
 }

@@ -18,7 +18,7 @@ export function documents(): string[] {
   return [...root, ...docs, ...packages].sort();
 }
 
-/** Cells of the rows of the table under these headings, without the backticks around whole cells. */
+/** Rows of the table with these headings, without backticks around whole cells. */
 export function table(path: string, headings: readonly string[]): string[][] {
   const lines = readText(path).split('\n');
   const head = lines.indexOf(`| ${headings.join(' | ')} |`);
@@ -62,7 +62,7 @@ export function codePieces(path: string): string[] {
   return [...fenced, ...inline.map((match) => match[1]!)];
 }
 
-/** The links of a document that stay in the repository, and its pictures. */
+/** The pictures of a document, and its links within the repository. */
 export function internalLinks(path: string): string[] {
   const text = readText(path).replaceAll(/^```.*?^```$/gms, '');
   return [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)]
@@ -70,7 +70,7 @@ export function internalLinks(path: string): string[] {
     .filter((target) => !/^[a-z]+:/.test(target));
 }
 
-/** The anchors of a document: its headings, as GitHub names them. */
+/** The anchors of a document's headings, by GitHub's rules. */
 export function anchors(path: string): string[] {
   return [...readText(path).matchAll(/^#+ (.+)$/gm)].map((match) =>
     match[1]!

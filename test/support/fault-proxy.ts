@@ -1,33 +1,33 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 
-/** A tokenize commits with this statement alone. */
+/** The only statement of tokenize that commits. */
 const INSERT = /insert into standin\.records/;
 const READY_FOR_QUERY = 0x5a;
-/** Type and length of a message of the PostgreSQL protocol. */
+/** Bytes of type and length in a message of the PostgreSQL protocol. */
 const HEAD_BYTES = 5;
 
 /**
- * A TCP proxy before PostgreSQL that fails as networks do. Its faults are for the tests to time; what
- * it draws itself comes from the seeded generator that they give it.
+ * A TCP proxy before PostgreSQL that fails as networks do. Tests decide when faults begin. The
+ * proxy draws from the seeded generator of the test.
  */
 export class FaultProxy {
   readonly port: number;
   readonly #server: Server;
   readonly #links = new Set<Link>();
-  /** How long each reply is held back, in milliseconds; replies of a connection stay in order. */
+  /** Delay of each reply, in milliseconds. Replies of a connection stay in order. */
   delayMs: () => number = () => 0;
-  /** Inserts whose reply will not arrive: it is dropped once they are committed, and the connection reset. */
+  /** How many inserts lose their reply: the proxy drops it after the commit, and resets. */
   dropsLeft = 0;
   dropped = 0;
-  /** Replies held for longer than this are late: their connection should be gone by then. */
+  /** A reply held for longer is late: the service should have closed its connection. */
   lateAfterMs = Infinity;
   late = 0;
-  /** Of those, on connections that the service still had. */
+  /** Late replies on connections that the service still had open. */
   lateReceived = 0;
   #isSilent = false;
 
-  /** @param targetPort of PostgreSQL, on the loopback address */
+  /** @param targetPort port of PostgreSQL on the loopback address */
   static async start(targetPort: number): Promise<FaultProxy> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
@@ -46,36 +46,36 @@ export class FaultProxy {
     });
   }
 
-  /** The URL of a database behind the proxy, of its URL without. */
+  /** Turns the URL of a database into its URL through the proxy. */
   through(url: string): string {
     const changed = new URL(url);
     changed.port = String(this.port);
     return changed.href;
   }
 
-  /** Connections of the service that are open here. */
+  /** Open connections of the service. */
   get connections(): number {
     return this.#links.size;
   }
 
-  /** Replies that wait for their time. */
+  /** Delayed replies. */
   get held(): number {
     return [...this.#links].reduce((sum, link) => sum + link.held, 0);
   }
 
-  /** A black hole: nothing is forwarded, not even an end, and new connections find nobody. */
+  /** A black hole: holds all bytes and ends of connections, and answers no new connection. */
   silence(): void {
     this.#isSilent = true;
     for (const link of this.#links) link.pause();
   }
 
-  /** What was held in the black hole arrives now, as after a retransmission. */
+  /** Delivers all held bytes, as after a retransmission. */
   heal(): void {
     this.#isSilent = false;
     for (const link of this.#links) link.resume();
   }
 
-  /** RST on every connection. */
+  /** Sends RST on every connection. */
   reset(): void {
     for (const link of this.#links) link.reset();
   }
@@ -87,17 +87,17 @@ export class FaultProxy {
   }
 }
 
-/** One connection of the service, and the one to PostgreSQL that belongs to it. */
+/** One connection of the service, and the matching connection to PostgreSQL. */
 class Link {
   readonly #proxy: FaultProxy;
   readonly #client: Socket;
   readonly #targetPort: number;
   #postgres: Socket | undefined;
-  /** Replies that are held, in order. */
+  /** Delayed replies, in order. */
   readonly #held: { readonly bytes: Buffer; readonly dueMs: number; readonly isLate: boolean }[] =
     [];
   #timer: NodeJS.Timeout | undefined;
-  /** Of a reply that is to be dropped, so far. */
+  /** The bytes so far of a reply to drop. */
   #doomed: Buffer | undefined;
 
   constructor(proxy: FaultProxy, client: Socket, targetPort: number) {
@@ -188,7 +188,7 @@ class Link {
   }
 }
 
-/** A reply ends with ReadyForQuery, which is sent after the commit. */
+/** A reply ends with ReadyForQuery, which PostgreSQL sends after the commit. */
 function isComplete(reply: Buffer): boolean {
   for (let at = 0; at + HEAD_BYTES <= reply.length; at += 1 + reply.readUInt32BE(at + 1)) {
     if (reply[at] === READY_FOR_QUERY) return true;

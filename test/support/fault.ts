@@ -6,35 +6,35 @@ import { PostgresCluster, query } from './postgres.ts';
 import { childrenOf } from './processes.ts';
 import { call, newPlace, type Place, type Service, startService, until } from './service.ts';
 
-/** FAULT_LENGTH=full: as long and as often as the catalogue asks; otherwise short, for every change. */
+/** FAULT_LENGTH=full has the lengths and numbers of the catalogue. The default is a short run. */
 const isFull = process.env.FAULT_LENGTH === 'full';
 
-/** Length of a fault or of a run of them; FAULT_SECONDS sets it for all. */
+/** Length of a fault or a series of faults. FAULT_SECONDS overrides all lengths. */
 export function seconds(short: number, full: number): number {
   return Number(process.env.FAULT_SECONDS ?? (isFull ? full : short));
 }
 
-/** How often a fault is repeated; FAULT_ROUNDS sets it for all. */
+/** Repetitions of a fault. FAULT_ROUNDS overrides all numbers. */
 export function times(short: number, full: number): number {
   return Number(process.env.FAULT_ROUNDS ?? (isFull ? full : short));
 }
 
-/** Where /proc and prlimit are. */
+/** Linux has /proc and prlimit. */
 export const isLinux = process.platform === 'linux';
 
-/** For a test that lasts so long besides starting, stopping and verifying. */
+/** The time-out of a test, with time to start, stop and verify. */
 export function timeoutFor(lengthS: number): number {
   return 300_000 + 3_000 * lengthS;
 }
 
-/** The service answers every request within this, whatever its database does. */
+/** The service answers every request within this time, whatever its database does. */
 export const ANSWER_BOUND_MS = 5_000;
-/** A promise of the service in time, and what a machine that is busy with other tests may add. */
+/** A promised time of the service, plus a margin for a machine that is busy with other tests. */
 export const SLACK_MS = 3_000;
 
 export const UNAVAILABLE = '500 {"error":"internal_error","message":"database unavailable"}';
 
-/** All of these are cleaned up when the test ends, however it ends; the last one first. */
+/** Cleans up at the end of the test, even of a failed test, in reverse order. */
 export async function newCluster(settings: Record<string, string> = {}): Promise<PostgresCluster> {
   const cluster = await PostgresCluster.start(settings);
   onTestFinished(() => cluster.stop());
@@ -62,7 +62,7 @@ export async function newProxy(cluster: PostgresCluster): Promise<FaultProxy> {
   return proxy;
 }
 
-/** Writers on a service, which end with the test. */
+/** Writers on a service, which stop with the test. */
 export function newWriters(
   service: Service | (() => Service),
   apiKey: string,
@@ -75,10 +75,10 @@ export function newWriters(
   return writers;
 }
 
-/** SIGSTOP of a server with all its backends; thawed when the test ends, if not before. */
+/** Stops a server and all its backends with SIGSTOP, at most until the test ends. */
 export function freeze(cluster: PostgresCluster): () => void {
   const postmaster = cluster.postmasterPid;
-  // It first: then there are no new ones.
+  // Stop the postmaster first, so that it starts no new backends.
   process.kill(postmaster, 'SIGSTOP');
   const all = [postmaster, ...childrenOf(postmaster)];
   for (const pid of all) process.kill(pid, 'SIGSTOP');
@@ -91,7 +91,7 @@ export function freeze(cluster: PostgresCluster): () => void {
   return thaw;
 }
 
-/** Connections of the service, as the server sees them. */
+/** Connections of the service, from pg_stat_activity. */
 export async function backends(cluster: PostgresCluster, state = '%'): Promise<number> {
   const rows = await query(
     cluster.directUrl('postgres'),
@@ -112,7 +112,7 @@ export function socketsOf(pid: number): number {
   }).length;
 }
 
-/** Resolves when a request is answered 200 again; fails when that takes longer than it may. */
+/** Resolves when a request gets a 200 again. Fails after the allowed time. */
 export async function recovery(
   service: Service,
   apiKey: string,
@@ -129,13 +129,13 @@ export async function recovery(
   return performance.now() - startedMs;
 }
 
-/** What callers may see of a database that is away: 500 with the fixed text, in time, and nothing else. */
+/** Without the database, callers may only get a 500 with the fixed text, in time. */
 export function expectOnlyUnavailable(writers: JournalledWriters): void {
   expect([...writers.failures].filter((failure) => failure !== UNAVAILABLE)).toEqual([]);
   expect(writers.slowestMs).toBeLessThan(ANSWER_BOUND_MS + SLACK_MS);
 }
 
-/** Lets a fault last; the length of a fault is no wait for a condition. */
+/** Keeps a fault going for a time. This is the fault's length, not a wait for a condition. */
 export function lasting(lengthS: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
 }

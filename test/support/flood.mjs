@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 
 /**
- * Floods a service until it is ended: `flood.mjs HOST PORT CONNECTIONS`. Each connection writes
- * requests without an API key and without waiting, and is made again when it ends. Prints how many
- * answers came, once a tenth of a second.
+ * Floods a service until somebody kills this process: `flood.mjs HOST PORT CONNECTIONS`. Each
+ * connection writes requests without an API key, does not wait for answers, and reconnects when it
+ * ends. Prints the number of answers every tenth of a second.
  */
 const [host, port, connections] = process.argv.slice(2);
 const REQUEST = 'POST /api/v1/detokenize HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n';

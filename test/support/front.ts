@@ -9,21 +9,21 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a request meets instead of the service; `cut`: its answer ends in the middle. */
+/** A fault that replaces the service's answer. `cut`: the answer ends in the middle. */
 export type Trouble =
   | 'reset'
   | 'cut'
   | 'silence'
   | { readonly status: number; readonly headers?: OutgoingHttpHeaders; readonly body: string };
 
-/** An HTTP proxy before the service, as load balancers are, that fails as they do. */
+/** An HTTP proxy that fails as load balancers do. */
 export class Front {
   readonly url: string;
-  /** What the next requests meet, in turn; then they are passed on. */
+  /** Faults of the next requests, in turn. Later requests reach the service. */
   readonly troubles: Trouble[] = [];
   /** The bodies of all requests. */
   readonly bodies: string[] = [];
-  /** Requests that are under way, and the most there have been at once. */
+  /** Running requests, and their maximum so far. */
   open = 0;
   mostOpen = 0;
   readonly #server: Server;

@@ -7,16 +7,16 @@ import { ROOT } from './program.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** A PostgreSQL server on which tests may create databases; empty where there is none. */
+    /** The URL of a PostgreSQL server on which tests may create databases; empty without one. */
     readonly serverUrl: string;
-    /** A folder with an embedded database that nobody has used: making one takes seconds. */
+    /** A folder with an unused embedded database to copy, because making one takes seconds. */
     readonly embeddedTemplate: string;
   }
 }
 
 /**
- * One PostgreSQL for the whole run: the one of TEST_DATABASE_URL, else one of our own where it is
- * installed; and one embedded database to copy.
+ * Provides one PostgreSQL for the whole run: the server of TEST_DATABASE_URL, or else our own if
+ * PostgreSQL is installed. Also provides one embedded database to copy.
  */
 export default async function setup(project: TestProject): Promise<() => void> {
   project.provide('embeddedTemplate', await makeTemplate());
@@ -24,7 +24,7 @@ export default async function setup(project: TestProject): Promise<() => void> {
   return () => cluster?.stop();
 }
 
-/** Kept for the next run, by the version that made it. */
+/** Kept for later runs, one for each version of PGlite. */
 async function makeTemplate(): Promise<string> {
   const maker = join(ROOT, 'node_modules/@electric-sql/pglite/package.json');
   const { version } = JSON.parse(readFileSync(maker, 'utf8'));
@@ -34,7 +34,7 @@ async function makeTemplate(): Promise<string> {
   const unfinished = mkdtempSync(`${folder}-`);
   const database = await PGlite.create({ dataDir: unfinished });
   await database.close();
-  // Of two runs at once, one comes second, and its own is as good.
+  // If two runs race, the second run keeps its own copy, which is as good.
   if (existsSync(folder)) return unfinished;
   renameSync(unfinished, folder);
   return folder;

@@ -8,7 +8,7 @@ export interface RawAnswer {
   readonly text: string;
 }
 
-/** Sends a body as it is, with the service's API key; headers can be changed or taken away with null. */
+/** Sends a raw body with the service's API key. `headers` overrides headers; null removes one. */
 export async function send(
   service: Service,
   path: string,
@@ -22,7 +22,7 @@ export async function send(
     ...headers,
   };
   const kept = Object.entries(all).filter((entry): entry is [string, string] => entry[1] !== null);
-  // A Buffer keeps fetch from adding a content type of its own.
+  // With a Buffer, fetch adds no content type.
   const bytes = typeof body === 'string' ? Buffer.from(body) : body;
   const response = await fetch(service.url + path, {
     method,
@@ -40,7 +40,7 @@ export async function send(
 
 const WITH_MESSAGE = ['invalid_type', 'internal_error'];
 
-/** A45: the form of every error answer. */
+/** A45: the structure of every error answer. */
 export function expectErrorForm({ status, headers, text }: RawAnswer, method = 'POST'): void {
   expect(headers.get('content-type')).toBe('application/json; charset=utf-8');
   expect(headers.get('cache-control')).toBe('no-store');
@@ -55,8 +55,8 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
 }
 
 /**
- * Writes bytes on a connection of its own; resolves to all that comes back until the server ends it,
- * or is quiet.
+ * Writes bytes on a new connection. Resolves to all received bytes when the server ends the
+ * connection, or sends nothing for a while.
  */
 export function rawExchange(
   service: Service,
@@ -68,7 +68,7 @@ export function rawExchange(
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname, () => socket.write(bytes));
     let received = '';
-    // A connection that the server keeps is ended by us, once it has been quiet.
+    // The server may keep the connection, so end it after a silence.
     socket.setTimeout(Math.min(patienceMs, quietMs), () => socket.end());
     socket.on('data', (chunk) => {
       received += chunk.toString('latin1');
@@ -79,7 +79,7 @@ export function rawExchange(
   });
 }
 
-/** The answers in what came back on a connection. */
+/** The HTTP answers in the bytes of a connection. */
 export function parseAnswers(received: string): RawAnswer[] {
   const answers: RawAnswer[] = [];
   for (let rest = received; rest.startsWith('HTTP/1.1 '); ) {
@@ -97,7 +97,7 @@ export function parseAnswers(received: string): RawAnswer[] {
   return answers;
 }
 
-/** What a caller does that is told to: it asks again after so long. */
+/** Waits as long as Retry-After says. */
 export function retryAfter(seconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
 }
