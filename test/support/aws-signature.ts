@@ -15,7 +15,7 @@ export interface Credentials {
   readonly session_token?: string;
 }
 
-/** Headers that a signature must cover: operation, host, time and session token. */
+/** Headers that a signature must cover: host, time and operation. */
 const MUST_BE_SIGNED = ['host', 'x-amz-date', 'x-amz-target'];
 const MAX_SKEW_MS = 300_000;
 

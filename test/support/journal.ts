@@ -4,34 +4,34 @@ import { expect } from 'vitest';
 import { type Answer, call, type Place, type Service, until } from './service.ts';
 import { sql } from './sql.ts';
 
-/** A tokenized value whose 200 has arrived. */
+/** A tokenized value whose 200 the caller has received. */
 export interface Acknowledged {
   readonly value: string;
   readonly token: string;
 }
 
 export interface WritersOptions {
-  /** Of all writers together, half of them tokenize; not set: as many as they can. */
+  /** Rate of all writers together, half of it tokenize; undefined: as fast as possible. */
   readonly requestsPerS?: number;
 }
 
 const WRITERS = 6;
 const VALUES = 5;
-/** Acknowledged tokens that are asked for again while writing; all of them are at the end. */
+/** How many acknowledged tokens the readers sample. `verify` checks all tokens. */
 const REMEMBERED = 20_000;
-/** One in so many requests tokenizes values again that have tokens already. */
+/** One request in this many tokenizes values again that already have tokens. */
 const REPEAT_EVERY = 8;
-/** A service that is gone refuses at once: without a pause its clients would only fail, and load the machine. */
+/** A dead service refuses at once. Without a pause, failing clients would load the machine. */
 const PAUSE_AFTER_FAILURE_MS = 10;
 let instances = 0;
 
 /**
- * Concurrent clients that write and read without pause, note every acknowledged token on disk before their next
- * request, and check what the service promises:
- * I1 every acknowledged token gives its value back (`verify`, and a sample while they write);
- * I2 no answer ever carries another value: each value is a canary of its own, each answer is looked at;
- * I3 one value has one token, also when it is sent again because the outcome was not known.
- * They go on over failures: the service may be gone, and come back elsewhere.
+ * Concurrent clients that write and read without pause. They note every acknowledged token on disk
+ * before their next request, and check the promises of the service:
+ * I1 every acknowledged token gives its value back (`verify`, and a sample during the load);
+ * I2 no answer contains another value: each value is unique, and the clients check every answer;
+ * I3 one value has one token, even if a client repeats a request whose outcome is unknown.
+ * The clients continue after failures: the service may end, and start again at another address.
  */
 export class JournalledWriters {
   readonly #file: string;
@@ -43,15 +43,15 @@ export class JournalledWriters {
   readonly #remembered: Acknowledged[] = [];
   #isOver = false;
   acknowledged = 0;
-  /** Tokens that were given back while writing. */
+  /** Detokenized tokens during the load. */
   restored = 0;
   /** Connections that ended without an answer. */
   cuts = 0;
-  /** Of the slowest answer, as the client sees it. */
+  /** Time of the slowest answer, measured by the client. */
   slowestMs = 0;
-  /** Answers other than 200, each once. */
+  /** Distinct answers other than 200. */
   readonly failures = new Set<string>();
-  /** What must never be: another value, another token, an acknowledged token that is not known. */
+  /** Broken promises: a wrong value, a second token, or an unknown acknowledged token. */
   readonly wrong: string[] = [];
 
   constructor(place: Place, service: () => Service, apiKey: string, options: WritersOptions = {}) {
@@ -67,13 +67,13 @@ export class JournalledWriters {
     );
   }
 
-  /** Resolves when `count` more tokens were acknowledged. */
+  /** Resolves after `count` more acknowledged tokens. */
   async progress(count: number): Promise<void> {
     const goal = this.acknowledged + count;
     await until(() => this.acknowledged >= goal, `${count} more acknowledged tokens`, 60_000);
   }
 
-  /** From now on; for the answers to one fault among several. */
+  /** Resets `slowestMs`, to measure the next fault alone. */
   forgetSlowest(): void {
     this.slowestMs = 0;
   }
@@ -85,13 +85,13 @@ export class JournalledWriters {
     closeSync(this.#fd);
   }
 
-  /** What was acknowledged until now. */
+  /** All acknowledged tokens so far. */
   all(): Acknowledged[] {
     const lines = readFileSync(this.#file, 'utf8').trimEnd().split('\n');
     return lines.map((line) => JSON.parse(line) as Acknowledged);
   }
 
-  /** I1, I2 and I3 of all that was acknowledged. Returns how many tokens that are. */
+  /** Checks I1, I2 and I3 for all acknowledged tokens. Returns the number of tokens. */
   async verify(service: Service, apiKey: string): Promise<number> {
     expect(this.wrong).toEqual([]);
     const tokens = new Map<string, string>();
@@ -110,7 +110,7 @@ export class JournalledWriters {
     return pairs.length;
   }
 
-  /** I3 in the tables: no value has two rows, and each acknowledged token has one. */
+  /** Checks I3 in the tables: no value has two rows, and each acknowledged token has one. */
   async verifyRows(place: Place): Promise<void> {
     const [count] = await sql(
       place,
@@ -126,7 +126,7 @@ export class JournalledWriters {
     for (let n = 0; !this.#isOver; n++) {
       values ??= Array.from({ length: VALUES }, (_, i) => `writer ${name} value ${n}.${i}`);
       const answer = await this.#ask('tokenize', values);
-      // The outcome of a request that failed is not known: the caller sends it again.
+      // The outcome of a failed request is unknown, so the client repeats the request.
       if (answer !== undefined) {
         this.#note(values, answer);
         values = undefined;
@@ -139,7 +139,7 @@ export class JournalledWriters {
     }
   }
 
-  /** The texts of a 200; undefined after any other end. */
+  /** The strings of a 200; undefined: any other outcome. */
   async #ask(operation: 'tokenize' | 'detokenize', texts: string[]): Promise<string[] | undefined> {
     const startedMs = performance.now();
     let answer: Answer;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** JSON as it is written: names may be there twice, which parsed JSON cannot say. */
+/** JSON as text, with duplicate names, which parsed JSON cannot represent. */
 export type JsonText =
   | { readonly kind: 'object'; readonly members: readonly (readonly [string, JsonText])[] }
   | { readonly kind: 'array'; readonly items: readonly JsonText[] }
@@ -19,7 +19,7 @@ export function write(json: JsonText): string {
   return `{${json.members.map(([name, one]) => `${JSON.stringify(name)}:${write(one)}`).join(',')}}`;
 }
 
-/** This one and all inside it, with how many objects and arrays they are in. */
+/** Yields this JSON and all JSON inside, with the depth. */
 export function* walk(json: JsonText, depth = 0): Generator<{ json: JsonText; depth: number }> {
   yield { json, depth };
   const inner =
@@ -70,7 +70,7 @@ const { tree } = fc.letrec<{ tree: JsonText }>((tie) => ({
   ),
 }));
 
-/** Bodies of requests, most of them with `data`, many of them not acceptable. */
+/** Request bodies. Most have `data`, and many are invalid. */
 export const bodies: fc.Arbitrary<JsonText> = fc.oneof(
   { weight: 1, arbitrary: tree },
   {

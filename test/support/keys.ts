@@ -3,12 +3,12 @@ import { EngineKeys } from '../../src/service/keys/engine-keys.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 import { seededBytes } from './bytes.ts';
 
-/** A key that its name decides. */
+/** A key derived from its name. */
 export function testKey(name: string): Buffer {
   return Buffer.from(seededBytes(name, 32), 'latin1');
 }
 
-/** One key a purpose, and a DEK for each of the versions. */
+/** One key for each purpose, and a DEK for each version. */
 export function testKeys(dekVersions: readonly number[] = [1]): PlainKey[] {
   const others = KEY_PURPOSES.filter((purpose) => purpose !== 'dek');
   return [
@@ -25,7 +25,7 @@ export function testKeyring(dekVersions?: readonly number[]): Keyring {
   return new Keyring(testKeys(dekVersions));
 }
 
-/** The test keys as an engine has them, never too old to seal. */
+/** The test keys in the form of an engine, never too old to seal. */
 export function testEngineKeys(): EngineKeys {
   const news = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
   return new EngineKeys(news, () => {});

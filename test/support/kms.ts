@@ -15,25 +15,25 @@ interface Answer {
 }
 
 /**
- * The Decrypt operation of AWS KMS over HTTP: JSON 1.1, Signature Version 4, ciphertexts that are bound to their key and
- * encryption context, and the error bodies that AWS documents. It also gives out credentials as an ECS container and as an
- * EC2 instance (IMDSv2) do.
+ * The Decrypt operation of AWS KMS over HTTP: JSON 1.1, Signature Version 4, ciphertexts bound to
+ * their key and encryption context, and the documented error bodies. Also serves credentials as the
+ * endpoints of an ECS container and of an EC2 instance (IMDSv2) do.
  */
 export class KmsStandIn {
   readonly url: string;
-  /** The names of the Decrypt requests' operations, and who asked. */
+  /** Operation and access key id of each request. */
   readonly asked: { target: string; access_key_id: string }[] = [];
   readonly credentials: Credentials = {
     access_key_id: 'AKIASTANDINTEST00001',
     secret_access_key: 'a-secret/access+key',
   };
-  /** What the container and the instance give out. */
+  /** The credentials of the container and the instance. */
   readonly temporary: Credentials = {
     access_key_id: 'ASIASTANDINTEST00002',
     secret_access_key: 'another-secret/access+key',
     session_token: 'FwoGZXIvYXdzEXAMPLE',
   };
-  /** Error answers, or none, for so many requests. */
+  /** Faults of the next requests, one for each request. */
   failures: ('hang up' | 'be silent' | Answer)[] = [];
   readonly #keys = new Map<string, Buffer>();
   readonly #server: Server;
@@ -66,12 +66,12 @@ export class KmsStandIn {
     this.#server.closeAllConnections();
   }
 
-  /** The environment in which the AWS SDK takes the credentials of a container. */
+  /** Environment variables that make the AWS SDK use the credentials of a container. */
   get containerEnv(): Record<string, string> {
     return { AWS_CONTAINER_CREDENTIALS_FULL_URI: `${this.url}/container` };
   }
 
-  /** The environment in which the AWS SDK takes the credentials of an instance. */
+  /** Environment variables that make the AWS SDK use the credentials of an instance. */
   get instanceEnv(): Record<string, string> {
     return { AWS_EC2_METADATA_SERVICE_ENDPOINT: this.url };
   }
@@ -86,7 +86,7 @@ export class KmsStandIn {
     return `arn:aws:kms:${REGION}:${ACCOUNT}:key/${keyId}`;
   }
 
-  /** As `aws kms encrypt`, or generate-data-key-without-plaintext; the blob begins as those of KMS do. */
+  /** Encrypts as `aws kms encrypt` does. The blob begins with the same bytes as blobs of KMS. */
   encrypt(keyId: string, plain: Buffer, context: Context = { service: 'standin' }): Buffer {
     const nonce = randomBytes(12);
     const cipher = createCipheriv('aes-256-gcm', this.#keys.get(keyId)!, nonce);
@@ -184,7 +184,7 @@ export class KmsStandIn {
   }
 }
 
-/** An error of KMS, which has its name in `__type`; some have a message. */
+/** An error of KMS: its name is in `__type`, and some errors have a message. */
 export function error(name: string, message: string | null, status = 400): Answer {
   return { status, body: { __type: name, ...(message !== null && { message }) } };
 }

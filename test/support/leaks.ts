@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A text in the forms in which it could lie in a file. */
+/** The encodings in which a text could be in a file. */
 export function encodings(text: string): Map<string, Buffer> {
   const bytes = Buffer.from(text);
   const utf16 = Buffer.from(text, 'utf16le');
@@ -17,7 +17,7 @@ export function encodings(text: string): Map<string, Buffer> {
     ['lower', Buffer.from(text.toLowerCase())],
     ['url', Buffer.from([...bytes].map((byte) => `%${byte.toString(16)}`).join(''))],
   ]);
-  // Base64 of the text in the middle of something, for each of its three alignments: the inner characters only.
+  // Base64 of a text inside other bytes has three alignments. Only the inner characters are fixed.
   for (const before of [0, 1, 2]) {
     const whole = Buffer.concat([Buffer.alloc(before), bytes]).toString('base64');
     forms.set(`base64 ${before}`, Buffer.from(whole.slice(before === 0 ? 0 : 4, -4)));
@@ -25,7 +25,7 @@ export function encodings(text: string): Map<string, Buffer> {
   return forms;
 }
 
-/** Where a key is found, as `path: encoding`: whole, or a half of it as one block of AES has it. */
+/** Finds a whole key, or a half of it (one AES block), and returns each `path: encoding`. */
 export function findKey(key: Buffer, contents: ReadonlyMap<string, Buffer>): string[] {
   const forms = new Map([
     ['first half', key.subarray(0, 16)],
@@ -41,7 +41,7 @@ export function findKey(key: Buffer, contents: ReadonlyMap<string, Buffer>): str
   );
 }
 
-/** Hashes that a thief could compare with: plain, and keyed or salted with what is stored. */
+/** Hashes that a thief could compare: plain, or keyed or salted with stored bytes. */
 export function hashes(text: string, stored: readonly Buffer[]): string[] {
   const algorithms = ['md5', 'sha1', 'sha256', 'sha512'];
   return algorithms.flatMap((algorithm) => [
@@ -64,7 +64,7 @@ export function contentsBelow(folder: string): Map<string, Buffer> {
   );
 }
 
-/** Where a text is found, as `path: encoding`. */
+/** Finds a text, and returns each place as `path: encoding`. */
 export function findText(text: string, contents: ReadonlyMap<string, Buffer>): string[] {
   const forms = [...encodings(text)];
   return [...contents].flatMap(([path, bytes]) =>

@@ -3,7 +3,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
 
-/** Who signs licenses, with files of a license and a public key in a folder. */
+/** An issuer of licenses, with the files of a license and a public key in a folder. */
 export class Licenser {
   readonly env: { readonly LICENSE_FILE: string; readonly LICENSE_PUBLIC_KEY_FILE: string };
   readonly #privateKey: KeyObject;
@@ -21,7 +21,7 @@ export class Licenser {
     );
   }
 
-  /** Puts a license in the place of the one before that expires in so many days. */
+  /** Replaces the license with a license that expires in this many days. */
   async issue(days: number, claims: Record<string, unknown> = { sub: 'Acme Ltd' }): Promise<void> {
     const expiresAtS = Math.floor(Date.now() / 1000) + Math.round(days * 86_400);
     this.write(
@@ -31,7 +31,7 @@ export class Licenser {
     );
   }
 
-  /** Whole at once: a service may read it at any moment. */
+  /** Replaces the file atomically, because a service may read it at any time. */
   write(text: string): void {
     writeFileSync(`${this.env.LICENSE_FILE}.new`, `${text}\n`);
     renameSync(`${this.env.LICENSE_FILE}.new`, this.env.LICENSE_FILE);

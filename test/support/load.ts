@@ -15,7 +15,7 @@ export class MixedLoad {
   #isOver = false;
   answered = 0;
   readonly kept: Kept[] = [];
-  /** Answers other than 200, and values that were not the right ones. */
+  /** Answers other than 200, and wrong values. */
   readonly failures: unknown[] = [];
 
   constructor(nodes: readonly Service[], apiKey: string, callers = 4) {
@@ -24,7 +24,7 @@ export class MixedLoad {
     this.#callers = Array.from({ length: callers }, (_, i) => this.#run(i));
   }
 
-  /** Resolves when `count` more requests were answered. */
+  /** Resolves after `count` more answers. */
   async progress(count: number): Promise<void> {
     const goal = this.answered + count;
     await until(() => this.answered >= goal, `${count} more answers`, 60_000);
@@ -44,7 +44,7 @@ export class MixedLoad {
       } catch (error) {
         this.failures.push((error as Error).cause ?? error);
       }
-      // About 300 requests a second: the machine is for the nodes.
+      // Limits the load to about 300 requests a second, so that the nodes get the processors.
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
   }
@@ -56,7 +56,7 @@ export class MixedLoad {
     this.answered++;
   }
 
-  /** The newest first, which another node may have sealed a moment ago, and an old one. */
+  /** Asks for the newest token, which another node may have just sealed, and for an old token. */
   async #detokenize(node: Service): Promise<void> {
     const newest = this.kept.at(-1);
     if (newest === undefined) return;

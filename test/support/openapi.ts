@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
 import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
 
-/** What the document says about the JSON at one place of it. */
+/** Validators for the schemas in an OpenAPI document. */
 export class DocumentSchemas {
   readonly #ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
 
@@ -28,7 +28,7 @@ export function operationsOf({ paths }: OpenApiDocument) {
   );
 }
 
-/** The parts of a response, and where they are in the document. */
+/** The parts of a response, and their path in the document. */
 export function responseOf(
   document: OpenApiDocument,
   path: string,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { freePort } from './ports.ts';
 import { until } from './service.ts';
 
-/** The program of OpenBao, or undefined on a machine without it. */
+/** The path of OpenBao; undefined: not installed. */
 export const openbao = findProgram();
 
 function findProgram(): string | undefined {
@@ -12,7 +12,7 @@ function findProgram(): string | undefined {
   return folders.map((folder) => join(folder, 'bao')).find((path) => existsSync(path));
 }
 
-/** An OpenBao server of the test's own, in memory, with a transit engine. */
+/** The test's own OpenBao server, in memory, with a transit engine. */
 export class OpenBao {
   readonly url: string;
   readonly #child: ChildProcess;
@@ -43,7 +43,7 @@ export class OpenBao {
     this.#child.kill('SIGKILL');
   }
 
-  /** A request of the operator, with the root token. */
+  /** Sends a request of the operator, with the root token. */
   async call(method: string, path: string, body?: unknown): Promise<any> {
     const response = await fetch(`${this.url}/v1/${path}`, {
       method,
@@ -55,7 +55,7 @@ export class OpenBao {
     return text === '' ? undefined : JSON.parse(text);
   }
 
-  /** A token that may do what docs/operating/kek.md says, and no more. */
+  /** A token with only the rights from docs/operating/kek.md. */
   async limitedToken(key: string): Promise<string> {
     const policy = `path "transit/decrypt/${key}" { capabilities = ["update"] }`;
     await this.call('POST', 'sys/policies/acl/standin', { policy });

@@ -18,7 +18,7 @@ export interface OpsAnswer {
   readonly text: string;
 }
 
-/** One request with exactly these headers; fetch would not send a Host or an Origin of the test's. */
+/** Sends a request with exactly these headers. `fetch` would not send the test's Host or Origin. */
 export function ask(
   url: string,
   method = 'GET',
@@ -45,13 +45,13 @@ export async function stateOf(opsUrl: string): Promise<ConsoleState> {
   return JSON.parse((await ask(`${opsUrl}/console/state`)).text);
 }
 
-/** A stream of events, read all the time. */
+/** A stream of events, which is read continuously. */
 export interface Watcher {
   readonly status: number;
   readonly events: { readonly name: string; readonly data: any }[];
   readonly samples: () => Sample[];
   readonly hasEnded: () => boolean;
-  /** Resolves to the first one from now on, of those that fit. */
+  /** Resolves to the next event of this name that fits. */
   next(name: string, fits?: (data: any) => boolean): Promise<any>;
   close(): void;
 }

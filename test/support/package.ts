@@ -11,16 +11,16 @@ export interface PackedFile {
 
 export interface Packed {
   readonly tarball: string;
-  /** In bytes. */
+  /** Size in bytes. */
   readonly size: number;
   readonly unpackedSize: number;
   readonly files: readonly PackedFile[];
 }
 
-/** To build, pack and install, on a busy machine. */
+/** Time to build, pack and install on a busy machine. */
 export const PACK_TIMEOUT_MS = 300_000;
 
-/** Not part of the source, or not to be copied. */
+/** Folders that the copy omits. */
 const LEFT_OUT = new Set(['.git', 'node_modules', 'dist', 'build', 'data', 'coverage']);
 
 function isLeftOut(path: string): boolean {
@@ -28,7 +28,7 @@ function isLeftOut(path: string): boolean {
 }
 
 /**
- * npm pack of a copy of the checkout: it builds, in a folder that no other test has.
+ * Runs npm pack on a copy of the checkout, because it builds, and other tests use the checkout.
  * @param within the folder of the package in the checkout
  */
 export async function pack(folder: string, within = ''): Promise<Packed> {
@@ -41,7 +41,7 @@ export async function pack(folder: string, within = ''): Promise<Packed> {
   const args = ['pack', '--json', '--pack-destination', folder];
   const { code, stdout, stderr } = await run('npm', args, { cwd: join(checkout, within) });
   if (code !== 0) throw new Error(stdout + stderr);
-  // What the build prints comes before it.
+  // The output of the build comes before the JSON.
   const [packed] = JSON.parse(stdout.slice(stdout.indexOf('[\n')));
   rmSync(checkout, { recursive: true });
   return { ...packed, tarball: join(folder, packed.filename) };
@@ -50,8 +50,8 @@ export async function pack(folder: string, within = ''): Promise<Packed> {
 const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH/;
 
 /**
- * npm install of the tarball into a folder that is made for it.
- * @returns false where no registry can be reached; @throws on any other failure
+ * Runs npm install of the tarball in a new folder.
+ * @returns false if the registry is unreachable; @throws on any other failure
  */
 export async function install(tarball: string, folder: string): Promise<boolean> {
   mkdirSync(folder);
@@ -71,7 +71,7 @@ export interface Surroundings {
   readonly gid?: number;
 }
 
-/** Runs a program to its end, without the settings of who runs the tests. */
+/** Runs a program to its end, without the developer's own settings. */
 export function run(
   program: string,
   args: readonly string[],
@@ -80,7 +80,7 @@ export function run(
   return endOf(spawn(program, args, { ...where, env: { ...plainEnvironment(), ...env } }));
 }
 
-/** npm has its cache and settings by these; services get no setting by accident. */
+/** Only the variables that npm needs for its cache and settings. */
 export function plainEnvironment(): Record<string, string> {
   const kept = Object.entries(process.env).filter(([name]) =>
     /^(PATH|HOME|TMPDIR|https?_proxy|no_proxy|npm_config_.*|NODE_EXTRA_CA_CERTS)$/i.test(name),

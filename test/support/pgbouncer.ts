@@ -7,7 +7,7 @@ import pg from 'pg';
 import { handOver, owner } from './owner.ts';
 import { freePort } from './ports.ts';
 
-/** The program, or undefined on a machine without it. */
+/** The path of PgBouncer; undefined: not installed. */
 export const pgbouncerProgram = [
   '/usr/sbin/pgbouncer',
   '/usr/bin/pgbouncer',
@@ -18,8 +18,8 @@ export const pgbouncerProgram = [
 const START_TIMEOUT_MS = 30_000;
 
 /**
- * A PgBouncer of the test's own before a PostgreSQL server, in transaction mode: statements of one client go over
- * whatever server connection is free. There are fewer of those than a service has connections, so they are shared.
+ * The test's own PgBouncer before a PostgreSQL server, in transaction mode: statements of a client
+ * use any free server connection. A service has more connections than PgBouncer, so it shares them.
  */
 export class PgBouncer {
   readonly port: number;
@@ -34,7 +34,7 @@ export class PgBouncer {
   }
 
   /**
-   * @param serverPort of the server, on the loopback address
+   * @param serverPort port of the server on the loopback address
    * @param settings lines of pgbouncer.ini, by name
    */
   static async start(
@@ -51,16 +51,16 @@ export class PgBouncer {
       unix_socket_dir: '',
       auth_type: 'trust',
       auth_file: usersFile,
-      // Looks up users that are not in the file, such as those that tests make.
+      // Looks up users that are not in the file, such as users that tests make.
       auth_user: 'postgres',
       admin_users: 'postgres',
       logfile: bouncer.logFile,
       pool_mode: 'transaction',
       default_pool_size: 4,
       max_client_conn: 2_000,
-      // Of each of the many databases of a test run, soon.
+      // A test run has many databases, so close the connections of each one soon.
       server_idle_timeout: 5,
-      // After a failed login to the server; 15 s by default, which is long for a test that kills it.
+      // The default of 15 s is long for a test that kills the server.
       server_login_retry: 1,
       ...settings,
     };
@@ -78,7 +78,7 @@ export class PgBouncer {
     return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
   }
 
-  /** Starts the program, at first or after kill; resolves when it answers. */
+  /** Starts the program, also after `kill`. Resolves when it answers. */
   async startAgain(): Promise<void> {
     const child = spawn(pgbouncerProgram!, [join(this.#folder, 'pgbouncer.ini')], {
       stdio: 'ignore',
@@ -98,7 +98,7 @@ export class PgBouncer {
     }
   }
 
-  /** One command on its console: RECONNECT, SHOW POOLS. */
+  /** Runs a command on the console of PgBouncer: RECONNECT, SHOW POOLS. */
   async command(text: string): Promise<Record<string, unknown>[]> {
     const client = new pg.Client({ connectionString: this.url('pgbouncer') });
     await client.connect();
@@ -109,7 +109,7 @@ export class PgBouncer {
     }
   }
 
-  /** kill -9, and resolves when it is gone. */
+  /** Kills the process with SIGKILL. Resolves when the process has ended. */
   async kill(): Promise<void> {
     const child = this.#child!;
     if (child.exitCode !== null || child.signalCode !== null) return;

@@ -1,6 +1,6 @@
 import { query } from './postgres.ts';
 
-/** Functions of a planter: name, arguments, result and what stands for it in pg_catalog. */
+/** Functions of the attacker: name, arguments, result, and the expression of pg_catalog. */
 const FUNCTIONS: readonly [name: string, args: string, result: string, value: string][] = [
   ['scaled', 'integer, interval', 'interval', "interval '1 second'"],
   ['same', 'uuid, uuid', 'boolean', 'true'],
@@ -49,7 +49,7 @@ const OPERATORS: readonly [operator: string, name: string, args: string][] = [
   ['+', 'later', 'timestamptz, interval'],
   ['-', 'since', 'timestamptz, timestamptz'],
 ];
-/** Types, tables and aggregates of names that the service uses bare. */
+/** Types, tables and aggregates whose names the service uses without a schema. */
 const OTHERS = [
   "create function public.sprung_count(bigint) returns bigint language plpgsql as $$ begin insert into public.sprung values ('count'); return $1 + 1; end $$",
   "create aggregate public.count(*) (sfunc = sprung_count, stype = bigint, initcond = '0')",
@@ -65,8 +65,8 @@ const OTHERS = [
 const PLANTER = 'planter';
 
 /**
- * Has a role without rights on the vault plant objects in `public`, as anybody may on PostgreSQL
- * 14: each writes into a table when somebody runs it.
+ * Plants objects in `public` as a role without rights on the vault, which PostgreSQL 14 allows to
+ * everybody. Each object writes into a table when somebody runs it.
  */
 export async function plant(url: string): Promise<void> {
   const own = new URL(url);
@@ -97,13 +97,13 @@ export async function plant(url: string): Promise<void> {
   for (const statement of OTHERS) await query(made, statement);
 }
 
-/** What of it was run. */
+/** The planted objects that somebody ran. */
 export async function sprung(url: string): Promise<string[]> {
   const rows = await query(unswayed(url), 'select distinct what from public.sprung order by what');
   return rows.map(({ what }) => what);
 }
 
-/** For statements of a test itself, which what is set and planted must not change. */
+/** A URL for the test's own statements, which planted objects and settings cannot change. */
 export function unswayed(url: string): string {
   const changed = new URL(url);
   const settings = ['search_path=pg_catalog', 'DateStyle=ISO', 'extra_float_digits=1'];

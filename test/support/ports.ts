@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 
-/** Below the ports that Linux gives to connections, one of which could be taken a moment later. */
+/** Below the ports of outgoing connections on Linux, which could take the port meanwhile. */
 const FIRST = 10_000;
 const LAST = 32_000;
 

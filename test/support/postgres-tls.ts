@@ -5,8 +5,8 @@ import { handOver } from './owner.ts';
 import { type PostgresCluster, run } from './postgres.ts';
 
 /**
- * Has a server of the test speak TLS as `localhost`, and nothing else over TCP to the service.
- * @param demand of pg_hba.conf: `clientcert=verify-ca`, or nothing
+ * Makes a test server speak TLS as `localhost`. The service has no other access over TCP.
+ * @param demand an option of pg_hba.conf: `clientcert=verify-ca`, or ''
  */
 export function serveTls(cluster: PostgresCluster, authority: Authority, demand = ''): void {
   const server = authority.issue('DNS:localhost');
@@ -26,7 +26,7 @@ export function serveTls(cluster: PostgresCluster, authority: Authority, demand 
   const lines = [
     'local all all trust',
     `hostssl all all 127.0.0.1/32 trust ${demand}`,
-    // The tests themselves ask here.
+    // The tests themselves connect here.
     demand === '' ? 'hostnossl all all 127.0.0.1/32 trust' : '',
   ];
   writeFileSync(join(cluster.dataDir, 'pg_hba.conf'), `${lines.join('\n')}\n`);

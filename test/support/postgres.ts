@@ -40,10 +40,10 @@ function findBinaries(): string | undefined {
   );
 }
 
-/** TEST_PGBOUNCER=1: every cluster has a PgBouncer before it, and tests reach it through that. */
+/** With TEST_PGBOUNCER=1, every cluster has a PgBouncer, and tests connect through PgBouncer. */
 const isBounced = process.env.TEST_PGBOUNCER === '1';
 
-/** A PostgreSQL server of the test's own, in a temporary folder, on a free port of the loopback address. */
+/** The test's own PostgreSQL server, in a temporary folder, on a free port of the loopback address. */
 export class PostgresCluster {
   readonly folder: string;
   readonly dataDir: string;
@@ -60,7 +60,7 @@ export class PostgresCluster {
 
   /**
    * @param settings lines of postgresql.conf, by name
-   * @param parent of its folder
+   * @param parent folder of the server's folder
    */
   static async start(
     settings: Record<string, string> = {},
@@ -84,7 +84,7 @@ export class PostgresCluster {
     return cluster;
   }
 
-  /** A server on the data that `fill` puts into its folder, such as a backup. */
+  /** A server on the data that `fill` puts into the folder, such as a backup. */
   static async startOn(fill: (dataDir: string) => void): Promise<PostgresCluster> {
     const cluster = await PostgresCluster.#prepare();
     mkdirSync(cluster.dataDir, { mode: 0o700 });
@@ -96,12 +96,12 @@ export class PostgresCluster {
   }
 
   /**
-   * A streaming standby of this server, which from then on waits for it at every commit.
-   * @param url where the standby reaches this server
+   * Adds a synchronous standby. From then on, every commit waits for the standby.
+   * @param url address of this server for the standby
    */
   async startStandby(url = this.directUrl('postgres')): Promise<PostgresCluster> {
     const standby = await PostgresCluster.#prepare();
-    // Not blocking: a proxy in this process may be in between.
+    // Must not block, because the connection may go through a proxy in this process.
     await promisify(execFile)(
       join(postgresBin!, 'pg_basebackup'),
       ['-D', standby.dataDir, '-d', url, '-R', '-c', 'fast', '--no-sync'],
@@ -109,7 +109,7 @@ export class PostgresCluster {
     );
     standby.#configure({});
     standby.startAgain();
-    // After the copy was made: the standby, once promoted, has nobody to wait for.
+    // Set after the copy, because a promoted standby must not wait for a standby.
     await query(this.directUrl('postgres'), "alter system set synchronous_standby_names = '*'");
     await query(this.directUrl('postgres'), 'select pg_reload_conf()');
     const state = "select 1 from pg_stat_replication where sync_state = 'sync'";
@@ -121,12 +121,12 @@ export class PostgresCluster {
     return standby;
   }
 
-  /** Makes a primary of a standby; resolves when it takes writes. */
+  /** Promotes a standby. Resolves when the server accepts writes. */
   promote(): void {
     run('pg_ctl', ['-D', this.dataDir, '-w', '-t', '60', 'promote']);
   }
 
-  /** Starts the server again as a standby that follows nobody. */
+  /** Restarts the server as a standby without a primary. */
   demote(): void {
     run('pg_ctl', ['-D', this.dataDir, '-m', 'fast', '-w', 'stop']);
     writeFileSync(join(this.dataDir, 'standby.signal'), '');
@@ -155,12 +155,12 @@ export class PostgresCluster {
     );
   }
 
-  /** Where tests and the service reach it. */
+  /** The URL for tests and the service. */
   url(database: string): string {
     return this.#bouncer?.url(database) ?? this.directUrl(database);
   }
 
-  /** Past a PgBouncer: for what needs a session, as pg_dump does. */
+  /** The URL without PgBouncer, for programs that need a session, such as pg_dump. */
   directUrl(database: string): string {
     return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
   }
@@ -170,7 +170,7 @@ export class PostgresCluster {
     return createDatabase(this.url('postgres'));
   }
 
-  /** Starts the server on its data, after start, stop or kill; resolves when it takes connections. */
+  /** Starts the server again on its data. Resolves when the server accepts connections. */
   startAgain(): void {
     run('pg_ctl', ['-D', this.dataDir, '-l', this.logFile, '-w', '-t', '60', 'start']);
   }
@@ -179,7 +179,7 @@ export class PostgresCluster {
     return Number(readFileSync(join(this.dataDir, 'postmaster.pid'), 'utf8').split('\n')[0]);
   }
 
-  /** kill -9 of the postmaster; resolves when its backends have noticed and are gone. */
+  /** Kills the postmaster with SIGKILL. Resolves when all backends have ended. */
   async crash(): Promise<void> {
     const pid = this.postmasterPid;
     const backends = childrenOf(pid);
@@ -194,20 +194,20 @@ export class PostgresCluster {
     try {
       run('pg_ctl', ['-D', this.dataDir, '-m', 'immediate', '-w', 'stop']);
     } catch {
-      // Not running: that is what was asked for.
+      // The server was not running.
     }
     rmSync(this.folder, { recursive: true, force: true });
   }
 }
 
-/** Runs a PostgreSQL program as the user that may. */
+/** Runs a PostgreSQL program as a user that is not root. */
 export function run(program: string, args: readonly string[]): string {
   return execFileSync(join(postgresBin!, program), args, {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
     maxBuffer: 1 << 30,
     cwd: '/',
-    // libpq looks for certificates there, and the user of a cluster may not read ours.
+    // libpq looks for certificates in HOME, and the user of a cluster cannot read ours.
     env: { ...process.env, HOME: tmpdir() },
     ...owner,
   });
@@ -222,7 +222,7 @@ export async function createDatabase(serverUrl: string): Promise<string> {
   return url.href;
 }
 
-/** One statement on a connection of its own. */
+/** Runs one statement on a new connection. */
 export async function query(
   url: string,
   text: string,

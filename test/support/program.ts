@@ -7,7 +7,7 @@ import { joinCitus } from './citus.ts';
 import { createDatabase } from './postgres.ts';
 import { watchOutput } from './secrecy.ts';
 
-/** The folder of package.json, also seen from a compiled copy of this file. */
+/** The folder of package.json, also for a compiled copy of this file. */
 export const ROOT = findRoot(import.meta.dirname);
 export const CLI = join(ROOT, 'dist/cli.js');
 
@@ -15,18 +15,18 @@ function findRoot(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : findRoot(dirname(folder));
 }
 
-/** The kinds of database that a vault can be on. */
+/** The kinds of database of a vault. */
 export type Kind = 'embedded' | 'server';
 
-/** Settings of a service that refuses nobody for asking much. */
+/** Settings without rate limits. */
 export const NO_LIMITS = { RATE_LIMIT: '0', DETOKENIZE_LIMIT: '0', UNKNOWN_TOKEN_LIMIT: '0' };
 
-/** A fresh vault: a folder with its KEK, and for `server` a new database. */
+/** A place for a new vault: a folder with a KEK, and for `server` a new database. */
 export interface Place {
   readonly kind: Kind;
   readonly folder: string;
   readonly env: Record<string, string>;
-  /** Where another than the owner of the vault serves it: its settings, and a client of the vault. */
+  /** Settings and a client of the vault, if another role than the owner serves the vault. */
   readonly service?: {
     readonly env: Record<string, string>;
     readonly client_id: string;
@@ -35,9 +35,9 @@ export interface Place {
   remove(): void;
 }
 
-/** @param serverUrl a PostgreSQL on which databases may be created; for `server` only */
+/** @param serverUrl a PostgreSQL on which tests may create databases; only for `server` */
 export async function makePlace(kind: Kind, serverUrl: string): Promise<Place> {
-  // Short: the embedded database has a Unix socket in it.
+  // A short path, because the embedded database has a Unix socket in this folder.
   const folder = mkdtempSync(join(tmpdir(), 'standin-'));
   const env: Record<string, string> = { DATA_DIR: join(folder, 'data') };
   if (kind === 'server') {
@@ -61,12 +61,12 @@ export function spawnCli(
   stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
   node = process.execPath,
 ): ChildProcess {
-  // Not the environment of the test run: a developer's own settings must not reach the service under test.
+  // A developer's own settings must not reach the service under test.
   const { PATH = '', HOME = '', TMPDIR = '', VITEST, NODE_OPTIONS = '' } = process.env;
   const inherited = {
     ...{ PATH, HOME },
     ...(TMPDIR === '' ? {} : { TMPDIR }),
-    // What the set-up of the test run has put there.
+    // The set-up of the test run has set this variable.
     ...(VITEST === undefined ? {} : { NODE_OPTIONS }),
   };
   return spawn(node, [CLI, ...args], {
@@ -93,7 +93,7 @@ export async function runCli(
   return ended;
 }
 
-/** What it wrote, and how it ended. */
+/** The output and the exit of a program. */
 export async function endOf(child: ChildProcess): Promise<Ended> {
   let stdout = '';
   let stderr = '';

@@ -1,5 +1,5 @@
-// Loaded into every process of a test by NODE_OPTIONS. The server of the embedded database compiles its
-// WebAssembly once, without the optimizing compiler: that halves the processor time of a start (1.9 s to 0.9 s),
-// and a test that starts a database seldom runs long enough to win the time back.
+// NODE_OPTIONS loads this file into every process of a test. The embedded database then compiles
+// its WebAssembly without the optimizing compiler, which halves the CPU time of a start (1.9 s to
+// 0.9 s). A test seldom runs a database long enough for optimized code to pay off.
 if (process.argv[1]?.endsWith('embedded-server.js'))
   require('node:v8').setFlagsFromString('--liftoff-only');

@@ -9,7 +9,7 @@ export class Random {
     console.log(`SEED=${seed}`);
   }
 
-  /** 0 <= n < bound, whole. */
+  /** A whole number, 0 <= n < bound. */
   below(bound: number): number {
     this.#state = (this.#state + 0x6d2b79f5) | 0;
     let t = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
@@ -48,7 +48,7 @@ const SPECIAL = [
   '\u007F',
 ];
 
-/** A well-formed string of 0 to 4,096 bytes, mostly short, from all of Unicode and from what breaks software. */
+/** A well-formed string of 0 to 4,096 bytes, mostly short, with troublesome characters. */
 export function randomString(random: Random): string {
   const length = random.below(20) === 0 ? random.below(600) : random.below(24);
   let text = '';

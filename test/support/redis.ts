@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from './postgres.ts';
 
-/** redis-server or valkey-server, or undefined on a machine without one. */
+/** The path of redis-server or valkey-server; undefined: not installed. */
 export const redisServer = ['/usr/bin', '/usr/local/bin', '/opt/homebrew/bin', '/snap/bin']
   .flatMap((folder) => [join(folder, 'redis-server'), join(folder, 'valkey-server')])
   .find((program) => existsSync(program));
 
-/** A Redis of the test's own, in memory only, on a free port of the loopback address. */
+/** The test's own Redis, in memory only, on a free port of the loopback address. */
 export class RedisServer {
   readonly port: number;
   readonly #password: string | undefined;
-  /** Lines of redis.conf on the command line. */
+  /** Settings of redis.conf, as arguments. */
   readonly #settings: readonly string[];
   readonly #folder = mkdtempSync(join(tmpdir(), 'standin-redis-'));
   #process!: ChildProcess;
@@ -25,7 +25,7 @@ export class RedisServer {
     this.#settings = settings;
   }
 
-  /** @param settings more of them, as on the command line */
+  /** @param settings more settings, as arguments */
   static async start(password?: string, settings: readonly string[] = []): Promise<RedisServer> {
     const server = new RedisServer(await freePort(), password, settings);
     await server.startAgain();
@@ -37,7 +37,7 @@ export class RedisServer {
     return `redis://${login}127.0.0.1:${this.port}`;
   }
 
-  /** Starts it, empty, on the same port; resolves when it takes connections. */
+  /** Starts an empty Redis on the same port. Resolves when Redis accepts connections. */
   async startAgain(): Promise<void> {
     const password = this.#password === undefined ? [] : ['--requirepass', this.#password];
     const place = ['--port', String(this.port), '--bind', '127.0.0.1', '--dir', this.#folder];
@@ -53,7 +53,7 @@ export class RedisServer {
     });
   }
 
-  /** Runs one command in the inline form, on a connection of its own; resolves to the raw reply. */
+  /** Runs one inline command on a new connection. Resolves to the raw reply. */
   command(line: string): Promise<string> {
     const login = this.#password === undefined ? '' : `AUTH ${this.#password}\r\n`;
     return new Promise((resolve, reject) => {
@@ -68,13 +68,13 @@ export class RedisServer {
     });
   }
 
-  /** Its clock, in microseconds. */
+  /** The clock of Redis, in microseconds. */
   async nowUs(): Promise<number> {
     const numbers = [...(await this.command('TIME')).matchAll(/^\d+/gm)].map(Number);
     return numbers[0]! * 1e6 + numbers[1]!;
   }
 
-  /** SIGSTOP: it keeps its connections and answers nothing. */
+  /** Stops Redis with SIGSTOP: connections stay open, but get no answers. */
   freeze(): void {
     this.#process.kill('SIGSTOP');
   }
@@ -83,7 +83,7 @@ export class RedisServer {
     this.#process.kill('SIGCONT');
   }
 
-  /** kill -9; resolves when it is gone. */
+  /** Kills Redis with SIGKILL. Resolves when the process has ended. */
   async crash(): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const gone = new Promise((resolve) => this.#process.once('exit', resolve));

@@ -4,8 +4,9 @@ import { connect } from 'node:net';
 const VALUES = 50;
 
 /**
- * Sends a tokenize, or its beginning, on a connection of its own, and resets that at once or a little later.
- * @param fraction where between the two, 0 to 1
+ * Sends a tokenize request, or a part of it, on a new connection, and resets the connection at once
+ * or a little later.
+ * @param fraction 0 to 1: how much of a partial request is sent, and how late the reset comes
  */
 export async function resetMidRequest(
   service: { readonly url: string; readonly api_key: string },
@@ -29,7 +30,7 @@ export async function resetMidRequest(
   socket.on('error', () => {});
   await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
   socket.write(isWhole ? whole : whole.slice(0, Math.floor(fraction * whole.length)));
-  // In the middle of what the service does with it, which takes a few milliseconds.
+  // The service works on the request for a few milliseconds, and the reset comes in between.
   await new Promise((resolve) => setTimeout(resolve, fraction * 8));
   socket.resetAndDestroy();
 }

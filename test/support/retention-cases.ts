@@ -20,7 +20,7 @@ import { addKeyVersions, openTestPool, randomRecord, soon } from './store.ts';
 
 const ALL = 1_000_000;
 
-/** What holds of records that end, on a kind of database. */
+/** Tests of expired and forgotten records, on one kind of database. */
 export function testRetention(kind: Kind | 'citus'): void {
   let cluster: CitusCluster | undefined;
   let place: Place;
@@ -52,7 +52,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     return (await pool.query(text, values, soon())).rows;
   }
 
-  /** The row of a record as it is in the table. */
+  /** The row of a record in the table. */
   async function rowOf({ token_fingerprint: tokenFingerprint }: SealedRecord) {
     const [row] = await query(
       `select ctid, encode(sealed, 'hex') as sealed, expires_at, key_version,
@@ -66,12 +66,12 @@ export function testRetention(kind: Kind | 'citus'): void {
 
   async function isFound(record: SealedRecord): Promise<boolean> {
     const [found] = await records.find([record.token_fingerprint]);
-    // What has ended is told from what never was.
+    // null means that the record has ended; undefined would mean that it never existed.
     expect(found).not.toBeUndefined();
     return found !== null;
   }
 
-  /** As if time had passed, until so much of it is left. */
+  /** Moves the expiry of a record, so that only this much time is left. */
   async function leave(
     leftS: number,
     { token_fingerprint: tokenFingerprint }: SealedRecord,
@@ -89,7 +89,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     expect(await records.find(made.map((one) => one.token_fingerprint))).toEqual(made);
     await until(async () => !(await isFound(made[0]!)), 'it is unknown');
     expect(performance.now() - startedAtMs).toBeGreaterThan(2_000);
-    // Nothing was removed yet: the value is there, and nobody gets it.
+    // The row still contains the value, but no caller gets the value.
     expect((await rowOf(made[0]!)).sealed).toHaveLength(80);
     await until(async () => !(await isFound(made[1]!)), 'the other is unknown');
     expect(await removals.removeExpired(ALL, soon())).toEqual({ found: 2, removed: 2 });
@@ -201,7 +201,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     expect(Number((await rowOf(record)).left_s)).toBeGreaterThan(100);
     expect(await isFound(record)).toBe(true);
     await leave(-900, record);
-    // Expired and still there: its value has to go, too.
+    // The record has expired but is not yet removed. Its value must go too.
     expect(await removals.forget([record.token_fingerprint], soon())).toEqual(['known']);
     expect(await rowOf(record)).toMatchObject({ sealed: '', expires_at: null });
   });
@@ -229,7 +229,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     const made = Array.from({ length: 1_200 }, () => randomRecord());
     await records.insert(made, 100);
     await query('update standin.records set expires_at = now() where expires_at is not null');
-    // Those of other tests, too.
+    // Includes records of other tests.
     const [row] = await query(
       'select count(*) as n from standin.records where expires_at is not null',
     );
@@ -257,12 +257,12 @@ export function testRetention(kind: Kind | 'citus'): void {
     await away.end();
   });
 
-  // The embedded database has one session, and a coordinator of Citus does not show who waits on its nodes.
+  // The embedded database has one session. A Citus coordinator does not show waits on its nodes.
   const describeSessions = kind === 'server' ? describe : () => {};
   describeSessions('while another holds the row', () => {
     /**
-     * Begins the work while a transaction has locked the row, which changes it when the work waits: after it has
-     * seen the row, before it writes.
+     * Begins the work while a transaction has locked the row. The work reads the row, and then waits
+     * before it writes. At that moment, the transaction changes the row.
      */
     async function during<T>(change: string, record: SealedRecord, work: () => Promise<T>) {
       const hex = Buffer.from(record.token_fingerprint, 'latin1').toString('hex');

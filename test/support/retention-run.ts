@@ -8,21 +8,21 @@ import { testEngineKeys } from './keys.ts';
 import type { Random } from './random.ts';
 import { soon } from './store.ts';
 
-/** A token was given out, to be known until then. */
+/** An acknowledged token, with its expiry. */
 interface Promised {
   readonly askedAtMs: number;
   readonly untilMs: number;
 }
 
-/** What was forgotten of a token, and when. */
+/** The times at which a token was forgotten. */
 interface Forgets {
   active: number;
-  /** Of those that were answered. */
+  /** The end of the last answered call. */
   lastEndMs: number;
   lastStartMs: number;
 }
 
-/** Who tokenizes a value, and when somebody last did. */
+/** The tokenize calls for a value. */
 interface Uses {
   active: number;
   lastEndMs: number;
@@ -31,10 +31,10 @@ interface Uses {
 const VALUES = 30;
 const TIMES_TO_LIVE_S = [1, 1, 1, 2, 60, null];
 
-/** Workers that tokenize, forget, detokenize and remove what has expired, all at the same time. */
+/** Concurrent workers that tokenize, forget, detokenize, and remove expired records. */
 export class RetentionRun {
   readonly problems: string[] = [];
-  /** Answers that had to be a value, and that had to be unknown. */
+  /** How many answers had to be a value, and how many had to be unknown. */
   known = 0;
   unknown = 0;
   readonly #random: Random;
@@ -42,7 +42,7 @@ export class RetentionRun {
   readonly #tokenizers: readonly Tokenizer[];
   readonly #detokenizer: Detokenizer;
   readonly #removals: RemovalStore;
-  /** Every token that was ever given out. */
+  /** All acknowledged tokens. */
   readonly #values = new Map<Token, Value>();
   readonly #promises = new Map<Token, Promised[]>();
   readonly #forgets = new Map<Token, Forgets>();

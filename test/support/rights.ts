@@ -3,8 +3,8 @@ import { query } from './postgres.ts';
 import { kinds, newPlace, type Place, runCli } from './service.ts';
 
 /**
- * A vault with a client, made by its owner, that is served by a role with the rights of the service
- * alone; the embedded database, which has one user, where there is no server.
+ * A vault that its owner makes with a client, and that a role with only the service's rights
+ * serves. Without a server, the embedded database, which has one user.
  */
 export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
   if (!kinds().includes('server')) return newPlace('embedded');
@@ -21,7 +21,7 @@ async function makeService(place: Place): Promise<NonNullable<Place['service']>>
   return { env: { DATABASE_URL: role.url }, client_id: clientId, api_key: apiKey };
 }
 
-/** A new role that may log in, and nothing else; and the URL of the vault for it. */
+/** Makes a role that may only log in. Returns the role, and its URL of the vault. */
 export async function makeRole(place: Place): Promise<{ name: string; url: string }> {
   const name = `standin_app_${randomBytes(6).toString('hex')}`;
   const password = randomBytes(12).toString('hex');

@@ -1,6 +1,6 @@
-// Loaded into a service by --import, in its main thread and its vault threads: when the file SABOTAGE has the
-// name of a fault, the thread that it names suffers it. The product itself has no such
-// hook. JavaScript, because the service under test loads it as it is.
+// --import loads this file into the main thread and the vault threads of a service. When the file
+// SABOTAGE names a thread and a fault, that thread suffers the fault. The product itself has no such
+// hook. This file is JavaScript, because the service under test loads it without a compiler.
 import { readFileSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 
@@ -18,11 +18,11 @@ function look() {
   try {
     order = readFileSync(process.env.SABOTAGE, 'utf8');
   } catch {
-    // Not yet.
+    // The file does not exist yet.
   }
   const [thread, fault] = order.split(' ');
   if (isDone || (thread === 'main') !== isMainThread || fault === undefined) return;
-  // The first of the vault threads has the small requests.
+  // The first vault thread works on the small requests.
   if (!isMainThread && threadId !== 1) return;
   isDone = true;
   FAULTS[fault]();

@@ -1,11 +1,11 @@
 /**
- * C02 and C03 for every test file: what goes through `call` is looked for in all that the services of
- * the file wrote, on both streams, when its tests are over, and in every error that they answered.
+ * Checks C02 and C03 for every test file. All texts that go through `call` must be absent from every
+ * error answer and, after the tests, from both output streams of the file's services.
  */
 
-/** Far beyond the values of any file; a file with more fails, because the search could leave some out. */
+/** Far above the values of any test file. A file with more fails, because the search is bounded. */
 const MAX_CHARACTERS = 400_000_000;
-/** Shorter texts could be in a line by chance. */
+/** A shorter text could be in a line by chance. */
 const MIN_CHARACTERS = 8;
 const TOKEN = /[0-9A-Za-z]_tok\b/;
 const API_KEY = /stk_[0-9A-Za-z]{34}/;
@@ -18,7 +18,7 @@ export function watchOutput(output: () => string): void {
   outputs.push(output);
 }
 
-/** Notes the texts in what was sent or received. */
+/** Notes the strings of a request or an answer. */
 export function noteSecrets(data: unknown): void {
   for (const text of textsIn(data)) {
     if (text.length < MIN_CHARACTERS || secrets.has(text)) continue;
@@ -28,13 +28,13 @@ export function noteSecrets(data: unknown): void {
   }
 }
 
-/** The body and the headers of an error have nothing of what was sent. */
+/** The body and the headers of an error contain no text of the request. */
 export function expectNoSecretIn(answer: string, sent: unknown): void {
   const found = toldBy(answer, textsIn(sent));
   if (found.length > 0) throw new Error(`an error tells ${found.join(', ')}: ${answer}`);
 }
 
-/** The lines of the log; the rest is for a person, or of a library. */
+/** The lines of the log. Other lines are for a person, or come from a library. */
 export function linesOfLog(output: string): string[] {
   return output.split('\n').filter((line) => line.startsWith('{'));
 }
@@ -45,7 +45,7 @@ function* textsIn(data: unknown): Generator<string> {
     for (const one of Object.values(data)) yield* textsIn(one);
 }
 
-/** What is in an output and must not be. */
+/** The secret texts that an output contains. */
 export function toldBy(output: string, lookedFor: Iterable<string>): string[] {
   const forms = [TOKEN, API_KEY].flatMap((form) => form.exec(output)?.[0] ?? []);
   return forms.concat(found(output, lookedFor));
@@ -53,13 +53,13 @@ export function toldBy(output: string, lookedFor: Iterable<string>): string[] {
 
 const BUCKETS = 1 << 20;
 
-/** One walk over the text, however many are looked for: files of tests send 100,000 values. */
+/** Walks only once over the output, because test files send up to 100,000 values. */
 function found(text: string, lookedFor: Iterable<string>): string[] {
   const byStart = new Map<string, string[]>();
   const starts = new Uint8Array(BUCKETS);
   for (const secret of lookedFor) {
     if (secret.length < MIN_CHARACTERS) continue;
-    // As it is, and as a line of JSON has it.
+    // The plain text, and the text as escaped in JSON.
     for (const form of new Set([secret, JSON.stringify(secret).slice(1, -1)])) {
       const start = form.slice(0, MIN_CHARACTERS);
       const same = byStart.get(start);
@@ -83,7 +83,7 @@ function bucketOf(text: string, at: number): number {
   return hash & (BUCKETS - 1);
 }
 
-/** C02, for the file whose tests have ended. */
+/** Checks C02 for the test file, after its tests. */
 export function expectNothingTold(): void {
   const told = outputs.splice(0).flatMap((output) => toldBy(output(), secrets));
   secrets.clear();

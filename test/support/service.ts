@@ -6,20 +6,20 @@ import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
 
 export * from './program.ts';
 
-/** The kinds of database that this run can test: embedded always, a server where there is one. */
+/** The kinds of database in this run: embedded, and a server if there is one. */
 export function kinds(): Kind[] {
   return inject('serverUrl') === '' ? ['embedded'] : ['embedded', 'server'];
 }
 
 /**
- * Of those the one for earnest use, for tests whose subject is not the database; all with
- * TEST_KINDS=all.
+ * The kinds for tests whose subject is not the database: the kind for production use, or all kinds
+ * with TEST_KINDS=all.
  */
 export function usualKinds(): Kind[] {
   return process.env.TEST_KINDS === 'all' ? kinds() : kinds().slice(-1);
 }
 
-/** An embedded one has its database made already, but no vault in it; see newBlankPlace. */
+/** The embedded database already exists, without a vault. See newBlankPlace. */
 export async function newPlace(kind: Kind, serverUrl = inject('serverUrl')): Promise<Place> {
   const place = await makePlace(kind, serverUrl);
   if (kind === 'embedded') {
@@ -30,12 +30,12 @@ export async function newPlace(kind: Kind, serverUrl = inject('serverUrl')): Pro
   return place;
 }
 
-/** For tests whose subject is not the database. */
+/** A place for tests whose subject is not the database. */
 export function usualPlace(): Promise<Place> {
   return newPlace(kinds().at(-1)!);
 }
 
-/** Without so much as a data folder. */
+/** A place without a data folder. */
 export function newBlankPlace(): Promise<Place> {
   return makePlace('embedded', '');
 }
@@ -45,21 +45,21 @@ export interface Service {
   readonly url: string;
   readonly opsUrl: string | undefined;
   readonly pid: number;
-  /** Of the first start on a new place, or of the place; empty otherwise. */
+  /** From the first start on a new place, or from the place; otherwise empty. */
   readonly api_key: string;
   readonly client_id: string;
-  /** Everything it wrote, both streams. */
+  /** All output so far, from both streams. */
   output(): string;
   /** Resolves to the exit code, or the name of the signal. */
   readonly exit: Promise<number | string>;
   kill(signal?: NodeJS.Signals): void;
-  /** Ends its standard output: what it writes there from now on fails. */
+  /** Closes the service's standard output. Its later writes fail. */
   closeOutput(): void;
-  /** SIGINT and wait. */
+  /** Sends SIGINT and waits for the end. */
   stop(): Promise<void>;
 }
 
-/** Starts the real program and resolves when it listens; rejects with its output when it ends instead. */
+/** Starts the real program. Resolves when it listens. Rejects with its output if it ends. */
 export async function startService(
   place: Place,
   env: Record<string, string> = {},
@@ -113,9 +113,9 @@ export async function startService(
   };
 }
 
-/** The client that a first start made, by its log; empty texts when it made none. */
+/** The client that a first start made, from the log; empty strings without a new client. */
 export function firstClient(output: string): { client_id: string; api_key: string } {
-  // Not the whole line: standard error may have written before it.
+  // Match a part of the line, because standard error may have written before it.
   const found = /"client_id":("[^"]+"),"api_key_file":("[^"]+")/.exec(output);
   if (found === null) return { client_id: '', api_key: '' };
   const [clientId, file] = found.slice(1).map((text) => JSON.parse(text));
@@ -148,7 +148,7 @@ export async function call(
   return { status, headers, body };
 }
 
-/** Polls until the condition holds; fails after `patienceMs`. Instead of sleeping. */
+/** Polls until the condition holds. Fails after `patienceMs`. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string,

@@ -5,5 +5,5 @@ import { expectNothingTold } from './secrecy.ts';
 const QUICK = join(import.meta.dirname, 'quick-embedded.cjs');
 process.env.NODE_OPTIONS = `--require=${JSON.stringify(QUICK)}`;
 
-/** After the tests of each file, whatever these imported. */
+/** Runs after the tests of every file, regardless of their imports. */
 afterAll(expectNothingTold);

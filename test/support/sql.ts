@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import pg from 'pg';
 import type { Place } from './service.ts';
 
-/** One statement on the vault of a place; on the embedded database, while a service runs there. */
+/** Runs a statement on the vault of a place. An embedded database needs a running service. */
 export async function sql(
   place: Place,
   text: string,
@@ -17,7 +17,7 @@ export async function sql(
   }
 }
 
-/** Where the database of a place listens. */
+/** The address of a place's database. */
 export function vaultAddress({ kind, env }: Place): pg.ClientConfig {
   if (kind === 'server') return { connectionString: env.DATABASE_URL };
   const dataDir = env.DATA_DIR!;

@@ -4,7 +4,7 @@ import { Pool } from '../../src/store/pool.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import type { Place } from './service.ts';
 
-/** A pool on the database of a place; the embedded one is started when it is not running. */
+/** A pool on the database of a place. Starts an embedded database if it is not running. */
 export function openTestPool(place: Place, connections = 4): Pool {
   const { DATABASE_URL: url, DATA_DIR } = place.env;
   if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
@@ -12,7 +12,7 @@ export function openTestPool(place: Place, connections = 4): Pool {
   return new Pool({ connections, locate: () => embedded.locate() });
 }
 
-/** Keys that records may be written with; nothing opens with them. */
+/** Keys for writing records. No record opens with these keys. */
 export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise<void> {
   for (const version of versions) {
     await pool.query(
@@ -23,12 +23,12 @@ export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise
   }
 }
 
-/** A deadline that a busy machine meets, too. */
+/** A deadline that even a busy machine meets. */
 export function soon(): number {
   return performance.now() + 120_000;
 }
 
-/** A record of random bytes: the store does not look into it. */
+/** A record of random bytes, because the store does not read the content. */
 export function randomRecord(parts: Partial<SealedRecord> = {}): SealedRecord {
   const latin1 = () => randomBytes(16).toString('latin1') as never;
   return {

@@ -2,29 +2,29 @@ import { spawn, spawnSync } from 'node:child_process';
 import { CLI, NO_LIMITS, type Place } from './program.ts';
 import { watchOutput } from './secrecy.ts';
 
-/** Whether a program can be run on a terminal here: `script` of util-linux makes one. */
+/** Whether this machine can run a program on a terminal, with `script` of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
-/** What the pretty log has on a terminal, and nothing else of its kind. */
+/** The only escape sequences of the pretty log. */
 export const COLOURS = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
 
 export interface OnTerminal {
-  /** What the terminal got, with `\n` as the end of a line. */
+  /** The output on the terminal, with `\n` as line end. */
   output(): string;
   readonly url: string;
   readonly opsUrl: string | undefined;
-  /** SIGINT and wait. */
+  /** Sends SIGINT and waits for the end. */
   stop(): Promise<void>;
 }
 
-/** As `startService`, with a terminal as its standard output. */
+/** Does the same as `startService`, with a terminal as standard output. */
 export async function serveOnTerminal(
   place: Place,
   env: Record<string, string> = {},
 ): Promise<OnTerminal> {
   const own = { PORT: '0', OPS_PORT: '0', ...NO_LIMITS, LOG_FORMAT: 'json' };
   const { PATH = '', HOME = '' } = process.env;
-  // The shell becomes the service; the signal is for that one, not for the terminal.
+  // `exec` replaces the shell, so that the signal reaches the service and not the terminal.
   const command = `echo pid $$; exec '${process.execPath}' '${CLI}' serve`;
   const child = spawn('script', ['-qefc', command, '/dev/null'], {
     cwd: place.folder,
@@ -32,7 +32,7 @@ export async function serveOnTerminal(
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let output = '';
-  // What is for the person there is no log.
+  // The text for the person at the terminal is not part of the log.
   watchOutput(() => output.replaceAll(/^ {2}(stk_|curl ).*$/gm, ''));
   const exit = new Promise<number | null>((resolve) => child.once('exit', resolve));
   const listening = await new Promise<Pick<OnTerminal, 'url' | 'opsUrl'>>((resolve, reject) => {
@@ -41,7 +41,7 @@ export async function serveOnTerminal(
       const plain = output.replaceAll(COLOURS, '');
       const found = /"?\burl"?: ?"([^"]+)"/.exec(plain);
       const ops = /"?\bops_url"?: ?"([^"]+)"/.exec(plain);
-      // The first of both formats of the log that has it is the line of the start.
+      // The first line with the address, in either log format, is the line of the start.
       if (found !== null && plain.includes('listening') && plain.endsWith('\n'))
         resolve({ url: found[1]!, opsUrl: ops?.[1] });
     });
@@ -57,7 +57,7 @@ export async function serveOnTerminal(
   };
 }
 
-/** What a command writes on a terminal, byte for byte. */
+/** The exact bytes that a command writes on a terminal. */
 export function runOnTerminal(args: readonly string[], place: Place): string {
   const quoted = [process.execPath, CLI, ...args].map((arg) => `'${arg}'`).join(' ');
   const { PATH = '', HOME = '' } = process.env;

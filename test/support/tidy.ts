@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 
-/** A source file: its path, from `src/` or as in `packages/client/src/index.ts`, and its text. */
+/** A source file. The path is below `src/`, or like `packages/client/src/index.ts`. */
 export interface Source {
   readonly path: string;
   readonly text: string;
 }
 
-/** A rule of the house: what is wrong with one file, in words. */
+/** A rule of the code. Returns the faults of a file, in words. */
 export type Rule = (source: Source, all: readonly Source[]) => string[];
 
 export function readSources(folder: string): Source[] {
@@ -16,7 +16,7 @@ export function readSources(folder: string): Source[] {
     .map((name) => ({ path: name, text: readFileSync(join(folder, name), 'utf8') }));
 }
 
-/** Of the packages, which import nothing of the service. */
+/** Rooms in packages/, which import nothing of the service. */
 export function readPackages(folder: string, part: 'src' | 'test'): Source[] {
   return readdirSync(folder).flatMap((name) =>
     readSources(join(folder, name, part)).map(({ path, text }) => ({
@@ -26,7 +26,7 @@ export function readPackages(folder: string, part: 'src' | 'test'): Source[] {
   );
 }
 
-/** What a room may import besides itself and packages; files right in src/ are rooms of their own. */
+/** The rooms that a room may import, besides packages. Each file directly in src/ is a room. */
 const ROOMS: Record<string, readonly string[]> = {
   types: [],
   errors: [],
@@ -65,10 +65,10 @@ const ROOMS: Record<string, readonly string[]> = {
   cli: ['commands', 'errors', 'terminal'],
 };
 
-/** Rooms of their own, which the service imports by these names of its package.json. */
+/** Rooms that the service imports by these names in package.json. */
 const OWN_PACKAGES = ['#bulk', '#client', '#console'];
 
-/** Packages that only one room may know. */
+/** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['store'],
@@ -95,7 +95,7 @@ export const roomsKeepApart: Rule = ({ path, text }) => {
   });
 };
 
-/** The code of our own packages needs no other: what it runs in brings all of it. */
+/** Our own packages import no npm package, because their platform has all they need. */
 function mayUse(target: string, room: string, path: string): boolean {
   if (OWN_PACKAGES.includes(room) && path.includes('/src/')) {
     return target.startsWith('node:') || target === '/assets/uplot.js';
@@ -122,14 +122,14 @@ export const filesAreShort: Rule = ({ path, text }) => {
   const code = withoutTexts(text).split('\n');
   const problems = lines.length > 300 ? [`${path} has ${lines.length} lines`] : [];
   lines.forEach((line, i) => {
-    // The formatter breaks code. A text cannot be broken without changing what it says.
+    // The formatter breaks code. It cannot break a string without changing it.
     if (line.length > 100 && code[i]!.trim().length > MAX_CODE_BESIDE_TEXT)
       problems.push(`${path}:${i + 1} is too long`);
   });
   return problems;
 };
 
-/** What may stand on a line beside a text that fills it: `throw new OperatorError(`. */
+/** The code that may precede a long string on its line: `throw new OperatorError(`. */
 const MAX_CODE_BESIDE_TEXT = 40;
 
 const COMMENT = /\/\/.*|\/\*[\s\S]*?\*\//;
@@ -141,7 +141,7 @@ const TOKENS = new RegExp(
   'g',
 );
 
-/** The code and the comments of a file, on the lines that they are on. */
+/** The code and the comments of a file, each on its original line. */
 function withoutTexts(text: string): string {
   return text.replace(TOKENS, (token) =>
     /^\/[/*]/.test(token) ? token : token.replace(/[^\n]/g, ''),
@@ -153,7 +153,7 @@ export const namesSaySomething: Rule = ({ path }) =>
     ? [`${path}: banned name`]
     : [];
 
-/** A reader who looks for `config` should find one thing. */
+/** A file and a folder must not share a name: a reader who looks for `config` finds one thing. */
 export const foldersHaveTheirOwnNames: Rule = ({ path }, all) => {
   const folder = path.replace(/\.ts$/, '/');
   return all.some((other) => other.path.startsWith(folder))
@@ -172,11 +172,11 @@ export const statementsHaveNoName: Rule = ({ path, text }) =>
 export const nothingIsLeft: Rule = ({ path, text }) =>
   /\b(TODO|FIXME|XXX|console\.(log|error))\b/.test(text) ? [`${path}: a leftover`] : [];
 
-/** A test that fails now and then fails: a second try would hide a race, `.only` all other tests. */
+/** A flaky test counts as failing: a retry would hide a race, and `.only` hides all other tests. */
 export const testsRunOnceAndAll: Rule = ({ path, text }) =>
   /\bretry:|\.only\(/.test(text) ? [`${path}: a retry, or .only`] : [];
 
-/** Tests wait for a condition (`until`); the length of a fault has a name of its own (`lasting`). */
+/** Tests wait for a condition (`until`). Only the length of a fault is a time (`lasting`). */
 export const testsDoNotSleep: Rule = ({ path, text }) =>
   /await new Promise(<\w+>)?\(\(\w+\) => setTimeout|timers\/promises/.test(text)
     ? [`${path} sleeps`]
@@ -197,7 +197,7 @@ function resolveImport(path: string, target: string): string {
   return relative('.', normalize(join(dirname(path), target)));
 }
 
-/** Files that are loaded with this one; `import type` is gone at run time. */
+/** Files that this file loads at run time, so without `import type`. */
 function runtimeImports(path: string, texts: ReadonlyMap<string, string>): string[] {
   const text = (texts.get(path) ?? '').replace(/import type [^;]+;/g, '');
   return importsOf(text)

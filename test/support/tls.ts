@@ -6,10 +6,10 @@ import { Authority, type Issued } from './certificates.ts';
 import { parseAnswers, type RawAnswer } from './http.ts';
 import { type Place, type Service, startService, usualPlace } from './service.ts';
 
-/** Where the services of tests listen. */
+/** The host of the tests' services. */
 export const NAMES = 'DNS:localhost,IP:127.0.0.1';
 
-/** One request on a connection of its own; rejects when TLS does not come about. */
+/** Sends a request on a new connection. Rejects if the TLS handshake fails. */
 export function tlsCall(
   service: Service,
   path: string,
@@ -39,7 +39,7 @@ export function tlsCall(
   });
 }
 
-/** Writes bytes over TLS; resolves to the answers, when the server has closed. */
+/** Writes bytes over TLS. Resolves to the answers when the server closes the connection. */
 export function tlsExchange(
   service: Service,
   options: ConnectionOptions,
@@ -93,7 +93,7 @@ export async function tlsPlace(names: string) {
   return { place, authority, files, env };
 }
 
-/** One that asks callers for a certificate of the authority `clients`, and what a caller with one has. */
+/** A service that requires certificates of the authority `clients`, and a caller's certificate. */
 export async function startMutualTls(): Promise<Listening> {
   const ofClients: Authority[] = [];
   const tls = await startTls(NAMES, (place) => {

@@ -1,6 +1,6 @@
 /**
- * The shape rules of docs/tokens.md, written a second time from their words: a pattern that the token of a value
- * must match. Not made from src/shape, which it checks.
+ * The shape rules of docs/tokens.md, implemented a second time from the document, independently of
+ * src/shape. Returns a pattern that the token of a value must match.
  */
 export function tokenPattern(value: string): RegExp {
   const characters = [...value].slice(0, 256);
@@ -30,7 +30,7 @@ function textPattern(characters: string[]): string {
   const digits = kinds.filter((kind) => kind === '[0-9]').length;
   if (letters + digits === 0) return `${kinds.join('')}[a-z]{8}`;
   if (26 ** letters * 10 ** digits >= 1_000_000) return kinds.join('');
-  // The floor: the last drawn run is longer than in the value.
+  // The least number of draws makes the last drawn run longer than in the value.
   const last = kinds.findLastIndex((kind) => kind.startsWith('['));
   return kinds.map((kind, i) => (i === last ? `${kind}+` : kind)).join('');
 }

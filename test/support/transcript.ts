@@ -2,13 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readText } from './docs.ts';
 
-/** Commands of a document, and what it shows that they write. */
+/** Commands of a document, with the output that the document shows. */
 export interface Step {
   readonly command: string;
   readonly shown: string | undefined;
 }
 
-/** The sh blocks of a document in their order, each with the block of another language after it. */
+/** The sh blocks of a document in order, each with its following block of another language. */
 export function steps(path: string): Step[] {
   const found = [...readText(path).matchAll(/^```(\w+)\n(.*?)^```$/gms)];
   return found.flatMap(([, language, command], i) => {
@@ -18,7 +18,7 @@ export function steps(path: string): Step[] {
   });
 }
 
-/** What differs from vault to vault and from run to run. */
+/** Texts that differ between vaults and between runs. */
 const VARIABLE = new RegExp(
   [
     'stk_\\w{34}',
@@ -30,7 +30,7 @@ const VARIABLE = new RegExp(
   'g',
 );
 
-/** The text with only the kind of these: of a token, its shape. */
+/** The text with a placeholder for each of these texts: for a token, its shape. */
 export function kinds(text: string): string {
   return text.replaceAll(VARIABLE, kindOf).trim();
 }
@@ -40,10 +40,10 @@ function kindOf(variable: string): string {
   return /^[a-z]+_/.exec(variable)?.[0] ?? 'id';
 }
 
-/** A shell that a reader types the commands of a document into. */
+/** A shell for the commands of a document, as a reader would type them. */
 export class Session {
   readonly #shell: ChildProcess;
-  /** What a reader puts in the place of what the document shows. */
+  /** The reader's own texts, by the texts that the document shows. */
   readonly #own = new Map<string, string>();
   #output = '';
   #commands = 0;
@@ -56,7 +56,7 @@ export class Session {
     for (const [shown, is] of Object.entries(own)) this.#own.set(shown, is);
   }
 
-  /** What it writes to standard output; throws when it ends with another code than 0. */
+  /** Runs a command and returns its standard output. Throws for an exit code other than 0. */
   async run(command: string): Promise<string> {
     let typed = command;
     for (const [shown, is] of this.#own) typed = typed.replaceAll(shown, is);
@@ -71,7 +71,7 @@ export class Session {
     }
   }
 
-  /** From here on, what was written stands for what was shown. */
+  /** From here on, replaces the shown texts with the reader's own texts. */
   learn(shown: string, written: string): void {
     const is = written.match(VARIABLE) ?? [];
     for (const [i, variable] of (shown.match(VARIABLE) ?? []).entries())

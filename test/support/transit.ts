@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
-/** What a request to the transit engine brought. */
+/** A request to the transit engine. */
 interface Asked {
   readonly method: string;
   readonly path: string;
@@ -17,8 +17,9 @@ interface Answer {
 }
 
 /**
- * The HTTP interface of the transit engine of Vault and OpenBao, for datakey/wrapped and decrypt: the paths, headers,
- * statuses and error bodies are those of OpenBao 2.6.2, which test/kek/openbao.test.ts compares it with.
+ * The HTTP interface of the transit engine of Vault and OpenBao, for datakey/wrapped and decrypt.
+ * Paths, headers, statuses and error bodies are the same as in OpenBao 2.6.2.
+ * test/kek/openbao.test.ts compares the two.
  */
 export class TransitStandIn {
   readonly token = 's.test-token';
@@ -26,7 +27,7 @@ export class TransitStandIn {
   readonly asked: Asked[] = [];
   namespace: string | undefined;
   isSealed = false;
-  /** Instead of an answer, for so many requests. */
+  /** Faults that replace the next answers, one for each request. */
   failures: ('hang up' | 'be silent' | Answer)[] = [];
   readonly #keys = new Map<string, Buffer>();
   readonly #server: Server;
@@ -62,7 +63,7 @@ export class TransitStandIn {
     this.#server.closeAllConnections();
   }
 
-  /** As `vault write -f transit/datakey/wrapped/NAME`; makes the key when there is none. */
+  /** Does the same as `vault write -f transit/datakey/wrapped/NAME`. Makes a missing key. */
   wrapped(name: string, plain: Buffer = randomBytes(32)): { ciphertext: string; plain: Buffer } {
     const key = this.#keys.get(name) ?? randomBytes(32);
     this.#keys.set(name, key);

@@ -11,7 +11,7 @@ export function kekBytes({ env }: Place): Buffer {
   return parseKek(readFileSync(env.KEK_FILE ?? join(env.DATA_DIR!, 'kek')))!;
 }
 
-/** The keys that it wraps; of the embedded database, while a service runs there. */
+/** The keys that the KEK wraps. An embedded database needs a running service. */
 export async function plainKeys(place: Place): Promise<PlainKey[]> {
   const kek = kekOf(kekBytes(place));
   const rows = await sql(place, 'select purpose, version, wrapped from standin.keyring');
@@ -22,7 +22,7 @@ export async function plainKeys(place: Place): Promise<PlainKey[]> {
   }));
 }
 
-/** All keys of a vault: what must be nowhere outside memory and the KEK file. */
+/** All keys of a vault, which must never be outside memory and the KEK file. */
 export async function allKeys(place: Place): Promise<Buffer[]> {
   return [kekBytes(place), ...(await plainKeys(place)).map((key) => key.bytes)];
 }

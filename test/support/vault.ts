@@ -10,17 +10,17 @@ import type { SealedRecord } from '../../src/types.ts';
 import { call, type Place, type Service } from './service.ts';
 import { openTestPool, soon } from './store.ts';
 
-/** A vault as the program has it, for tests that do a part of its work themselves. */
+/** The parts of a vault, for tests that do a part of the program's work. */
 export interface OpenedVault {
   readonly pool: Pool;
   readonly keys: KeyringStore;
   readonly source: KekSource;
   readonly records: RecordStore;
-  /** The keys as they are now. */
+  /** The current keys. */
   keyring(): Promise<Keyring>;
 }
 
-/** Of a place whose vault was made; closed at the end of the test. */
+/** Opens the existing vault of a place. Closes it at the end of the test. */
 export function openedVault(place: Place): OpenedVault {
   const pool = openTestPool(place);
   const keys = new KeyringStore(pool);
@@ -36,7 +36,7 @@ export function openedVault(place: Place): OpenedVault {
   };
 }
 
-/** Sealed as a node with this keyring does it. */
+/** Seals as a node with this keyring does. */
 export function sealedWith(keyring: Keyring, value: string, token: string): SealedRecord {
   const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(value as never);
   return keyring.seal(value as never, keyring.tokenFingerprint(token as never), valueFingerprint);
@@ -44,7 +44,7 @@ export function sealedWith(keyring: Keyring, value: string, token: string): Seal
 
 const VALUES_A_REQUEST = 10_000;
 
-/** Tokens of the values, by large requests. */
+/** Tokenizes the values in large requests. */
 export async function tokenizeAll(service: Service, values: string[]): Promise<string[]> {
   return inParts(values, async (part) => {
     const { status, body } = await call(service, 'tokenize', { part });
