@@ -1,13 +1,13 @@
-/** What the loads send: e-mail, name and phone number, three values a record. */
+/** The records of the loads: e-mail, name and phone number, so three values. */
 export const VALUES_PER_RECORD = 3;
 
-/** JSON of `data` with records that no other number gives: one record as it is, more of them in a list. */
+/** JSON of `data` with records that are unique to their number: a single record, or a list. */
 export function freshData(from: number, records: number): string {
   if (records === 1) return record(from);
   return listData(Array.from({ length: records }, (_, i) => from + i));
 }
 
-/** JSON of `data` with the records of these numbers, in a list. */
+/** JSON of `data` with a list of the records of these numbers. */
 export function listData(numbers: readonly number[]): string {
   return `{"records":[${numbers.map(record).join(',')}]}`;
 }
@@ -20,7 +20,7 @@ function record(number: number): string {
 
 const NAME_LETTERS = 8;
 
-/** The number in base 26, in lowercase letters: 26^8 of them. */
+/** The number in base 26, as eight lowercase letters. */
 function letters(number: number): string {
   let text = '';
   for (let rest = number; text.length < NAME_LETTERS; rest = Math.floor(rest / 26)) {

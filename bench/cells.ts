@@ -2,7 +2,7 @@ import { NONE, whole } from './markdown.ts';
 import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
 
-/** Cells of tables: medians of the rounds of one contestant, as text. */
+/** Cells of tables: the medians of one contestant's rounds, as text. */
 
 export function spread(numbers: readonly number[]): string {
   const middle = median(numbers);
@@ -21,7 +21,7 @@ export function milliseconds(number: number | undefined): string {
   return number.toFixed(number < 100 ? 1 : 0);
 }
 
-/** @param unit requests or values that the seconds are for */
+/** @param unit requests or values for which the seconds count */
 export function cpu(
   rounds: readonly Measurement[],
   seconds: (one: Measurement) => number | undefined,

@@ -1,10 +1,10 @@
-/** What the programs of the benchmark that run as processes of their own have in common. */
+/** Shared code of the benchmark's child processes. */
 
-/** Tells the parent where this process listens. */
+/** Tells the parent the address of this process. */
 export function announce(url: string): void {
   process.send?.({ url });
 }
 
-// Ctrl-C goes to the whole group: the parent decides when a child ends, by ending the channel or by dying.
+// Ctrl-C reaches the whole group. The parent ends its children by closing the channel or by dying.
 process.on('SIGINT', () => {});
 process.on('disconnect', () => process.exit(0));

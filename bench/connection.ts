@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-/** One answer: the status and the body (its bytes as latin1: all bodies of the benchmark are ASCII). */
+/** An answer. The body is decoded as latin1, because all bodies of the benchmark are ASCII. */
 export interface Answer {
   readonly status: number;
   readonly body: string;
@@ -11,8 +11,8 @@ const STATUS_AT = 'HTTP/1.1 '.length;
 const READ_BYTES = 262_144;
 
 /**
- * A keep-alive HTTP/1.1 connection without pipelining, as cheap as node:net allows: it knows only what the
- * contestants answer (a Content-Length, never chunks), and reads into one buffer that all connections share.
+ * A keep-alive HTTP/1.1 connection without pipelining, as cheap as node:net allows. It supports
+ * only answers with a Content-Length. All connections share one read buffer.
  */
 export class Connection {
   readonly #socket: Socket;
@@ -21,7 +21,7 @@ export class Connection {
   #neededBytes = 0;
   #bodyStart = 0;
 
-  /** @param onLost told once when the connection ends that close() did not end */
+  /** @param onLost called once if the connection ends without close() */
   constructor(
     host: string,
     port: number,
@@ -69,7 +69,7 @@ export class Connection {
     this.#onAnswer({ status, body });
   }
 
-  /** @returns whether the head is whole */
+  /** @returns whether the head is complete */
   #readHead(): boolean {
     const end = this.#text.indexOf('\r\n\r\n');
     if (end === -1) return false;
@@ -81,12 +81,12 @@ export class Connection {
   }
 }
 
-/** @types/node leaves out the method that toString('latin1') calls; it is a third cheaper. */
+/** The method behind toString('latin1'), a third cheaper. @types/node does not declare it. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES) as Buffer & {
   latin1Slice(start: number, end: number): string;
 };
 
-/** A POST of `{"data": ...}` as it goes over the wire. @param data JSON, ASCII only */
+/** The bytes of a POST of `{"data": ...}`. @param data JSON, ASCII only */
 export function post(path: string, apiKey: string, data: string): string {
   return `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${apiKey}\r\nContent-Type: application/json\r\nContent-Length: ${data.length + 9}\r\n\r\n{"data":${data}}`;
 }

@@ -19,7 +19,7 @@ export const TITLES: Record<ContestantName, string> = {
   ...PEER_TITLES,
 };
 
-/** A service under load, a process of its own. */
+/** A service under load, in its own process. */
 export interface Contestant {
   readonly name: ContestantName;
   readonly url: string;
@@ -28,7 +28,7 @@ export interface Contestant {
   databaseCpuSeconds(): number | undefined;
 }
 
-/** One whose vault and memory can be looked into. */
+/** A contestant whose vault and memory the benchmark can inspect. */
 export interface Standin extends Contestant {
   /** undefined: the embedded database. */
   readonly databaseUrl: string | undefined;
@@ -39,8 +39,8 @@ const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 10_000;
 
 /**
- * @param server undefined: only for those that need none
- * @param leftovers gets what must be ended and removed, as soon as there is something
+ * @param server undefined: only for contestants without PostgreSQL
+ * @param leftovers gets every process and folder to remove, as soon as it exists
  */
 export function startContestant(
   name: OwnName,
@@ -84,8 +84,8 @@ async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise
 }
 
 /**
- * The real program with its default settings, but for the rate limit. Its log is thrown away.
- * @param settings that it is to have besides, of the environment
+ * The real program with its default settings except the rate limit. Its log is discarded.
+ * @param settings further environment variables
  */
 export async function startStandin(
   kind: Kind,
@@ -119,8 +119,8 @@ export async function startStandin(
 }
 
 /**
- * Starts a program of the benchmark, which announces where it listens.
- * @param node that runs it
+ * Starts a program of the benchmark, which reports its address.
+ * @param node the Node that runs the program
  */
 export async function startProgram(
   file: string,
@@ -137,7 +137,7 @@ export async function startProgram(
   return { child, url };
 }
 
-/** Waits until a program that was started answers. @param name for its failures */
+/** Waits until a started program answers. @param name for error messages */
 export async function healthy(name: string, url: string, child: ChildProcess): Promise<void> {
   const giveUpMs = performance.now() + START_TIMEOUT_MS;
   while (performance.now() < giveUpMs) {
@@ -149,7 +149,7 @@ export async function healthy(name: string, url: string, child: ChildProcess): P
   throw new Error(`${name} was not healthy within ${START_TIMEOUT_MS} ms`);
 }
 
-/** Asks a process to end and waits; makes it when it does not. */
+/** Asks a process to end, and kills it after a while. */
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = new Promise((resolve) => child.once('exit', resolve));

@@ -1,13 +1,13 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** CPU time from /proc; undefined on a system without it. */
+/** CPU time from /proc; undefined: a system without /proc. */
 
 interface ProcessTimes {
   readonly parent_pid: number;
   /** User and system time of the process itself, in clock ticks. */
   readonly ownTicks: number;
-  /** Of its children that have ended and were waited for. */
+  /** CPU time of ended children that the process has waited for. */
   readonly reapedTicks: number;
 }
 
@@ -21,13 +21,13 @@ function clockTicks(): number {
   }
 }
 
-/** Of one process, all its threads. */
+/** CPU time of one process, with all threads. */
 export function processCpuSeconds(pid: number): number | undefined {
   const times = readTimes(pid);
   return times && times.ownTicks / ticksPerS;
 }
 
-/** Of a process and of its children, ended ones too: a Postgres with its backends. */
+/** CPU time of a process and all its children, even ended ones: a Postgres with its backends. */
 export function familyCpuSeconds(pid: number): number | undefined {
   const head = readTimes(pid);
   if (head === undefined) return undefined;
@@ -48,7 +48,7 @@ function processes(): number[] {
   }
 }
 
-/** proc(5): fields 4, 14, 15, 16 and 17 of /proc/PID/stat, counted after the name, which may have spaces in it. */
+/** proc(5): fields 4, 14 to 17 of /proc/PID/stat, counted after the name, which may have spaces. */
 function readTimes(pid: number): ProcessTimes | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');

@@ -5,17 +5,18 @@ import type { Leftovers } from './leftovers.ts';
 export interface DatabaseServer {
   readonly url: string;
   readonly version: string;
-  /** Those that what is measured depends on, as `show` tells them. */
+  /** The settings that affect the figures, from `show`. */
   readonly settings: readonly string[];
-  /** undefined: not a process of ours. */
+  /** undefined: the benchmark did not start the server. */
   readonly pid: number | undefined;
-  /** Removes a database that the benchmark made. */
+  /** Removes a database of the benchmark. */
   drop(databaseUrl: string): Promise<void>;
 }
 
 /**
- * That of BENCH_DATABASE_URL, else one of our own where it is installed, else undefined.
- * @param settings of one of our own; the others are its defaults
+ * The server of BENCH_DATABASE_URL, or else the benchmark's own server. undefined: PostgreSQL is not
+ * installed.
+ * @param settings for the benchmark's own server, besides the defaults
  */
 export async function startDatabaseServer(
   settings: Readonly<Record<string, string>>,
@@ -36,8 +37,8 @@ const WAL_MESSAGES = 128;
 const WAL_MESSAGE_BYTES = 8 * 2 ** 20;
 
 /**
- * A server that has run for a while writes its log over old files. A new one makes each file first,
- * 16 MiB of zeros, for which all commits wait some 50 ms: nobody's vault is like that for long.
+ * Makes a new server behave like a server that has run for a while, which overwrites old WAL files.
+ * A new server first fills each file with 16 MiB of zeros, and all commits wait about 50 ms.
  */
 async function age(url: string): Promise<void> {
   for (let i = 0; i < WAL_MESSAGES; i++) {
@@ -73,7 +74,7 @@ async function describe(url: string, pid: number | undefined): Promise<DatabaseS
     pid,
     drop: async (databaseUrl) => {
       const name = new URL(databaseUrl).pathname.slice(1);
-      // A cluster of our own goes away as a whole.
+      // The benchmark removes its own server as a whole.
       if (pid === undefined) await query(url, `drop database if exists ${name} with (force)`);
     },
   };

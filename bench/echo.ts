@@ -2,8 +2,8 @@ import fastify from 'fastify';
 import { announce } from './child.ts';
 
 /**
- * What the HTTP stack of Node can do on this machine: parses the same body and sends it back, nothing else.
- * The yardstick for everything that Standin adds. With a port as argument, it shares that port.
+ * The speed of Node's HTTP stack on this machine: parses the same body and sends it back. This is the
+ * yardstick for everything that Standin adds. With a port as argument, it shares that port.
  */
 const [, , port] = process.argv;
 const app = fastify({ logger: false, bodyLimit: 1_048_576 });

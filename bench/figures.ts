@@ -1,7 +1,7 @@
 import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
 
-/** Figures of the rounds of one contestant under one load; undefined where nothing was measured. */
+/** Figures of one contestant's rounds under one load; undefined: nothing was measured. */
 
 /** Median of a figure. */
 export function middle(
@@ -11,7 +11,7 @@ export function middle(
   return median(rounds.flatMap((one) => figure(one) ?? []));
 }
 
-/** Median of the ratios of rates, each round to the same round of the other: what slows the machine down slows both. */
+/** Median of the ratios of rates, round by round, because a slow machine slows both contestants. */
 export function rateRatio(
   rounds: readonly Measurement[],
   others: readonly Measurement[],
@@ -22,7 +22,7 @@ export function rateRatio(
   });
 }
 
-/** The longest that the event loop was held up in any round. */
+/** The longest block of the event loop in any round. */
 export function longestHeldUp(rounds: readonly Measurement[]): number | undefined {
   const allMs = rounds.flatMap(({ heldUpMs }) => heldUpMs ?? []);
   return allMs.length === 0 ? undefined : Math.max(...allMs);

@@ -14,13 +14,13 @@ export interface Flags {
   /** Programs of other products. */
   readonly peers: readonly Peer[];
   readonly loads: readonly LoadName[];
-  /** Loads with contestants of their own. */
+  /** Loads with their own contestants. */
   readonly others: readonly OtherName[];
-  /** Records of the vault of growth. */
+  /** Size of the vault in the growth load, in records. */
   readonly rows: number;
-  /** Of the benchmark's own PostgreSQL, by name; the others are as they are. */
+  /** Settings of the benchmark's own PostgreSQL, by name. */
   readonly postgres: Readonly<Record<string, string>>;
-  /** The page to write, or undefined. */
+  /** The path of the page to write; undefined: no page. */
   readonly write: string | undefined;
 }
 
@@ -62,7 +62,7 @@ const OPTIONS = {
 } as const;
 
 const ALL_LOADS = [...LOADS, ...OTHERS] as const;
-/** Whom the loads with contestants of their own are about. */
+/** The contestants of loads with their own contestants. */
 const SUBJECTS: Record<OtherName, ContestantName> = {
   nodes: 'postgres',
   overload: 'postgres',
@@ -70,7 +70,7 @@ const SUBJECTS: Record<OtherName, ContestantName> = {
   growth: 'postgres',
 };
 
-/** @returns undefined when help is asked for; throws Error on wrong usage */
+/** @returns undefined for --help @throws Error for wrong usage */
 export function parseFlags(args: readonly string[]): Flags | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS });
   if (values.help) return undefined;

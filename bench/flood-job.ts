@@ -1,6 +1,6 @@
 import type { Operation, Source } from './job.ts';
 
-/** A flood, as the benchmark asks for it, and what it hears back. */
+/** The order for a flood, and its result. */
 export interface FloodJob {
   readonly url: string;
   readonly api_key: string;
@@ -14,7 +14,7 @@ export interface FloodJob {
   readonly duration_ms: number;
 }
 
-/** From when a request was due to its answer. */
+/** Latencies, from the due time of a request to its answer. */
 export interface Latencies {
   readonly count: number;
   readonly p50_ms: number;
@@ -24,16 +24,16 @@ export interface Latencies {
 
 export interface FloodResult {
   readonly offered: number;
-  /** Right answers. */
+  /** Number of correct answers. */
   readonly ok: Latencies;
-  /** 503 `overloaded`. */
+  /** Number of 503 `overloaded`. */
   readonly shed: Latencies;
-  /** Anything else, by reason. */
+  /** Other answers, by reason. */
   readonly failures: Record<string, number>;
   readonly unanswered: number;
-  /** To the last right answer. */
+  /** Time until the last correct answer. */
   readonly seconds: number;
-  /** By which the generator itself was late at most. */
+  /** The greatest delay of the generator itself. */
   readonly lateMs: number;
   readonly samples: readonly (readonly [unknown, unknown])[];
   readonly next: number;

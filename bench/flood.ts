@@ -5,8 +5,9 @@ import { quantile } from './measure.ts';
 import { requests } from './requests.ts';
 
 /**
- * The generator of floods: an open loop, which sends requests at a rate whatever the answers do. Every request has a
- * time that it is due; its latency counts from there, so that what waits for a free connection waits in the figures.
+ * The generator of floods: an open loop, which sends requests at a fixed rate, regardless of the
+ * answers. The latency of a request counts from its due time, so it includes the wait for a free
+ * connection.
  */
 const DRAIN_TIMEOUT_MS = 20_000;
 const SAMPLES = 50;
@@ -55,7 +56,7 @@ class Flood {
       offered: this.#offered,
       failures: this.#failures,
       unanswered: connections - this.#idle.length,
-      // Answers that come after the end are of the same flood.
+      // Later answers still belong to this flood.
       seconds: Math.max(seconds, (this.#lastOkMs - startMs) / 1_000),
       ok: latencies(ok),
       shed: latencies(shed),

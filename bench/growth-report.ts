@@ -11,7 +11,7 @@ import {
 import { NONE, table, whole } from './markdown.ts';
 import { median } from './measure.ts';
 
-/** The section of a run with a vault that was filled. */
+/** The section about a filled vault. */
 export function growthSection(growth: Growth): string {
   const { rows, rounds, milestones } = growth;
   const shown = milestones.filter(
@@ -31,14 +31,14 @@ export function growthSection(growth: Growth): string {
   ].join('\n\n');
 }
 
-/** The fill stops with the request that reaches it. */
+/** The fill stops with the request that reaches this number. */
 function isAt(stop: number, rows: number): boolean {
   return rows >= stop && rows < stop + FILL_RECORDS * VALUES_PER_RECORD;
 }
 
 type Rounds = Growth['rounds'];
 
-/** Figures of a turn, in the order of the columns. */
+/** Figures of one turn, in the order of the columns. */
 const FIGURES: readonly ((turn: Turn) => number)[] = [
   ({ tokenize }) => tokenize.right / tokenize.durationS,
   ({ tokenize }) => tokenize.p99_ms,

@@ -12,34 +12,34 @@ import { generate } from './measurements.ts';
 import { makePairs, verify, writeTokens } from './prepare.ts';
 import { minutes, type Progress } from './progress.ts';
 
-/** How the vault was when it had so many rows. */
+/** The state of the vault at a number of rows. */
 export interface Milestone {
   readonly rows: number;
-  /** Of the fill since the one before. */
+  /** Figures of the fill since the previous stop. */
   readonly rowsPerS: number;
   readonly rssBytes: number;
   readonly tableBytes: number;
   readonly indexBytes: number;
 }
 
-/** What a vault could do in one round. */
+/** The figures of a vault in one round. */
 export interface Turn {
   readonly tokenize: JobResult;
   readonly detokenize: JobResult;
-  /** Write-ahead log of the server for each new row. */
+  /** Bytes of the server's WAL for each new row. */
   readonly walBytesPerRow: number;
 }
 
 export interface Growth {
   readonly rows: number;
-  /** Of one measurement. */
+  /** Length of one measurement. */
   readonly seconds: number;
   readonly milestones: readonly Milestone[];
-  /** In turns on one server, each after a checkpoint. */
+  /** Measured in turns on one server, each turn after a checkpoint. */
   readonly rounds: readonly { readonly empty: Turn; readonly full: Turn }[];
-  /** Requests that were not answered with 200 and what they should be. */
+  /** Requests without a correct 200. */
   readonly failures: number;
-  /** Requests of the fill that were answered with 500 or 503 and sent again. */
+  /** Requests of the fill that got 500 or 503, and a retry. */
   readonly repeated: number;
   readonly verifiedTokens: number;
 }
@@ -54,17 +54,17 @@ export interface GrowthPlan {
 export const FILL_CONNECTIONS = 4;
 export const FILL_RECORDS = 1_000;
 export const TOKENIZE_CONNECTIONS = 64;
-/** 500 requests a second: far below what the service can do, so that latency is not that of a queue. */
+/** 500 requests a second, far below the capacity, so that latencies contain no queueing. */
 export const DETOKENIZE_INTERVAL_MS = 2;
 const DETOKENIZE_CONNECTIONS = 64;
-/** Records whose tokens are detokenized, drawn from the whole vault. */
+/** Size of the sample to detokenize, drawn from the whole vault. */
 const KNOWN_RECORDS = 20_000;
 export const MILESTONES = [100_000, 1_000_000];
 const SLICE_ROWS = 500_000;
 const SLICE_TIMEOUT_MS = 600_000;
 const WARM_UP_RECORDS = 60_000;
 
-/** Fills a vault through the service, and compares it with an empty one. */
+/** Fills a vault through the service, and compares it with an empty vault. */
 export async function measureGrowth(
   plan: GrowthPlan,
   generator: ChildProcess,
@@ -101,7 +101,7 @@ export async function measureGrowth(
   };
 }
 
-/** Row counts to stop at on the way. */
+/** Row counts at which the fill pauses. */
 function slices(rows: number): number[] {
   const stops = [...MILESTONES];
   for (let stop = 2 * SLICE_ROWS; stop < rows; stop += SLICE_ROWS) stops.push(stop);
@@ -117,12 +117,12 @@ function fillText(milestones: readonly Milestone[], rows: number, spentMs: numbe
   return `growth: ${done} of ${all} rows, ${rate} rows/s, ${minutes(leftMs)} left`;
 }
 
-/** A job of new values. */
+/** A job with new values. */
 type FreshJob = Pick<Job, 'connections' | 'duration_ms' | 'to' | 'isPatient'> & {
   readonly source: Extract<Source, { kind: 'fresh' }>;
 };
 
-/** A service with a vault of its own. */
+/** A service with its own vault. */
 class Vault {
   failures = 0;
   repeated = 0;
@@ -130,9 +130,9 @@ class Vault {
   readonly #standin: Standin;
   readonly #generator: ChildProcess;
   readonly #folder: string;
-  /** Records of three values that are stored: the numbers below it. */
+  /** All records with a lower number are stored. */
   #records = 0;
-  /** Of these, rows of requests that failed: whether they were stored is not known. */
+  /** Rows of failed requests. Nobody knows whether they are stored. */
   #unsureRows = 0;
 
   constructor(standin: Standin, generator: ChildProcess, folder: string) {
@@ -141,7 +141,7 @@ class Vault {
     this.#folder = folder;
   }
 
-  /** Tokenizes new records until there are so many rows, in the bulk way. */
+  /** Tokenizes new records in large requests, up to this number of rows. */
   async fillTo(rows: number): Promise<Milestone> {
     const to = Math.ceil(rows / VALUES_PER_RECORD);
     const stored = this.#records;
@@ -168,7 +168,7 @@ class Vault {
     this.#unsureRows = 0;
   }
 
-  /** The worst moment for it: every page that is written for the first time goes to the log whole. */
+  /** Right after a checkpoint, the first write of each page puts the whole page into the WAL. */
   async turn(seconds: number): Promise<Turn> {
     const durationMs = seconds * 1_000;
     await this.#query('checkpoint');
@@ -190,7 +190,7 @@ class Vault {
     return { tokenize, detokenize, walBytesPerRow: walBytes / (this.#rows - startRows) };
   }
 
-  /** Every value of an answer with 200 has one row: nothing was lost, nothing is there twice. */
+  /** Checks that each acknowledged value has exactly one row. */
   async checkRows(): Promise<void> {
     const [found] = await this.#query('select count(*) as rows from standin.records');
     const missing = this.#rows - Number(found!.rows);
@@ -202,7 +202,7 @@ class Vault {
     return this.#records * VALUES_PER_RECORD;
   }
 
-  /** A job of new values, whose sampled tokens are detokenized and compared after it. */
+  /** Runs a job with new values. Afterwards detokenizes a sample, and compares the values. */
   async #fresh(job: FreshJob): Promise<JobResult> {
     const result = await this.#generate({ operation: 'tokenize', ...job });
     this.#records = result.next;
@@ -225,7 +225,7 @@ class Vault {
     return result;
   }
 
-  /** Tokenizes stored values again, which gives their tokens. */
+  /** Gets the tokens of stored values, by tokenizing the values again. */
   async #knownTokens(): Promise<string> {
     const numbers = Array.from({ length: KNOWN_RECORDS }, () =>
       Math.floor(Math.random() * this.#records),

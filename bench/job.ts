@@ -1,58 +1,58 @@
 import type { PeerName } from './peers.ts';
 
-/** What the benchmark asks of the load generator, and what it hears back. */
+/** The order for the load generator, and its result. */
 
 export type Operation = 'tokenize' | 'detokenize';
 
 export type Source =
-  /** Every request has this many records that were never sent before. */
+  /** Every request has this many new records. */
   | { readonly kind: 'fresh'; readonly records: number }
-  /** A file of JSON: a list of [data sent, data expected], both as JSON; taken in a random order. */
+  /** A JSON file with a list of [data to send, data expected], both as JSON, for a random order. */
   | { readonly kind: 'pairs'; readonly file: string };
 
 export interface Job {
   readonly url: string;
-  /** Set: in the interface of this product. */
+  /** The product whose interface to use; undefined: Standin's. */
   readonly peer?: PeerName | undefined;
   readonly api_key: string;
   readonly operation: Operation;
   readonly source: Source;
   /** Number of the first fresh record. */
   readonly from: number;
-  /** Ends the job before its time when the number of the next fresh record is this. */
+  /** The job ends early at this number of the next fresh record. */
   readonly to?: number;
   readonly connections: number;
   readonly duration_ms: number;
   /**
-   * Not set: each connection sends its next request when it has its answer. Set: a request every so often, whatever
-   * the answers do, and waiting for a free connection counts as latency.
+   * undefined: each connection sends its next request after its answer. Otherwise the job sends at
+   * this interval, regardless of the answers, and latency includes the wait for a free connection.
    */
   readonly intervalMs?: number;
-  /** A request that was answered with 500 or 503 is sent again: none of the records is left out. */
+  /** Retries requests that get 500 or 503, so that no record is missing. */
   readonly isPatient?: boolean;
-  /** One more connection sends fresh bodies of this many records meanwhile, this long after each answer. */
+  /** A further connection sends this many fresh records at a time, and pauses after each answer. */
   readonly beside?: { readonly records: number; readonly pauseMs: number };
 }
 
 export interface JobResult {
-  /** Answered with 200 and, where the answer is known, with the right one. */
+  /** Requests with a 200 and, if the answer is known, the correct answer. */
   readonly right: number;
-  /** Everything else, by reason: a status, `wrong answer`. */
+  /** Other requests, by reason: a status, or `wrong answer`. */
   readonly failures: Record<string, number>;
-  /** Requests of a patient job that were sent again. */
+  /** Retries of a patient job. */
   readonly repeated: number;
-  /** From the first request to the last answer. */
+  /** Time from the first request to the last answer. */
   readonly durationS: number;
   readonly p50_ms: number;
   readonly p99_ms: number;
   readonly maxMs: number;
-  /** Median of the large requests beside; 0 without. */
+  /** Median latency of the concurrent large requests; 0 without any. */
   readonly besideP50Ms: number;
   /** CPU time of the generator. */
   readonly cpuS: number;
-  /** A random sample of [data sent, data answered] of a fresh source. */
+  /** A random sample of [data sent, data answered] for fresh records. */
   readonly samples: readonly (readonly [unknown, unknown])[];
-  /** Number of the first record that was not made. */
+  /** Number of the first unused record. */
   readonly next: number;
 }
 

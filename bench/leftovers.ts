@@ -1,15 +1,15 @@
-/** What a run has started and made, to be taken away at its end or at an interruption: the last first. */
+/** Removes the processes and files of a run, at its end or an interruption, in reverse order. */
 export class Leftovers {
   readonly #steps: (() => Promise<void>)[] = [];
   #removed: Promise<void> | undefined;
 
-  /** What comes while the others are taken away goes at once. */
+  /** During the removal, a new item is removed at once. */
   add(step: () => Promise<void>): void {
     if (this.#removed === undefined) this.#steps.push(step);
     else void tried(step);
   }
 
-  /** Of a part of the run, which takes them away sooner when it ends in peace. */
+  /** Leftovers of a part of the run, which removes them earlier if it succeeds. */
   part(): Leftovers {
     const part = new Leftovers();
     this.add(() => part.removeAll());
@@ -26,7 +26,7 @@ export class Leftovers {
   }
 }
 
-/** One that fails must not keep the others. */
+/** A failed removal must not prevent the other removals. */
 async function tried(step: () => Promise<void>): Promise<void> {
   await step().catch((error: Error) => console.error(`While tidying up: ${error.message}`));
 }

@@ -5,14 +5,14 @@ const END_TIMEOUT_MS = 10_000;
 const REQUEST = 'GET /health/live HTTP/1.1\r\nHost: bench\r\n\r\n';
 
 /**
- * Asks GET /health/live every so often on a connection of its own, from a process that does nothing else: how long
- * its answers take is how long the event loop is held up, as a caller finds it. What nodejsEventloopLagMaxSeconds
- * tells of the process itself is no substitute: it includes the 10 ms between the looks of its timer.
+ * Asks GET /health/live at intervals, from a separate process. The time of the answers shows how
+ * long the event loop is blocked, from a caller's view. nodejsEventloopLagMaxSeconds is no
+ * substitute, because it includes the 10 ms interval of its timer.
  */
 export class LivenessProbe {
   readonly #connection: Connection;
   readonly #timer: NodeJS.Timeout;
-  /** When the requests that are not answered were due, the first of them is under way. */
+  /** Due times of requests without an answer. The first of them is running. */
   readonly #dueMs: number[] = [];
   #longestMs = 0;
   #trouble: string | undefined;
@@ -28,7 +28,7 @@ export class LivenessProbe {
     );
     let dueMs = performance.now();
     this.#timer = setInterval(() => {
-      // What this process itself is late by is not the service's.
+      // A delay of this process itself does not count against the service.
       const nowMs = performance.now();
       if (nowMs < dueMs) return;
       dueMs = nowMs + INTERVAL_MS;
@@ -37,7 +37,7 @@ export class LivenessProbe {
     }, 1);
   }
 
-  /** @returns the longest time in ms; throws Error when an answer was wrong or is lost */
+  /** @returns the longest time in ms @throws Error for a wrong or lost answer */
   async end(): Promise<number> {
     clearInterval(this.#timer);
     const tooLate = setTimeout(

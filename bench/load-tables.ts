@@ -5,13 +5,13 @@ import { type Load, STEADY_SHARE } from './loads.ts';
 import { NONE, table } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
 
-/** A column of a table: its heading and its cell for a contestant. */
+/** A column of a table: the heading, and the cell of a contestant. */
 interface Column {
   readonly heading: string;
   cell(contestant: ContestantName): string;
 }
 
-/** The sections of the loads that were run: one a kind of request, with a row a contestant. */
+/** The sections of the loads: one for each kind of request, with a row for each contestant. */
 export function loadSections(measurements: readonly Measurement[]): string[] {
   const loads = [...new Set(measurements.map(({ load }) => load))];
   const named = (name: Load['name']) =>
@@ -34,7 +34,7 @@ export function loadSections(measurements: readonly Measurement[]): string[] {
   ].filter((one) => one !== undefined);
 }
 
-/** Without contestants that were not measured; undefined when none was. */
+/** Omits contestants without figures. undefined: no contestant has figures. */
 function section(
   title: string | undefined,
   measurements: readonly Measurement[],
@@ -62,7 +62,7 @@ function rateColumn(load: Load, measurements: readonly Measurement[]): Column {
   };
 }
 
-/** Of the load with the fewest connections: with more, batches are larger and requests cheaper. */
+/** From the load with the fewest connections, because more connections make requests cheaper. */
 function costColumns(load: Load | undefined, measurements: readonly Measurement[]): Column[] {
   if (load === undefined) return [];
   const [what, count] = load.name === 'bulk' ? ['value', load.valuesPerRequest] : ['request', 1];
@@ -88,7 +88,7 @@ function steadyColumns(load: Load, measurements: readonly Measurement[]): Column
   ];
 }
 
-/** Latency of a paced trickle of small requests, alone and beside large ones. */
+/** Latency of a slow stream of small requests, alone and beside large requests. */
 function blockColumns([alone, beside]: readonly Load[], all: readonly Measurement[]): Column[] {
   if (alone === undefined || beside === undefined) return [];
   const column = (heading: string, load: Load, pick: (one: Measurement) => number): Column => ({

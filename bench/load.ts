@@ -6,15 +6,15 @@ import { peerBody, peerText } from './peers.ts';
 import { type Counter, type Next, type Request, requests } from './requests.ts';
 
 /**
- * The load generator: a process of its own, one job after the other. It checks every answer. Per request it takes
- * 8 us of CPU, as much as wrk with a script that makes distinct bodies (measured side by side on the echo, at equal
- * rates), so wrk, which can only count statuses, is not used.
+ * The load generator, a separate process that runs one job after another and checks every answer.
+ * A request takes 8 us of CPU, the same as wrk with a script for distinct bodies (measured side by
+ * side on the echo, at equal rates). The benchmark does not use wrk, which only counts statuses.
  */
 const MAX_SAMPLES = 50;
 const MAX_LARGE_SAMPLES = 1;
-/** Answers that are still out this long after the end of a job are a failure. */
+/** An answer that is still missing this long after the end of a job is a failure. */
 const DRAIN_TIMEOUT_MS = 60_000;
-/** A patient job waits so long before it sends a request again. */
+/** The pause of a patient job before a retry. */
 const PATIENCE_PAUSE_MS = 200;
 const ANSWER_START = '{"data":';
 
@@ -107,7 +107,7 @@ class Run {
     lane(performance.now());
   }
 
-  /** A connection: returns what sends its next request, whose latency counts from `sinceMs`. */
+  /** Opens a connection. Returns a function that sends a request; its latency counts from `sinceMs`. */
   #lane(next: Next, latenciesMs: number[], onAnswer: () => void): (sinceMs: number) => void {
     const { hostname, port } = new URL(this.#job.url);
     let sinceMs = 0;
@@ -168,7 +168,7 @@ class Run {
     this.#failures[reason] = (this.#failures[reason] ?? 0) + 1;
   }
 
-  /** Each answer of the job has the same chance to be in the sample. */
+  /** Every answer of the job has the same chance to be in the sample (reservoir sampling). */
   #sample(sent: string, body: string): void {
     const max = sent.startsWith('{"records"') ? MAX_LARGE_SAMPLES : MAX_SAMPLES;
     const place =

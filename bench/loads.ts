@@ -3,7 +3,7 @@ import type { Job } from './job.ts';
 import type { Prepared } from './prepare.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk', 'block'] as const;
-/** Not for every contestant, and with sections of their own; growth takes minutes and runs on demand only. */
+/** Loads with their own contestants and sections. growth takes minutes, so it is optional. */
 export const OTHERS = ['nodes', 'overload', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
 export type OtherName = (typeof OTHERS)[number];
@@ -11,35 +11,35 @@ type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';
 
 const BULK_RECORDS = 1_000;
 const BULK_CONNECTIONS = 8;
-/** With three values a record, the most that one request may have. */
+/** The most records in one request, with three values each. */
 const LARGE_RECORDS = 3_333;
 const PAUSE_MS = 250;
 const PROBE_INTERVAL_MS = 5;
 const PROBE_CONNECTIONS = 64;
-/** Of the requests a second that the contestant has just reached. */
+/** Share of the rate that the contestant has just reached. */
 export const STEADY_SHARE = 0.7;
 const STEADY_CONNECTIONS = 64;
 
-/** One kind of requests, as every contestant gets it. */
+/** One kind of requests, the same for every contestant. */
 export interface Load {
   readonly name: LoadName;
   readonly title: string;
   readonly valuesPerRequest: number;
   readonly connections: number;
-  /** Of `block`: with the large requests, or the same without. */
+  /** For `block`: whether large requests run beside the small requests. */
   readonly isBeside: boolean;
-  /** Whether the answers of GET /health/live are timed meanwhile. */
+  /** Whether to time the answers of GET /health/live during the load. */
   readonly isWatched: boolean;
-  /** Below its peak, at a rate of its own, instead of as fast as the answers come. */
+  /** A fixed rate below the peak. Without this, the load is as fast as the answers. */
   readonly isSteady: boolean;
-  /** The same at STEADY_SHARE of the rate that a contestant reached, right after it did. */
+  /** The same load at STEADY_SHARE of the contestant's rate, directly after the full load. */
   readonly steady?: Load;
   job(
     prepared: Prepared,
   ): Pick<Job, 'operation' | 'source' | 'connections' | 'intervalMs' | 'beside'>;
 }
 
-/** The loads of a run, in their order. */
+/** The loads of a run, in order. */
 export function expandLoads(names: readonly LoadName[], connections: readonly number[]): Load[] {
   return names.flatMap((name) => {
     if (name === 'bulk') return [bulk()];

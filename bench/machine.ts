@@ -9,7 +9,7 @@ import { median } from './measure.ts';
 const FSYNCS = 50;
 const PAGE_BYTES = 8_192;
 
-/** What the figures depend on, by name. */
+/** Facts about the machine that affect the figures, by name. */
 export function machineFacts(server: DatabaseServer | undefined): [string, string][] {
   const { version: pgliteVersion } = readJson('node_modules/@electric-sql/pglite/package.json');
   const { version: fastifyVersion } = readJson('node_modules/fastify/package.json');
@@ -44,7 +44,7 @@ function commit(): string {
   }
 }
 
-/** Of the folder that the databases are in: what a commit costs at least. */
+/** Time of an fsync in the folder of the databases, which is the least cost of a commit. */
 function fsyncMedianMs(): number {
   const path = join(tmpdir(), `standin-bench-fsync-${process.pid}`);
   const file = openSync(path, 'w');

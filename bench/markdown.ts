@@ -1,4 +1,4 @@
-/** What is not known or makes no sense. */
+/** The cell for an unknown or meaningless figure. */
 export const NONE = '–';
 
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {

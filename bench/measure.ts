@@ -1,4 +1,4 @@
-/** @returns undefined of none */
+/** @returns undefined for an empty list */
 export function median(numbers: readonly number[]): number | undefined {
   const sorted = numbers.toSorted((a, b) => a - b);
   const half = sorted.length / 2;
@@ -6,7 +6,7 @@ export function median(numbers: readonly number[]): number | undefined {
   return low === undefined || high === undefined ? undefined : (low + high) / 2;
 }
 
-/** Smallest of the sorted numbers that at least this share of them does not exceed; 0 of none. */
+/** The smallest number that at least this share of the sorted numbers does not exceed, or 0. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
 }

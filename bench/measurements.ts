@@ -7,19 +7,19 @@ import { asPeer, PEER_LOADS } from './peers.ts';
 import { FIRST_FRESH_RECORD, type Prepared, verify } from './prepare.ts';
 import type { Progress } from './progress.ts';
 
-/** One contestant under one load for one round. */
+/** The figures of one contestant under one load in one round. */
 export interface Measurement {
   readonly load: Load;
   readonly contestant: ContestantName;
   readonly round: number;
   readonly result: JobResult;
-  /** Right answers a second. */
+  /** Correct answers a second. */
   readonly rate: number;
   readonly serviceCpuS: number | undefined;
   readonly databaseCpuS: number | undefined;
-  /** Of GET /health/live meanwhile, the longest: how long the event loop was held up; of a watched load. */
+  /** The longest time of GET /health/live during a watched load: a block of the event loop. */
   readonly heldUpMs: number | undefined;
-  /** Tokens of the round that were detokenized and compared after it. */
+  /** Tokens that were detokenized and compared after the round. */
   readonly verifiedTokens: number;
 }
 
@@ -32,7 +32,7 @@ export interface Plan {
 
 const MAX_WARM_UP_S = 2;
 
-/** Steps that Progress is told of. */
+/** Number of steps for Progress. */
 export function countSteps(
   loads: readonly Load[],
   names: readonly ContestantName[],
@@ -49,7 +49,7 @@ function takesPart(name: ContestantName, load: Load): boolean {
   return asPeer(name) === undefined || PEER_LOADS.includes(load.name);
 }
 
-/** All measurements: per load a warm-up of everybody, then rounds in which the contestants take turns. */
+/** All measurements. Each load begins with a warm-up of all contestants, who then take turns. */
 export async function measureAll(
   plan: Plan,
   generator: ChildProcess,
@@ -85,7 +85,7 @@ export async function measureAll(
         if (!takesPart(contestant.name, load)) continue;
         const { rate } = await take(load, contestant, round);
         if (load.steady === undefined || round === 0) continue;
-        // At once, on the machine as it is now.
+        // Directly afterwards, on the machine in the same state.
         await take(load.steady, contestant, round, 1_000 / (STEADY_SHARE * rate));
       }
     }
@@ -102,7 +102,7 @@ export function durationMs(seconds: number, round: number): number {
   return 1_000 * (round === 0 ? Math.min(MAX_WARM_UP_S, seconds / 2) : seconds);
 }
 
-/** Has the generator do a job, and checks a sample of what it was answered. */
+/** Runs a job of the generator, and checks a sample of the answers. */
 export async function measure(
   generator: ChildProcess,
   contestant: Contestant,
@@ -137,7 +137,7 @@ function difference(end: number | undefined, start: number | undefined): number 
   return end === undefined || start === undefined ? undefined : end - start;
 }
 
-/** Has the generator do a job. @throws Error when an answer or the generator is lost */
+/** Runs a job of the generator. @throws Error for a lost answer or a dead generator */
 export function generate(generator: ChildProcess, job: Job): Promise<JobResult> {
   return new Promise((resolve, reject) => {
     const onExit = () => reject(new Error('the load generator ended'));

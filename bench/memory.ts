@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Resident memory of a process from /proc/PID/status, in bytes; undefined on a system without it. */
+/** Resident memory of a process, in bytes; undefined: a system without /proc. */
 export function processRssBytes(pid: number): number | undefined {
   try {
     const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];

@@ -4,8 +4,9 @@ import pg from 'pg';
 import { announce } from './child.ts';
 
 /**
- * The tokenization service that one writes in an afternoon: Fastify, a pool, one statement a value. Its answers are
- * durable like Standin's; it has no API keys, no checks, no logs, no metrics and simpler tokens, all in its favour.
+ * A tokenization service as written in an afternoon: Fastify, a pool, one statement for each value.
+ * Its answers are as durable as Standin's. It has no API keys, checks, logs or metrics, and simpler
+ * tokens, all of which makes it faster.
  */
 const hmacKey = randomBytes(32);
 const sealKey = randomBytes(32);

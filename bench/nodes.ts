@@ -18,7 +18,7 @@ export interface NodesPlan {
   readonly rounds: number;
 }
 
-/** So many processes of one kind on one port. */
+/** Several processes of one kind on one port. */
 export interface CrewRounds {
   readonly kind: 'echo' | 'standin';
   readonly processes: number;
@@ -31,14 +31,14 @@ const CREWS = (['echo', 'standin'] as const).flatMap((kind) =>
   [1, 2].map((processes) => ({ kind, processes })),
 );
 
-/** Whether there is a Node here whose servers can share a port. */
+/** Whether this machine has a Node whose servers can share a port. */
 export const canSharePorts = newerNode !== undefined;
 
 export function countNodesSteps(rounds: number): number {
   return CREWS.length * (1 + rounds);
 }
 
-/** A warm-up of all, then rounds in which they take turns. */
+/** A warm-up of all contestants, then rounds in which they take turns. */
 export async function measureNodes(
   plan: NodesPlan,
   generator: ChildProcess,
@@ -101,7 +101,7 @@ async function startNodes(
     const env = { PORT, OPS_PORT, REUSE_PORT: 'true', ...NO_LIMITS };
     const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit'], newerNode);
     leftovers.add(() => end(child, 'SIGINT'));
-    // Any node of the port may answer there: the ops listener is the node's own.
+    // On the shared port any node may answer, but each node has its own ops listener.
     await healthy('standin serve', `http://127.0.0.1:${OPS_PORT}/metrics`, child);
     pids.push(child.pid!);
   }
@@ -132,7 +132,7 @@ async function startEchoes(count: number, leftovers: Leftovers): Promise<Contest
   };
 }
 
-/** undefined on a system without /proc. */
+/** undefined: a system without /proc. */
 function sumOf(pids: readonly number[]): number | undefined {
   let sumS = 0;
   for (const pid of pids) {

@@ -45,7 +45,7 @@ export function overloadSection(rounds: readonly OverloadRound[]): string {
   ].join('\n\n');
 }
 
-/** Answers that were neither right nor a refusal. */
+/** Answers that are neither correct nor a refusal. */
 export function failuresOfRound({ flood, after }: OverloadRound): number {
   const failures = [...Object.values(flood.failures), ...Object.values(after.failures)];
   return failures.reduce((sum, count) => sum + count, flood.unanswered + after.unanswered);

@@ -11,22 +11,22 @@ import { measure, turnName } from './measurements.ts';
 import { FIRST_FRESH_RECORD, type Prepared, prepare, verify } from './prepare.ts';
 import type { Progress } from './progress.ts';
 
-/** Of the rate that the service has just reached. */
+/** Multiple of the rate that the service has just reached. */
 export const FLOOD_FACTOR = 3;
 export const AFTER_SHARE = 0.5;
-/** What the service has to be itself again. */
+/** Time for the service to recover. */
 export const RECOVERY_MS = 2_000;
 const CONNECTIONS = 256;
-/** More than wait for an answer at once, as long as the service answers soon. */
+/** More connections than waiting requests, as long as the service answers quickly. */
 const FLOOD_CONNECTIONS = 2_000;
 
 export type Operation = FloodJob['operation'];
 export const OPERATIONS: readonly Operation[] = ['tokenize', 'detokenize'];
 
-/** Three times capacity, and what comes after, in one round. */
+/** Three times the capacity, and the recovery, in one round. */
 export interface OverloadRound {
   readonly operation: Operation;
-  /** Right answers a second, as fast as the answers come. */
+  /** Correct answers a second in a closed loop. */
   readonly peakRate: number;
   readonly flood: FloodResult;
   readonly after: FloodResult;
@@ -42,7 +42,7 @@ export function countOverloadSteps(rounds: number): number {
   return OPERATIONS.length * (1 + rounds);
 }
 
-/** Each round finds the peak first, on the machine as it is at that moment. */
+/** Each round measures the peak first, because the machine's speed varies. */
 export async function measureOverload(
   plan: OverloadPlan,
   generator: ChildProcess,
@@ -123,7 +123,7 @@ function send(flooder: ChildProcess, job: FloodJob): Promise<FloodResult> {
   });
 }
 
-/** Right answers a second under the flood, of those without it. */
+/** Correct answers a second under the flood, as a share of the rate without the flood. */
 export function goodput({ peakRate, flood }: OverloadRound): number {
   return flood.ok.count / flood.seconds / peakRate;
 }

@@ -11,13 +11,13 @@ import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
 import { PEER_TITLES, type PeerName } from './peers.ts';
 
-/** The program of another product, brought by the user. */
+/** The program of another product, which the user supplies. */
 export interface Peer {
   readonly name: PeerName;
   readonly file: string;
 }
 
-/** What they say of themselves, by name. */
+/** The products' own version texts, by name. */
 export function versionsOf(peers: readonly Peer[]): [string, string][] {
   return peers.map(({ name, file }) => {
     const args = [name === 'openbao' ? 'version' : '-version'];
@@ -27,10 +27,10 @@ export function versionsOf(peers: readonly Peer[]): [string, string][] {
   });
 }
 
-/** Connections to PostgreSQL beside those of a service without a bound. */
+/** Connections to PostgreSQL besides the connections of an unbounded service. */
 const SPARE_CONNECTIONS = 200;
 
-/** Most connections that the PostgreSQL of a run is asked for: Databunker has one for each request under way. */
+/** Most connections to PostgreSQL in a run. Databunker opens one for each running request. */
 export function peerConnections(
   contestants: readonly string[],
   connections: readonly number[],
@@ -38,7 +38,7 @@ export function peerConnections(
   return contestants.includes('databunker') ? Math.max(...connections) + SPARE_CONNECTIONS : 0;
 }
 
-/** The real program with its default settings, in a temporary folder. Its log is thrown away. */
+/** The real program with its default settings, in a temporary folder. Its log is discarded. */
 export function startPeer(
   { name, file }: Peer,
   server: DatabaseServer | undefined,
@@ -53,7 +53,7 @@ export function startPeer(
 
 const INIT_TIMEOUT_MS = 60_000;
 
-/** An own master key and root token, as its documents have it, and a database of its own. */
+/** Databunker, with its own database, master key and root token, as its documents describe. */
 async function startDatabunker(
   file: string,
   folder: string,
@@ -64,7 +64,7 @@ async function startDatabunker(
   leftovers.add(() => server.drop(databaseUrl));
   const port = await freePort();
   const configFile = join(folder, 'databunker.yaml');
-  // JSON is YAML.
+  // JSON is valid YAML.
   writeFileSync(configFile, JSON.stringify({ server: { host: '127.0.0.1', port: `${port}` } }));
   const { hostname, port: databasePort, username, password, pathname } = new URL(databaseUrl);
   const rootToken = randomUUID();
@@ -76,7 +76,7 @@ async function startDatabunker(
     PGSQL_PORT: databasePort,
     PGSQL_USER_NAME: decodeURIComponent(username),
     PGSQL_USER_PASS: decodeURIComponent(password),
-    // The driver's default refuses a server without TLS.
+    // By default the driver refuses a server without TLS.
     PGSSLMODE: new URL(databaseUrl).searchParams.get('sslmode') ?? 'disable',
   };
   const args = ['-db', pathname.slice(1), '-conf', configFile];
@@ -99,7 +99,7 @@ async function startDatabunker(
   };
 }
 
-/** A server of one node on files, unsealed, with a token that may use one key and nothing else. */
+/** An unsealed single-node server on files, with a token that may only use one key. */
 async function startOpenBao(
   file: string,
   folder: string,
@@ -156,14 +156,14 @@ async function startProcess(
   { name, healthUrl }: { name: PeerName; healthUrl: string },
 ): Promise<number> {
   const child = spawn(file, args, { cwd: folder, env, stdio: 'ignore' });
-  // Fails with what keeps the file from being run.
+  // Fails with the reason why the file cannot run.
   await once(child, 'spawn');
   leftovers.add(() => end(child, 'SIGTERM'));
   await healthy(name, healthUrl, child);
   return child.pid!;
 }
 
-/** Settings of the user's own installation must not reach the one under test. */
+/** Settings of the user's own installation must not reach the program under test. */
 function bareEnvironment(): NodeJS.ProcessEnv {
   const { PATH, HOME, TMPDIR } = process.env;
   return { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }) };

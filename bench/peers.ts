@@ -2,28 +2,28 @@ import { VALUES_PER_RECORD } from './bodies.ts';
 import type { Operation } from './job.ts';
 import type { LoadName } from './loads.ts';
 
-/** Other open products: their own requests and answers, in the terms of the benchmark. */
+/** Adapters for other open products: their requests and answers, in terms of the benchmark. */
 export const PEERS = ['databunker', 'openbao'] as const;
 export type PeerName = (typeof PEERS)[number];
 
-/** The loads that they have requests for. */
+/** The loads that these products support. */
 export const PEER_LOADS: readonly LoadName[] = ['tokenize', 'detokenize'];
 
 interface PeerRequest {
   readonly method: 'GET' | 'POST';
   readonly path: string;
-  /** Name of the header that the secret goes in. */
+  /** Name of the header for the secret. */
   readonly secretHeader: string;
   readonly body: string;
 }
 
 interface Adapter {
   readonly title: string;
-  /** What it does otherwise than Standin: a row of figures beside another says that both do the same. */
+  /** Differences from Standin, because rows of one table suggest that both do the same. */
   readonly note: string;
-  /** @param data JSON: a record of values, or what answer() made of its tokens */
+  /** @param data JSON: a record of values, or of tokens from answer() */
   request(operation: Operation, data: string): PeerRequest;
-  /** @returns what Standin would answer, `{"data":...}`; undefined for what is no answer */
+  /** @returns Standin's form of the answer, `{"data":...}`; undefined: not a valid answer */
   answer(operation: Operation, body: any): { readonly data: unknown } | undefined;
 }
 
@@ -78,18 +78,18 @@ export const PEER_TITLES: Record<PeerName, string> = {
   openbao: ADAPTERS.openbao.title,
 };
 
-/** An argument without the folder of a program: where somebody keeps it says nothing. */
+/** An argument without the folder of the program, which tells nothing. */
 export function withoutFolder(arg: string): string {
   const name = PEERS.find((peer) => arg.replace(/^--peer=/, '').startsWith(`${peer}=`));
   return name === undefined ? arg : arg.replace(/=[^=]*\//, '=');
 }
 
-/** @returns the name when it is one of these */
+/** @returns the name if it is one of these products */
 export function asPeer(name: string): PeerName | undefined {
   return PEERS.find((peer) => peer === name);
 }
 
-/** A request as it goes over the wire. */
+/** The bytes of a request. */
 export function peerText(
   name: PeerName,
   operation: Operation,
@@ -102,7 +102,7 @@ export function peerText(
   return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
 }
 
-/** @returns the body as Standin would have sent it; empty for what is no answer */
+/** @returns Standin's form of the body; empty: not a valid answer */
 export function peerBody(name: PeerName, operation: Operation, body: string): string {
   try {
     return JSON.stringify(ADAPTERS[name].answer(operation, JSON.parse(body))) ?? '';
@@ -114,7 +114,7 @@ export function peerBody(name: PeerName, operation: Operation, body: string): st
 const CALLS_AT_ONCE = 16;
 
 /**
- * What Standin does in one request for a record or a list of them, here in a request each.
+ * Sends one request for each record. Standin does the same in a single request.
  * @returns `data` of the answer
  */
 export async function callPeer(
@@ -146,7 +146,7 @@ export async function callPeer(
   return { records };
 }
 
-/** Who takes part and what to know of them, and who does not. */
+/** The list of contestants with remarks, and of absent products. */
 export function peersSection(measured: readonly string[]): string {
   const lines = PEERS.map((name) => {
     const { title, note } = ADAPTERS[name];

@@ -5,27 +5,27 @@ import type { Contestant } from './contestants.ts';
 import type { JobResult, Operation } from './job.ts';
 import { asPeer, callPeer } from './peers.ts';
 
-/** Files of a contestant for the generator, see Source. */
+/** Files of a contestant for the generator. See Source. */
 export interface Prepared {
-  /** Tokens made before the measurements, and their values. */
+  /** Tokens from before the measurements, and their values. */
   readonly tokensFile: string;
-  /** Values that are stored, and their tokens: the same ones again and again. */
+  /** Stored values, and their tokens. The load repeats the same values. */
   readonly repeatedFile: string;
 }
 
-/** Data of values and data of tokens, as JSON. */
+/** `data` with values, and `data` with tokens, as JSON. */
 export type Pair = readonly [string, string];
 
 const REQUESTS = 10;
 const RECORDS_PER_REQUEST = 1_000;
 const REPEATED_RECORDS = 3_333;
 
-/** Numbers of records below this are those of the preparation. */
+/** The preparation uses the records below this number. */
 export const FIRST_FRESH_RECORD = REQUESTS * RECORDS_PER_REQUEST;
 
 /**
- * Tokenizes the values that later loads are about, detokenizes all of their tokens and compares.
- * @throws Error when a contestant does not do what it is measured for
+ * Tokenizes the values for later loads, detokenizes all tokens, and compares.
+ * @throws Error if a contestant does not return the right values
  */
 export async function prepare(contestant: Contestant, folder: string): Promise<Prepared> {
   const numbers = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => i);
@@ -37,18 +37,18 @@ export async function prepare(contestant: Contestant, folder: string): Promise<P
   return { tokensFile, repeatedFile };
 }
 
-/** A file of [data of tokens, data of values] for the generator. */
+/** Writes a file of [data of tokens, data of values] for the generator. */
 export function writeTokens(file: string, pairs: readonly Pair[]): void {
   writeFileSync(file, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
 }
 
-/** Tokenizes records, detokenizes all of their tokens and compares. */
+/** Tokenizes records, detokenizes all tokens, and compares. */
 export async function makePairs(
   contestant: Contestant,
   numbers: readonly number[],
 ): Promise<Pair[]> {
   const pairs: Pair[] = [];
-  // One after the other: a slow machine answers 500 to what waits longer than a few seconds.
+  // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
   for (let from = 0; from < numbers.length; from += RECORDS_PER_REQUEST) {
     const part = numbers.slice(from, from + RECORDS_PER_REQUEST);
     pairs.push(...(await makePairsOfRequest(contestant, part)));
@@ -70,7 +70,7 @@ async function makePairsOfRequest(
 }
 
 /**
- * Detokenizes what tokenize answered and compares it with what was sent.
+ * Detokenizes the answer of tokenize, and compares the result with the sent values.
  * @returns the number of tokens
  */
 export async function verify(
@@ -84,7 +84,7 @@ export async function verify(
     if (isSame !== (contestant.name === 'echo')) {
       throw new Error(`${contestant.name}: tokenize answered the values`);
     }
-    // The echo gives back what it gets: for it, that was all.
+    // The echo returns its input, so there is nothing to detokenize.
     const restored =
       contestant.name === 'echo' ? sent : await call(contestant, 'detokenize', answered);
     if (JSON.stringify(restored) !== sentText) {

@@ -1,4 +1,4 @@
-/** Says how far a long run is: one updating line on a terminal, else a line a step. */
+/** Shows the progress of a long run: one updating line on a terminal, otherwise a line per step. */
 export class Progress {
   readonly #steps: number;
   readonly #isTerminal = process.stderr.isTTY === true;
@@ -9,7 +9,7 @@ export class Progress {
     this.#steps = steps;
   }
 
-  /** Beside the steps that are counted. */
+  /** Prints a line that does not count as a step. */
   note(text: string): void {
     this.#write(text);
   }
@@ -19,7 +19,7 @@ export class Progress {
     if (this.#isTerminal) this.#write(`${this.#place(1)} ${text}`);
   }
 
-  /** @param outcome in words, for those who read a log of the run */
+  /** @param outcome in words, for readers of the run's log */
   end(text: string, outcome: string): void {
     this.#done++;
     if (!this.#isTerminal) this.#write(`${this.#place(0)} ${text} => ${outcome}`);

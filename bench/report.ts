@@ -12,7 +12,7 @@ import { peersSection, withoutFolder } from './peers.ts';
 import { startSection } from './start-report.ts';
 import { type Results, summarySection } from './summary.ts';
 
-/** All that a run measured. */
+/** All measurements of a run. */
 export interface RunResults extends Results {
   readonly nodes: readonly CrewRounds[];
   readonly overload: readonly OverloadRound[];
@@ -47,7 +47,7 @@ export function page(
   return `${sections.filter((one) => one !== undefined).join('\n\n')}\n`;
 }
 
-/** Requests that were not answered with 200 and what they should be. */
+/** Requests without a correct 200. */
 export function countFailures(results: RunResults): number {
   const overload = results.overload.map(failuresOfRound);
   return failuresOf(all(results)) + sum(overload) + (results.growth?.failures ?? 0);

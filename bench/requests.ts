@@ -5,7 +5,7 @@ import type { Source } from './job.ts';
 /** `data` of a request and of its answer, as JSON. */
 export interface Request {
   readonly sent: string;
-  /** undefined: not known before. */
+  /** undefined: not known in advance. */
   readonly expected: string | undefined;
 }
 

@@ -39,7 +39,7 @@ async function main(args: readonly string[]): Promise<void> {
   try {
     await run(flags, args);
   } catch (error) {
-    // What an interruption takes away fails, and that is no news.
+    // After an interruption, the removed parts fail. Their errors are no news.
     if (isInterrupted) return;
     console.error((error as Error).message);
     process.exitCode = FAILED;
@@ -69,7 +69,7 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     );
   }
   const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
-  // Before the contestants, which take a little of the processors even when nobody asks them.
+  // Measure before the contestants start, because even idle contestants use some CPU.
   const start = others.includes('start')
     ? await measureStart(server, progress, leftovers)
     : undefined;
@@ -100,7 +100,7 @@ function countOtherSteps(others: readonly OtherName[], rounds: number): number {
   return nodes + overload + (others.includes('start') ? STARTS : 0);
 }
 
-/** Defaults, but for connections: products without a bound need more than PostgreSQL takes by default. */
+/** Default settings except connections: unbounded products need more than PostgreSQL's default. */
 function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
   const maxConnections = peerConnections(flags.contestants, flags.connections);
   const raised = maxConnections === 0 ? {} : { max_connections: String(maxConnections) };
@@ -146,7 +146,7 @@ function publish(text: string, file: string | undefined): void {
   writeFileSync(file, text);
 }
 
-/** Figures of a service that answers wrongly are no figures. */
+/** The figures of a service with wrong answers are worthless. */
 function fail(failures: number): void {
   if (failures === 0) return;
   console.error(`${failures} requests failed: see the page.`);

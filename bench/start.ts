@@ -7,12 +7,12 @@ import type { DatabaseServer } from './database.ts';
 import type { Leftovers } from './leftovers.ts';
 import type { Progress } from './progress.ts';
 
-/** What is timed, in turns: starts until the first 200 of /health. */
+/** The kinds of start, timed in turns until the first 200 of /health. */
 export const TIMED = ['npm_start', 'serve', 'postgres'] as const;
 export type Timed = (typeof TIMED)[number];
 
 export interface StartTimes {
-  /** `npm start` on an empty folder. */
+  /** `npm start` in an empty folder. */
   readonly firstMs: number;
   /** Empty: not measured. */
   readonly timesMs: Readonly<Record<Timed, readonly number[]>>;
@@ -30,7 +30,7 @@ const STOP_TIMEOUT_MS = 20_000;
 const NPM_START: Command = ['npm', 'start'];
 const SERVE: Command = [process.execPath, CLI, 'serve'];
 
-/** Starts the service again and again; the folder of its database and the build are there, but for the first time. */
+/** Starts the service repeatedly. Only the first start makes the database and the build. */
 export async function measureStart(
   server: DatabaseServer | undefined,
   progress: Progress,
@@ -43,7 +43,7 @@ export async function measureStart(
   if (postgres !== undefined) {
     part.add(async () => postgres.remove());
     part.add(() => server!.drop(postgres.env.DATABASE_URL!));
-    // Makes the vault, which is no part of a start.
+    // Makes the vault first, because that is not part of a start.
     await timeStart(SERVE, postgres, part);
   }
   const firstMs = await timeStart(NPM_START, embedded, part);
@@ -61,7 +61,7 @@ export async function measureStart(
   return { firstMs, timesMs };
 }
 
-/** From the start of a program to the first 200 of /health. */
+/** Time from the start of a program to the first 200 of /health. */
 async function timeStart(command: Command, place: Place, leftovers: Leftovers): Promise<number> {
   const port = await freePort();
   const startedMs = performance.now();
@@ -96,9 +96,9 @@ function isHealthy(port: number): Promise<boolean> {
   });
 }
 
-/** A program in a process group of its own, as a shell at a terminal starts it. */
+/** A program in its own process group, as started by a shell. */
 class Group {
-  /** Resolves when nobody of the group has its standard error open: all have ended, the embedded database too. */
+  /** Resolves when no process of the group has standard error open, so all processes have ended. */
   readonly over: Promise<void>;
   isOver = false;
   stderr = '';
@@ -126,7 +126,7 @@ class Group {
     leftovers.add(() => this.end());
   }
 
-  /** As Ctrl-C does it; in the end by force. */
+  /** Sends SIGINT to the group, as Ctrl-C does, and SIGKILL after a while. */
   async end(): Promise<void> {
     if (this.isOver) return;
     this.#signal('SIGINT');
@@ -144,5 +144,5 @@ class Group {
   }
 }
 
-/** A developer's own .env in the folder of the program must not reach it: empty goes before it, and is "not set". */
+/** Empty variables count as "not set" and override the developer's .env file. */
 const NO_SETTINGS = Object.fromEntries(Object.keys(SETTINGS).map((name) => [name, '']));

@@ -7,7 +7,7 @@ import { median } from './measure.ts';
 import type { Measurement } from './measurements.ts';
 import type { StartTimes } from './start.ts';
 
-/** What a summary is made of; undefined: not run. */
+/** The parts of a summary; undefined: not run. */
 export interface Results {
   readonly measurements: readonly Measurement[];
   readonly start: StartTimes | undefined;
@@ -18,7 +18,7 @@ const SUBJECTS = ['postgres', 'embedded'] as const;
 
 interface Aim {
   readonly what: string;
-  /** undefined: a figure to know, without an aim. */
+  /** undefined: a figure without an aim. */
   readonly bound: { readonly kind: 'at least' | 'at most'; readonly number: number } | undefined;
   readonly text: (number: number) => string;
   readonly figure: (contestant: Measurement['contestant']) => number | undefined;
@@ -36,7 +36,7 @@ const GROWN_RATE = 0.8;
 const GROWN_P99 = 1.5;
 const GROWN_RSS_MIB = 64;
 
-/** Aims and what this run measured, one row each; undefined when it measured none of it. */
+/** Aims and measured figures, one per row; undefined: the run measured none of them. */
 export function summarySection(results: Results): string | undefined {
   const rows = aims(results)
     .map(row)
@@ -158,7 +158,7 @@ function latencyAims(measurements: readonly Measurement[]): Aim[] {
 function growthAims({ rows, rounds, milestones }: Growth): Aim[] {
   const ratio = (figure: (turn: Turn) => number) =>
     median(rounds.map(({ empty, full }) => figure(full) / figure(empty)));
-  // The aim for memory is about the first million.
+  // The aim for memory holds for the first million records.
   const [first, later] = milestones;
   const last = milestones.at(-1)!;
   const of = (
@@ -227,7 +227,7 @@ function find(
   );
 }
 
-/** Of the loads that are run with several numbers of them. */
+/** Connections, for loads that run with several numbers of connections. */
 function connectionsOf(measurements: readonly Measurement[]): number[] {
   const small = ['tokenize', 'detokenize', 'repeat'];
   const loads = measurements.flatMap(({ load }) => (small.includes(load.name) ? load : []));

@@ -261,8 +261,8 @@ export function testRetention(kind: Kind | 'citus'): void {
   const describeSessions = kind === 'server' ? describe : () => {};
   describeSessions('while another holds the row', () => {
     /**
-     * Begins the work while a transaction has locked the row. The work reads the row, and then waits
-     * before it writes. At that moment, the transaction changes the row.
+     * Begins the work while a transaction has locked the row. The work reads the row, and waits before
+     * it writes. At that moment, the transaction changes the row.
      */
     async function during<T>(change: string, record: SealedRecord, work: () => Promise<T>) {
       const hex = Buffer.from(record.token_fingerprint, 'latin1').toString('hex');

@@ -1,6 +1,6 @@
 // --import loads this file into the main thread and the vault threads of a service. When the file
-// SABOTAGE names a thread and a fault, that thread suffers the fault. The product itself has no such
-// hook. This file is JavaScript, because the service under test loads it without a compiler.
+// SABOTAGE names a thread and a fault, that thread suffers the fault. The product itself has no
+// such hook. This file is JavaScript, because the service under test loads it without a compiler.
 import { readFileSync } from 'node:fs';
 import { isMainThread, threadId } from 'node:worker_threads';
 
