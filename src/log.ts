@@ -6,6 +6,8 @@ import { shownLines, shownWhenParsed } from './terminal.ts';
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** The line of an answered request: as `info` writes it, at half the cost. */
   request(line: RequestLine): void;
+  /** Tells how many bytes of lines more wait for standard output, or fewer. */
+  countWaiting(onWaiting: (bytes: number) => void): void;
   /** Lines that standard output did not take. */
   dropped(): number;
   /** Ends the process, after the lines so far where standard output takes them. */
@@ -65,6 +67,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
       const text = requestText(line);
       output.write(prettyOf === undefined ? text : prettyOf(text));
     },
+    countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
     dropped: () => output.dropped,
     end: (exitCode: number) => output.end(exitCode),
   });
