@@ -7,7 +7,7 @@ import type { KeyringStore } from '../../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
 
-/** The keys of the vault, unwrapped; makes the vault when there is none. */
+/** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
   store: KeyringStore,
   source: KekSource,
@@ -37,10 +37,7 @@ function newKeys(kek: Kek) {
   }));
 }
 
-/**
- * @throws OperatorError when the KEK is another than the one that wrapped the keys, or a row was
- * changed
- */
+/** @throws OperatorError when a different KEK wrapped the keys, or a row was changed */
 export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
   return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
     if (kekId !== kek.id) {
