@@ -19,8 +19,8 @@ import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
 
 /**
- * Looks at everything that a start needs, changes nothing, and goes on after a problem as far as it
- * can.
+ * Checks everything that a start needs, and changes nothing. After a problem, it continues with the
+ * checks that are still possible.
  */
 export async function examine(
   options: VaultOptions,
@@ -34,7 +34,7 @@ export async function examine(
     const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
-    // Without a vault, the file in DATA_DIR is still to be made.
+    // Without a vault, the KEK file in DATA_DIR does not exist yet.
     if (wrapped.length > 0 || isNamed(options.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
     if (wrapped.length > 0) {
@@ -61,7 +61,7 @@ async function rights(pool: Pool): Promise<Omit<Finding, 'check'>> {
   );
 }
 
-/** The wrapped keys of the vault: none when it is still to be made, or when they cannot be read. */
+/** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */
 async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]> {
   let wrapped: WrappedKey[] = [];
   await run(findings, 'schema', async () => {
@@ -82,10 +82,13 @@ async function kek(
   return ok(`${source.place} (${kek.id}) ${opens}`);
 }
 
-/** AES-GCM with random nonces: 2^32 of them a key (NIST SP 800-38D, 8.3), 256 subkeys a DEK. */
+/**
+ * AES-GCM with random nonces allows 2^32 records a key (NIST SP 800-38D, 8.3). A DEK has 256
+ * subkeys; rotate at half of their total.
+ */
 const ROTATE_AT_RECORDS = 2 ** 39;
 
-/** Of a large vault a part only: `verify` looks at every record. */
+/** Samples a large vault. `verify` opens every record. */
 async function records(
   pool: Pool,
   wrapped: readonly WrappedKey[],
@@ -170,7 +173,7 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
   );
 }
 
-/** Never a problem: without it the service goes on. */
+/** Never a problem: the service works without Redis. */
 async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
   const { RedisBuckets } = await import('./limits/redis-buckets.ts');
   const buckets = await RedisBuckets.open(redisUrl);
