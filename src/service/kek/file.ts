@@ -40,8 +40,9 @@ function readContent(path: string, readFile: typeof readSecret): Buffer {
 }
 
 /**
- * A KEK that `setting` has decrypted. @throws OperatorError when the file has a KEK in clear, which
- * would be sent to a service that is not to have it
+ * Reads a KEK that `setting` decrypts.
+ * @throws OperatorError when the file has a KEK in clear, which must not be sent to the decrypting
+ * service
  */
 export function readCiphertext(path: string, setting: string): Buffer {
   const content = readContent(path, readTrusted);
@@ -53,7 +54,10 @@ export function readCiphertext(path: string, setting: string): Buffer {
   return content;
 }
 
-/** @param decrypted what `by` made of a ciphertext @throws OperatorError when it is no KEK */
+/**
+ * @param decrypted the result of `by`
+ * @throws OperatorError when it is not a KEK
+ */
 export function decryptedKek(decrypted: Buffer, path: string, by: string): Buffer {
   const kek = parseKek(decrypted);
   if (kek === undefined) {

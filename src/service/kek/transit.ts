@@ -8,7 +8,7 @@ import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts'
 import { decryptedKek, readCiphertext } from './file.ts';
 import type { KekSource } from './source.ts';
 
-/** After the first attempt; four times as long after each further one. */
+/** Pause after the first attempt; each further pause is four times as long. */
 const PAUSE_MS = 200;
 const MAX_ANSWER_BYTES = 65_536;
 
@@ -17,7 +17,7 @@ interface Answer {
   readonly body: Buffer;
 }
 
-/** @param path file of the ciphertext of a data key, `vault:v1:...` */
+/** @param path file with the ciphertext of a data key, `vault:v1:...` */
 export function kekTransit(
   path: string,
   settings: TransitSettings,
@@ -74,7 +74,8 @@ async function decrypt(
 function tokenOf({ tokenFile, token }: TransitSettings): string {
   if (tokenFile === undefined) return token!;
   const text = readSetting('VAULT_TOKEN_FILE', tokenFile, readSecret).trim();
-  // A header could not have it; and an empty file is one that an agent is about to write.
+  // A header allows only these characters. An empty file may be one that an agent is about to
+  // write.
   if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
     throw new OperatorError(
       `VAULT_TOKEN_FILE (${tokenFile}) does not have one token on one line. Write the token there.`,
@@ -105,7 +106,7 @@ function readSetting(setting: string, path: string, readFile: typeof readSecret)
   }
 }
 
-/** Tried again when the network or the server fails, until the time is up. */
+/** Sends the request again while the network or the server fails, until the time is up. */
 async function post(
   target: URL,
   options: RequestOptions,
@@ -154,14 +155,14 @@ function plaintextOf(body: Buffer, url: string): Buffer {
     const { plaintext } = JSON.parse(body.toString()).data;
     if (typeof plaintext === 'string') return Buffer.from(plaintext, 'base64');
   } catch {
-    // The text of the error would have the answer in it.
+    // The text of the parse error would contain the answer.
   }
   throw new OperatorError(
     `${url} answered 200 without a plaintext: it is no Vault or OpenBao. Check KEK_TRANSIT_URL.`,
   );
 }
 
-/** Decided by the status: the texts of errors are not shown. */
+/** Decides by the status. The error texts of the server are never shown. */
 function explain(status: number, { url, mount, key }: TransitSettings): string {
   const failed = `Transit key ${key} of ${url} did not decrypt the key-encryption key (status ${status}).`;
   if (status === 400) {
