@@ -81,7 +81,7 @@ export class AuditLog {
 
   /**
    * Writes a line.
-   * @returns what the request has to wait for, if anything; it rejects with InternalError
+   * @returns the promise that the request must wait for, if any; rejects with InternalError
    * audit_unavailable when the line cannot be written
    */
   record(entry: AuditEntry): Promise<void> | undefined {
