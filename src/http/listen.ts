@@ -3,10 +3,11 @@ import { setImmediate } from 'node:timers/promises';
 import { OperatorError } from '../errors.ts';
 
 /**
- * @param setting the one that names the port: PORT or OPS_PORT
- * @param isShared whether `start` asks for a port that other nodes have, too
- * @returns the URL it listens on
- * @throws OperatorError that names the setting when it cannot
+ * Opens a listener.
+ * @param setting the setting of the port: PORT or OPS_PORT
+ * @param isShared whether `start` shares the port with other nodes
+ * @returns the URL of the listener
+ * @throws OperatorError that names the setting
  */
 export async function listen(
   server: Server,
@@ -43,12 +44,13 @@ function remedy(code: string | undefined, setting: string, isShared: boolean): s
   return `Set ${setting.replace('PORT', 'HOST')} to an address of this machine.`;
 }
 
-/** Turns of the event loop after which a queue that never runs dry is given up. */
+/** Gives up after this many turns of the event loop when the queue never empties. */
 const MAX_TURNS = 1_000;
 
 /**
- * Resolves after a turn of the event loop in which no connection came. Node accepts one a turn, so
- * a busy server has some that wait: 355 of them were reset in 20 closes, and 20 after this.
+ * Resolves after a turn of the event loop without a new connection. Node accepts one connection a
+ * turn, so on a busy server some still wait. 20 closes reset 355 connections without this wait, and
+ * 20 with it.
  */
 export async function untilAccepted(server: Server): Promise<void> {
   let accepted = 0;
@@ -56,7 +58,7 @@ export async function untilAccepted(server: Server): Promise<void> {
   server.on('connection', count);
   for (let turn = 0; turn < MAX_TURNS; turn++) {
     const before = accepted;
-    // Between two of them, the loop looks at all sockets once.
+    // Between two calls, the loop polls all sockets once.
     await setImmediate();
     await setImmediate();
     if (accepted === before) break;

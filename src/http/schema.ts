@@ -4,26 +4,26 @@ import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**
- * What the service takes and gives, once: the code that checks requests and writes answers reads it
- * from here, and so does the OpenAPI document. The checks themselves are written by hand
+ * The one definition of requests and answers. The code that checks requests and writes answers uses
+ * it, and so does the OpenAPI document. The checks themselves are hand-written
  * (docs/decisions/0014-openapi.md).
  */
 export { MAX_VALUE_BYTES };
 export const MAX_NAME_BYTES = 256;
-/** Of objects and arrays inside each other; `data` is the first. */
+/** Levels of nested objects and arrays; `data` is the first. */
 export const MAX_DEPTH = 16;
 /**
- * Of the values in an answer, as bytes of JSON: one token may be in all fields, so a body of 1 MiB
- * could ask for values of 640 MB.
+ * Limit for the JSON of the values in an answer, in body limits. One token may be in all fields, so
+ * a body of 1 MiB could ask for 640 MB.
  */
 export const MAX_ANSWER_BODIES = 16;
-/** Code that copies objects carelessly would change their prototype with it. */
+/** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
 
-/** What is in a field of a success. */
+/** Content of a field in a successful answer. */
 export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
-/** The fields of a success in their order. */
+/** The fields of a successful answer, in order. */
 export const SUCCESS: Readonly<
   Record<
     InterfaceVersion,
@@ -50,7 +50,7 @@ export const LIMIT_CODES = {
   '1.0.4': 'rate_limit',
 } as const satisfies Record<InterfaceVersion, CallerErrorCode>;
 
-/** What an error has beside its code. */
+/** The field of an error besides its code. */
 export const ERROR_FIELDS: Readonly<
   Partial<Record<CallerErrorCode | 'internal_error', 'message' | 'retry_after'>>
 > = {
@@ -64,10 +64,10 @@ export const ERROR_FIELDS: Readonly<
 /** A JSON Schema (2020-12), as plain data. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** Where the schemas are in the document. */
+/** A reference to a schema of the document. */
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** JSON of strings: objects and arrays as deep as it goes. */
+/** Schemas of strings in nested objects and arrays. */
 function fieldSchemas(name: string, leaf: Schema, description: string): Record<string, Schema> {
   const inner = name.replace(/s$/, '');
   return {
@@ -156,7 +156,7 @@ export const LIVENESS = {
   properties: { status: { type: 'string', description: 'Always `ok`.', const: 'ok' } },
 } as const;
 
-/** @param codes all that the error answers of this version can have */
+/** @param codes all error codes of this version */
 function errorSchema(codes: readonly string[]): Schema {
   return {
     type: 'object',

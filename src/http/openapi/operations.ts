@@ -18,7 +18,7 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
 }
 
-/** Of any request, whatever its path. */
+/** Errors that any request can get, whatever its path. */
 const EVERY: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
@@ -152,7 +152,7 @@ function requestBody(schema: string, description: string, examples: Examples) {
   } as const;
 }
 
-/** References to the responses of these errors and of those that every operation has. */
+/** References to the responses of these errors, and of the errors that every operation has. */
 function errors(codes: readonly ErrorCode[]): Record<string, { readonly $ref: string }> {
   return Object.fromEntries(
     [...codes, ...EVERY].map((code) => [

@@ -10,7 +10,7 @@ interface Header {
   readonly example: unknown;
 }
 
-/** Of structured fields (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
+/** Pattern of a structured field (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
 const limitList = (count: string, seconds: string): string => {
   const item = `"(requests|detokenize|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
@@ -76,7 +76,7 @@ export interface Response {
 }
 
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
-/** Of answers to requests whose client is known. */
+/** Headers of answers to known clients. */
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const MORE: Readonly<Partial<Record<ErrorCode, readonly HeaderName[]>>> = {
   unauthorized: ['WWW-Authenticate'],
@@ -105,7 +105,7 @@ export function response(
   };
 }
 
-/** All codes that `error` can have in this version of the interface. */
+/** All codes of `error` in this version of the interface. */
 export function errorCodes(version: InterfaceVersion): ErrorCode[] {
   const ofOthers = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
   const codes = Object.keys(CALLER_ERRORS) as CallerErrorCode[];
@@ -113,8 +113,8 @@ export function errorCodes(version: InterfaceVersion): ErrorCode[] {
 }
 
 /**
- * One for each code; only the body tells `invalid_type` from `bad_request`, so the response of the
- * first has both.
+ * One response for each code. `invalid_type` and `bad_request` have the same status, so the
+ * response of the first describes both.
  */
 export function errorResponses(version: InterfaceVersion): Record<string, Response> {
   return Object.fromEntries(

@@ -1,7 +1,7 @@
 import type { InterfaceVersion } from '../context.ts';
 import { MAX_ANSWER_BODIES, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from '../schema.ts';
 
-/** The settings of a service that its document tells of. */
+/** The settings of a service that its document mentions. */
 export interface DocumentSettings {
   readonly INTERFACE_VERSION: InterfaceVersion;
   readonly BODY_LIMIT: number;
@@ -9,8 +9,8 @@ export interface DocumentSettings {
 }
 
 /**
- * What is a 400 and JSON Schema has no words for. test/http/openapi-agreement.test.ts holds the
- * schemas and these rules together against the service.
+ * Reasons for a 400 that JSON Schema cannot express. test/http/openapi-agreement.test.ts tests
+ * schemas and rules against the service.
  */
 export const UNSTATED_RULES = {
   valueBytes: () =>
@@ -60,7 +60,9 @@ const METHODS = `## Other methods
 
 HEAD is answered where GET is. OPTIONS is answered with 204 and the methods of the path in \`Allow\`.`;
 
-/** The introduction: CommonMark of paragraphs, headings, lists and code, for reference.ts. */
+/**
+ * The introduction, in CommonMark with only paragraphs, headings, lists and code, for reference.ts.
+ */
 export function introduction(settings: DocumentSettings): string {
   const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(settings)}`);
   const maxAnswerBytes = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
