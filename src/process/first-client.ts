@@ -8,19 +8,19 @@ import type { Certificate } from '../service/certificate.ts';
 import type { IssuedApiKey } from '../service/clients.ts';
 import { makeUsable } from '../store/embedded.ts';
 
-/** Where the API key of the first client is, and the key itself. */
+/** The API key of the first client, and the file that it is in. */
 export interface FirstKey {
-  /** undefined: the key is printed, on a terminal. */
+  /** undefined: the key is printed on the terminal. */
   readonly file: string | undefined;
   /**
-   * To be called when the vault has no client, before one is made: from now on the key is in its
-   * file, and a process that ends here leaves the key to the next start.
-   * @throws OperatorError with what to do about it
+   * Call this before creating the first client. Then the key is in its file, and a later start can
+   * use it if this process ends too early.
+   * @throws OperatorError that says what to do
    */
   take(): string;
 }
 
-/** @param isTerminal whether a person, and no log, gets what this process prints */
+/** @param isTerminal whether a person, not a log, reads the output */
 export function firstKey(
   { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given }: Pick<Config, 'DATA_DIR' | 'BOOTSTRAP_API_KEY_FILE'>,
   isTerminal: boolean,
@@ -71,7 +71,9 @@ interface FirstStart {
   readonly certificate: Certificate | undefined;
 }
 
-/** Tells of the first client: the API key to a terminal alone, to the log the name of its file. */
+/**
+ * Reports the first client: its API key on a terminal, or the name of the key's file in the log.
+ */
 export function announce(
   shown: FirstStart,
   file: string | undefined,
@@ -88,8 +90,9 @@ export function announce(
 }
 
 /**
- * What a first start prints: the API key, and a call to try it with, which checks the certificate
- * also where its name leads elsewhere or its authority is not known here; and where the console is.
+ * The output of a first start: the API key, a call to try, and the address of the console. The call
+ * checks the certificate even when its name resolves elsewhere or its authority is not trusted
+ * here.
  */
 function firstStart({
   first: { client_id: clientId, api_key: apiKey },
