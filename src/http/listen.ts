@@ -35,12 +35,13 @@ export async function listen(
 
 function remedy(code: string | undefined, setting: string, isShared: boolean): string {
   if (code === 'EADDRINUSE' && isShared)
-    return `What listens there runs as another user or without REUSE_PORT=true: stop it, or set ${setting} to another port.`;
-  if (code === 'EADDRINUSE') return `Stop what listens there, or set ${setting} to another port.`;
+    return `The program on that port runs as another user or without REUSE_PORT=true: stop it, or set ${setting} to another port.`;
+  if (code === 'EADDRINUSE')
+    return `Stop the program on that port, or set ${setting} to another port.`;
   if (code === 'ENOTSUP' && isShared)
-    return 'This system does not spread connections over nodes that share a port: do not set REUSE_PORT.';
+    return 'This system cannot spread connections over nodes that share a port: unset REUSE_PORT.';
   if (code === 'EACCES')
-    return `This user may not take that port: set ${setting} to one above 1023.`;
+    return `This user may not use that port: set ${setting} to a port above 1023.`;
   return `Set ${setting.replace('PORT', 'HOST')} to an address of this machine.`;
 }
 

@@ -142,7 +142,7 @@ function connectionMetrics(registers: Registry[]) {
   });
   const refusedConnections = new Counter({
     name: 'standin_connections_refused_total',
-    help: 'Connections refused because the node has all that it takes.',
+    help: 'Connections refused because the node has as many as it accepts.',
     registers,
   });
   const unread = new Counter({

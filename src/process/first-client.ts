@@ -38,21 +38,19 @@ function readOrCreate(dataDir: string, file: string): string {
     createSecret(file, `${newApiKey()}\n`);
   } catch (error) {
     throw new OperatorError(
-      `The vault has no client yet, and the API key of the first one cannot be written to ${file} (${errorCode(error)}). ${OTHER_WAYS}`,
+      `The vault has no client yet, and the API key of the first client cannot be written to ${file} (${errorCode(error)}). ${OTHER_WAYS}`,
     );
   }
   return read(file, `The file of the first API key (${file})`);
 }
 
 const OTHER_WAYS =
-  'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or make a client with: standin client create --name NAME';
+  'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or create a client with: standin client create --name NAME';
 
 function read(file: string, name: string): string {
   const apiKey = readText(file, name).trim();
   if (isApiKey(apiKey)) return apiKey;
-  throw new OperatorError(
-    `${name} does not have one API key, and nothing else, in it. ${OTHER_WAYS}`,
-  );
+  throw new OperatorError(`${name} must contain one API key, and nothing else. ${OTHER_WAYS}`);
 }
 
 function readText(file: string, name: string): string {
@@ -85,7 +83,7 @@ export function announce(
   }
   log.warn(
     { client_id: shown.first.client_id, api_key_file: file },
-    'first start: a client was made; give its API key to the caller, and remove the file',
+    'first start: created a client; give its API key to the caller, and delete the file',
   );
 }
 
@@ -102,7 +100,7 @@ function firstStart({
 }: FirstStart): string {
   const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
   return `
-First start: client ${clientId} was made. Its API key, shown only this once:
+First start: created client ${clientId}. Its API key is shown only once:
 
   ${apiKey}
 

@@ -120,7 +120,7 @@ export class PublicListener {
     this.#context.audit?.look();
     this.#context.log.info(
       {},
-      'SIGHUP: the next audit line goes to the file that has its name now',
+      'SIGHUP: the next audit line goes to the file that has the configured name now',
     );
   }
 
@@ -252,7 +252,7 @@ function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog
     onLost: metrics.unaudited,
     onWaiting: (bytes) => budget.count(bytes),
     onChange: (isAvailable, code) => {
-      if (isAvailable) log.warn({}, 'the audit log is written again');
+      if (isAvailable) log.warn({}, 'the audit log can be written again');
       else log.error({ code }, 'the audit log cannot be written');
     },
   });

@@ -112,7 +112,7 @@ export function certificateFinding(files: TlsFiles): Finding {
     const warning = certificate.warning();
     return warning === undefined
       ? { check, status: 'ok', detail: `until ${certificate.expiresAt.toISOString()}` }
-      : { check, status: 'warning', detail: `${warning}. Put a new one in its place.` };
+      : { check, status: 'warning', detail: `${warning}. Replace it.` };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return { check, status: 'problem', detail: error.message };
@@ -133,7 +133,7 @@ function readPart(part: keyof TlsPem, path: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(
-      `${SETTINGS[part]}: ${path} cannot be read (${code}). Name a file in PEM that this user can read.`,
+      `${SETTINGS[part]}: ${path} cannot be read (${code}). Name a PEM file that this user can read.`,
     );
   }
 }

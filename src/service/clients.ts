@@ -52,7 +52,7 @@ export async function createFirstClient(
   const clientId = newClientId(clientPrefix);
   let apiKey = '';
   const made = await allowedOr(
-    "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
+    "The vault has no client yet, and the user of DATABASE_URL may not create one. As the owner of the vault's tables, run: standin client create --name NAME",
     vault.clients.insertFirst(
       clientId,
       { name: 'first', ...DEFAULT_SETTINGS },
@@ -73,7 +73,7 @@ function demandName(name: string): void {
   const found = unsafeCharacter(name);
   if (found === undefined) return;
   throw new OperatorError(
-    `The name of a client cannot have ${found} in it: leave out control characters, line ends, and characters that change the direction of text.`,
+    `The name of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
   );
 }
 

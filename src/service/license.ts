@@ -67,9 +67,9 @@ async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState
     }
     const expiresAt = new Date(payload.exp! * 1000);
     if (Number.isNaN(expiresAt.getTime()))
-      return { status: 'invalid', problem: 'its expiry (exp) is no date' };
+      return { status: 'invalid', problem: 'its expiry (exp) is not a date' };
     if (typeof payload.sub !== 'string')
-      return { status: 'invalid', problem: 'its licensee (sub) is no text' };
+      return { status: 'invalid', problem: 'its licensee (sub) is not a string' };
     return {
       status: expiresAt > now ? 'valid' : 'expired',
       subject: payload.sub,
@@ -123,7 +123,7 @@ export class License {
     if (this.#state?.status === 'invalid')
       return `license invalid: ${this.#state.problem}; tokenize answers 500`;
     if (this.#unread !== undefined)
-      return `license cannot be read (${this.#unread}): the one read before stays until it expires`;
+      return `license cannot be read (${this.#unread}): the last one read stays in force until it expires`;
     const days = this.daysLeft();
     if (days === undefined || days > WARN_DAYS) return undefined;
     return days > 0

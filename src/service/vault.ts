@@ -123,7 +123,7 @@ export async function migrateVault(
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
   const applied = await allowedOr(
-    "The schema of the vault is not that of this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables run: standin migrate --grant-to ROLE",
+    "The schema of the vault does not match this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables, run: standin migrate --grant-to ROLE",
     migrate(pool, migrationDeadline()),
   );
   return { applied, distributed: await distribute(pool, commandDeadline()) };

@@ -163,7 +163,7 @@ export async function checkAuditFile(path: string): Promise<void> {
 
 /** @param code an errno name */
 export function cannotWrite(path: string, code: string | undefined): string {
-  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.`;
+  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.`;
 }
 
 async function openFile(path: string): Promise<OpenFile> {

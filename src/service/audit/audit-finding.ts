@@ -41,7 +41,7 @@ async function special(path: string, isFolder: boolean): Promise<Finding> {
   const check = 'audit log';
   if (isFolder) return { check, status: 'problem', detail: cannotWrite(path, 'EISDIR') };
   await access(path, W_OK);
-  return { check, status: 'ok', detail: `${path} can be written, and is no file on a disk` };
+  return { check, status: 'ok', detail: `${path} can be written, and is not a file on a disk` };
 }
 
 /**

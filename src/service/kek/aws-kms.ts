@@ -95,7 +95,7 @@ function sdkCredentials({
 async function within<T>({ total_ms: totalMs }: KekTimeouts, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
+    const problem = `AWS KMS, or the source of its credentials, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
     timer = setTimeout(() => reject(new OperatorError(problem)), totalMs);
   });
   try {
@@ -142,7 +142,7 @@ function explain(error: unknown, { keyId, region, endpoint }: AwsKmsSettings): s
   const remedy = Object.hasOwn(REMEDIES, name) ? REMEDIES[name] : undefined;
   if (remedy !== undefined) return `${failed} (${name}). ${remedy}`;
   if ($metadata?.httpStatusCode !== undefined) {
-    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again; if it stays so, see what AWS says of this code.`;
+    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again. If it fails again, look this code up in the documentation of AWS KMS.`;
   }
   return `AWS KMS cannot be reached at ${where} (${code ?? name}). Check the network, KEK_AWS_KMS_ENDPOINT and AWS_REGION, and start again.`;
 }

@@ -6,7 +6,7 @@ import type { KekSource } from './source.ts';
 
 /** Far more than 64 hex digits and white space. */
 const MAX_OUTPUT_BYTES = 4_096;
-const BY_HAND = 'Run it by hand, as the user of the service, to see why.';
+const BY_HAND = 'Run the command yourself, as the user of the service, to see why.';
 
 /** @param commandLine run by `sh`; never shown, because it may contain a password */
 export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.total_ms): KekSource {

@@ -34,7 +34,9 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
     unwrap(keys, kek, source);
     const version = primaryVersionOf(keys) + 1;
     if (version > MAX_VERSION) {
-      throw new OperatorError(`A vault can have ${MAX_VERSION} key versions, and this one has.`);
+      throw new OperatorError(
+        `This vault already has ${MAX_VERSION} key versions, the most that it can have.`,
+      );
     }
     await insert(wrap(kek, 'dek', version, newKeyBytes()));
     return version;
@@ -70,17 +72,17 @@ export async function retireKey(
   });
 }
 
-const STAYS_CLOSED = 'it stays closed (no record is sealed with it any more), and opens records';
+const STAYS_CLOSED = 'the version stays closed: it seals no new records, and still opens old ones';
 
 function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): void {
   if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
     throw new OperatorError(
-      `There is no dek key of version ${version}. List them with: standin keyring status`,
+      `There is no dek key of version ${version}. List the keys with: standin keyring status`,
     );
   }
   if (version === primaryVersionOf(keys)) {
     throw new OperatorError(
-      `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
+      `Version ${version} is the primary, which seals new records. First run: standin keyring rotate, then: standin keyring reseal`,
     );
   }
 }
@@ -102,14 +104,14 @@ async function refuseEarly(
 function refuseWriters(version: number, writers: readonly string[]): void {
   if (writers.length === 0) return;
   throw new OperatorError(
-    `Transactions that began before key version ${version} was closed may still write records with it (backends: ${writers.join(', ')}); ${STAYS_CLOSED}. Run it again when they have ended, or end them: select pg_terminate_backend(PID)`,
+    `Transactions that began before key version ${version} was closed may still write records with it (backends: ${writers.join(', ')}); ${STAYS_CLOSED}. Run the command again when they have ended, or end them: select pg_terminate_backend(PID)`,
   );
 }
 
 function refuseNeeded(version: number, records: number, whatHolds: string): void {
   if (records === 0) return;
   throw new OperatorError(
-    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
+    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal. If it reports damaged records, restore their rows from a backup first.`,
   );
 }
 
@@ -146,7 +148,7 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
 }
 
 const NO_VAULT =
-  'There is no vault yet, so there are no keys to wrap. It is made by: standin serve';
+  'There is no vault yet, so there are no keys to wrap. Create the vault with: standin serve';
 
 interface Exchange {
   readonly old: Kek | Error;
@@ -172,7 +174,7 @@ async function rewrap(
 
 function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError {
   return new OperatorError(
-    `The key-encryption key in ${target.place} (${kek.id}) wraps all keys already, and is the one in ${current.place}: nothing was changed. Make a new one with: openssl rand -hex 32`,
+    `The key-encryption key in ${target.place} (${kek.id}) already wraps all keys, and is the same as the one in ${current.place}. Nothing was changed. Make a new key with: openssl rand -hex 32`,
   );
 }
 

@@ -25,7 +25,7 @@ const MAX_LOOKS_UNDER_WAY = 3;
 class PrimaryVersionGone extends OperatorError {
   constructor(version: number) {
     super(
-      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Put its row back from your backup: until then this process does not tokenize, and it may be the last that can open the records of that version. If an older database was restored on purpose, restart.`,
+      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
     );
   }
 }

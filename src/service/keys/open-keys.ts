@@ -19,7 +19,7 @@ export async function openKeys(
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', tokenSuffix]]);
     keys = await allowedOr(
-      "The vault has no keys yet, and the user of DATABASE_URL may not make them. As the owner of the vault's tables run: standin client create --name NAME",
+      "The vault has no keys yet, and the user of DATABASE_URL may not create them. As the owner of the vault's tables, run: standin client create --name NAME",
       store.create(newKeys(kek), settings, deadlineMs),
     );
   }
@@ -42,13 +42,13 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
   return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
     if (kekId !== kek.id) {
       throw new OperatorError(
-        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right one; nothing was changed.`,
+        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right key. Nothing was changed.`,
       );
     }
     const bytes = kek.unwrap(purpose, version, wrapped);
     if (bytes === undefined) {
       throw new OperatorError(
-        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Nothing else is known. If the row differs from your backup, put it back.`,
+        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Compare the row with your backup, and restore it if it differs.`,
       );
     }
     return { purpose, version, bytes };

@@ -72,6 +72,6 @@ function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Rep
 
 function rotatedMeanwhile(keyVersion: number): OperatorError {
   return new OperatorError(
-    `The keyring was rotated meanwhile: version ${keyVersion} is not the primary any more. What was resealed stays so; run it again: standin keyring reseal`,
+    `The keyring was rotated meanwhile: version ${keyVersion} is no longer the primary. Resealed records stay resealed. Run again: standin keyring reseal`,
   );
 }
