@@ -34,7 +34,7 @@ export function parserErrorHandler(log: Log, metrics: Metrics) {
 }
 
 /** A whole HTTP/1.1 answer for a request without a response object. */
-export function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
+function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
   const body = JSON.stringify({ error: code });
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

@@ -30,8 +30,8 @@ export interface Call {
 export type ToThread = readonly Part[] | KeyNews | 'reconnect';
 
 /** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
-export const MAX_SMALL_TEXTS = 64;
-export const MAX_SMALL_BYTES = 262_144;
+const MAX_SMALL_TEXTS = 64;
+const MAX_SMALL_BYTES = 262_144;
 
 export function isPiece({ texts, bytes }: Pick<Call, 'texts' | 'bytes'>): boolean {
   return texts.length > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
