@@ -104,12 +104,12 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
   status: { type: 'string', description: 'Always `success`.', const: 'success' },
   request_id: {
     type: 'string',
-    description: 'Of this request; the same as in the header X-Request-Id.',
+    description: 'Id of this request, as in the header X-Request-Id.',
     format: 'uuid',
   },
   client_id: {
     type: 'string',
-    description: 'Whose API key it was.',
+    description: 'The client that the API key belongs to.',
     pattern: '^[a-z0-9]{1,32}_[0-9a-f]{24}$',
   },
 };
@@ -139,7 +139,7 @@ const OK = { type: 'string', enum: ['ok', 'error'] };
 
 export const HEALTH = {
   type: 'object',
-  description: 'Whether requests can be sent here.',
+  description: 'Whether this node accepts requests.',
   required: ['status', 'timestamp', 'postgres', 'version'],
   properties: {
     status: { ...OK, description: '`ok`: send requests.' },
@@ -151,7 +151,7 @@ export const HEALTH = {
 
 export const LIVENESS = {
   type: 'object',
-  description: 'That the process answers.',
+  description: 'The process answers.',
   required: ['status'],
   properties: { status: { type: 'string', description: 'Always `ok`.', const: 'ok' } },
 } as const;
@@ -163,15 +163,15 @@ function errorSchema(codes: readonly string[]): Schema {
     description: 'Every answer that is not a success.',
     required: ['error'],
     properties: {
-      error: { type: 'string', description: 'What to decide on.', enum: codes },
+      error: { type: 'string', description: 'The code to decide on.', enum: codes },
       message: {
         type: 'string',
         description:
-          'For people; it may change. It names the place in the request, never the value. Of `invalid_type` and `internal_error` only.',
+          'For people; its words may change. It names the place in the request, never the value. Only with `invalid_type` and `internal_error`.',
       },
       retry_after: {
         type: 'integer',
-        description: 'Seconds to wait; the same as in the header Retry-After. Of 429 and 503 only.',
+        description: 'Seconds to wait, as in the header Retry-After. Only with 429 and 503.',
         minimum: 1,
       },
     },
@@ -187,14 +187,14 @@ export function schemasOf(
     TokenizeRequest: request('Values', 'Fields beside `data` are ignored.'),
     DetokenizeRequest: request(
       'Values',
-      'Tokens in the places of values. Fields beside `data` are ignored: an answer of tokenize is a request of detokenize.',
+      'Tokens in the places of values. Fields beside `data` are ignored, so you can send an answer of tokenize to detokenize.',
     ),
     TokenizeAnswer: success(SUCCESS[version].tokenize, ref('Tokens')),
     DetokenizeAnswer: success(SUCCESS[version].detokenize, ref('Values')),
     ...fieldSchemas(
       'Values',
       VALUE,
-      `Values under field names of your own, any but \`${FORBIDDEN_NAME}\`.`,
+      `Values under your own field names: any name except \`${FORBIDDEN_NAME}\`.`,
     ),
     ...fieldSchemas('Tokens', TOKEN, 'Tokens in the places of the values.'),
     Health: HEALTH,

@@ -18,19 +18,19 @@ const limitList = (count: string, seconds: string): string => {
 
 export const HEADERS = {
   'X-Request-Id': {
-    description: 'Names the request in the log of the service.',
+    description: 'Identifies the request in the log of the service.',
     schema: { type: 'string', format: 'uuid' },
     required: true,
     example: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
   },
   'Cache-Control': {
-    description: 'Nothing of it may be kept by caches.',
+    description: 'Caches must not keep the answer.',
     schema: { type: 'string', const: 'no-store' },
     required: true,
     example: 'no-store',
   },
   'X-Content-Type-Options': {
-    description: 'It is JSON, whatever it looks like.',
+    description: 'The body is JSON, whatever it looks like.',
     schema: { type: 'string', const: 'nosniff' },
     required: true,
     example: 'nosniff',
@@ -61,7 +61,7 @@ export const HEADERS = {
   },
   RateLimit: {
     description:
-      'How a limit stands: `r` are left, and no more come for `t` seconds. Of a 429, the limit that refused the request; otherwise the limit of requests.',
+      'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
     schema: { type: 'string', pattern: limitList('r', 't') },
     example: '"detokenize";r=499;t=1',
   },
@@ -150,7 +150,7 @@ function errorResponse(codes: readonly ErrorCode[]): Response {
 function meaningOf(codes: readonly ErrorCode[]): string {
   const meanings = codes.map((code) =>
     code === 'internal_error'
-      ? 'it is not the fault of the request; `message` says what is wrong, in fixed words'
+      ? 'the request is not at fault; `message` gives the reason in fixed words'
       : CALLER_ERRORS[code].when.replace(/ \(interface .*/, ''),
   );
   const text = meanings.join('; or ');
