@@ -48,7 +48,7 @@ export class EngineKeys {
   }
 
   /**
-   * Resolves when the keyring has a newer primary than `keyVersion`, which was retired.
+   * Resolves when the keyring has a newer primary than `keyVersion`, which takes no more records.
    * @throws InternalError when this process can use no newer primary
    */
   async readyToSealAfter(keyVersion: number, deadlineMs = Infinity): Promise<void> {

@@ -37,8 +37,7 @@ export interface Holder {
  * Bounds the bytes of all work in a process: bodies, values, answers and audit lines. When the
  * budget is short, holders that wait for an idle caller lose their bytes first, the longest wait
  * first. If that frees too little, the new request is refused.
- * The only holder of a client, or of the process, is never refused. Limits on its size apply
- * elsewhere.
+ * The only holder of a client, or of the process, is never refused: other limits bound its size.
  */
 export class ByteBudget {
   readonly bytes: number;

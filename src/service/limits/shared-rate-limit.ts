@@ -121,8 +121,8 @@ export class SharedRateLimiter implements RateLimiter {
 
   #begin(bucket: Bucket): Batch {
     const { name } = bucket;
-    // An idle bucket is asked at the end of this turn of the event loop, so that requests read in
-    // the same turn share the call.
+    // Wait for the end of this turn of the event loop, so that requests read in the same turn share
+    // the call.
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
     const grant = turn.then(() => this.#ask(name));
