@@ -54,7 +54,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   // The first start creates the database, which takes seconds. Show people at a terminal that it is
   // at work.
   if (isEmbedded && forReaders) {
-    log.info({ dataDir: config.DATA_DIR }, 'opening the embedded database');
+    log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
   const expiry = new Expiry({
@@ -72,7 +72,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   let ops: OpsListener | undefined;
   signals.handle(
     async (delayMs) => {
-      log.info({ delayMs }, 'draining');
+      log.info({ delay_ms: delayMs }, 'draining');
       await stopAnswering(opening, delayMs);
       ops?.close();
       keys.stop();
@@ -135,7 +135,7 @@ function tellListening(
   log.info(
     {
       url,
-      opsUrl,
+      ops_url: opsUrl,
       database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
       migrations: schemaChanges.applied,
       distributed: schemaChanges.distributed,
@@ -159,7 +159,7 @@ function remindOf(license: License, log: Log): void {
   remind(
     log,
     () => license.warning(),
-    () => ({ daysLeft: license.daysLeft() }),
+    () => ({ days_left: license.daysLeft() }),
   );
 }
 

@@ -179,10 +179,10 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
 }
 
 export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
-  readonly isPrimary: boolean;
+  readonly is_primary: boolean;
   /** Records with a value that this key seals; null: not a DEK. */
   readonly records: number | null;
-  readonly isEstimate: boolean;
+  readonly is_estimate: boolean;
   /** When the version was closed to new records; null: it is open. */
   readonly closed_at: Date | null;
 }
@@ -197,9 +197,9 @@ export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<K
     const isDek = key.purpose === 'dek';
     return {
       ...key,
-      isPrimary: !isDek || key.version === primary,
+      is_primary: !isDek || key.version === primary,
       records: isDek ? (byVersion.get(key.version) ?? 0) : null,
-      isEstimate: isDek && !isExact,
+      is_estimate: isDek && !isExact,
       closed_at: (isDek && closed.get(key.version)) || null,
     };
   });
