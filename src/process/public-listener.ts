@@ -140,7 +140,10 @@ export class PublicListener {
     await this.#close();
   }
 
-  /** Leaves a shared port. Resolves when all connections have ended. New ones go to other nodes. */
+  /**
+   * Leaves a shared port: new connections go to other nodes. Resolves when all connections have
+   * ended, or after LEAVE_TIMEOUT_MS.
+   */
   async #leavePort(): Promise<void> {
     const { server } = this.#app;
     // The system resets connections that still wait to be accepted when the socket closes.

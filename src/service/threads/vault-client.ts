@@ -13,7 +13,10 @@ import type { EngineData, EngineObserver, Operation, Results } from './vault-eng
 const PIECE_TEXTS = 250;
 /** Each thread works on eight pieces at once, each in memory as bytes, text and message. */
 const PIECE_BYTES = 1_048_576;
-/** Beyond either bound, calls get 503: about 0.5 s of small requests, or 2 s of large ones. */
+/**
+ * Beyond either bound, calls get 503. The bounds are about 0.5 s of small requests, or 2 s of large
+ * ones.
+ */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
