@@ -3,7 +3,7 @@ export const NONE = '–';
 
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
-  return [line(headings), line(headings.map(() => '---')), ...rows.map(line)].join('\n');
+  return [line(headings), `|${'---|'.repeat(headings.length)}`, ...rows.map(line)].join('\n');
 }
 
 export function whole(number: number): string {

@@ -22,6 +22,7 @@ export class LogOutput {
   /** Lines that nobody will see. */
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
+  #onWaiting: (bytes: number) => void = () => {};
   readonly #chunkBytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
   #chunk = '';
   #bytes = 0;
@@ -41,6 +42,12 @@ export class LogOutput {
     this.#onBack = onBack;
     // What became of a write is told to its callback, too.
     process.stdout.on('error', () => {});
+  }
+
+  /** @param onWaiting from now on told how many bytes more wait, or fewer */
+  countWaiting(onWaiting: (bytes: number) => void): void {
+    this.#onWaiting = onWaiting;
+    onWaiting(this.#waitingBytes);
   }
 
   write(line: string): void {
@@ -74,7 +81,7 @@ export class LogOutput {
       return;
     }
     this.#waiting.push(chunk);
-    this.#waitingBytes += chunk.length;
+    this.#wait(chunk.length);
     if (!this.#isWriting) this.#next();
   }
 
@@ -110,8 +117,13 @@ export class LogOutput {
     const chunk = this.#waiting[0]!;
     if (bytes < chunk.length) this.#waiting[0] = chunk.subarray(bytes);
     else this.#waiting.shift();
-    this.#waitingBytes -= bytes;
+    this.#wait(-bytes);
     this.#next();
+  }
+
+  #wait(bytes: number): void {
+    this.#waitingBytes += bytes;
+    this.#onWaiting(bytes);
   }
 
   #close(): void {
@@ -119,6 +131,7 @@ export class LogOutput {
     this.dropped += this.#waiting.reduce((lines, chunk) => lines + linesIn(chunk), 0);
     this.#told = this.dropped;
     this.#waiting = [];
+    this.#wait(-this.#waitingBytes);
     this.#next();
   }
 

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { ROOT, readText } from './support/docs.ts';
 
-const REGISTER = 'docs/internals/test-register.md';
+const REGISTER = 'test/register.md';
 const ID = /[AFLCS]\d\d/;
 /** Ids at the start of a name, or after what a table puts before them: `F12`, `S02, S03`, `A16-A17`. */
 const NAME = /['"`](?:[^'"`\n]*?: )?((?:[AFLCS]\d\d(?:-|, )?)+)(?=:|['`])/g;

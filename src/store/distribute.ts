@@ -2,6 +2,13 @@ import { allowedOr } from './database-error.ts';
 import { takeMigrationLock } from './migrate.ts';
 import type { Pool, Query } from './pool.ts';
 
+/*
+ * Migrations of a distributed vault go through Citus, one statement at a time. It refuses a unique
+ * index on records without token_fingerprint, triggers on records, a changed token_fingerprint, and
+ * now() inside case or coalesce of an update (least and greatest work). Count the rows of
+ * `returning`: the count of `insert ... on conflict do nothing` is wrong (citus issue 3377).
+ */
+
 /**
  * Tables with a row a token, and the column whose hash says which worker has a row. All others are
  * small: every node has a copy, so that rows of any of them can refer to each other.

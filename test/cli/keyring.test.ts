@@ -102,7 +102,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
     expect(await text('keyring', 'retire', '1')).toMatch(/^Version 1 of the dek key is gone/);
     const deks = (await json('keyring', 'status')).filter((key: any) => key.purpose === 'dek');
-    expect(deks).toMatchObject([{ version: 2, isPrimary: true, records: 2_500 }]);
+    expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
     expect(await text('verify')).toBe('2500 records were opened, 0 of them bad.\n');
     expect(await detokenizeAll(service, tokens)).toEqual(values(2_500));
   });
@@ -113,7 +113,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
     const same = await runCli(['keyring', 'rewrap', '--new-kek-file', kekFile], place);
     expect(same.code).toBe(1);
-    expect(same.stderr).toMatch(/wraps all keys already, .* nothing was changed/);
+    expect(same.stderr).toMatch(/already wraps all keys, .* Nothing was changed/);
     const none = join(place.folder, 'none');
     const missing = await runCli(['keyring', 'rewrap', '--new-kek-file', none], place);
     expect(missing.stderr).toContain(`cannot be read from ${none} (ENOENT)`);
@@ -146,7 +146,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(JSON.parse(verified.stdout)).toMatchObject({
       records: 50,
       bad: 2,
-      badRecords: [
+      bad_records: [
         { fingerprint: all[3], reason: 'damaged' },
         { fingerprint: all[40], reason: 'damaged' },
       ],
@@ -213,7 +213,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await json('keyring', 'rotate');
     const { code, stderr } = await running;
     expect(code).toBe(1);
-    expect(stderr).toContain('version 2 is not the primary any more');
+    expect(stderr).toContain('version 2 is no longer the primary');
     expect(await json('keyring', 'reseal')).toMatchObject({ key_version: 3, resealed: 2_000 });
   });
 });

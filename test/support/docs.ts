@@ -15,7 +15,7 @@ export function documents(): string[] {
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name));
   const packages = readdirSync(join(ROOT, 'packages')).map((name) => `packages/${name}/README.md`);
-  return [...root, ...docs, ...packages].sort();
+  return [...root, ...docs, ...packages, 'test/register.md'].sort();
 }
 
 /** Rows of the table with these headings, without backticks around whole cells. */

@@ -8,7 +8,7 @@ const VERSION = 1;
 /** The progress of a run: all rows before this position are written. */
 export interface Position {
   /** Offset of the next row in the input, after decompression. */
-  readonly inputBytes: number;
+  readonly input_bytes: number;
   /** Line number of the next row, from 1. */
   readonly line: number;
   readonly rows: number;
