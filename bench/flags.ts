@@ -36,17 +36,17 @@ It takes about fifteen minutes; --seconds 1 --rounds 1 gives a first impression 
   --only A,B         only these contestants (${CONTESTANTS.join(', ')})
                      and loads (${LOADS.join(', ')},
                      ${OTHERS.join(', ')})
-  --peer NAME=FILE   also this product (${PEERS.join(', ')}), whose program you have;
-                     may be given once for each. Databunker takes a minute to prepare, and a connection to
-                     PostgreSQL for each of its requests: mind max_connections with BENCH_DATABASE_URL
-  --rows N           records of growth, which runs only when --only names it (default 10000000;
+  --peer NAME=FILE   also this product (${PEERS.join(', ')}), with your own program FILE;
+                     repeat the flag for more products. Databunker needs a minute to prepare, and a
+                     connection to PostgreSQL for each request: check max_connections of your server
+  --rows N           records of growth, which runs only if --only names it (default 10000000;
                      half a minute a million)
   --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
   --write FILE       write the page to a file too, such as docs/benchmarks.md
   --help             this text
 
-BENCH_DATABASE_URL names a PostgreSQL to use, on which databases may be created; not set: one of the
-benchmark's own, with default settings, where PostgreSQL is installed.
+BENCH_DATABASE_URL names a PostgreSQL on which the benchmark may create databases. Without it, the
+benchmark starts its own PostgreSQL, with default settings, if PostgreSQL is installed.
 Exit codes: 0 done, 1 failed or wrong answers, 2 wrong usage, 130 interrupted.`;
 
 const OPTIONS = {
@@ -77,10 +77,11 @@ export function parseFlags(args: readonly string[]): Flags | undefined {
   const only = list(values.only);
   const peers = (values.peer ?? []).map(peer);
   const all = [...CONTESTANTS, ...peers.map(({ name }) => name)];
-  if (new Set(all).size < all.length) throw new Error('--peer: one name twice');
+  if (new Set(all).size < all.length) throw new Error('--peer: the same name twice');
   const known: readonly string[] = [...all, ...ALL_LOADS];
   const unknown = only.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new Error(`--only: ${unknown} is none of ${known.join(', ')}`);
+  if (unknown !== undefined)
+    throw new Error(`--only: ${unknown} is not one of ${known.join(', ')}`);
   const contestants = chosen(all, only);
   const named = ALL_LOADS.filter((name) => only.includes(name));
   const loads = named.length > 0 ? named : ALL_LOADS.filter((name) => name !== 'growth');
@@ -125,11 +126,11 @@ function peer(text: string): Peer {
   const name = asPeer(text.slice(0, at));
   const file = resolve(text.slice(at + 1));
   if (name === undefined)
-    throw new Error(`--peer: ${text} is not NAME=FILE of ${PEERS.join(', ')}`);
+    throw new Error(`--peer: ${text} is not NAME=FILE, with a name from ${PEERS.join(', ')}`);
   try {
     accessSync(file, constants.X_OK);
   } catch {
-    throw new Error(`--peer: ${file} is no program`);
+    throw new Error(`--peer: ${file} is not an executable file`);
   }
   return { name, file };
 }

@@ -1,15 +1,16 @@
+import { spread } from './cells.ts';
 import { type ContestantName, TITLES } from './contestants.ts';
 import type { Flags } from './flags.ts';
 import { growthSection } from './growth-report.ts';
 import { loadSections } from './load-tables.ts';
 import { STEADY_SHARE } from './loads.ts';
-import { whole } from './markdown.ts';
+import { table, whole } from './markdown.ts';
 import type { Measurement } from './measurements.ts';
 import { type CrewRounds, nodesSection } from './nodes.ts';
 import type { OverloadRound } from './overload.ts';
 import { failuresOfRound, overloadSection } from './overload-report.ts';
 import { peersSection, withoutFolder } from './peers.ts';
-import { startSection } from './start-report.ts';
+import { STARTS, type StartTimes, TIMED, type Timed } from './start.ts';
 import { type Results, summarySection } from './summary.ts';
 
 /** All measurements of a run. */
@@ -45,6 +46,23 @@ export function page(
       : [peersSection(contestantsOf(measurements)), checks(all(results)), method(flags)]),
   ];
   return `${sections.filter((one) => one !== undefined).join('\n\n')}\n`;
+}
+
+const START_TITLES: Record<Timed, string> = {
+  npm_start: '`npm start`, until the first 200 of /health',
+  serve: '`node dist/cli.js serve`, the same',
+  postgres: '`node dist/cli.js serve` on PostgreSQL, the same',
+};
+
+function startSection(times: StartTimes): string {
+  const { firstMs, timesMs } = times;
+  const rows = TIMED.map((name) => [START_TITLES[name], spread(timesMs[name])]);
+  const first = ['`npm start` on an empty folder, once', whole(firstMs)];
+  return [
+    '## Start, on the embedded database',
+    table(['', 'median ms (min–max)'], [...rows, first]),
+    `${STARTS} starts of each, in turns; /health is asked every 5 ms.`,
+  ].join('\n\n');
 }
 
 /** Requests without a correct 200. */

@@ -54,7 +54,7 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   const wanted = loads.length === 0 ? [] : flags.contestants;
   const names = wanted.filter((name) => server !== undefined || !needsServer(name));
   if (server === undefined && flags.others.includes('growth')) {
-    throw new Error('growth needs a PostgreSQL, or BENCH_DATABASE_URL');
+    throw new Error('growth needs PostgreSQL: install it, or set BENCH_DATABASE_URL');
   }
   const others = flags.others.filter(
     (name) => (server !== undefined || name === 'start') && (canSharePorts || name !== 'nodes'),
@@ -156,6 +156,6 @@ function fail(failures: number): void {
 function interrupt(): void {
   if (isInterrupted) return;
   isInterrupted = true;
-  console.error('\nInterrupted: ending what was started.');
+  console.error('\nInterrupted: stopping all processes.');
   void leftovers.removeAll().then(() => process.exit(INTERRUPTED));
 }

@@ -5,9 +5,9 @@ import { ROOT, readText } from './docs.ts';
 
 const DOCKERFILE = 'deploy/docker/Dockerfile';
 
-/** What an engine would know of the image that a Dockerfile makes. */
+/** An image as a container engine would make it from a Dockerfile. */
 export interface Image {
-  /** The tree of its last stage, without what the base image brings. */
+  /** The files of the last stage, without the files of the base image. */
   readonly root: string;
   readonly workdir: string;
   readonly env: Readonly<Record<string, string>>;
@@ -16,7 +16,7 @@ export interface Image {
   readonly health_check: readonly string[];
 }
 
-/** Instructions with their arguments, lines that go on put together. */
+/** Instructions with their arguments. Joins continued lines. */
 export function instructions(): [name: string, rest: string][] {
   const lines = readText(DOCKERFILE)
     .replaceAll(/^#.*\n/gm, '')
@@ -30,8 +30,8 @@ export function instructions(): [name: string, rest: string][] {
 }
 
 /**
- * Does in folders what an engine would do in images: COPY, WORKDIR and RUN, with the program and npm
- * of this machine instead of those of the base image.
+ * Runs COPY, WORKDIR and RUN of a Dockerfile in folders, with Node and npm of this machine instead
+ * of the base image's programs.
  */
 export function buildImage(folder: string): Image {
   const context = join(folder, 'context');
@@ -65,7 +65,7 @@ export function buildImage(folder: string): Image {
   };
 }
 
-/** The files that the ignore file of the Dockerfile lets through: all are out but those named. */
+/** The files that the Dockerfile's ignore file allows. The ignore file excludes all others. */
 function copyContext(context: string): void {
   const [first, ...rest] = readText(`${DOCKERFILE}.dockerignore`)
     .split('\n')
@@ -101,7 +101,7 @@ function copy(
   }
 }
 
-/** Paths in a folder, such as src, tsconfig*.json or the packages/<name>/src of all packages. */
+/** Paths in a folder that match a pattern, such as src, tsconfig*.json or packages/<name>/src. */
 function matches(folder: string, pattern: string): string[] {
   const name = new RegExp(`^${basename(pattern).replaceAll('.', '\\.').replaceAll('*', '.*')}$`);
   const above = dirname(pattern);
@@ -111,7 +111,7 @@ function matches(folder: string, pattern: string): string[] {
   );
 }
 
-/** Only npm, and only in the folder: it is this machine that it runs on. */
+/** Allows only npm, and only in the folder, because the command runs on this machine. */
 function run(command: string, cwd: string): void {
   if (!/^npm /.test(command) || /(^|\s)[/~]|\.\./.test(command))
     throw new Error(`a RUN that is not npm in the folder: ${command}`);

@@ -19,7 +19,7 @@ export interface Facts {
   readonly version: string;
   readonly interfaceVersion: string;
   readonly database: 'embedded' | 'postgres';
-  /** Requests a second of a client without a limit of its own; 0: no limit. */
+  /** Requests per second for a client without its own limit; 0: no limit. */
   readonly rate_limit: number;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
