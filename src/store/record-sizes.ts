@@ -3,15 +3,12 @@ import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import type { Pool } from './pool.ts';
 import { FINGERPRINTS, tokenFingerprintOf } from './record-row.ts';
 
-/** PostgreSQL knows the length of a large value without reading the value. */
+/** PostgreSQL returns the length of a large value without reading the value. */
 const SIZES = `select ${FINGERPRINTS} as row,
     case when expires_at <= now() then 0 else octet_length(sealed) end as bytes
   from standin.records where token_fingerprint = any($1::uuid[])`;
 
-/**
- * How many bytes are sealed in each record; null: it was removed or has expired; undefined: there
- * never was one.
- */
+/** The sealed bytes of each record. null: removed or expired; undefined: no such record. */
 export async function findSizes(
   pool: Pool,
   fingerprints: readonly TokenFingerprint[],
@@ -23,7 +20,7 @@ export async function findSizes(
     found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
   }
   const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
-  // A pooler may have changed servers under this connection, and a standby may not know it yet.
+  // A pooler may have switched this connection to a standby, which may not have the record yet.
   if (sizes.includes(undefined)) await pool.ping(deadlineMs);
   return sizes;
 }
