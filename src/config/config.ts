@@ -36,8 +36,8 @@ export interface Config extends Values {
 }
 
 /**
- * The environment over the `.env` file of the working directory. Nothing else reads it. The folder
- * may be somebody else's, and settings run commands and say where values are sent.
+ * Reads `.env` of the working directory; the environment overrides it. No other code reads either.
+ * `.env` must be trusted: settings can run commands and decide where values are sent.
  * @throws OperatorError when another user could have written the file
  */
 export function readEnvironment(): NodeJS.Dict<string> {
@@ -55,15 +55,16 @@ export function readEnvironment(): NodeJS.Dict<string> {
   return { ...file, ...process.env };
 }
 
-/** Where a new KEK is: in a file, or wherever the settings in a file of the form of .env say. */
+/** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
 export interface NewKek {
   readonly file: string | undefined;
   readonly env: string | undefined;
 }
 
 /**
- * The settings of a KEK that is to take the place of the one in the environment, of which nothing
- * that begins with KEK_ counts for it. @throws OperatorError with every problem
+ * The settings of the KEK that will replace the present one. Ignores all KEK_ settings of the
+ * environment.
+ * @throws OperatorError with every problem
  */
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
@@ -71,14 +72,14 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
-/** The service that a command asks; nothing else of the environment counts for it. */
+/** The service that a command calls. The command needs no other setting. */
 export interface ServiceSettings {
   readonly url: string;
   readonly api_key: string;
 }
 
 /**
- * @param apiKeyFile instead of STANDIN_API_KEY
+ * @param apiKeyFile read instead of STANDIN_API_KEY
  * @throws OperatorError with every problem
  */
 export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
@@ -131,7 +132,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   };
 }
 
-/** An old setting that is ignored without a word would leave a machine half used. */
+/** Ignoring a removed setting silently would leave most of a machine unused. */
 function removedSettings(environment: NodeJS.Dict<string>): string[] {
   if (!environment.WORKERS) return [];
   return [
@@ -139,7 +140,7 @@ function removedSettings(environment: NodeJS.Dict<string>): string[] {
   ];
 }
 
-/** Whether this Node has `reusePort` of net.Server.listen: older ones ignore it. */
+/** Whether this Node supports `reusePort` in net.Server.listen. Older versions ignore it. */
 export function canSharePort(nodeVersion: string): boolean {
   const [major, minor] = nodeVersion.split('.').map(Number) as [number, number];
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
@@ -153,7 +154,7 @@ function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
       `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
     );
   }
-  // Fastify listens on both of its addresses, and lets only one of the sockets be closed early.
+  // Fastify listens on both addresses of localhost, but can close only one of the sockets early.
   if (HOST.toLowerCase() === 'localhost') {
     problems.push(
       'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',

@@ -5,7 +5,7 @@ import { parseSettings, type Setting, setting } from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
-/** Where the key-encryption key comes from. */
+/** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
   KEK_FILE: setting(
     undefined,
@@ -95,13 +95,13 @@ type Settings = {
     : never;
 };
 type OptionalName = Exclude<keyof Settings, 'KEK_TRANSIT_MOUNT'>;
-/** Parsed, not yet checked against each other. */
+/** Parsed, but not yet checked for contradictions. */
 export type KekValues = Pick<Settings, 'KEK_TRANSIT_MOUNT'> & {
   readonly [Name in OptionalName]: Settings[Name] | undefined;
 };
 
 /**
- * The KEK source of an environment, such as a file in `.env` form with that of a new KEK.
+ * The KEK source that an environment names, for example a file in `.env` form with a new KEK.
  * @throws OperatorError with every problem, also when no source is named
  */
 export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
@@ -115,15 +115,15 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
   return kekSettings(values);
 }
 
-/** Whether any setting says where the KEK is, be it enough or not. */
+/** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
   const { KEK_FILE, KEK_COMMAND, KEK_AWS_KMS_KEY_ID, KEK_TRANSIT_URL } = values;
   return Boolean(KEK_FILE ?? KEK_COMMAND ?? KEK_AWS_KMS_KEY_ID ?? KEK_TRANSIT_URL);
 }
 
 /**
- * What contradicts itself, with the names of all settings that are part of it. Not looked for while
- * one of them was refused: it would seem not to be set.
+ * Contradictions between settings. Skips a contradiction if one of its settings was refused,
+ * because a refused setting would seem not set.
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];

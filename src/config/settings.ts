@@ -12,7 +12,7 @@ import {
 } from './parsers.ts';
 import { setting } from './setting.ts';
 
-/** Where a service is, for commands that ask one. */
+/** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
   STANDIN_URL: setting(
     'http://127.0.0.1:8080',
@@ -28,7 +28,7 @@ export const SERVICE_SETTINGS = {
   ),
 } as const;
 
-/** All settings; docs/configuration.md is checked against them both ways. */
+/** All settings. A test compares docs/configuration.md with them both ways. */
 export const SETTINGS = {
   HOST: setting(
     '127.0.0.1',
