@@ -26,7 +26,7 @@ const SECRET_BITS = 0o027;
 const OTHERS = 0o007;
 const GROUP_WRITES = 0o020;
 const FIX_SECRET =
-  'of a Kubernetes secret, set defaultMode: 0440 on its volume and fsGroup for the pod';
+  'for a Kubernetes secret, set defaultMode: 0440 on its volume and fsGroup for the pod';
 
 /**
  * Reads a file that holds a key or a password.
@@ -96,7 +96,7 @@ export function demandPrivateFolder(path: string, name: string): void {
   demandOwner(lstatSync(path), path, name);
   const status = statSync(path);
   demandOwner(status, path, name);
-  const remedy = `Run: chmod 700 ${path}; or name a folder in it, which this program makes`;
+  const remedy = `Run: chmod 700 ${path}; or name a new folder inside it, and this program makes that one`;
   demandMode(status, WRITE_BITS, name, remedy);
   const inside = readdirSync(path);
   if (inside.length === 0 && isOpen(status, SECRET_BITS) && status.uid === process.geteuid?.())

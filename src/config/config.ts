@@ -93,7 +93,7 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values as Record<string, string>;
   if (apiKey === undefined) {
     throw new OperatorError(
-      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. One is made by: standin api-key issue',
+      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue',
     );
   }
   return { url: url!, api_key: apiKey };
@@ -136,7 +136,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
 function removedSettings(environment: NodeJS.Dict<string>): string[] {
   if (!environment.WORKERS) return [];
   return [
-    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or on ports of their own behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
+    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
   ];
 }
 
@@ -151,7 +151,7 @@ function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
   const problems: string[] = [];
   if (!canSharePort(process.versions.node)) {
     problems.push(
-      `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
+      `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
     );
   }
   // Fastify listens on both addresses of localhost, but can close only one of the sockets early.
@@ -191,12 +191,12 @@ function contradictions(config: Values): string[] {
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
-      'PORT and OPS_PORT are the same: give the ops listener a port of its own, or OPS_PORT=0.',
+      'PORT and OPS_PORT are the same: change OPS_PORT, or set it to 0 for no ops listener.',
     );
   }
   if (config.OPS_PORT && config.OPS_TOKEN === undefined && !isLoopback(config.OPS_HOST)) {
     problems.push(
-      `OPS_HOST is "${config.OPS_HOST}", which others may reach, and OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
+      `OPS_HOST is "${config.OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
     );
   }
   return problems;
