@@ -48,7 +48,7 @@ interface IssueOptions extends OutputOptions {
   readonly expires?: Date;
 }
 
-/** For a file that BOOTSTRAP_API_KEY_FILE names: no vault knows the key yet. */
+/** Prints a key for the file that BOOTSTRAP_API_KEY_FILE names. No vault knows this key yet. */
 function makeNew(options: OutputOptions): void {
   const apiKey = newApiKey();
   print(options, { api_key: apiKey }, apiKey);

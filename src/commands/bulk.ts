@@ -33,7 +33,7 @@ interface BulkOptions extends OutputOptions {
   readonly rejectedRows?: string;
   readonly resume?: boolean;
   readonly force?: boolean;
-  /** Of a request, all its attempts included. */
+  /** Seconds for one request with all its attempts. */
   readonly timeout: number;
 }
 
@@ -95,7 +95,7 @@ function contradiction(options: BulkOptions): string | undefined {
     : undefined;
 }
 
-/** One ASCII character that is no part of quoting or of a line end. */
+/** One ASCII character that is not part of quoting or of a line end. */
 function delimiter(text: string): string {
   const character = text === 'tab' || text === '\\t' ? '\t' : text;
   if (!/^[\t\x20-\x7e]$/.test(character) || character === '"')
@@ -109,7 +109,7 @@ function seconds(text: string): number {
   return Number(text);
 }
 
-/** All rows were read, but some of them are not in the output. */
+/** All rows were read, but some were rejected and are missing in the output. */
 const EXIT_REJECTED = 3;
 
 /** @throws OperatorError */
@@ -194,7 +194,7 @@ function askOf(
   };
 }
 
-/** In words for who runs it, with what can be done. */
+/** Turns failures into messages for the operator, with what to do. */
 async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Promise<RunEnd> {
   try {
     return await work();
@@ -218,14 +218,14 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
   }
 }
 
-/** The client speaks of its own options, where this command has others. */
+/** The client's message names options of the client, which this command does not have. */
 function inOurWords(reason: Error): string {
   return reason instanceof LimitError
     ? `A limit of the client is exceeded (429); it is over in ${Math.ceil(reason.retryAfterMs / 1000)} s, and --timeout does not allow to wait for so long`
     : reason.message;
 }
 
-/** @param done in this run, which may not be the first one for these files */
+/** @param done work of this run only; earlier runs may have written rows of the same files */
 function conclude(
   job: Job,
   { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,

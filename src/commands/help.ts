@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import { examplesHelp, examplesOf } from './command.ts';
 
-/** What --help lists, by what one wants to do; a command that is in no list comes under MORE. */
+/** Groups of --help, by task. A command in no group comes under MORE. */
 const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'migrate'],
   'Clients and API keys:': ['client', 'api-key'],
@@ -32,15 +32,15 @@ Settings are environment variables, or lines of a file .env in the working folde
 Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but for rows of a
 file that were rejected; 130 interrupted.`;
 
-/** In a checkout and in the package; an image of a container may do without. */
+/** Exists in a checkout and in the package. A container image may lack it. */
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
 
-/** Groups the commands, and shows how to begin. After all of them were added. */
+/** Groups the commands and adds the first steps. Call it after all commands were added. */
 export function teach(program: Command): void {
   const order = Object.values(TASKS).flat();
   const rank = (made: Command) =>
     order.includes(made.name()) ? order.indexOf(made.name()) : order.length;
-  // Groups are listed as the first command of each comes.
+  // --help lists a group where its first command is.
   (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
   for (const made of program.commands) {
     const task = Object.entries(TASKS).find(([, names]) => names.includes(made.name()));

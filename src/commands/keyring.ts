@@ -8,7 +8,7 @@ import { command, config, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
 
-/** Help does not wait for the driver of the database. */
+/** Imported when needed, so that help does not wait for the driver of the database. */
 const lifecycle = () => import('../service/keys/key-lifecycle.ts');
 
 export function addKeyring(program: Command): void {
@@ -58,7 +58,7 @@ function keyVersion(text: string): number {
   return Number(text);
 }
 
-/** Opening the vault has unwrapped every key already: what is listed here can be used. */
+/** Opening the vault has unwrapped every key, so all listed keys work. */
 async function status(vault: Vault, options: OutputOptions): Promise<void> {
   const { keyStatus } = await lifecycle();
   const keys = await keyStatus(vault);

@@ -19,7 +19,7 @@ export function addMigrate(program: Command): void {
     .action((options) => bringUp(config().vault, options));
 }
 
-/** For deployments in which the service itself may not change tables. */
+/** For deployments where the service has no right to change tables. */
 async function bringUp(
   vault: VaultOptions,
   options: OutputOptions & { readonly grantTo?: string },
@@ -30,7 +30,7 @@ async function bringUp(
       '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
     );
   }
-  // Help does not wait for the driver of the database.
+  // Imported here, so that help does not wait for the driver of the database.
   const { migrateVault } = await import('../service/vault.ts');
   const { grants, ...changes } = await migrateVault(vault, role);
   if (role === undefined) return print(options, changes, sentences(changes));

@@ -6,7 +6,7 @@ import { teach } from './help.ts';
 
 type Add = (program: Command) => void;
 
-/** Each command is in the file of its name, but tokenize and detokenize share one. */
+/** The file of each command has its name; tokenize and detokenize share one. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   serve: async () => (await import('./serve.ts')).addServe,
   migrate: async () => (await import('./migrate.ts')).addMigrate,
@@ -24,8 +24,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
 
 /**
  * The command line with its options and its help.
- * @param called first word of the command line: a command that is called does not wait for the
- *   modules of the others. For any other word, the program has every command.
+ * @param called first word of the command line. A known command does not wait for the modules of
+ * other commands. For any other word, the program has every command.
  */
 export async function buildProgram(called?: string): Promise<Command> {
   const program = new Command('standin')

@@ -38,7 +38,7 @@ async function verifyRecords(
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);
-  // Help does not wait for the driver of the database.
+  // Imported here, so that help does not wait for the driver of the database.
   const { lossOf } = await import('../service/vault.ts');
   const loss = lossOf(vaultOptions);
   if (loss !== undefined) throw new OperatorError(loss);
