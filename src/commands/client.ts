@@ -14,7 +14,7 @@ import { command, spanMs, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
 export function addClient(program: Command): void {
-  const client = program.command('client').description('Clients: who may call.');
+  const client = program.command('client').description('Clients: the applications that may call.');
   const creating = command(
     client,
     'create',
@@ -35,7 +35,7 @@ export function addClient(program: Command): void {
     withVault((vault) => list(vault, options)),
   );
   addUpdate(client);
-  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+  command(client, 'disable <client_id>', 'Refuse all API keys of a client.', [
     'standin client disable standin_0123456789abcdef01234567',
   ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
 }
@@ -50,7 +50,7 @@ function addUpdate(client: Command): void {
     .addOption(tokenMode())
     .option(
       '--time-to-live <time>',
-      'how long tokens that it gets from now on are known; "none": for ever',
+      'how long its new tokens are known; "none": for ever',
       timeToLiveOrNone,
     )
     .option('--enable', 'undo disable')
@@ -71,7 +71,7 @@ function addPermissionsAndLimits(
   // A parser, because choices alone would demand one order.
   made.addOption(can.argParser(permissions));
   for (const [option, counted, setting] of LIMITS) {
-    const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
+    const help = `${counted} a second; 0: no limit; ${fallback}: ${setting}`;
     made.option(`--${option} <n>`, help, parse);
   }
   return made;
@@ -86,7 +86,7 @@ const LIMITS = [
 function tokenMode(): Option {
   return new Option(
     '--token-mode <mode>',
-    'equal values get equal tokens, or a fresh one each time',
+    'equal values get equal tokens, or a new token each time',
   ).choices(['deterministic', 'random']);
 }
 

@@ -19,7 +19,7 @@ const SHELLS = {
 export function addCompletion(program: Command): void {
   const completion = program
     .command('completion')
-    .description('A script that has a shell complete commands, options and files.');
+    .description('Scripts that make a shell complete commands, options and files.');
   for (const [shell, [write, file]] of Object.entries(SHELLS)) {
     const examples = [`standin completion ${shell} > ${file}`];
     command(completion, shell, `Print the script for ${shell}.`, examples, false).action(() => {

@@ -13,7 +13,7 @@ export function addDoctor(program: Command): void {
   command(
     program,
     'doctor',
-    'Say what is wrong with configuration, database, keys and settings, and what to do.',
+    'Check configuration, database, keys and settings, and say how to fix problems.',
     ['standin doctor'],
   ).action((options) => doctor(config(), options));
 }

@@ -16,7 +16,7 @@ export function addForget(program: Command): void {
   command(
     program,
     'forget [token...]',
-    'Remove the values behind tokens, for ever: they are as unknown from then on.',
+    'Remove the values behind tokens for ever; the tokens are unknown from then on.',
     [
       'standin forget --file tokens.txt --dry-run',
       'standin forget --file tokens.txt',
@@ -146,7 +146,7 @@ function demandTerminal(file: string | undefined): void {
   const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
   if (isAskedWell && (file === undefined || isReadTwice(file))) return;
   throw new OperatorError(
-    'Forgetting cannot be undone, and there is no terminal to ask on, or the tokens can be read only once. Add --yes to do it, or --dry-run to see what would be done.',
+    'Forgetting cannot be undone, and you cannot be asked: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
   );
 }
 
@@ -157,7 +157,7 @@ async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolea
     output: process.stderr,
     terminal: false,
   });
-  const question = `The values of ${known} known tokens will be removed. This cannot be undone; backups that were made before still have them. Go on? (yes/no) `;
+  const question = `The values of ${known} known tokens will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
   const closed = once(questions, 'close').then(() => '');
   try {
     const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);

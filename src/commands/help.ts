@@ -16,21 +16,21 @@ const MORE = 'More:';
 
 const TEACHING = `
 First steps:
-  1. Run it, with a database of its own in ./data. On a terminal it prints an API key, only this
-     once; elsewhere the key is in ./data/first-api-key:
+  1. Run the service. It makes a database in ./data. On a terminal it prints an API key, only
+     once; without a terminal, the key is in ./data/first-api-key:
        standin serve
-  2. Tokenize, with that API key in the variable API_KEY:
+  2. Put the API key in the variable API_KEY, and tokenize:
        curl -s http://127.0.0.1:8080/api/v1/tokenize -H "Authorization: Bearer $API_KEY" \\
          -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com"}}'
   3. Make a client that cannot restore values:
        standin client create --name intake --can tokenize
-  4. See what goes on, in the console: http://127.0.0.1:9464/
+  4. Watch the service in the console: http://127.0.0.1:9464/
 
-Settings are environment variables, or lines of a file .env in the working folder:
+Settings are environment variables, or lines of the file .env in the working folder:
   PORT=9000 standin serve
 
-Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but for rows of a
-file that were rejected; 130 interrupted.`;
+Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows
+of a file were rejected; 130 interrupted.`;
 
 /** Exists in a checkout and in the package. A container image may lack it. */
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));

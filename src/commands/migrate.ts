@@ -6,12 +6,10 @@ import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
 export function addMigrate(program: Command): void {
-  command(
-    program,
-    'migrate',
-    'Bring the schema of the vault up to this program, without serving.',
-    ['standin migrate', 'standin migrate --grant-to standin_app'],
-  )
+  command(program, 'migrate', 'Bring the schema of the vault up to date, without serving.', [
+    'standin migrate',
+    'standin migrate --grant-to standin_app',
+  ])
     .option(
       '--grant-to <role>',
       'also give a database role the rights of the service, and no other',
@@ -27,7 +25,7 @@ async function bringUp(
   const role = options.grantTo;
   if (role !== undefined && vault.databaseUrl === undefined) {
     throw new OperatorError(
-      '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
+      '--grant-to is for a PostgreSQL server, but DATABASE_URL is not set: the embedded database has one user.',
     );
   }
   // Imported here, so that help does not wait for the driver of the database.

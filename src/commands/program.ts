@@ -30,7 +30,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
 export async function buildProgram(called?: string): Promise<Command> {
   const program = new Command('standin')
     .description(
-      'Standin replaces sensitive strings in JSON by tokens of the same shape, and gives them back to those who may have them. Their values are encrypted in PostgreSQL.',
+      'Standin replaces sensitive strings in JSON with tokens of the same shape, and turns them back for clients that may have them. The values are encrypted in PostgreSQL.',
     )
     .version(VERSION)
     .exitOverride()

@@ -28,7 +28,7 @@ const REASONS: Record<BadRecord['reason'], string> = {
 };
 
 export function addRate(made: Command): Command {
-  return made.option('--rate <n>', 'at most so many records a second; default: no bound', rate);
+  return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
 function rate(text: string): number {
@@ -75,7 +75,7 @@ export function conclude({ next, error }: PassEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(
-      `${bad} bad ${bad === 1 ? 'record' : 'records'}. Put their rows of standin.records back from a backup (docs/operating/keys.md).`,
+      `${bad} bad ${bad === 1 ? 'record' : 'records'}. Restore their rows of standin.records from a backup (docs/operating/keys.md).`,
     );
   }
   if (next !== undefined) process.exitCode = EXIT_INTERRUPTED;

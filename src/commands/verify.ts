@@ -9,12 +9,16 @@ import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
 
 export function addVerify(program: Command): void {
   addRate(
-    command(program, 'verify', 'Open every record, and name those that are damaged.', [
+    command(program, 'verify', 'Open every record, and name the damaged ones.', [
       'standin verify',
       'standin verify --rate 5000 --from 80000000000000000000000000000000',
     ]),
   )
-    .option('--from <fingerprint>', 'begin at this record, as an interrupted run says', fingerprint)
+    .option(
+      '--from <fingerprint>',
+      'begin at this record; an interrupted run prints it',
+      fingerprint,
+    )
     .action((options) => withVault((vault, { vault: of }) => verifyRecords(vault, of, options)));
 }
 
