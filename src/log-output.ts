@@ -25,6 +25,7 @@ export class LogOutput {
   /** Number of lines that were lost. */
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
+  #onWaiting: (bytes: number) => void = () => {};
   readonly #chunkBytes = isPipe() ? PIPE_CHUNK_BYTES : CHUNK_BYTES;
   #chunk = '';
   #bytes = 0;
@@ -47,6 +48,12 @@ export class LogOutput {
     this.#onBack = onBack;
     // The callback of each write reports its error too.
     process.stdout.on('error', () => {});
+  }
+
+  /** @param onWaiting called now with the bytes that wait, then with each change of that number */
+  countWaiting(onWaiting: (bytes: number) => void): void {
+    this.#onWaiting = onWaiting;
+    onWaiting(this.#waitingBytes);
   }
 
   write(line: string): void {
@@ -80,7 +87,7 @@ export class LogOutput {
       return;
     }
     this.#waiting.push(chunk);
-    this.#waitingBytes += chunk.length;
+    this.#wait(chunk.length);
     if (!this.#isWriting) this.#next();
   }
 
@@ -116,8 +123,13 @@ export class LogOutput {
     const chunk = this.#waiting[0]!;
     if (bytes < chunk.length) this.#waiting[0] = chunk.subarray(bytes);
     else this.#waiting.shift();
-    this.#waitingBytes -= bytes;
+    this.#wait(-bytes);
     this.#next();
+  }
+
+  #wait(bytes: number): void {
+    this.#waitingBytes += bytes;
+    this.#onWaiting(bytes);
   }
 
   #close(): void {
@@ -125,6 +137,7 @@ export class LogOutput {
     this.dropped += this.#waiting.reduce((lines, chunk) => lines + linesIn(chunk), 0);
     this.#told = this.dropped;
     this.#waiting = [];
+    this.#wait(-this.#waitingBytes);
     this.#next();
   }
 

@@ -6,6 +6,8 @@ import { shownLines, shownWhenParsed } from './terminal.ts';
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Writes the line of an answered request, as `info` would, at half the cost. */
   request(line: RequestLine): void;
+  /** Calls `onWaiting` with each change of the bytes that wait for standard output. */
+  countWaiting(onWaiting: (bytes: number) => void): void;
   /** Number of lines that standard output did not take. */
   dropped(): number;
   /** Ends the process after the lines so far, if standard output takes them. */
@@ -47,8 +49,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
   const output = new LogOutput((lines) =>
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
-  const prettyOf = options.isPretty ? await prettyText() : undefined;
-  const textOf = prettyOf ?? shownLines;
+  const textOf = options.isPretty ? await prettyText() : shownLines;
   const logger = pino(
     {
       level: options.level,
@@ -62,9 +63,9 @@ export async function openLog(options: LogOptions): Promise<Log> {
   return Object.assign(logger, {
     request(line: RequestLine): void {
       if (!hasRequests) return;
-      const text = requestText(line);
-      output.write(prettyOf === undefined ? text : prettyOf(text));
+      output.write(textOf(requestText(line)));
     },
+    countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
     dropped: () => output.dropped,
     end: (exitCode: number) => output.end(exitCode),
   });
@@ -72,7 +73,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
 
 const callerTexts = new WeakMap<LoggedCaller, string>();
 
-/** Only the ids of the caller can contain characters to escape. */
+/** Only the ids of the caller can contain characters that JSON must escape. */
 function requestText(line: RequestLine): string {
   const {
     request_id: requestId,
@@ -98,7 +99,7 @@ function textOfCaller(caller: LoggedCaller | null): string {
   if (text === undefined) {
     const { client, api_key_id: apiKeyId } = caller;
     const ids = JSON.stringify({ client_id: client.client_id, api_key_id: apiKeyId });
-    text = shownLines(`${ids.slice(1, -1)},`);
+    text = `${ids.slice(1, -1)},`;
     callerTexts.set(caller, text);
   }
   return text;

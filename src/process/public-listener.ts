@@ -71,6 +71,7 @@ export class PublicListener {
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     const guards = new WriteGuards({ ...options, options: config.vault });
     const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
+    log.countWaiting((bytes) => budget.count(bytes));
     metrics.observe({
       postgresSafe: guards.isServerSafe,
       bytesHeld: () => budget.held,
