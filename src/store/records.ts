@@ -6,8 +6,14 @@ import { ReadOnlyServer } from './database-error.ts';
 import { type Holder, HolderFinder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';
-import { hasValue, recordOf, SEALED, tokenFingerprintOf, UNSEALED } from './record-row.ts';
-import { findSizes } from './record-sizes.ts';
+import {
+  FINGERPRINTS,
+  hasValue,
+  recordOf,
+  SEALED,
+  tokenFingerprintOf,
+  UNSEALED,
+} from './record-row.ts';
 import type { Replacement } from './record-walk.ts';
 import { insertNew, keep, mend } from './record-writes.ts';
 
@@ -19,6 +25,10 @@ export interface RecordsOptions {
 /** An expired record counts as removed, even before its value is removed. */
 const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else ${SEALED} end as row
   from standin.records as there where token_fingerprint = any($1::uuid[])`;
+/** PostgreSQL returns the length of a large value without reading the value. */
+const SIZES = `select ${FINGERPRINTS} as row,
+    case when expires_at <= now() then 0 else octet_length(sealed) end as bytes
+  from standin.records where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
 /**
@@ -77,7 +87,7 @@ export class RecordStore {
       ...bounds,
       onBatch: countFind,
       run: (fingerprints, deadlineMs) =>
-        retried(deadlineMs, () => findSizes(pool, fingerprints, deadlineMs)),
+        retried(deadlineMs, () => this.#findSizes(fingerprints, deadlineMs)),
     });
     this.#holders = new Batcher({
       ...bounds,
@@ -216,6 +226,20 @@ export class RecordStore {
     // A pooler may have switched this connection to a standby, which may not have the record yet.
     if (!records.every(Boolean)) await this.#pool.ping(deadlineMs);
     return records;
+  }
+
+  async #findSizes(
+    fingerprints: readonly TokenFingerprint[],
+    deadlineMs: number,
+  ): Promise<(number | null | undefined)[]> {
+    const { rows } = await this.#pool.query(SIZES, [uuidArray(fingerprints)], deadlineMs);
+    const found = new Map<TokenFingerprint, number | null>();
+    for (const { row, bytes } of rows) {
+      found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
+    }
+    const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
+    if (sizes.includes(undefined)) await this.#pool.ping(deadlineMs);
+    return sizes;
   }
 }
 
