@@ -52,7 +52,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const isEmbedded = config.DATABASE_URL === undefined;
   // The first start makes it, which takes seconds: people at a terminal see that something goes on.
   if (isEmbedded && forReaders) {
-    log.info({ dataDir: config.DATA_DIR }, 'opening the embedded database');
+    log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
   const expiry = new Expiry({
@@ -70,7 +70,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
   let ops: OpsListener | undefined;
   signals.handle(
     async (delayMs) => {
-      log.info({ delayMs }, 'draining');
+      log.info({ delay_ms: delayMs }, 'draining');
       await stopAnswering(opening, delayMs);
       ops?.close();
       keys.stop();
@@ -130,7 +130,7 @@ function tellListening(
   log.info(
     {
       url,
-      opsUrl,
+      ops_url: opsUrl,
       database: DATABASE_URL === undefined ? 'embedded' : 'postgres',
       migrations: schemaChanges.applied,
       distributed: schemaChanges.distributed,
@@ -154,7 +154,7 @@ function remindOf(license: License, log: Log): void {
   remind(
     log,
     () => license.warning(),
-    () => ({ daysLeft: license.daysLeft() }),
+    () => ({ days_left: license.daysLeft() }),
   );
 }
 

@@ -180,7 +180,7 @@ function report(tally: Tally, options: ForgetOptions): void {
   const stopped = isStopped ? '\nStopped before the end. Run it again to go on.' : '';
   print(
     options,
-    { isDryRun, is_complete: !isStopped, ...counts, unknown_lines: unknownLines },
+    { is_dry_run: isDryRun, is_complete: !isStopped, ...counts, unknown_lines: unknownLines },
     `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
   );
   if (isStopped) process.exitCode = EXIT_INTERRUPTED;

@@ -70,10 +70,10 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
   const rows = keys.map((key) => [
     key.purpose,
     String(key.version),
-    key.isPrimary ? 'primary' : key.closed_at === null ? '' : 'closed',
+    key.is_primary ? 'primary' : key.closed_at === null ? '' : 'closed',
     key.kek_id,
     time(key.created_at),
-    key.records === null ? '' : `${key.isEstimate ? 'about ' : ''}${key.records}`,
+    key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${key.records}`,
   ]);
   const headings = ['KEY', 'VERSION', '', 'WRAPPED BY KEK', 'CREATED', 'RECORDS'];
   print(options, keys, table(headings, rows));
@@ -108,7 +108,7 @@ async function resealRecords(
       key_version: keyVersion,
       resealed,
       bad,
-      badRecords: listed,
+      bad_records: listed,
       is_complete: isComplete,
       seconds,
     },

@@ -38,7 +38,7 @@ async function verifyRecords(
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
   print(
     options,
-    { records, bad, badRecords: listed, next: next ?? null, seconds },
+    { records, bad, bad_records: listed, next: next ?? null, seconds },
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);

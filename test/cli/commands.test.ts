@@ -330,7 +330,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         expect(key).toEqual({
           purpose: expect.any(String),
           version: 1,
-          isPrimary: true,
+          is_primary: true,
           kek_id: keys[0].kek_id,
           created_at: expect.stringMatching(/Z$/),
           records: key.purpose === 'dek' ? expect.any(Number) : null,

@@ -110,7 +110,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     await forget(before, '--yes');
     const file = fileOf(known, '', UNKNOWN, `  ${before}`, 'no token');
     const expected = {
-      isDryRun: true,
+      is_dry_run: true,
       is_complete: true,
       known: 1,
       already_forgotten: 1,
@@ -137,7 +137,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
       expect(code).toBe(0);
       return JSON.parse(stdout);
     };
-    const counts = { isDryRun: false, is_complete: true, unknown_lines: [], unknown: 0 };
+    const counts = { is_dry_run: false, is_complete: true, unknown_lines: [], unknown: 0 };
     const file = fileOf(...all.slice(0, 1_100), '');
     const run = () => json(forget('--file', file, '--yes', '--json'));
     expect(await run()).toEqual({ ...counts, forgotten: 1_100, already_forgotten: 0 });

@@ -102,7 +102,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
     expect(await text('keyring', 'retire', '1')).toMatch(/^Version 1 of the dek key is gone/);
     const deks = (await json('keyring', 'status')).filter((key: any) => key.purpose === 'dek');
-    expect(deks).toMatchObject([{ version: 2, isPrimary: true, records: 2_500 }]);
+    expect(deks).toMatchObject([{ version: 2, is_primary: true, records: 2_500 }]);
     expect(await text('verify')).toBe('2500 records were opened, 0 of them bad.\n');
     expect(await detokenizeAll(service, tokens)).toEqual(values(2_500));
   });
@@ -146,7 +146,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(JSON.parse(verified.stdout)).toMatchObject({
       records: 50,
       bad: 2,
-      badRecords: [
+      bad_records: [
         { fingerprint: all[3], reason: 'damaged' },
         { fingerprint: all[40], reason: 'damaged' },
       ],

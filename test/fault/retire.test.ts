@@ -186,7 +186,7 @@ describe.skipIf(postgresBin === undefined || !isLinux)(
       );
       const status = await json(place, 'keyring', 'status');
       expect(status.find((key: any) => key.purpose === 'dek' && key.version === 1)).toMatchObject({
-        isPrimary: false,
+        is_primary: false,
         closed_at: expect.stringMatching(/Z$/),
       });
       resume();

@@ -27,7 +27,7 @@ const TIME_TO_LIVE_S = 30 * 86_400;
 const WAYS = [
   ['direct', undefined],
   ['a PgBouncer that refuses options', {}],
-  ['a PgBouncer that drops options', { ignoreStartupParameters: 'options' }],
+  ['a PgBouncer that drops options', { ignore_startup_parameters: 'options' }],
 ] as const;
 
 describe.skipIf(postgresBin === undefined)('F34: what others set and plant', () => {

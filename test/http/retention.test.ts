@@ -117,8 +117,8 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
       await call(service, 'tokenize', { a: 'Ann Lee' }, brief);
       const { status } = await call(service, 'detokenize', { a: token }, brief);
       if (performance.now() - askedAtMs < 3_000) expect(status).toBe(200);
-      const [row] = await sql(service.place, 'select now() > $1 as is_past', [first!.at]);
-      return row!.isPast;
+      const [row] = await sql(service.place, 'select now() > $1 as past', [first!.at]);
+      return row!.past;
     }, 'the first end is past');
   });
 });

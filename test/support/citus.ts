@@ -12,7 +12,7 @@ const SETTINGS = {
   shared_preload_libraries: "'citus'",
   max_connections: '300',
   // Each database with the extension has a process that looks after it, and it is never dropped here.
-  maxWorkerProcesses: '300',
+  max_worker_processes: '300',
   'citus.shard_count': '8',
 };
 

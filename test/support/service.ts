@@ -80,7 +80,7 @@ export async function startService(
   const exit = new Promise<number | string>((resolve) =>
     child.once('exit', (code, signal) => resolve(code ?? signal!)),
   );
-  const listening = await new Promise<{ url: string; opsUrl?: string }>((resolve, reject) => {
+  const listening = await new Promise<{ url: string; ops_url?: string }>((resolve, reject) => {
     let listens = false;
     const read = (chunk: Buffer) => {
       output += chunk;
@@ -99,7 +99,7 @@ export async function startService(
   return {
     place,
     url: listening.url,
-    opsUrl: listening.opsUrl,
+    opsUrl: listening.ops_url,
     pid: child.pid!,
     ...(place.service ?? firstClient(output)),
     output: () => output,

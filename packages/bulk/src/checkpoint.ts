@@ -8,7 +8,7 @@ const VERSION = 1;
 /** How far a run is: all rows before this are written. */
 export interface Position {
   /** Of the next row in the bytes of the input, out of gzip. */
-  readonly inputBytes: number;
+  readonly input_bytes: number;
   /** Of the next row, from 1. */
   readonly line: number;
   readonly rows: number;

@@ -99,7 +99,7 @@ export class BulkFiles {
     const last = rows.at(-1)!;
     const { position } = this;
     this.position = {
-      inputBytes: position.inputBytes + last.end - rows[0]!.start,
+      input_bytes: position.input_bytes + last.end - rows[0]!.start,
       line: last.line + last.lineEnds,
       rows: position.rows + rows.filter((row) => !row.isBlank).length,
       values: position.values + values,

@@ -63,7 +63,7 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T |
   return Promise.race([work, stopped]);
 }
 
-const NOWHERE: Position = { inputBytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
+const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
 
 async function openFiles(
   job: Job,
@@ -71,10 +71,10 @@ async function openFiles(
   { bytes, lineEnds }: Beginning,
   checkpoint: Checkpoint | undefined,
 ): Promise<BulkFiles> {
-  const start = { ...NOWHERE, inputBytes: bytes.length, line: 1 + lineEnds };
+  const start = { ...NOWHERE, input_bytes: bytes.length, line: 1 + lineEnds };
   const position = checkpoint?.position ?? start;
   const files = await BulkFiles.open(job, input, bytes, position, checkpoint?.lengths ?? {});
-  if (checkpoint !== undefined) await input.seek(position.inputBytes);
+  if (checkpoint !== undefined) await input.seek(position.input_bytes);
   return files;
 }
 

@@ -176,10 +176,10 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
 }
 
 export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
-  readonly isPrimary: boolean;
+  readonly is_primary: boolean;
   /** Records with a value that are sealed with it; null: it seals none. */
   readonly records: number | null;
-  readonly isEstimate: boolean;
+  readonly is_estimate: boolean;
   /** Since when no record is sealed with it any more; null: it may be. */
   readonly closed_at: Date | null;
 }
@@ -194,9 +194,9 @@ export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<K
     const isDek = key.purpose === 'dek';
     return {
       ...key,
-      isPrimary: !isDek || key.version === primary,
+      is_primary: !isDek || key.version === primary,
       records: isDek ? (byVersion.get(key.version) ?? 0) : null,
-      isEstimate: isDek && !isExact,
+      is_estimate: isDek && !isExact,
       closed_at: (isDek && closed.get(key.version)) || null,
     };
   });
