@@ -204,9 +204,9 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
       error instanceof RunFailure ? error : { cause: error, isResumable: false };
     const reason = cause as Error;
     if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
-    const again = `standin ${job.operation} with the same options and --resume goes on`;
+    const again = `to go on, run standin ${job.operation} with the same options and --resume`;
     if (reason instanceof BadRowError) {
-      const rest = isResumable ? `; ${again} from there` : '';
+      const rest = isResumable ? `; ${again}` : '';
       throw new OperatorError(
         `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
       );
@@ -214,7 +214,7 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
     const isService = reason instanceof StandinError;
     const who = isService ? ` STANDIN_URL is ${url}.` : '';
     const isPassing = isService || reason instanceof WriteError;
-    const remedy = isPassing && isResumable ? ` What was done is kept: ${again}.` : '';
+    const remedy = isPassing && isResumable ? ` The rows so far are kept: ${again}.` : '';
     throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
   }
 }

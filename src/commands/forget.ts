@@ -146,7 +146,7 @@ function demandTerminal(file: string | undefined): void {
   const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
   if (isAskedWell && (file === undefined || isReadTwice(file))) return;
   throw new OperatorError(
-    'Forgetting cannot be undone, and you cannot be asked: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
+    'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
   );
 }
 

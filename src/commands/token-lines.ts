@@ -60,7 +60,7 @@ async function* chunks(file: string): AsyncGenerator<string> {
 
 function noToken(file: string, line: number): OperatorError {
   return new OperatorError(
-    `Line ${line} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before are done; you can safely run the command again.`,
+    `Line ${line} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
   );
 }
 

@@ -33,7 +33,7 @@ export class EmbeddedDatabase {
     const longest = Buffer.byteLength(socketPath(this.#dataDir, 999_999));
     if (longest > MAX_SOCKET_PATH_BYTES) {
       throw new OperatorError(
-        `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, and a system allows ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
+        `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, but the limit is ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
       );
     }
   }
@@ -123,5 +123,5 @@ function isHeld(dataDir: string): OperatorError {
 }
 
 function startFailure(dataDir: string, end: number | string | null): string {
-  return `The embedded database in ${dataDir} could not start (it ended with ${end}). See the lines above; the directory must be writable and made by this program.`;
+  return `The embedded database in ${dataDir} could not start (it ended with ${end}). See the lines above; the folder must be writable and made by this program.`;
 }
