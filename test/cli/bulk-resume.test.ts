@@ -165,7 +165,9 @@ test('a service that is gone for longer than the time-out ends it; with the next
   await service.exit;
   const { code, stderr } = await ended;
   expect(code).toBe(1);
-  expect(stderr).toMatch(/no answer.* The rows so far are kept: to go on, run standin tokenize .* --resume/);
+  expect(stderr).toMatch(
+    /no answer.* The rows so far are kept: to go on, run standin tokenize .* --resume/,
+  );
   service = await startService(place, { PORT: port });
   expect((await runs.run(`${command} --resume`)).code).toBe(3);
   expectWhole(runs.read('e.csv'), runs.read('e.rejects'));
