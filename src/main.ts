@@ -22,18 +22,19 @@ import { VaultSizes } from './service/vault-size.ts';
 import { KeyringStore } from './store/keyring.ts';
 import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
 
-/** For a start that has got as far as its listener, when the process is told to end. */
+/** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;
 const REMINDER_LOOK_MS = 10_000;
 const REMINDER_INTERVAL_MS = 86_400_000;
 
-/** The service: opens everything, listens, and ends on SIGTERM or SIGINT. */
+/** Runs the service: opens everything, listens, and ends on SIGTERM or SIGINT. */
 export async function serve(config: Config): Promise<void> {
   const signals = new Signals(config.DRAIN_DELAY_MS);
   try {
     await start(config, signals);
   } catch (error) {
-    // What is closed under a start that is not over fails it.
+    // A stop during the start closes parts that the start still uses, which then fails. That is no
+    // error.
     await signals.unlessEnding();
     throw error;
   }
@@ -50,7 +51,8 @@ async function start(config: Config, signals: Signals): Promise<void> {
   if (config.OPS_PORT !== 0) await checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
   const isEmbedded = config.DATABASE_URL === undefined;
-  // The first start makes it, which takes seconds: people at a terminal see that something goes on.
+  // The first start creates the database, which takes seconds. Show people at a terminal that it is
+  // at work.
   if (isEmbedded && forReaders) {
     log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
@@ -96,13 +98,16 @@ async function start(config: Config, signals: Signals): Promise<void> {
   remindOf(license, log);
 }
 
-/** A listener that is being opened may have answered already; one that fails to open has not. */
+/**
+ * Drains the listener, even while it opens, because it may have answered already. If opening fails,
+ * there is nothing to drain.
+ */
 async function stopAnswering(opening: Promise<PublicListener>, delayMs: number): Promise<void> {
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
   await listener?.drain(delayMs);
 }
 
-/** What the process knows beside its requests, read at each scrape. */
+/** Gauges of the process, read at each scrape. */
 function gaugesOf(
   expiry: Expiry,
   keys: KeyRenewal,
@@ -139,7 +144,7 @@ function tellListening(
   );
 }
 
-/** What goes wrong with them is logged once, and again when it is well. */
+/** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
 function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
   const store = new KeyringStore(vault.vital.keys);
   return new KeyRenewal(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
@@ -158,7 +163,7 @@ function remindOf(license: License, log: Log): void {
   );
 }
 
-/** Puts new files in use, without a restart. */
+/** Uses new certificate files without a restart. */
 function keepFresh(certificate: Certificate, listener: PublicListener, log: Log): void {
   remind(
     log,
@@ -174,7 +179,10 @@ function keepFresh(certificate: Certificate, listener: PublicListener, log: Log)
   });
 }
 
-/** Says what is wrong when that changes, and again every day. @param look undefined: all is well */
+/**
+ * Logs a warning when it changes, and again every day.
+ * @param look undefined: no warning
+ */
 function remind(
   log: Log,
   look: () => string | undefined,

@@ -16,7 +16,7 @@ const HEADERS = {
 } as const;
 const HEADER_LIST: readonly string[] = Object.entries(HEADERS).flat();
 
-/** Answers, logs and counts: the one way out of every request that reached a route. */
+/** Answers, logs and counts a request. Every request that reached a route ends here. */
 export function answer(
   context: ServerContext,
   request: FastifyRequest,
@@ -37,8 +37,8 @@ export function answer(
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
-  // Bytes that nobody reads would be read on and on; bounded ones are thrown away, and the
-  // connection is kept.
+  // An unread body of unknown length would be read for ever, so its connection closes. A bounded
+  // body is thrown away, and its connection stays.
   const isUnread = !request.raw.complete && !hasBoundedBody(context, request);
   if (isUnread || context.state.phase !== 'serving') reply.header('Connection', 'close');
   send(reply, status, request.id, body);
@@ -46,7 +46,7 @@ export function answer(
   return reply;
 }
 
-/** Fastify sends streams and empty answers; the others are written here, at half the cost. */
+/** Fastify sends streams and empty answers. The rest are written here, at half the cost. */
 function send(reply: FastifyReply, status: number, id: string, body: string | Readable): void {
   if (typeof body !== 'string' || body === '') {
     reply.code(status).headers(HEADERS).header('x-request-id', id).send(body);
@@ -96,7 +96,7 @@ function answerFailure(
   return answer(context, request, reply, 500, body);
 }
 
-/** Fastify's own codes for what a caller did; everything else of Fastify's is ours. */
+/** Fastify's codes for mistakes of the caller. Every other error of Fastify is ours. */
 const FASTIFY_CODES: Record<string, CallerError> = {
   FST_ERR_CTP_BODY_TOO_LARGE: new CallerError('payload_too_large'),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: new CallerError('unsupported_media_type'),

@@ -2,9 +2,9 @@ import type { FastifyRequest } from 'fastify';
 import type { ServerContext } from './context.ts';
 
 /**
- * Writes the audit line of a request to tokenize or detokenize whose API key was looked at.
- * @param values how many the answer has
- * @returns what a success has to wait for; it rejects with InternalError audit_unavailable
+ * Writes the audit line of a tokenize or detokenize request after its API key was checked.
+ * @param values number of values in the answer
+ * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
  */
 export function audit(
   context: ServerContext,

@@ -1,17 +1,17 @@
 import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
 
-/** A parsed JSON object with string names; `__proto__` is an own property in it like any other. */
+/** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
 /**
- * The `data` object of a request body. Names that occur twice are an error: JSON.parse would keep
- * the last and lose the others.
+ * Returns the `data` object of a request body. A repeated name is an error, because JSON.parse
+ * would keep only the last value.
  * @throws CallerError invalid_type
  */
 export function parseData(body: Buffer): JsonObject {
   if (body.length === 0) throw invalid('body: must be a JSON object with "data", not empty');
-  // Decoding would replace malformed bytes silently.
+  // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
   const parsed = parse(text);
@@ -36,12 +36,12 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The message of JSON.parse quotes the body.
+    // The message of JSON.parse would quote the body.
     throw invalid('body: must be valid JSON');
   }
 }
 
-/** Members of all objects as they are written: in valid JSON, a string before a colon is a name. */
+/** Counts members of all objects in the text. In valid JSON, a string before a colon is a name. */
 function countMembers(text: string): number {
   let members = 0;
   for (let open = text.indexOf('"'); open !== -1; ) {
@@ -66,7 +66,7 @@ function isWhiteSpace(unit: number): boolean {
 }
 
 /**
- * Names of all objects as they were parsed. Not recursive: what is beside `data` may be nested
+ * Counts the names in the parsed objects. Not recursive, because JSON beside `data` may be nested
  * without bound.
  */
 function countNames(json: unknown): number {

@@ -2,20 +2,20 @@ import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Descriptors } from './descriptors.ts';
 
-/** Bytes that the system has not taken for so long are for a reader that does not read. */
+/** When unsent bytes make no progress for this long, their reader has stopped reading. */
 const UNREAD_TIMEOUT_MS = 30_000;
 const LOOK_INTERVAL_MS = 1_000;
 
-/** What waited to be sent when it was looked at. */
+/** The unsent bytes of a connection at the last look. */
 interface Unsent {
-  /** Bytes sent on the connection when these are. */
+  /** The connection's count of sent bytes once these are sent. */
   readonly untilByte: number;
   readonly sinceMs: number;
 }
 
 /**
- * Bounds what connections hold: their number, and how long an answer waits for its reader. Node
- * has no time-out for that; its idle time-out ends with every byte that a reader takes.
+ * Bounds the number of connections, and how long an answer waits for its reader. Node has no
+ * time-out for readers: its idle time-out restarts with every byte taken.
  */
 export function boundConnections(
   server: Server,
@@ -34,7 +34,7 @@ export function boundConnections(
     connections++;
     socket.once('close', () => connections--);
   });
-  // What is sent is counted where it is in clear.
+  // On TLS connections, count the bytes before encryption.
   const ready = 'setSecureContext' in server ? 'secureConnection' : 'connection';
   server.on(ready, (socket: Socket) => {
     unsent.set(socket, undefined);

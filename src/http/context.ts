@@ -11,19 +11,17 @@ import type { Descriptors } from './descriptors.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
-/**
- * serving -> draining (still answering, /health says 503) -> closing (new requests are refused).
- */
+/** serving -> draining (still answers, but /health says 503) -> closing (refuses new requests). */
 export interface ServerState {
   phase: 'serving' | 'draining' | 'closing';
 }
 
-/** All that the endpoints use. */
+/** Everything that the endpoints use. */
 export interface ServerContext {
   readonly interfaceVersion: InterfaceVersion;
   readonly bodyLimit: number;
   readonly valuesLimit: number;
-  /** What every token ends in, after `_`. */
+  /** The ending of every token, after `_`. */
   readonly token_suffix: string;
   readonly authenticator: Authenticator;
   readonly limits: ClientLimits;
@@ -32,24 +30,24 @@ export interface ServerContext {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
-  /** undefined: none is kept. */
+  /** undefined: no audit log. */
   readonly audit: AuditLog | undefined;
   readonly state: ServerState;
   readonly descriptors: Descriptors;
-  /** undefined: HTTP in clear. */
+  /** undefined: no TLS. */
   readonly tls: TlsPem | undefined;
 }
 
 declare module 'fastify' {
   interface FastifyRequest {
     startedAtMs: number;
-    /** Set when the API key was accepted. */
+    /** null until the API key is accepted. */
     caller: Caller | null;
-    /** What it holds of the budget of bytes; null until the API key was accepted. */
+    /** The request's part of the budget of bytes; null until the API key is accepted. */
     held: Holder | null;
-    /** What the audit log says that it was; null until the API key is looked at. */
+    /** The event for the audit log; null until the API key is checked. */
     operation: ClientOperation | null;
-    /** How many distinct tokens of it the vault has never given out. */
+    /** Number of distinct tokens in the request that the vault has never issued. */
     unknown_tokens: number;
   }
 }

@@ -1,16 +1,19 @@
 import { readFileSync } from 'node:fs';
 
-/** Beyond it, a connection is closed as soon as it is made. */
+/** Further connections are closed as soon as they are made. */
 const MOST_CONNECTIONS = 20_000;
-/** Kept free for files, libraries, Redis and the ops listener; the database comes on top. */
+/**
+ * Descriptors kept for files, libraries, Redis and the ops listener. Database connections are
+ * added.
+ */
 const RESERVE = 128;
-/** A process with hardly any descriptors still answers some callers. */
+/** Even with very few descriptors, a process answers some callers. */
 const LEAST_CONNECTIONS = 16;
 const OPEN_FILES = /^Max open files +(\d+|unlimited) /m;
 
 /**
- * How many callers may be connected, as the limit of file descriptors has it. A limit can change
- * while the process runs; where it cannot be read, the last one holds.
+ * Derives the number of callers from the limit of file descriptors. The limit can change while the
+ * process runs. If it cannot be read, the last one stays.
  */
 export class Descriptors {
   readonly #reserve: number;
@@ -30,7 +33,7 @@ export class Descriptors {
     try {
       limits = readFileSync('/proc/self/limits', 'latin1');
     } catch {
-      // Not Linux, or no descriptor is left to read it with.
+      // Not Linux, or no descriptor is free to read the file.
       return;
     }
     this.#connections = connectionsWithin(limits, this.#reserve);

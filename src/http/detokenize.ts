@@ -17,7 +17,9 @@ import { readBody } from './request-body.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 import { successFrame } from './success.ts';
 
-/** With more tokens of unknown length, the vault is asked how long the values are. */
+/**
+ * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
+ */
 const MAX_UNSIZED = 4;
 
 /** POST /api/v1/detokenize */
@@ -60,12 +62,12 @@ function bodyOf(
   return body;
 }
 
-/** As VaultClient.detokenize and sizes: of a value, or its size where another one is missing. */
+/** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
 type Found = Value | number | null | undefined;
 
 /**
- * The values of tokens; the limit of unknown tokens counts them.
- * @returns where one is missing, what there is of each token
+ * Looks the values up, and counts unknown tokens against their limit.
+ * @returns the values; if a token is missing, possibly sizes instead of values
  */
 async function lookUp(
   context: ServerContext,
@@ -92,14 +94,14 @@ async function lookUp(
     metrics.unknownTokens(counts.unknown);
   } finally {
     const settled = limits.settle(client, counts);
-    // The same way for each kind of missing token: the time of a 400 must not tell them apart.
+    // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
     if (!found.every((one) => typeof one === 'string')) await settled;
   }
   return found;
 }
 
 /**
- * Has the request hold what its values will take, before anything large is fetched.
+ * Reserves the bytes of the values before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
 function fetch(
@@ -154,8 +156,8 @@ function tooLarge(maxBytes: number): CallerError {
 }
 
 /**
- * Each counts once, however often a request has it. A token that was forgotten or has expired is no
- * guess, and neither is what does not end as tokens do: nobody learns anything from its answer.
+ * Counts each token once. A forgotten or expired token is no guess. Neither is a string without a
+ * token's ending, because its answer reveals nothing.
  */
 function countTokens(
   fields: readonly Field[],

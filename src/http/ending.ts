@@ -1,17 +1,17 @@
 import type { Socket } from 'node:net';
 import type { CallerErrorCode } from '../errors.ts';
 
-/** A caller with a wrong API key may correct it on the same connection, so many times. */
+/** A caller may correct a wrong API key this many times on one connection. */
 const MAX_UNAUTHORIZED = 5;
 
-/** How many 401 answers a connection has had. */
+/** Number of 401 answers on a connection. */
 const unauthorized = new WeakMap<Socket, number>();
-/** Connections that end with the answer under way. */
+/** Connections that close after the current answer. */
 const ending = new WeakSet<Socket>();
 
-/** Whether the answer of this error is the last one of its connection. It is counted. */
+/** Counts the error, and tells whether its answer is the last one on its connection. */
 export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
-  // The parser and we may not agree on where this request ends.
+  // After these errors, the parser and the service may disagree about where the request ends.
   let isLast = code === 'bad_request' || code === 'headers_too_large';
   if (code === 'unauthorized') {
     const count = (unauthorized.get(socket) ?? 0) + 1;
@@ -22,7 +22,7 @@ export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
   return isLast;
 }
 
-/** Nothing more on such a connection is looked at, and no error of its parser answered. */
+/** Whether the connection is ending. Further requests and parser errors on it are ignored. */
 export function isEnding(socket: Socket): boolean {
   return ending.has(socket);
 }

@@ -2,7 +2,7 @@ import type { CallerError } from '../errors.ts';
 import { invalid, isObject, type JsonObject } from './body.ts';
 import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './schema.ts';
 
-/** A string somewhere inside `data`, and where to put what replaces it. */
+/** A string inside `data`, and the place where its replacement goes. */
 export interface Field {
   readonly parent: JsonObject | unknown[];
   readonly name: string | number;
@@ -12,9 +12,8 @@ export interface Field {
 type Path = (string | number)[];
 
 /**
- * All strings inside `data`, at any depth up to MAX_DEPTH.
- * @throws CallerError invalid_type that names the path of what is not acceptable, and never its
- * value
+ * Collects all strings inside `data`, down to MAX_DEPTH.
+ * @throws CallerError invalid_type that names the path of the problem, never the value
  */
 export function collectFields(data: JsonObject, maxFields: number): Field[] {
   const fields: Field[] = [];
@@ -22,7 +21,7 @@ export function collectFields(data: JsonObject, maxFields: number): Field[] {
   return fields;
 }
 
-/** Puts the replacements in the places of the fields; the structure stays. */
+/** Puts the replacements into the places of the fields. */
 export function replaceFields(fields: readonly Field[], replacements: readonly string[]): void {
   fields.forEach(({ parent, name }, i) => {
     (parent as Record<string | number, unknown>)[name] = replacements[i];
@@ -30,7 +29,8 @@ export function replaceFields(fields: readonly Field[], replacements: readonly s
 }
 
 /**
- * The path of a collected field, for messages: found by walking again, since only errors need it.
+ * The path of a collected field, for messages. It walks `data` again, because only errors need
+ * paths.
  */
 export function pathOf(data: JsonObject, field: Field): string {
   return pathText(find(data, ['data'], field) ?? ['data']);
@@ -106,7 +106,7 @@ function problem(path: Path, reason: string): CallerError {
 
 const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
 
-/** `data.customer.emails[1]`; names that are not plain in quotes: `data["e mail"]`. */
+/** Writes a path as `data.customer.emails[1]`, with unusual names in quotes: `data["e mail"]`. */
 export function pathText(path: readonly (string | number)[]): string {
   const [root, ...rest] = path;
   const steps = rest.map((name) => {

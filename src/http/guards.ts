@@ -14,12 +14,12 @@ import { LIMIT_CODES } from './schema.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/gi;
-/** RFC 3986 section 3.2.2, with a port: which characters, not where. */
+/** The characters of RFC 3986 section 3.2.2 and of a port, in any order. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
-/** Node reads so much of a body ahead of whoever reads it. */
+/** The most that Node reads of a body before anybody asks for it. */
 const MAX_EARLY_BYTES = 65_536;
 
-/** Before any route: what Node lets through and HTTP does not. */
+/** Runs before routing. Refuses requests that Node accepts but HTTP forbids. */
 export function protocolGuard(request: FastifyRequest): void {
   const { rawHeaders, headers } = request.raw;
   if (!isWellFormed(request.raw)) throw new CallerError('bad_request');
@@ -31,8 +31,8 @@ export function protocolGuard(request: FastifyRequest): void {
 }
 
 /**
- * RFC 9112 sections 3.2 and 6.1: one Host, required since HTTP/1.1; no transfer coding but chunked.
- * A request without version is HTTP/0.9.
+ * RFC 9112 sections 3.2 and 6.1: exactly one Host in HTTP/1.1, at most one in 1.0, and no transfer
+ * coding except chunked. A request without a version is HTTP/0.9.
  */
 export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessage): boolean {
   const hosts = countOf(rawHeaders, 'host');
@@ -44,13 +44,15 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
   );
 }
 
-/** Before the body is read, in this order: API key, permission, limits, content type, size. */
+/**
+ * Checks before the body is read, in this order: API key, permission, limits, content type, size.
+ */
 export function admission(context: ServerContext, operation: ClientOperation) {
   return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
     try {
       if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
       request.operation = operation;
-      // Node keeps the first of two Authorization headers: the other could be what a proxy checked.
+      // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
       if (countOf(request.raw.rawHeaders, 'authorization') > 1)
         throw new CallerError('unauthorized');
       const caller = context.authenticator.authenticate(request.headers.authorization);
@@ -89,7 +91,7 @@ function admit(
   else next(admission);
 }
 
-/** What has come of a body while its API key is looked up is held with that of other strangers. */
+/** Holds the bytes that arrive while the API key is looked up, in the share of unknown callers. */
 async function holdUnknown(
   { budget }: ServerContext,
   request: FastifyRequest,
@@ -101,20 +103,20 @@ async function holdUnknown(
     MAX_EARLY_BYTES,
   );
   if (!budget.grow(held, bytes)) {
-    // Nobody waits for it: it is looked up for whoever asks for the same key.
+    // Nobody waits for this promise. The look-up continues for other requests with the same key.
     caller.catch(() => {});
     throw new CallerError('overloaded', '', 1);
   }
   return caller.finally(() => budget.settle(held, 0));
 }
 
-/** Refused before the body is read; nothing is held yet, since a body may never come. */
+/** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
 function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
   const declared = Number(request.headers['content-length'] ?? 0);
   if (!budget.hasRoom(request.held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
-/** The error of a request that its limits refuse. */
+/** The error for a request that a limit refuses. */
 export function overLimit(context: ServerContext, { state }: Admission): CallerError {
   context.metrics.rejection(state!.limit);
   return new CallerError(LIMIT_CODES[context.interfaceVersion], '', state!.windowS);
@@ -127,7 +129,7 @@ function checkMedia(request: FastifyRequest, bodyLimit: number): void {
     'content-length': length,
   } = request.headers;
   if (type !== 'application/json' && !isJson(type)) throw new CallerError('unsupported_media_type');
-  // Node keeps the first of two: the other could be what a proxy went by.
+  // Node keeps the first of two, but a proxy may have used the other.
   if (countOf(request.raw.rawHeaders, 'content-type') > 1)
     throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')

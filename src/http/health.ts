@@ -3,7 +3,7 @@ import { answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
 import type { HEALTH } from './schema.ts';
 
-/** GET /health: 200 when the node can do its work; 503 when it cannot, or is draining. */
+/** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const { isDatabaseWell, isAble } = await context.health.look();
@@ -18,7 +18,7 @@ export function healthHandler(context: ServerContext) {
   };
 }
 
-/** GET /health/live: 200 while the process turns, whatever the database does. */
+/** GET /health/live: 200 while the process runs, even without a database. */
 export function livenessHandler(context: ServerContext) {
   return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
     answer(context, request, reply, 200, '{"status":"ok"}');

@@ -2,10 +2,13 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
 
-/** Of a request, what each value takes besides its bytes, on its way to the vault and back. */
+/** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;
 
-/** Has a request hold more bytes of the budget. @throws CallerError overloaded */
+/**
+ * Makes a request hold more bytes of the budget.
+ * @throws CallerError overloaded
+ */
 export function hold({ budget }: ServerContext, request: FastifyRequest, bytes: number): void {
   if (!budget.grow(request.held!, bytes)) throw new CallerError('overloaded', '', 1);
 }
@@ -16,8 +19,8 @@ export function holdFields(context: ServerContext, request: FastifyRequest, fiel
 }
 
 /**
- * Lets a request go that has its answer. What the system has not taken of the answer is held until
- * the system has it, or the connection is gone.
+ * Releases the bytes of a request after its answer. Bytes of the answer that the system has not
+ * taken stay held until they are sent or the connection ends.
  */
 export function letGo({ budget }: ServerContext, request: FastifyRequest, reply: FastifyReply) {
   const { held } = request;
@@ -35,6 +38,7 @@ export function letGo({ budget }: ServerContext, request: FastifyRequest, reply:
     budget.settle(held, 0);
   };
   response.once('close', release);
-  // An answer that waits for the one before it hears nothing of the end of the connection.
+  // An answer queued behind another one gets no event when the connection ends, so listen on the
+  // socket.
   socket.setMaxListeners(0).once('close', release);
 }

@@ -1,25 +1,25 @@
 import { Readable } from 'node:stream';
 import { isObject } from './body.ts';
 
-/** A larger answer is made and written piece by piece, as its reader takes it. */
+/** A larger answer is built and written in pieces, as its reader takes them. */
 export const MAX_WHOLE_BYTES = 2_097_152;
 const PIECE_BYTES = 65_536;
-/** `\u0000` for one unit of UTF-16. */
+/** One UTF-16 unit takes at most 6 bytes: `\u0000`. */
 const MAX_UNIT_BYTES = 6;
 const QUOTES = '""';
-/** ASCII that JSON takes as it is. */
+/** ASCII that JSON does not escape. */
 const PLAIN = /^[ !#-[\]-~]*$/;
-/** Longer ones are measured once: a body can have the same token in all fields. */
+/** Longer values are measured once each, because all fields may have the same token. */
 const LONG_UNITS = 1_024;
 
-/** What values have at most as JSON, without quotes, in bytes: cheaper than to measure them. */
+/** Upper bound for the bytes of values as JSON, without quotes. Cheaper than measuring. */
 export function mostJsonBytes(values: readonly string[]): number {
   let bytes = 0;
   for (const value of values) bytes += MAX_UNIT_BYTES * value.length;
   return bytes;
 }
 
-/** What values have as JSON, without quotes, in bytes. */
+/** The exact bytes of values as JSON, without quotes. */
 export function jsonBytes(values: readonly string[]): number {
   const known = new Map<string, number>();
   let bytes = 0;
@@ -38,10 +38,10 @@ function measure(value: string): number {
 }
 
 /**
- * A large answer, never in memory as a whole.
- * @param frame what stands before `data` and after it
+ * Streams a large answer, which is never in memory as a whole.
+ * @param frame the text before and after `data`
  * @param valueBytes `jsonBytes` of the values in `data`
- * @param onTaken told whenever the reader has taken a piece
+ * @param onTaken called whenever the reader has taken a piece
  */
 export function largeAnswer(
   data: unknown,
@@ -67,13 +67,13 @@ async function* pieces(data: unknown, before: string, after: string, onTaken: ()
   yield Buffer.from(piece + after);
 }
 
-/** Those that wait for their turn, the first one first. */
+/** Answers that wait for their turn, the first one first. */
 const waiting: (() => void)[] = [];
 
 /**
- * One piece in a turn of the event loop, whichever answer it is of. A fast reader takes all pieces
- * at once. With a piece of each answer in every turn, sixty answers held up all other callers for a
- * quarter of a second of processor time.
+ * Lets one piece go out in each turn of the event loop, whichever answer it belongs to. A fast
+ * reader takes all pieces at once. When every answer sent a piece in each turn, sixty answers
+ * delayed all other callers by 250 ms of processor time.
  */
 function nextTurn(): Promise<void> {
   return new Promise((resolve) => {
@@ -86,7 +86,7 @@ function endWait(): void {
   if (waiting.length > 0) setImmediate(endWait);
 }
 
-/** The JSON of `data`, value by value, in the order of JSON.stringify. */
+/** Yields the JSON of `data` in small parts, in the order of JSON.stringify. */
 function* jsonOf(json: unknown, write: (value: string) => string): Generator<string> {
   if (Array.isArray(json)) {
     for (const [i, inner] of json.entries()) {

@@ -3,10 +3,11 @@ import { setImmediate } from 'node:timers/promises';
 import { OperatorError } from '../errors.ts';
 
 /**
- * @param setting the one that names the port: PORT or OPS_PORT
- * @param isShared whether `start` asks for a port that other nodes have, too
- * @returns the URL it listens on
- * @throws OperatorError that names the setting when it cannot
+ * Opens a listener.
+ * @param setting the setting of the port: PORT or OPS_PORT
+ * @param isShared whether `start` shares the port with other nodes
+ * @returns the URL of the listener
+ * @throws OperatorError that names the setting
  */
 export async function listen(
   server: Server,
@@ -34,21 +35,23 @@ export async function listen(
 
 function remedy(code: string | undefined, setting: string, isShared: boolean): string {
   if (code === 'EADDRINUSE' && isShared)
-    return `What listens there runs as another user or without REUSE_PORT=true: stop it, or set ${setting} to another port.`;
-  if (code === 'EADDRINUSE') return `Stop what listens there, or set ${setting} to another port.`;
+    return `The program on that port runs as another user or without REUSE_PORT=true: stop it, or set ${setting} to another port.`;
+  if (code === 'EADDRINUSE')
+    return `Stop the program on that port, or set ${setting} to another port.`;
   if (code === 'ENOTSUP' && isShared)
-    return 'This system does not spread connections over nodes that share a port: do not set REUSE_PORT.';
+    return 'This system cannot spread connections over nodes that share a port: unset REUSE_PORT.';
   if (code === 'EACCES')
-    return `This user may not take that port: set ${setting} to one above 1023.`;
+    return `This user may not use that port: set ${setting} to a port above 1023.`;
   return `Set ${setting.replace('PORT', 'HOST')} to an address of this machine.`;
 }
 
-/** Turns of the event loop after which a queue that never runs dry is given up. */
+/** Gives up after this many turns of the event loop when the queue never empties. */
 const MAX_TURNS = 1_000;
 
 /**
- * Resolves after a turn of the event loop in which no connection came. Node accepts one a turn, so
- * a busy server has some that wait: 355 of them were reset in 20 closes, and 20 after this.
+ * Resolves after a turn of the event loop without a new connection. Node accepts one connection a
+ * turn, so on a busy server some still wait. 20 closes reset 355 connections without this wait, and
+ * 20 with it.
  */
 export async function untilAccepted(server: Server): Promise<void> {
   let accepted = 0;
@@ -56,7 +59,7 @@ export async function untilAccepted(server: Server): Promise<void> {
   server.on('connection', count);
   for (let turn = 0; turn < MAX_TURNS; turn++) {
     const before = accepted;
-    // Between two of them, the loop looks at all sockets once.
+    // Between two calls, the loop polls all sockets once.
     await setImmediate();
     await setImmediate();
     if (accepted === before) break;

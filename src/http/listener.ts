@@ -6,17 +6,19 @@ import { boundConnections } from './connections.ts';
 import type { Descriptors } from './descriptors.ts';
 
 /**
- * A client that dribbles its handshake, headers or body is cut off after these; checked every
- * second. docs/operating/timeouts.md has them all.
+ * A client that sends its handshake, headers or body too slowly is cut off after these. Node checks
+ * every second. docs/operating/timeouts.md lists all time-outs.
  */
 const HANDSHAKE_TIMEOUT_MS = 5_000;
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Longer than the 60 s of load balancers: the side that sends requests is to close first. */
+/**
+ * Longer than the 60 s of load balancers, because the side that sends requests should close first.
+ */
 const KEEP_ALIVE_TIMEOUT_MS = 72_000;
 const CHECK_INTERVAL_MS = 1_000;
 const MAX_HEADER_BYTES = 16_384;
-/** More headers than this are refused. Node drops those above its own bound without a word. */
+/** More headers are refused. Node silently drops headers above its own bound. */
 export const MAX_HEADERS = 128;
 
 const HTTP: ServerOptions = {
@@ -25,7 +27,7 @@ const HTTP: ServerOptions = {
   keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   connectionsCheckingInterval: CHECK_INTERVAL_MS,
   maxHeaderSize: MAX_HEADER_BYTES,
-  // Node would answer without a body; protocolGuard asks for it.
+  // Node's own refusal has no body, so protocolGuard checks the Host header.
   requireHostHeader: false,
 };
 
@@ -36,8 +38,9 @@ export interface ConnectionCounts {
 }
 
 /**
- * The server of the public listener, with all its bounds; in clear without `pem`.
- * @param count told of what never becomes a request
+ * Creates the server of the public listener with all its bounds.
+ * @param pem undefined: no TLS
+ * @param count counts connections that never become a request
  */
 export function createListener(
   handler: RequestListener,
@@ -55,7 +58,7 @@ export function createListener(
   return server;
 }
 
-/** For connections that are made from now on. */
+/** Renews the certificate for new connections. */
 export function renewCertificate(server: Server, pem: TlsPem): void {
   (server as Server & TlsServer).setSecureContext(contextOptions(pem));
 }
@@ -82,7 +85,7 @@ function tlsOptions(pem: TlsPem): TlsOptions {
   };
 }
 
-/** Ciphers are those of Node. */
+/** Node's default ciphers apply. */
 function contextOptions({ certificate, key, clientCa }: TlsPem) {
   return {
     cert: certificate,

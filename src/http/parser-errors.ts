@@ -13,13 +13,13 @@ const CODES: Record<string, CallerErrorCode> = {
 };
 
 /**
- * Answers what Node's HTTP parser refuses, in the form of all other errors; then the connection
- * ends.
+ * Answers requests that Node's HTTP parser refuses, in the form of all other errors. Then the
+ * connection closes.
  */
 export function parserErrorHandler(log: Log, metrics: Metrics) {
   return (error: NodeJS.ErrnoException, socket: Socket): void => {
     if (isEnding(socket)) return;
-    // Anything else is of the connection: a reset, or no TLS to answer in.
+    // Any other error is one of the connection, such as a reset or a failed TLS handshake.
     if (!/^(HPE|ERR_HTTP)_/.test(error.code ?? '') || !socket.writable) {
       socket.destroy();
       return;
@@ -33,8 +33,8 @@ export function parserErrorHandler(log: Log, metrics: Metrics) {
   };
 }
 
-/** A whole HTTP/1.1 answer for a request that has no response object. */
-export function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
+/** A whole HTTP/1.1 answer for a request without a response object. */
+function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
   const body = JSON.stringify({ error: code });
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,

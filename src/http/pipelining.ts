@@ -2,15 +2,15 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Socket } from 'node:net';
 import { isEnding } from './ending.ts';
 
-/** Requests of one connection that are worked on at once. */
+/** Requests of one connection that run at the same time. */
 const MAX_IN_HAND = 8;
-/** More than callers with an API key get into one read of 64 KiB. */
+/** More requests with an API key than fit into one read of 64 KiB. */
 const MAX_WAITING = 512;
 
 /**
- * Bounds what one connection can ask for ahead of its answers. Node parses all requests of a read
- * and hands them over in one turn of the event loop: thousands of them would keep every other
- * connection, and every file, waiting until the last is answered.
+ * Bounds the requests that one connection can send ahead of its answers. Node parses all requests
+ * of a read and starts them in one turn of the event loop. Thousands of them would delay all other
+ * connections and file operations.
  */
 export function inTurn(handler: RequestListener): RequestListener {
   const lanes = new WeakMap<Socket, Lane>();
@@ -31,7 +31,7 @@ class Lane {
   readonly #handler: RequestListener;
   #inHand = 0;
   #waiting: (readonly [IncomingMessage, ServerResponse])[] = [];
-  /** More came than may wait: the connection ends after them. */
+  /** More requests came than may wait, so the connection closes after them. */
   #isFull = false;
   #isPaused = false;
   #isTurnDue = false;
@@ -51,7 +51,7 @@ class Lane {
     if (this.#waiting.length < MAX_WAITING) this.#waiting.push([request, response]);
     else {
       this.#isFull = true;
-      // RFC 9112 section 9.3.2: the caller sends again what was not answered.
+      // RFC 9112 section 9.3.2: the caller repeats requests without an answer.
       this.#waiting.at(-1)![1].setHeader('Connection', 'close');
     }
   }
@@ -79,7 +79,7 @@ class Lane {
     this.#inHand--;
     if (this.#waiting.length === 0 || this.#isTurnDue) return;
     this.#isTurnDue = true;
-    // Not now: what else there is to do has its turn first.
+    // In the next turn, so that other work of this turn goes first.
     setImmediate(this.#turn);
   };
 
@@ -94,7 +94,7 @@ class Lane {
     for (const [request, response] of next) this.#begin(request, response);
   };
 
-  /** A body that is read has Node resume its connection. */
+  /** Reading a body makes Node resume the connection, so pause it again. */
   readonly #stayPaused = (): void => {
     this.#socket.pause();
   };

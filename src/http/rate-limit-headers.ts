@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import type { Admission, Quota } from '../service/limits/client-limits.ts';
 import type { LimitName } from '../types.ts';
 
-/** The names of the limits in headers. */
+/** Names of the limits in headers. */
 const NAMES: Readonly<Record<LimitName, string>> = {
   requests: '"requests"',
   detokenize: '"detokenize"',
@@ -12,9 +12,10 @@ const NAMES: Readonly<Record<LimitName, string>> = {
 const policies = new WeakMap<readonly Quota[], string>();
 
 /**
- * Says which limits there are, and how the limit stands that refuses, or that of requests
- * (draft-ietf-httpapi-ratelimit-headers-11). Never how many unknown tokens are left: the number
- * would tell a token that was forgotten, which costs none, from one that never was.
+ * Adds headers with the limits, and with the state of the limit that refuses, else of the request
+ * limit (draft-ietf-httpapi-ratelimit-headers-11).
+ * They never tell how many unknown tokens are left: the number would tell a forgotten token, which
+ * costs nothing, from an unknown one.
  */
 export function addRateLimit(reply: FastifyReply, { quotas, state }: Admission): void {
   if (quotas.length === 0) return;

@@ -2,14 +2,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
 
-/** Smaller pieces of a body are copied together: each would cost more than its bytes. */
+/** Smaller pieces are copied together, because each buffer costs more than its bytes. */
 const SEGMENT_BYTES = 16_384;
 const NO_BYTES = Buffer.alloc(0);
 
 /**
- * Reads the body of a request as bytes, and holds them in the budget as they come: what a header
- * promises is not there yet. Fastify's own reader knows no budget.
- * @throws CallerError payload_too_large, overloaded or request_timeout; the connection ends then
+ * Reads the body of a request, and takes its bytes from the budget as they arrive, not as a header
+ * declares. Fastify's own reader has no budget.
+ * @throws CallerError payload_too_large, overloaded or request_timeout; then the connection closes
  */
 export function readBody(
   { budget, bodyLimit }: ServerContext,
@@ -39,7 +39,8 @@ export function readBody(
     };
     const fail = (error: Error): void => {
       leave();
-      // The rest of the body is thrown away; without a listener its errors would end the process.
+      // Throw the rest of the body away. Without an error listener, its errors would end the
+      // process.
       payload.on('error', () => {}).resume();
       reply.header('connection', 'close');
       reject(error);
@@ -48,15 +49,15 @@ export function readBody(
   });
 }
 
-/** The bytes of a body in as few buffers as its callers allow. */
+/** The bytes of a body in few buffers, however small its pieces are. */
 class Pieces {
   readonly #whole: Buffer[] = [];
   #segment = NO_BYTES;
   #used = 0;
 
-  /** @returns how many bytes more are held */
+  /** @returns the number of additional bytes held */
   add(chunk: Buffer): number {
-    // The first one is the whole body, most often.
+    // The first piece is usually the whole body.
     if (this.#whole.length === 0 || chunk.length >= SEGMENT_BYTES) {
       this.#endSegment();
       this.#whole.push(chunk);

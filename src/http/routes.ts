@@ -1,6 +1,6 @@
-/** The paths of the public listener and their methods, as an Allow header lists them. */
+/** The paths of the public listener with their methods, as the Allow header lists them. */
 export const METHODS: Readonly<Record<string, string>> = {
-  // No prototype: a path like /constructor is not there.
+  // No prototype, so that a path like /constructor is not found.
   __proto__: null as never,
   '/api/v1/tokenize': 'POST',
   '/api/v1/detokenize': 'POST',
@@ -9,8 +9,8 @@ export const METHODS: Readonly<Record<string, string>> = {
 };
 
 /**
- * The path that a request target names, letter for letter, or undefined when this listener has no
- * such path. Routing, log, metrics, shedding and audit log all ask here: the router alone would
+ * The path in a request target, compared letter for letter; undefined when this listener does not
+ * have it. Routing, log, metrics, shedding and audit all use this function. The router alone would
  * decode `/api/v1/%64etokenize` and cut `/api/v1/detokenize#x`.
  */
 export function routeOf(target: string): string | undefined {
@@ -22,8 +22,7 @@ export function routeOf(target: string): string | undefined {
 const ABSOLUTE = /^https?:\/\/[^/?#@\s]+(?=[/?]|$)/i;
 
 /**
- * RFC 9112 section 3.2.2: a server must take `http://host/path` as well. Without the host it is as
- * any other target.
+ * RFC 9112 section 3.2.2: a server must accept `http://host/path`, too. Removes scheme and host.
  */
 export function originForm(target: string): string {
   if (target.startsWith('/')) return target;

@@ -4,26 +4,26 @@ import { MAX_VALUE_BYTES } from '../service/value-bytes.ts';
 import type { InterfaceVersion } from './context.ts';
 
 /**
- * What the service takes and gives, once: the code that checks requests and writes answers reads it
- * from here, and so does the OpenAPI document. The checks themselves are written by hand
+ * The one definition of requests and answers. The code that checks requests and writes answers uses
+ * it, and so does the OpenAPI document. The checks themselves are hand-written
  * (docs/decisions/0014-openapi.md).
  */
 export { MAX_VALUE_BYTES };
 export const MAX_NAME_BYTES = 256;
-/** Of objects and arrays inside each other; `data` is the first. */
+/** Levels of nested objects and arrays; `data` is the first. */
 export const MAX_DEPTH = 16;
 /**
- * Of the values in an answer, as bytes of JSON: one token may be in all fields, so a body of 1 MiB
- * could ask for values of 640 MB.
+ * Limit for the JSON of the values in an answer, in body limits. One token may be in all fields, so
+ * a body of 1 MiB could ask for 640 MB.
  */
 export const MAX_ANSWER_BODIES = 16;
-/** Code that copies objects carelessly would change their prototype with it. */
+/** Careless code that copies an object with this name would change a prototype. */
 export const FORBIDDEN_NAME = '__proto__';
 
-/** What is in a field of a success. */
+/** Content of a field in a successful answer. */
 export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 
-/** The fields of a success in their order. */
+/** The fields of a successful answer, in order. */
 export const SUCCESS: Readonly<
   Record<
     InterfaceVersion,
@@ -50,7 +50,7 @@ export const LIMIT_CODES = {
   '1.0.4': 'rate_limit',
 } as const satisfies Record<InterfaceVersion, CallerErrorCode>;
 
-/** What an error has beside its code. */
+/** The field of an error besides its code. */
 export const ERROR_FIELDS: Readonly<
   Partial<Record<CallerErrorCode | 'internal_error', 'message' | 'retry_after'>>
 > = {
@@ -64,10 +64,10 @@ export const ERROR_FIELDS: Readonly<
 /** A JSON Schema (2020-12), as plain data. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-/** Where the schemas are in the document. */
+/** A reference to a schema of the document. */
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** JSON of strings: objects and arrays as deep as it goes. */
+/** Schemas of strings in nested objects and arrays. */
 function fieldSchemas(name: string, leaf: Schema, description: string): Record<string, Schema> {
   const inner = name.replace(/s$/, '');
   return {
@@ -104,12 +104,12 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
   status: { type: 'string', description: 'Always `success`.', const: 'success' },
   request_id: {
     type: 'string',
-    description: 'Of this request; the same as in the header X-Request-Id.',
+    description: 'Id of this request, as in the header X-Request-Id.',
     format: 'uuid',
   },
   client_id: {
     type: 'string',
-    description: 'Whose API key it was.',
+    description: 'The client that the API key belongs to.',
     pattern: '^[a-z0-9]{1,32}_[0-9a-f]{24}$',
   },
 };
@@ -139,7 +139,7 @@ const OK = { type: 'string', enum: ['ok', 'error'] };
 
 export const HEALTH = {
   type: 'object',
-  description: 'Whether requests can be sent here.',
+  description: 'Whether this node accepts requests.',
   required: ['status', 'timestamp', 'postgres', 'version'],
   properties: {
     status: { ...OK, description: '`ok`: send requests.' },
@@ -151,27 +151,27 @@ export const HEALTH = {
 
 export const LIVENESS = {
   type: 'object',
-  description: 'That the process answers.',
+  description: 'The process answers.',
   required: ['status'],
   properties: { status: { type: 'string', description: 'Always `ok`.', const: 'ok' } },
 } as const;
 
-/** @param codes all that the error answers of this version can have */
+/** @param codes all error codes of this version */
 function errorSchema(codes: readonly string[]): Schema {
   return {
     type: 'object',
     description: 'Every answer that is not a success.',
     required: ['error'],
     properties: {
-      error: { type: 'string', description: 'What to decide on.', enum: codes },
+      error: { type: 'string', description: 'The code to decide on.', enum: codes },
       message: {
         type: 'string',
         description:
-          'For people; it may change. It names the place in the request, never the value. Of `invalid_type` and `internal_error` only.',
+          'For people; its words may change. It names the place in the request, never the value. Only with `invalid_type` and `internal_error`.',
       },
       retry_after: {
         type: 'integer',
-        description: 'Seconds to wait; the same as in the header Retry-After. Of 429 and 503 only.',
+        description: 'Seconds to wait, as in the header Retry-After. Only with 429 and 503.',
         minimum: 1,
       },
     },
@@ -187,14 +187,14 @@ export function schemasOf(
     TokenizeRequest: request('Values', 'Fields beside `data` are ignored.'),
     DetokenizeRequest: request(
       'Values',
-      'Tokens in the places of values. Fields beside `data` are ignored: an answer of tokenize is a request of detokenize.',
+      'Tokens in the places of values. Fields beside `data` are ignored, so you can send an answer of tokenize to detokenize.',
     ),
     TokenizeAnswer: success(SUCCESS[version].tokenize, ref('Tokens')),
     DetokenizeAnswer: success(SUCCESS[version].detokenize, ref('Values')),
     ...fieldSchemas(
       'Values',
       VALUE,
-      `Values under field names of your own, any but \`${FORBIDDEN_NAME}\`.`,
+      `Values under your own field names: any name except \`${FORBIDDEN_NAME}\`.`,
     ),
     ...fieldSchemas('Tokens', TOKEN, 'Tokens in the places of the values.'),
     Health: HEALTH,

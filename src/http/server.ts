@@ -14,7 +14,7 @@ import { METHODS, originForm, routeOf } from './routes.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
-/** What a request has besides what Fastify gives it, at its beginning. */
+/** Initial values of our own properties of a request. */
 const OF_A_REQUEST = {
   startedAtMs: 0,
   caller: null,
@@ -23,7 +23,7 @@ const OF_A_REQUEST = {
   unknown_tokens: 0,
 };
 
-/** The public listener, ready to listen. */
+/** Creates the public listener; it does not listen yet. */
 export function createHttpServer(context: ServerContext): FastifyInstance {
   const app: FastifyInstance = fastify({
     logger: false,
@@ -39,7 +39,7 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
     },
     clientErrorHandler: parserErrorHandler(context.log, context.metrics),
     frameworkErrors: (error, request, reply) => {
-      // Fastify does not decorate these requests.
+      // Fastify does not add our properties to these requests.
       Object.assign(request, OF_A_REQUEST, { startedAtMs: performance.now() });
       answerError(context, request, reply as FastifyReply, error);
     },
@@ -48,20 +48,20 @@ export function createHttpServer(context: ServerContext): FastifyInstance {
   app.addHook('onRequest', (request, reply, done) => {
     request.startedAtMs = performance.now();
     protocolGuard(request);
-    // Now: Fastify would look at the content type first, and has errors of its own for it. And it
-    // finds routes by other spellings of their paths.
+    // Checked here, because Fastify would check the content type first, with its own errors. It
+    // also accepts other spellings of a path.
     if (request.is404 || routeOf(request.url) === undefined) notFound(context, request, reply);
     else done();
   });
   app.setErrorHandler((error, request, reply) => answerError(context, request, reply, error));
   app.setNotFoundHandler((request, reply) => notFound(context, request, reply));
-  // The handlers read bodies themselves, in the budget of bytes (request-body.ts).
+  // The handlers read bodies themselves, within the budget of bytes (request-body.ts).
   app.addHttpMethod('POST', { hasBody: false, overrideExisting: true });
   addRoutes(app, context);
   return app;
 }
 
-/** What every request goes through before it is routed. */
+/** Creates the server. Every request passes its bounds before routing. */
 function serverOf(context: ServerContext, handler: RequestListener): Server {
   const route = inTurn(shedding(context, handler));
   const listener: RequestListener = (request, response) => {
@@ -69,13 +69,13 @@ function serverOf(context: ServerContext, handler: RequestListener): Server {
     route(request, response);
   };
   const server = createListener(listener, context.tls, context.descriptors, context.metrics);
-  // Node would say 100 Continue before the API key is looked at; admission asks for the body.
+  // Node would send 100 Continue before the API key is checked, so admission sends it.
   server.on('checkContinue', listener);
   server.on('checkExpectation', listener);
   return server;
 }
 
-/** Fastify's own compilers load Ajv at every start, and no route here has a schema for them. */
+/** Fastify's own compilers would load Ajv at every start, but no route has a Fastify schema. */
 function noSchemas(): never {
   throw new Error('routes have no schemas of Fastify; see http/schema.ts');
 }

@@ -7,19 +7,19 @@ import { METHODS, routeOf } from './routes.ts';
 
 const RETRY_AFTER_S = 1;
 const BODY = JSON.stringify({ error: 'overloaded', retry_after: RETRY_AFTER_S });
-/** A body up to this size is read and thrown away, and the connection kept. */
+/** A body up to this size is read and thrown away, so that the connection can stay. */
 const MAX_DROPPED_BYTES = 65_536;
 /**
- * Requests that were there when a turn of the event loop began have waited for as long as it takes.
- * Not sooner: refusing takes this loop's time, too, and waiting takes none.
+ * Refuse new requests when the current turn of the event loop has lasted this long. A shorter bound
+ * would cost more: a refusal takes time on this loop, but waiting takes none.
  */
 const MAX_TURN_MS = 1_000;
 const TELL_INTERVAL_MS = 1_000;
 
 /**
- * Refuses what would have to wait too long, as cheaply as it can be done: before routing, the API
- * key and the body, and with one line of the log a second. What is answered is what would have been
- * answered without the others; /health always is.
+ * Refuses requests that would wait too long, as cheaply as possible: before routing, API key and
+ * body, with one log line a second. Accepted requests get the same answers as on an idle node.
+ * /health is never refused.
  */
 export function shedding(context: ServerContext, handler: RequestListener): RequestListener {
   const refused = new Refused(context);
@@ -50,7 +50,7 @@ function sheddableRoute(request: IncomingMessage): string | undefined {
 
 function refuse(request: IncomingMessage, response: ServerResponse): void {
   const { 'content-length': length = Infinity, expect } = request.headers;
-  // Who asked whether to send the body may, after this answer, send another request in its place.
+  // A caller that asked whether to send the body may now send another request in its place.
   const isLast = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
   response.sendDate = false;
   response.writeHead(CALLER_ERRORS.overloaded.status, [
@@ -71,7 +71,7 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
   response.end(BODY);
 }
 
-/** Counted at once, told in the log and by status once a second. */
+/** Counts refused requests, and reports them to log and metrics once a second. */
 class Refused {
   readonly #context: ServerContext;
   readonly #byRoute = new Map<string, number>();

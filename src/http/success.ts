@@ -3,7 +3,9 @@ import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { InterfaceVersion } from './context.ts';
 import { type FieldContent, SUCCESS } from './schema.ts';
 
-/** The body of a success in the names of the version: what stands before `data`, and after it. */
+/**
+ * Builds the text before and after `data` in a successful answer, with the names of the version.
+ */
 export function successFrame(version: InterfaceVersion, operation: ClientOperation) {
   const fields = Object.entries(SUCCESS[version][operation]);
   const last = fields.length - 1;
@@ -23,7 +25,7 @@ export function successFrame(version: InterfaceVersion, operation: ClientOperati
   };
 }
 
-/** Ids are of characters that JSON takes as they are. */
+/** Ids contain only characters that JSON does not escape. */
 function contentOf(content: Exclude<FieldContent, 'data'>, request: FastifyRequest): string {
   switch (content) {
     case 'status':

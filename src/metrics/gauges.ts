@@ -1,6 +1,6 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 
-/** Read when metrics are scraped; what is not there is not shown. */
+/** Read at each scrape. An absent gauge is not shown. */
 export interface Gauges {
   readonly vaultRows?: () => Promise<number>;
   /** Requests of each client, counted since the start. */
@@ -9,18 +9,18 @@ export interface Gauges {
   readonly expiredRecords?: () => number;
   /** Counted since the start. */
   readonly droppedLogLines?: () => number;
-  /** By requests under way, of MEMORY_BUDGET. */
+  /** Bytes of MEMORY_BUDGET that current requests hold. */
   readonly bytesHeld?: () => number;
-  /** undefined: no license is asked for. */
+  /** undefined: no license is configured. */
   readonly licenseDaysLeft?: (() => number) | undefined;
-  /** undefined: limits are not meant to be shared. */
+  /** undefined: nodes do not share limits. */
   readonly rateLimitShared?: (() => boolean) | undefined;
   /** undefined: the embedded database promises nothing. */
   readonly postgresSafe?: (() => boolean) | undefined;
   readonly keyVersion?: () => number;
-  /** Seconds since the keyring was last read whole. */
+  /** Seconds since the whole keyring was last read. */
   readonly keyringAge?: () => number;
-  /** undefined: HTTP in clear. */
+  /** undefined: no TLS. */
   readonly certificateExpires?: (() => Date) | undefined;
 }
 

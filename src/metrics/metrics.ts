@@ -2,7 +2,7 @@ import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client
 import type { LimitName } from '../types.ts';
 import { addGauges, type Gauges } from './gauges.ts';
 
-/** Close together where answers are: quantiles are interpolated in them. */
+/** Dense where most answers fall, because quantiles are interpolated within a bucket. */
 const LATENCY_BUCKETS_S = [
   0.00025, 0.0005, 0.001, 0.0015, 0.0025, 0.0035, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.035, 0.05,
   0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5,
@@ -13,10 +13,12 @@ const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'unknown_tokens'
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
-/** Values of metrics, with their labels. */
+/** Values of the sampled metrics, with their labels. */
 export type Snapshot = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
-/** What the console is made of: read every few seconds, so only what is cheap to read. */
+/**
+ * The metrics that the console shows. It reads them every few seconds, so only cheap ones are here.
+ */
 const SAMPLED = [
   'standin_requests_total',
   'standin_request_duration_seconds',
@@ -29,10 +31,9 @@ const SAMPLED = [
   'standin_postgres_safe',
 ];
 
-/** All metrics of the node, in the text format of Prometheus. */
+/** Creates all metrics of the node, in the text format of Prometheus. */
 export function createMetrics() {
   const registry = new Registry();
-  // What Node tells of the process.
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
   const { requests, duration, values, batches } = workMetrics(registers);
@@ -107,7 +108,7 @@ function troubleMetrics(registers: Registry[]) {
     labelNames: ['limit'],
     registers,
   });
-  // Shown before there was one, so that an alert on a rise sees the first.
+  // Start at 0, so that an alert on a rise sees the first rejection.
   for (const limit of LIMITS) rejections.inc({ limit }, 0);
   const unknown = new Counter({
     name: 'standin_unknown_tokens_total',
@@ -141,7 +142,7 @@ function connectionMetrics(registers: Registry[]) {
   });
   const refusedConnections = new Counter({
     name: 'standin_connections_refused_total',
-    help: 'Connections refused because the node has all that it takes.',
+    help: 'Connections refused because the node has as many as it accepts.',
     registers,
   });
   const unread = new Counter({

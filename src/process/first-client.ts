@@ -8,19 +8,19 @@ import type { Certificate } from '../service/certificate.ts';
 import type { IssuedApiKey } from '../service/clients.ts';
 import { makeUsable } from '../store/embedded.ts';
 
-/** Where the API key of the first client is, and the key itself. */
+/** The API key of the first client, and the file that it is in. */
 export interface FirstKey {
-  /** undefined: the key is printed, on a terminal. */
+  /** undefined: the key is printed on the terminal. */
   readonly file: string | undefined;
   /**
-   * To be called when the vault has no client, before one is made: from now on the key is in its
-   * file, and a process that ends here leaves the key to the next start.
-   * @throws OperatorError with what to do about it
+   * Call this before creating the first client. Then the key is in its file, and a later start can
+   * use it if this process ends too early.
+   * @throws OperatorError that says what to do
    */
   take(): string;
 }
 
-/** @param isTerminal whether a person, and no log, gets what this process prints */
+/** @param isTerminal whether a person, not a log, reads the output */
 export function firstKey(
   { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given }: Pick<Config, 'DATA_DIR' | 'BOOTSTRAP_API_KEY_FILE'>,
   isTerminal: boolean,
@@ -38,21 +38,19 @@ function readOrCreate(dataDir: string, file: string): string {
     createSecret(file, `${newApiKey()}\n`);
   } catch (error) {
     throw new OperatorError(
-      `The vault has no client yet, and the API key of the first one cannot be written to ${file} (${errorCode(error)}). ${OTHER_WAYS}`,
+      `The vault has no client yet, and the API key of the first client cannot be written to ${file} (${errorCode(error)}). ${OTHER_WAYS}`,
     );
   }
   return read(file, `The file of the first API key (${file})`);
 }
 
 const OTHER_WAYS =
-  'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or make a client with: standin client create --name NAME';
+  'Name a file with an API key in BOOTSTRAP_API_KEY_FILE (make one with: standin api-key new), or create a client with: standin client create --name NAME';
 
 function read(file: string, name: string): string {
   const apiKey = readText(file, name).trim();
   if (isApiKey(apiKey)) return apiKey;
-  throw new OperatorError(
-    `${name} does not have one API key, and nothing else, in it. ${OTHER_WAYS}`,
-  );
+  throw new OperatorError(`${name} must contain one API key, and nothing else. ${OTHER_WAYS}`);
 }
 
 function readText(file: string, name: string): string {
@@ -71,7 +69,9 @@ interface FirstStart {
   readonly certificate: Certificate | undefined;
 }
 
-/** Tells of the first client: the API key to a terminal alone, to the log the name of its file. */
+/**
+ * Reports the first client: its API key on a terminal, or the name of the key's file in the log.
+ */
 export function announce(
   shown: FirstStart,
   file: string | undefined,
@@ -83,13 +83,14 @@ export function announce(
   }
   log.warn(
     { client_id: shown.first.client_id, api_key_file: file },
-    'first start: a client was made; give its API key to the caller, and remove the file',
+    'first start: created a client; give its API key to the caller, and delete the file',
   );
 }
 
 /**
- * What a first start prints: the API key, and a call to try it with, which checks the certificate
- * also where its name leads elsewhere or its authority is not known here; and where the console is.
+ * The output of a first start: the API key, a call to try, and the address of the console. The call
+ * checks the certificate even when its name resolves elsewhere or its authority is not trusted
+ * here.
  */
 function firstStart({
   first: { client_id: clientId, api_key: apiKey },
@@ -99,7 +100,7 @@ function firstStart({
 }: FirstStart): string {
   const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
   return `
-First start: client ${clientId} was made. Its API key, shown only this once:
+First start: created client ${clientId}. Its API key is shown only once:
 
   ${apiKey}
 

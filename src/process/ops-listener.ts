@@ -21,16 +21,16 @@ import { VERSION } from '../version.ts';
 
 export interface OpsListenerOptions {
   readonly config: Config;
-  /** Of the public listener. */
+  /** URL of the public listener. */
   readonly url: string;
   readonly metrics: Metrics;
   readonly vault: Vault;
   readonly keys: KeyRenewal;
   readonly sizes: VaultSizes;
   readonly license: License;
-  /** undefined: HTTP in clear. */
+  /** undefined: no TLS. */
   readonly certificate: Certificate | undefined;
-  /** Further pages, by path. */
+  /** Additional pages, by path. */
   readonly pages: Readonly<Record<string, OpsPage>>;
   readonly log: Log;
 }
@@ -41,8 +41,9 @@ export interface OpsListener {
 }
 
 /**
- * Before the public listener opens: a node that ends after it joined a shared port cuts the callers
- * that it has accepted. @throws OperatorError when the ops listener could not listen
+ * Tries the ops port before the public listener opens. A node that failed after joining a shared
+ * port would cut the callers that it had accepted.
+ * @throws OperatorError when the port cannot be used
  */
 export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void> {
   const probe = createServer();
@@ -50,7 +51,10 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
   await once(probe.close(), 'close');
 }
 
-/** Metrics and console. @throws OperatorError when it cannot listen */
+/**
+ * Opens the listener for metrics and console.
+ * @throws OperatorError when it cannot listen
+ */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
   const { config, metrics, certificate, sizes, log } = options;
   const access = new Access(config.OPS_TOKEN);

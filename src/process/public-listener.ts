@@ -28,17 +28,15 @@ import { ApiKeyStore } from '../store/api-keys.ts';
 import type { TlsPem } from '../types.ts';
 import { WriteGuards } from './write-guards.ts';
 
-/**
- * In-flight requests get this long after the listener is closed; then their connections are cut.
- */
+/** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
 /**
  * On a shared port, callers get this long to move to another node: each answer tells them to
- * connect again. Closing their connections instead would fail the requests that are on their way.
+ * reconnect. Closing their connections at once would fail requests on their way.
  */
 const LEAVE_TIMEOUT_MS = 5_000;
 
-/** Fewer connections than this are worth a line in the log of the start. */
+/** Below this many connections, the log of the start says so. */
 const FEW_CONNECTIONS = 10_000;
 
 export interface PublicListenerOptions {
@@ -46,13 +44,13 @@ export interface PublicListenerOptions {
   readonly vault: Vault;
   readonly keys: KeyRenewal;
   readonly license: License;
-  /** undefined: HTTP in clear. */
+  /** undefined: no TLS. */
   readonly tls: TlsPem | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
 
-/** What a process that answers callers has: the listener, and all behind it but the vault. */
+/** The listener for callers, with everything behind it except the vault. */
 export class PublicListener {
   readonly url: string;
   readonly #app: FastifyInstance;
@@ -118,21 +116,21 @@ export class PublicListener {
     this.#context = context;
   }
 
-  /** The file of the audit log was renamed, perhaps. */
+  /** Makes the audit log check whether its file was renamed. */
   lookAtAudit(): void {
     this.#context.audit?.look();
     this.#context.log.info(
       {},
-      'SIGHUP: the next audit line goes to the file that has its name now',
+      'SIGHUP: the next audit line goes to the file that has the configured name now',
     );
   }
 
-  /** For connections that are made from now on. */
+  /** Renews the certificate for new connections. */
   renew(tls: TlsPem): void {
     renewCertificate(this.#app.server, tls);
   }
 
-  /** Readiness first, then the listener, then what is in flight. */
+  /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
   async drain(delayMs: number): Promise<void> {
     if (delayMs > 0) {
       this.#context.state.phase = 'draining';
@@ -142,14 +140,17 @@ export class PublicListener {
     await this.#close();
   }
 
-  /** Ends when all connections are gone. New ones go to the other nodes of the port. */
+  /**
+   * Leaves a shared port: new connections go to other nodes. Resolves when all connections have
+   * ended, or after LEAVE_TIMEOUT_MS.
+   */
   async #leavePort(): Promise<void> {
     const { server } = this.#app;
-    // The system resets what waits to be accepted when the socket closes.
+    // The system resets connections that still wait to be accepted when the socket closes.
     await untilAccepted(server);
-    // Not the close of an HTTP server: that would cut idle connections now.
+    // Not the HTTP server's own close, which would cut idle connections now.
     const gone = new Promise((resolve) => Server.prototype.close.call(server, resolve));
-    // Only now: a caller that is told to connect again is to reach another node.
+    // Only after the socket is closed: a caller that is told to reconnect must reach another node.
     this.#context.state.phase = 'draining';
     await Promise.race([gone, sleep(LEAVE_TIMEOUT_MS)]);
   }
@@ -157,7 +158,7 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
-    // Those that are in flight were counted when they were let in.
+    // Requests in flight were counted when they were accepted.
     const usesWritten = this.#uses.stop();
     await this.#app.close();
     clearTimeout(cut);
@@ -171,12 +172,12 @@ export class PublicListener {
   }
 }
 
-/** @returns what is not in the types of Node 20: `reusePort` of 22.12 */
+/** @returns listen options with `reusePort` of Node 22.12, which the types of Node 20 lack */
 function addressOf({ HOST: host, PORT: port, REUSE_PORT }: Config) {
   return REUSE_PORT ? { host, port, reusePort: true } : { host, port };
 }
 
-/** In bytes. */
+/** The memory budget in bytes. */
 function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
   return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
@@ -196,7 +197,7 @@ async function createContext(
 ): Promise<ServerContext> {
   const { config, vault, keys, tls, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
-  // A database that went away after the vault was opened: API keys are read when it is back.
+  // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
@@ -255,7 +256,7 @@ function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog
     onLost: metrics.unaudited,
     onWaiting: (bytes) => budget.count(bytes),
     onChange: (isAvailable, code) => {
-      if (isAvailable) log.warn({}, 'the audit log is written again');
+      if (isAvailable) log.warn({}, 'the audit log can be written again');
       else log.error({ code }, 'the audit log cannot be written');
     },
   });

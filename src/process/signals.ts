@@ -1,35 +1,41 @@
 type End = (delayMs: number) => Promise<void>;
 
 /**
- * What SIGTERM, SIGINT and SIGHUP do from the first moment of the service on: without a handler,
- * each of them kills a process, also one that only begins to answer requests.
+ * Handles SIGTERM, SIGINT and SIGHUP from the start of the service. Without a handler, each of them
+ * would kill the process, even while it answers its first requests.
  */
 export class Signals {
   #end: End = async () => process.exit(0);
   #onHangUp = () => {};
   #ended: Promise<void> | undefined;
 
-  /** @param drainDelayMs of an end by SIGTERM */
+  /** @param drainDelayMs delay before a stop by SIGTERM */
   constructor(drainDelayMs: number) {
-    // The command line has handlers of its own for the time that loading takes.
+    // Remove the handlers that the command line uses while the program loads.
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(signal);
     process.on('SIGTERM', () => this.#stop(drainDelayMs));
     process.on('SIGINT', () => this.#stop(0));
     process.on('SIGHUP', () => this.#onHangUp());
   }
 
-  /** Until this is called there is nothing to finish, so the process ends at once. */
+  /**
+   * Sets what the signals do. Until then there is nothing to finish, so a signal ends the process
+   * at once.
+   */
   handle(end: End, onHangUp: () => void): void {
     this.#end = end;
     this.#onHangUp = onHangUp;
   }
 
-  /** The first call counts. */
+  /** Only the first call has an effect. */
   #stop(delayMs: number): void {
     this.#ended ??= this.#end(delayMs);
   }
 
-  /** Resolves where nobody has asked for the end: otherwise this process ends on its own. */
+  /**
+   * Resolves when no signal has asked the process to end. Otherwise it never resolves, and the
+   * process ends by itself.
+   */
   async unlessEnding(): Promise<void> {
     if (this.#ended !== undefined) await new Promise(() => {});
   }

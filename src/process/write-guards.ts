@@ -18,11 +18,14 @@ export interface WriteGuardsOptions {
   readonly log: Log;
 }
 
-/** What a process needs to take values: a license, a safe server, space on its disk, a live key. */
+/**
+ * Checks what a process needs to store values: a license, a safe server, space on the disk of the
+ * database, and a current key.
+ */
 export class WriteGuards implements Writes, Work {
   readonly #keys: KeyRenewal;
   readonly #license: License;
-  /** undefined: the embedded database promises nothing. */
+  /** undefined: the embedded database promises no durability, so nothing is checked. */
   readonly #safety: ServerSafety | undefined;
   readonly #space: WriteSpace;
   #onSafe = () => {};
@@ -50,7 +53,7 @@ export class WriteGuards implements Writes, Work {
     });
   }
 
-  /** @param onSafe called when the server is safe again */
+  /** @param onSafe called when an unsafe server is safe again */
   start(onSafe: () => void): void {
     this.#onSafe = onSafe;
     this.#safety?.start();
@@ -61,7 +64,7 @@ export class WriteGuards implements Writes, Work {
     this.#space.stop();
   }
 
-  /** undefined: nobody looks. */
+  /** undefined: not checked. */
   get isServerSafe(): (() => boolean) | undefined {
     const safety = this.#safety;
     return safety && (() => safety.isSafe);

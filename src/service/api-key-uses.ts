@@ -1,10 +1,13 @@
 import type { ApiKeyUseStore } from '../store/api-key-uses.ts';
 
-/** More clients than these are counted together: every one is a series of the metrics. */
+/** Further clients are counted together, because each client is a series of the metrics. */
 const MAX_COUNTED_CLIENTS = 1_000;
 const OTHER_CLIENTS = 'other';
 
-/** Clients whose requests are counted under their own id: the same in all processes. */
+/**
+ * Whether a client is counted under its own id. All processes agree, because they rank clients by
+ * age.
+ */
 export function isCounted(rank: number): boolean {
   return rank < MAX_COUNTED_CLIENTS;
 }
@@ -12,25 +15,25 @@ export function isCounted(rank: number): boolean {
 const LOOK_INTERVAL_MS = 5_000;
 const WRITE_INTERVAL_MS = 60_000;
 const WRITE_PATIENCE_MS = 4_000;
-/** The process is about to end. */
+/** Shorter, because the process is about to end. */
 const LAST_WRITE_PATIENCE_MS = 500;
 
-/** Counted up by whoever lets a request in. */
+/** Requests with one API key. The authenticator increments it for each request that it accepts. */
 export interface ApiKeyUse {
   readonly countedAs: string;
   requests: number;
-  /** Of these, how many the vault knows of. */
+  /** The part of `requests` that the vault has recorded. */
   written: number;
 }
 
 /**
- * How often API keys are used, counted in memory, and the time of their last use, which goes into
- * the vault once a minute. A write that fails is made up for by the next.
+ * Counts the uses of API keys in memory, and writes the time of their last use to the vault once a
+ * minute. If a write fails, the next one catches up.
  */
 export class ApiKeyUses {
   readonly #store: ApiKeyUseStore;
   readonly #uses = new Map<string, ApiKeyUse>();
-  /** Of API keys that have ended, by what they are counted as. */
+  /** Requests with API keys that have ended, by `countedAs`. */
   readonly #former = new Map<string, number>();
   #writtenAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
@@ -47,15 +50,15 @@ export class ApiKeyUses {
     this.#timer.unref();
   }
 
-  /** Resolves when what was not written is, or cannot be. */
+  /** Writes the last uses. Resolves also when the write fails. */
   async stop(): Promise<void> {
     clearInterval(this.#timer);
     await this.#write(LAST_WRITE_PATIENCE_MS);
   }
 
   /**
-   * The count of an API key, kept from its first time on until it ends.
-   * @param rank of its client, the oldest is 0
+   * The count of an API key, kept from its first use until the key ends.
+   * @param rank of its client by age; the oldest has 0
    */
   of(apiKeyId: string, clientId: string, rank: number): ApiKeyUse {
     let use = this.#uses.get(apiKeyId);
@@ -66,7 +69,7 @@ export class ApiKeyUses {
     return use;
   }
 
-  /** Forgets all others, but not how often they were used, once the vault knows of it. */
+  /** Drops all other API keys whose uses are written. Their requests stay in the totals. */
   keepOnly(apiKeyIds: ReadonlySet<string>): void {
     for (const [apiKeyId, { countedAs, requests, written }] of this.#uses) {
       if (apiKeyIds.has(apiKeyId) || requests > written) continue;
@@ -75,7 +78,7 @@ export class ApiKeyUses {
     }
   }
 
-  /** Since the start, by client. */
+  /** Requests since the start, by client. */
   requests(): Map<string, number> {
     const sums = new Map(this.#former);
     for (const { countedAs, requests } of this.#uses.values()) {
@@ -94,7 +97,7 @@ export class ApiKeyUses {
       await this.#store.mark(apiKeyIds, performance.now() + patienceMs);
       for (const [use, requests] of counts) use.written = requests;
     } catch {
-      // The database is away, or an older schema is restored: requests do not depend on this.
+      // The database is away, or has an older schema. Requests do not depend on this write.
     }
   }
 }

@@ -7,17 +7,17 @@ import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 
-/** Who a request comes from. */
+/** The client and API key behind a request. */
 export interface Caller {
   readonly client: Client;
   readonly api_key_id: string;
 }
 
-/** A revocation is in force after this and the time of a query. */
+/** A revocation takes effect after this time, plus one query. */
 const REFRESH_INTERVAL_MS = 2_000;
-/** Older than this, what is in memory is not believed: the request waits for the database. */
+/** A copy older than this is not used: the request waits for the database. */
 const MAX_AGE_MS = 4_000;
-/** API keys that are not in memory ask the database, together, no more often than this. */
+/** Unknown API keys share one query to the database, at most this often. */
 const MISS_INTERVAL_MS = 250;
 const MAX_WAITING = 1_000;
 const BEARER = /^bearer +([^\s]+)$/i;
@@ -27,20 +27,23 @@ interface Entry extends Caller {
   readonly use: ApiKeyUse;
 }
 
-/** Tells callers by their API keys, from a copy in memory of all live ones: no query a request. */
+/**
+ * Identifies callers by API key, from a copy of all live keys in memory. So most requests need no
+ * query.
+ */
 export class Authenticator {
   readonly #apiKeys: ApiKeyStore;
   readonly #keyring: Keyring;
   readonly #uses: ApiKeyUses;
   #byDigest = new Map<string, Entry>();
   /**
-   * By Authorization header, of those seen since the last refresh: spares a digest a request. Only
-   * of live API keys, in one spelling each, so it is bounded.
+   * Entries by Authorization header since the last refresh, which saves a digest for each request.
+   * The map is bounded: it holds live API keys only, each in one spelling.
    */
   #byHeader = new Map<string, Entry>();
   #loadedAtMs = -Infinity;
   #askedAtMs = -Infinity;
-  /** Digests that the next question has, and its answer. */
+  /** The digests for the next query, and its result. */
   #wanted = new Set<string>();
   #next: Promise<ReadonlyMap<string, Entry>> | undefined;
   #waiting = 0;
@@ -53,8 +56,8 @@ export class Authenticator {
   }
 
   /**
-   * Loads the copy, and from then on renews it in the background, also when the first load has
-   * failed: then requests ask the database.
+   * Loads the copy, then renews it in the background. If the first load fails, renewal still runs,
+   * and requests ask the database until then.
    */
   async start(): Promise<void> {
     this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS);
@@ -67,8 +70,8 @@ export class Authenticator {
   }
 
   /**
-   * The caller of an Authorization header. Synchronous for an API key that is known.
-   * @throws CallerError unauthorized, InternalError when the database must be asked and does not
+   * The caller of an Authorization header. Synchronous when the API key is in memory.
+   * @throws CallerError unauthorized, or InternalError when the database is needed and does not
    * answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
@@ -88,7 +91,7 @@ export class Authenticator {
     return performance.now() - this.#loadedAtMs < MAX_AGE_MS;
   }
 
-  /** A key that was issued a moment ago, elsewhere, works at once. */
+  /** Asks the database, so that a key issued on another node works at once. */
   async #findInDatabase(digest: string): Promise<Caller> {
     if (this.#waiting >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
     this.#waiting++;
@@ -104,8 +107,8 @@ export class Authenticator {
   }
 
   /**
-   * Asks for what is wanted by then: anybody can make API keys that are well-formed, so one that is
-   * not known must not cost a look at all that are.
+   * Queries only the digests asked for. Anybody can invent well-formed API keys, so an unknown key
+   * must not cost a load of all keys.
    */
   async #ask(): Promise<ReadonlyMap<string, Entry>> {
     await sleep(Math.max(0, this.#askedAtMs + MISS_INTERVAL_MS - performance.now()));
@@ -120,7 +123,7 @@ export class Authenticator {
     }
     const deadlineMs = askedAtMs + REQUEST_PATIENCE_MS;
     const found = this.#entriesOf(await this.#apiKeys.findLive(digests, deadlineMs));
-    // What is in memory may be newer, and without a key that was revoked meanwhile.
+    // Keep the copy if it was loaded later: a key may have been revoked meanwhile.
     if (askedAtMs >= this.#loadedAtMs)
       for (const [digest, entry] of found) this.#byDigest.set(digest, entry);
     return found;
@@ -129,7 +132,7 @@ export class Authenticator {
   async #load(): Promise<void> {
     const startedAtMs = performance.now();
     const loaded = await this.#apiKeys.listLive(startedAtMs + REQUEST_PATIENCE_MS);
-    // A slow load that ends after a later one has older facts.
+    // Drop the result of a slow load when a later load has already ended.
     if (startedAtMs < this.#loadedAtMs) return;
     this.#byDigest = this.#entriesOf(loaded);
     this.#byHeader = new Map();

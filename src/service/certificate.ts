@@ -5,9 +5,9 @@ import type { TlsFiles } from '../options.ts';
 import type { Finding, TlsPem } from '../types.ts';
 
 export interface CertificateListener {
-  /** A new certificate that can be used. */
+  /** Called with a new, usable certificate. */
   onRenewed(pem: TlsPem): void;
-  /** New files that cannot be used: the old certificate stays. */
+  /** Called when new files cannot be used. The old certificate stays. */
   onProblem(problem: string): void;
 }
 
@@ -20,17 +20,20 @@ const LOOK_INTERVAL_MS = 5_000;
 const WARN_DAYS = 14;
 const DAY_MS = 86_400_000;
 
-/** What was read, and the certificate of the server in it. */
+/** The PEM files, and the server certificate parsed from them. */
 type Usable = {
   readonly pem: TlsPem;
   readonly x509: Exclude<ReturnType<typeof examineTls>, { part: string }>;
 };
 
-/** The certificate of the public listener: what is in the files, as long as it can be used. */
+/** The certificate of the public listener. Follows changes of its files while they are usable. */
 export class Certificate {
   readonly files: TlsFiles;
   #usable: Usable;
-  /** Files are not written all at once: what is wrong with them is told when it is so twice. */
+  /**
+   * The problem of the last look. Files change one by one, so a problem is reported when two looks
+   * find it.
+   */
   #doubted: string | undefined;
   #told: string | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -45,7 +48,7 @@ export class Certificate {
     return this.#usable.pem;
   }
 
-  /** Of the server, without its chain. */
+  /** The server certificate without its chain. */
   get der(): Buffer {
     return this.#usable.x509.raw;
   }
@@ -54,10 +57,10 @@ export class Certificate {
     return new Date(this.#usable.x509.validTo);
   }
 
-  /** A name for the address in a URL, which a client can check the certificate for. */
+  /** The name in the certificate to use in a URL for this address. */
   readonly nameFor = (address: string): string => nameFor(this.#usable.x509, address);
 
-  /** Looks at the files every 5 s. */
+  /** Checks the files every 5 s. */
   watch(listener: CertificateListener): void {
     this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS);
     this.#timer.unref();
@@ -67,7 +70,7 @@ export class Certificate {
     clearInterval(this.#timer);
   }
 
-  /** What an operator must know, or undefined when all is well. */
+  /** A warning for operators; undefined: none. */
   warning(nowMs: number = Date.now()): string | undefined {
     const days = (this.expiresAt.getTime() - nowMs) / DAY_MS;
     const beginsAt = new Date(this.#usable.x509.validFrom);
@@ -101,7 +104,7 @@ export class Certificate {
   }
 }
 
-/** For doctor. */
+/** The certificate check of `standin doctor`. */
 export function certificateFinding(files: TlsFiles): Finding {
   const check = 'tls certificate';
   try {
@@ -109,7 +112,7 @@ export function certificateFinding(files: TlsFiles): Finding {
     const warning = certificate.warning();
     return warning === undefined
       ? { check, status: 'ok', detail: `until ${certificate.expiresAt.toISOString()}` }
-      : { check, status: 'warning', detail: `${warning}. Put a new one in its place.` };
+      : { check, status: 'warning', detail: `${warning}. Replace it.` };
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     return { check, status: 'problem', detail: error.message };
@@ -130,7 +133,7 @@ function readPart(part: keyof TlsPem, path: string): string {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     throw new OperatorError(
-      `${SETTINGS[part]}: ${path} cannot be read (${code}). Name a file in PEM that this user can read.`,
+      `${SETTINGS[part]}: ${path} cannot be read (${code}). Name a PEM file that this user can read.`,
     );
   }
 }

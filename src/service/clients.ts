@@ -13,12 +13,12 @@ const API_KEY_ID_BYTES = 6;
 
 export { newApiKey };
 
-/** An API key in clear: it is shown once and stored nowhere. */
+/** An API key in clear. It is shown once and never stored. */
 export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
-/** Settings of a client that only says what it is called. */
+/** Settings of a client created with a name only. */
 export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   rate_limit: null,
   token_mode: 'deterministic',
@@ -39,9 +39,9 @@ export async function createClient(
 }
 
 /**
- * On a vault without clients: one, with an API key. undefined when there are clients already.
- * @param takeApiKey called when there are none, and before one is made: a client whose API key was
- * lost would be in the way of every later start
+ * Creates the first client and its API key. Returns undefined when the vault has clients already.
+ * @param takeApiKey called before the client is created, and only if there is none. The key must be
+ * safe first: a client with a lost API key would block every later start.
  */
 export async function createFirstClient(
   vault: Vault,
@@ -52,12 +52,12 @@ export async function createFirstClient(
   const clientId = newClientId(clientPrefix);
   let apiKey = '';
   const made = await allowedOr(
-    "The vault has no client yet, and the user of DATABASE_URL may not make one. As the owner of the vault's tables run: standin client create --name NAME",
+    "The vault has no client yet, and the user of DATABASE_URL may not create one. As the owner of the vault's tables, run: standin client create --name NAME",
     vault.clients.insertFirst(
       clientId,
       { name: 'first', ...DEFAULT_SETTINGS },
       (query) => {
-        // Not sooner: of nodes that start at once, one alone writes the file of the key.
+        // Inside the transaction, so that only one of several starting nodes writes the key file.
         const issue = newIssue(vault, takeApiKey());
         apiKey = issue.api_key;
         return insertApiKey(query, issue.api_key_id, clientId, issue.digest, null);
@@ -68,21 +68,23 @@ export async function createFirstClient(
   return made && { ...made, api_key: apiKey };
 }
 
-/** A terminal that shows the name obeys such characters, or shows another name. */
+/** Refuses characters that would control the terminal or disguise the name when it is printed. */
 function demandName(name: string): void {
   const found = unsafeCharacter(name);
   if (found === undefined) return;
   throw new OperatorError(
-    `The name of a client cannot have ${found} in it: leave out control characters, line ends, and characters that change the direction of text.`,
+    `The name of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
   );
 }
 
 export interface UsedClient extends Client {
-  /** Of its API keys, on any node, to the minute; null: never since this is recorded. */
+  /**
+   * Last use of any of its API keys on any node, to the minute; null: none since uses are recorded.
+   */
   readonly last_used_at: Date | null;
 }
 
-/** The oldest first. */
+/** All clients, the oldest first. */
 export async function listClients({
   clients,
   api_key_uses: apiKeyUses,
@@ -138,7 +140,7 @@ function newIssue({ keyring }: Vault, apiKey: string) {
   };
 }
 
-/** @param clientId undefined: those of all clients */
+/** @param clientId undefined: list the API keys of all clients */
 export async function listApiKeys(
   vault: Vault,
   clientId: string | undefined,

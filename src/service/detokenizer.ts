@@ -5,13 +5,13 @@ import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
 
-/** Gives values back. */
+/** Opens the records of tokens. */
 export class Detokenizer {
   readonly #records: RecordStore;
   readonly #keys: EngineKeys;
   readonly #onDamaged: (records: number) => void;
 
-  /** @param onDamaged told of records that failed authentication: somebody changed the vault */
+  /** @param onDamaged called for records that fail authentication: somebody changed the vault */
   constructor(records: RecordStore, keys: EngineKeys, onDamaged: (records: number) => void) {
     this.#records = records;
     this.#keys = keys;
@@ -19,10 +19,10 @@ export class Detokenizer {
   }
 
   /**
-   * One value a token, in order; undefined for a token that is not known, null for one that was
-   * forgotten or has expired. All of them take the same way, and so do malformed tokens, so that
-   * nobody learns which is which.
-   * @param bytes of all values together, at most, as far as it is known
+   * Returns one value for each token, in order: undefined for an unknown token, null for a
+   * forgotten or expired one. All tokens, even malformed ones, take the same path, so that timing
+   * does not tell them apart.
+   * @param bytes upper bound of all values together, if known
    * @param deadlineMs a performance.now() time
    * @throws InternalError record_damaged or key_missing, never another value
    */
@@ -34,12 +34,12 @@ export class Detokenizer {
     const { keyring } = this.#keys;
     const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
     const records = await this.#records.find(fingerprints, bytes, deadlineMs);
-    // Another node may seal with a version that this one has not seen yet.
+    // Another node may already seal with a version that this node has not read.
     await this.#keys.readyToOpen(versionsOf(records), deadlineMs);
     return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
   }
 
-  /** How many bytes each value has, in order; undefined and null as of detokenize. */
+  /** Returns the byte length of each value, in order; undefined and null as in detokenize. */
   async sizes(
     tokens: readonly Token[],
     deadlineMs?: number,
@@ -49,7 +49,7 @@ export class Detokenizer {
       tokens.map((token) => keyring.tokenFingerprint(token)),
       deadlineMs,
     );
-    // A damaged record may be shorter than any; it fails when it is opened.
+    // A damaged record may be too short. It fails later, when it is opened.
     return sealed.map((bytes) => bytes && Math.max(0, bytes - NONCE_BYTES - TAG_BYTES));
   }
 
@@ -58,7 +58,7 @@ export class Detokenizer {
     record: SealedRecord | null | undefined,
   ): Value | null | undefined {
     if (!record) return record;
-    // The fingerprint of the caller's token, whatever the row says: a swapped row must fail.
+    // Open with the fingerprint of the caller's token, not the row's: a swapped row must fail.
     const opened = this.#keys.keyring.open({ ...record, token_fingerprint: tokenFingerprint });
     if ('value' in opened) return opened.value;
     this.#onDamaged(1);

@@ -19,8 +19,8 @@ import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
 
 /**
- * Looks at everything that a start needs, changes nothing, and goes on after a problem as far as it
- * can.
+ * Checks everything that a start needs, and changes nothing. After a problem, it continues with the
+ * checks that are still possible.
  */
 export async function examine(
   options: VaultOptions,
@@ -34,7 +34,7 @@ export async function examine(
     const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
-    // Without a vault, the file in DATA_DIR is still to be made.
+    // Without a vault, the KEK file in DATA_DIR does not exist yet.
     if (wrapped.length > 0 || isNamed(options.kek))
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
     if (wrapped.length > 0) {
@@ -55,13 +55,13 @@ function isOk(findings: readonly Finding[]): boolean {
 
 async function rights(pool: Pool): Promise<Omit<Finding, 'check'>> {
   const missing = await missingRights(pool, commandDeadline());
-  if (missing.length === 0) return ok('the user of the database may do what the service does');
+  if (missing.length === 0) return ok('the database user has the rights it needs');
   throw new OperatorError(
-    `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables run: standin migrate --grant-to ROLE`,
+    `The user of DATABASE_URL lacks ${missing.join(', ')}. As the owner of the vault's tables, run: standin migrate --grant-to ROLE`,
   );
 }
 
-/** The wrapped keys of the vault: none when it is still to be made, or when they cannot be read. */
+/** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */
 async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]> {
   let wrapped: WrappedKey[] = [];
   await run(findings, 'schema', async () => {
@@ -82,10 +82,13 @@ async function kek(
   return ok(`${source.place} (${kek.id}) ${opens}`);
 }
 
-/** AES-GCM with random nonces: 2^32 of them a key (NIST SP 800-38D, 8.3), 256 subkeys a DEK. */
+/**
+ * AES-GCM with random nonces allows 2^32 records a key (NIST SP 800-38D, 8.3). A DEK has 256
+ * subkeys; rotate at half of their total.
+ */
 const ROTATE_AT_RECORDS = 2 ** 39;
 
-/** Of a large vault a part only: `verify` looks at every record. */
+/** Samples a large vault. `verify` opens every record. */
 async function records(
   pool: Pool,
   wrapped: readonly WrappedKey[],
@@ -97,12 +100,12 @@ async function records(
   if (lost.length > 0) {
     const listed = lost.map(([version, count]) => `${about}${count} with version ${version}`);
     return warning(
-      `The keyring has no key for some records, which nobody can open: ${listed.join(', ')}. Put the rows of standin.keyring back from a backup, wrapped by the same KEK.`,
+      `The keyring lacks the key of some records, so nobody can open them: ${listed.join(', ')}. Restore the rows of standin.keyring from a backup with the same KEK.`,
     );
   }
   const ofPrimary = byVersion.get(Math.max(...deks)) ?? 0;
   if (ofPrimary >= ROTATE_AT_RECORDS) {
-    return warning(`${about}${ofPrimary} records have one key. Run: standin keyring rotate`);
+    return warning(`One key seals ${about}${ofPrimary} records. Run: standin keyring rotate`);
   }
   const all = [...byVersion.values()].reduce((sum, count) => sum + count, 0);
   const versions = [...byVersion.keys()].sort((a, b) => a - b).join(', ');
@@ -120,7 +123,7 @@ async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string
     const live = (await new ApiKeyStore(pool).listLive(commandDeadline())).length;
     if (enabled === 0) {
       return warning(
-        'There is none, so nobody can call. Make one with: standin client create --name NAME',
+        'No client is enabled, so nobody can call. Create one with: standin client create --name NAME',
       );
     }
     return live > 0
@@ -150,12 +153,12 @@ async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding
 function schema(version: number, newest: number): Omit<Finding, 'check'> {
   if (version > newest) {
     throw new OperatorError(
-      `The schema has version ${version}, this program knows ${newest}. Start a newer release.`,
+      `The schema has version ${version}, but this program knows only ${newest}. Start a newer release.`,
     );
   }
   return version < newest
     ? warning(
-        `The schema has version ${version} of ${newest}; the next start brings it up, or run: standin migrate`,
+        `The schema has version ${version} of ${newest}; the next start migrates it, or run: standin migrate`,
       )
     : ok(`version ${version}`);
 }
@@ -170,7 +173,7 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
   );
 }
 
-/** Never a problem: without it the service goes on. */
+/** Never a problem: the service works without Redis. */
 async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
   const { RedisBuckets } = await import('./limits/redis-buckets.ts');
   const buckets = await RedisBuckets.open(redisUrl);
@@ -180,7 +183,7 @@ async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
   } catch {
     const failure = buckets.failure ?? 'no answer';
     return warning(
-      `It does not answer (${failure}), so each node limits on its own. Check REDIS_URL, that the server runs, and that it takes this user.`,
+      `Redis does not answer (${failure}), so each node limits alone. Check REDIS_URL, that the server runs, and that it accepts this user.`,
     );
   } finally {
     buckets.close();
@@ -211,5 +214,5 @@ function problemText(error: unknown): string {
   const explained = operatorError(error);
   if (explained !== undefined) return explained.message;
   const code = errorCode((error as Error).cause) ?? errorCode(error);
-  return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it takes this user.`;
+  return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it accepts this user.`;
 }

@@ -1,37 +1,37 @@
 import type { Pool } from '../store/pool.ts';
 
-/** Within 1.5 s an orchestrator gets its answer. */
+/** Leaves time to answer an orchestrator within 1.5 s. */
 const PROBE_PATIENCE_MS = 1_000;
 /**
- * Probes closer together than this share an answer: /health needs no API key, and must not load the
+ * Probes within this time share one answer. /health needs no API key, so it must not load the
  * database.
  */
 const SHARED_FOR_MS = 100;
 
-/** What a node needs for its work besides an answer of the database. */
+/** What a node needs to work, besides a database that answers. */
 export interface Work {
-  /** Whether it has a live key version to seal with. */
+  /** Whether the node has a current key to seal with. */
   canSeal(): boolean;
-  /** Whether the database has space for more records. */
+  /** Whether the disk of the database has space for records. */
   hasSpace(): boolean;
 }
 
-/** Whether the database answers, and the node can do its work. */
+/** Tells whether the database answers and the node can work. */
 export class Health {
   readonly #pool: Pool;
   readonly #work: Work | undefined;
   #probe: Promise<boolean> | undefined;
 
   /**
-   * @param pool with a connection that nothing else holds
-   * @param work undefined: the process seals nothing
+   * @param pool whose connection nothing else uses
+   * @param work undefined: this process seals nothing
    */
   constructor(pool: Pool, work?: Work) {
     this.#pool = pool;
     this.#work = work;
   }
 
-  /** `isDatabaseWell`: it answers, and takes records. */
+  /** `isDatabaseWell`: the database answers and has space. */
   async look(): Promise<{ readonly isDatabaseWell: boolean; readonly isAble: boolean }> {
     const isUp = await this.isDatabaseUp();
     const isDatabaseWell = isUp && this.#work?.hasSpace() !== false;

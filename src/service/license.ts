@@ -11,8 +11,8 @@ const WARN_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 /**
- * The state of a license file: a JWT (RFC 7519) signed with EdDSA (RFC 8037), verified offline
- * against a public key in PEM (SPKI). `sub` names the licensee, `exp` is required.
+ * Verifies a license file offline: a JWT (RFC 7519) signed with EdDSA (RFC 8037), against a public
+ * key in PEM (SPKI). `sub` names the licensee; `exp` is required.
  */
 export async function verifyLicense(
   files: LicenseFiles,
@@ -30,13 +30,13 @@ interface LicenseTexts {
   readonly publicKey: string;
 }
 
-/** @throws the error of the file system */
+/** @throws file system errors */
 function readTexts({ licenseFile, publicKeyFile }: LicenseFiles): LicenseTexts {
   const publicKey = readText(publicKeyFile);
   return { publicKey, license: readText(licenseFile).trim() };
 }
 
-/** Where opening succeeds and reading fails, the error of Node names no file. */
+/** Adds the path, because Node's error has none when a file opens but cannot be read. */
 function readText(path: string): string {
   try {
     return readFileSync(path, 'utf8');
@@ -51,11 +51,11 @@ function unreadProblem(error: unknown): string {
 }
 
 async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState> {
-  // Not before there is a license: a start without one need not load it.
+  // Loaded here, so that a start without a license does not load it.
   const { errors, importSPKI, jwtVerify } = await import('jose');
   try {
     const key = await importSPKI(texts.publicKey, 'EdDSA');
-    // The expiry is looked at on every use, so it is not part of the signature check.
+    // Every use checks the expiry, so the signature check ignores it.
     const { payload } = await jwtVerify(texts.license, key, {
       algorithms: ['EdDSA'],
       requiredClaims: ['exp', 'sub'],
@@ -67,9 +67,9 @@ async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState
     }
     const expiresAt = new Date(payload.exp! * 1000);
     if (Number.isNaN(expiresAt.getTime()))
-      return { status: 'invalid', problem: 'its expiry (exp) is no date' };
+      return { status: 'invalid', problem: 'its expiry (exp) is not a date' };
     if (typeof payload.sub !== 'string')
-      return { status: 'invalid', problem: 'its licensee (sub) is no text' };
+      return { status: 'invalid', problem: 'its licensee (sub) is not a string' };
     return {
       status: expiresAt > now ? 'valid' : 'expired',
       subject: payload.sub,
@@ -84,11 +84,11 @@ async function verifyTexts(texts: LicenseTexts, now: Date): Promise<LicenseState
   }
 }
 
-/** Decides whether the license lets tokenize go on. Without files there is nothing to decide. */
+/** Decides whether the license allows tokenize. Without license files, it always does. */
 export class License {
   readonly #files: LicenseFiles | undefined;
   #state: LicenseState | undefined;
-  /** Why the files cannot be read, while the license that was read before stays. */
+  /** Why the files cannot be read now; the license read before stays in force. */
   #unread: string | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -96,7 +96,7 @@ export class License {
     this.#files = files;
   }
 
-  /** Reads the files now, and again every 10 s. */
+  /** Reads the files now, then every 10 s. */
   async start(): Promise<void> {
     if (this.#files === undefined) return;
     await this.#load(this.#files);
@@ -112,18 +112,18 @@ export class License {
     return this.#state;
   }
 
-  /** Days until it expires, negative after; undefined without a license that can be read. */
+  /** Days until the license expires, negative afterwards; undefined: no valid license was read. */
   daysLeft(nowMs: number = Date.now()): number | undefined {
     if (this.#state === undefined || this.#state.status === 'invalid') return undefined;
     return (this.#state.expires_at.getTime() - nowMs) / DAY_MS;
   }
 
-  /** What an operator must know, or undefined when all is well. */
+  /** A warning for operators; undefined: none. */
   warning(): string | undefined {
     if (this.#state?.status === 'invalid')
       return `license invalid: ${this.#state.problem}; tokenize answers 500`;
     if (this.#unread !== undefined)
-      return `license cannot be read (${this.#unread}): the one read before stays until it expires`;
+      return `license cannot be read (${this.#unread}): the last one read stays in force until it expires`;
     const days = this.daysLeft();
     if (days === undefined || days > WARN_DAYS) return undefined;
     return days > 0
@@ -143,7 +143,7 @@ export class License {
     try {
       this.#state = await verifyTexts(readTexts(files), new Date());
     } catch (error) {
-      // A file that is gone was taken away. One that cannot be opened now says nothing.
+      // A missing file was removed on purpose. A file that cannot be opened now proves nothing.
       const wasRead = this.#state !== undefined && this.#state.status !== 'invalid';
       const isGone = (error as NodeJS.ErrnoException).code === 'ENOENT';
       if (wasRead && !isGone) this.#unread = unreadProblem(error);

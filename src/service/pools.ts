@@ -6,20 +6,20 @@ import { PrimaryFinder } from '../store/primary-finder.ts';
 import { Timeline } from '../store/timeline.ts';
 
 export interface VitalPools {
-  /** For /health alone, which touches no table. */
+  /** For /health only, which reads no table. */
   readonly health: Pool;
-  /** For API keys, keys and the settings of the server. */
+  /** For API keys, the keyring and checks of server settings. */
   readonly keys: Pool;
 }
 
 export const HEALTH_CONNECTIONS = 1;
 export const KEYS_CONNECTIONS = 1;
-/** For expiry, counts, the console, metrics and last uses; commands have as many. */
+/** For expiry, counts, the console, metrics and last uses. Commands get as many. */
 export const HOUSEKEEPING_CONNECTIONS = 2;
-/** Of the connections of a process; the vault threads have the others, for requests. */
+/** Connections of a process that are not for requests. The vault threads share the rest. */
 export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSEKEEPING_CONNECTIONS;
 
-/** @param timeline shared by all pools of a process */
+/** @param timeline shared by all pools of the process */
 export function openPool(
   options: VaultOptions,
   connections = HOUSEKEEPING_CONNECTIONS,

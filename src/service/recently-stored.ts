@@ -3,8 +3,8 @@ import type { SealedRecord, TokenFingerprint } from '../types.ts';
 const SLOTS = 2 ** 20;
 
 /**
- * Which token fingerprints were stored a short while ago, as a hint only: it may forget any, and
- * take one for another once in 2^32. 4 MiB whatever happens, and 32 bits of a fingerprint each.
+ * Remembers token fingerprints that were stored recently. It is only a hint: it may forget any of
+ * them, and confuses two fingerprints once in 2^32. It keeps 32 bits of each, always 4 MiB in all.
  */
 export class RecentlyStored {
   readonly #marks = new Uint32Array(SLOTS);
@@ -19,13 +19,13 @@ export class RecentlyStored {
 }
 
 const OPENED_SLOTS = 2 ** 16;
-/** Longer records are opened each time: 12 MiB at most are kept. */
+/** Longer records are not kept, which bounds the cache to 12 MiB. */
 const MAX_SEALED_BYTES = 128;
 
 /**
- * Which records opened to the value of their value fingerprint a short while ago: equal bytes open
- * to the same value again. Every byte is compared, so a record that was changed is not among them.
- * It may forget any. That spares 4 us a repeated value.
+ * Remembers records that opened to the value of their value fingerprint. Equal bytes open to the
+ * same value, so a match saves 4 us. A changed record never matches, because every byte is
+ * compared. It may forget any record.
  */
 export class RecentlyOpened {
   readonly #records: (string | undefined)[] = new Array(OPENED_SLOTS).fill(undefined);
@@ -41,7 +41,7 @@ export class RecentlyOpened {
   }
 }
 
-/** All of a record as latin1: a Buffer would keep the answer of the database that it is part of. */
+/** The whole record as latin1. A Buffer would keep the database's whole answer in memory. */
 function bytesOf(record: SealedRecord): string {
   const {
     token_fingerprint: tokenFingerprint,
@@ -57,7 +57,7 @@ function slotOf(fingerprint: TokenFingerprint): number {
   return word(fingerprint, 0) % SLOTS;
 }
 
-/** Never 0, which is an empty slot. */
+/** Never 0, which marks an empty slot. */
 function markOf(fingerprint: TokenFingerprint): number {
   return word(fingerprint, 4) || 1;
 }

@@ -7,13 +7,16 @@ const LOOK_PATIENCE_MS = 4_000;
 
 export interface ServerSafetyOptions {
   readonly pool: Pool;
-  /** Tokenize goes on all the same. */
+  /** If true, tokenize continues on an unsafe server. */
   readonly isUnsafeAllowed: boolean;
-  /** Told the settings that lose acknowledged tokens, as `name=value`, when they change. */
+  /** Called when the unsafe settings change, with each as `name=value`. */
   readonly onChange: (unsafeSettings: readonly string[]) => void;
 }
 
-/** Whether the server keeps what it acknowledges: its settings can be changed while it runs. */
+/**
+ * Watches whether the server keeps what it acknowledges, because its settings can change while it
+ * runs.
+ */
 export class ServerSafety {
   readonly #options: ServerSafetyOptions;
   #unsafeSettings: readonly string[] = [];
@@ -38,25 +41,25 @@ export class ServerSafety {
     return this.#unsafeSettings.length === 0;
   }
 
-  /** @throws InternalError while what is written could be lost */
+  /** @throws InternalError while the server could lose writes */
   check(): void {
     if (!this.isSafe && !this.#options.isUnsafeAllowed) throw new InternalError('database_unsafe');
   }
 
-  /** A database that does not answer leaves it at what was seen last. */
+  /** If the database does not answer, the last result stays. */
   async #look(): Promise<void> {
     if (this.#isLooking) return;
     this.#isLooking = true;
     const { pool, onChange } = this.#options;
     try {
       const { unsafeSettings } = await serverFacts(pool, performance.now() + LOOK_PATIENCE_MS);
-      // A session keeps what its role had when it began: the next look is to have a new one.
+      // A session keeps the settings of its role from its start, so the next look needs a new one.
       if (unsafeSettings.length > 0) pool.reconnect();
       if (unsafeSettings.join() === this.#unsafeSettings.join()) return;
       this.#unsafeSettings = unsafeSettings;
       onChange(unsafeSettings);
     } catch {
-      // Requests tell of a database that is away.
+      // Requests report a database that is away.
     } finally {
       this.#isLooking = false;
     }

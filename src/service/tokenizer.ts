@@ -16,7 +16,7 @@ import { versionsOf } from './detokenizer.ts';
 import type { EngineKeys } from './keys/engine-keys.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
-/** A value on its way to a token that is its own. */
+/** A value with the token drawn for it. */
 interface Draft {
   readonly value: Value;
   readonly source: ReturnType<Keyring['randomDraws']>;
@@ -25,10 +25,10 @@ interface Draft {
   readonly token_fingerprint: TokenFingerprint;
 }
 
-/** What has to be done with a draft: nothing more, draw another token, or store it again. */
+/** The next step for a draft: nothing, draw another token, or store it again. */
 type Step = 'done' | 'draw' | 'store';
 
-/** Replaces values by tokens. */
+/** Replaces values with tokens. */
 export class Tokenizer {
   readonly #records: RecordStore;
   readonly #keys: EngineKeys;
@@ -38,7 +38,7 @@ export class Tokenizer {
   readonly #recent = new RecentlyStored();
   readonly #opened = new RecentlyOpened();
 
-  /** @param onDamaged told of records that were there and did not open */
+  /** @param onDamaged called with the number of stored records that did not open */
   constructor(
     records: RecordStore,
     keys: EngineKeys,
@@ -53,12 +53,12 @@ export class Tokenizer {
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves, open with the keyring,
-   * and are known for their time to live from this call on.
-   * @param values distinct ones
-   * @param deadlineMs a performance.now() time: all of its statements together have until then
+   * Returns one token for each value, in order. When it resolves, all records are durable and open
+   * with the keyring, and none expires before its time to live from this call.
+   * @param values distinct values
+   * @param deadlineMs a performance.now() time for all statements together
    * @throws InternalError database_unavailable, key_missing, record_damaged or
-   * token_space_exhausted, CallerError overloaded
+   * token_space_exhausted; CallerError overloaded
    */
   async tokenize(
     values: readonly Value[],
@@ -82,7 +82,7 @@ export class Tokenizer {
     return drafts.map((draft) => draft.token);
   }
 
-  /** Values stored a moment ago are looked up first: that spares the seal and the write. */
+  /** Looks recently stored values up first, which saves the seal and the write. */
   async #store(
     drafts: readonly Draft[],
     terms: TokenTerms,
@@ -95,7 +95,7 @@ export class Tokenizer {
     const outcomes = drafts.map(({ source }, i) =>
       outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
     );
-    // Else rare: one was removed, ends too early, or another fingerprint looked the same.
+    // Rarely some are not there: removed, about to expire, or another fingerprint looked the same.
     const areThere = outcomes.every((one) => one !== undefined);
     return areThere ? outcomes : this.#insert(drafts, terms, deadlineMs);
   }
@@ -117,7 +117,7 @@ export class Tokenizer {
     return outcomes;
   }
 
-  /** A record that was there is believed only when it opens; one that does not is mended. */
+  /** Opens each record that was already stored. Replaces a record that does not open. */
   async #checked(
     drafts: readonly Draft[],
     outcomes: readonly InsertOutcome[],
@@ -137,7 +137,7 @@ export class Tokenizer {
     return outcomes.map((outcome, i) => stepOf(outcome, opened[i]!));
   }
 
-  /** Whether the same bytes opened before, and their key is still there. */
+  /** Whether the same bytes opened before, with a key that the keyring still has. */
   #opensStill(record: SealedRecord): boolean {
     return this.#keyring.hasVersion(record.key_version) && this.#opened.has(record);
   }
@@ -150,13 +150,13 @@ export class Tokenizer {
     return isSame;
   }
 
-  /** Seals the values again, into the rows that are there. */
+  /** Seals the values again and replaces the damaged rows. */
   async #mend(
     dead: readonly (Draft & { readonly old: SealedRecord })[],
     isKeyringKnown: boolean,
     deadlineMs: number,
   ): Promise<void> {
-    // Another process may be able to open what this one has no key for.
+    // The key may be new: another process may still open this record.
     if (!isKeyringKnown) throw new InternalError('key_missing');
     if (performance.now() >= deadlineMs) throw new InternalError('record_damaged');
     await this.#keys.readyToSeal(deadlineMs);
@@ -168,7 +168,7 @@ export class Tokenizer {
     );
     const mended = await this.#records.mend(replacements, deadlineMs);
     this.#onDamaged(mended);
-    // Another was faster, or the key version was retired: then there is a newer one.
+    // Another process replaced it first, or the key version was retired and there is a newer one.
     if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
   }
 
@@ -178,7 +178,7 @@ export class Tokenizer {
       : this.#keyring.deterministicDraws(value);
   }
 
-  /** @param from the first draw to try: those before it stand for other values */
+  /** @param from the first draw to try; earlier draws belong to other values */
   #draft(value: Value, source: Draft['source'], from: number): Draft {
     const drawn = drawToken(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
@@ -187,7 +187,9 @@ export class Tokenizer {
   }
 }
 
-/** @param opens whether a record that was there opens; one that does not was mended: look again */
+/**
+ * @param opens whether a stored record opens; a replaced record is stored, and so checked, again
+ */
 function stepOf(outcome: InsertOutcome, opens: boolean): Step {
   if (outcome === 'collision') return 'draw';
   return outcome === 'key_retired' || !opens ? 'store' : 'done';

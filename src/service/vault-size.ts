@@ -2,34 +2,34 @@ import type { Pool } from '../store/pool.ts';
 import { countRecords, recordsBytes } from '../store/server.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 
-/** Between points of growth at first. */
+/** First interval between growth points. */
 const FIRST_INTERVAL_MS = 10_000;
-/** Beyond it every second point goes, and the next ones are twice as far apart. */
+/** Beyond this, every second point is dropped, and the interval doubles. */
 const MAX_POINTS = 240;
 
 export interface VaultSize {
   readonly records: number;
-  /** The records are an estimate: there are more than 200,000. */
+  /** Whether `records` is an estimate, above 200,000 records. */
   readonly isEstimate: boolean;
-  /** Of the table with its indexes; null: the database does not tell. */
+  /** Size of the table with its indexes; null: the database did not tell. */
   readonly bytes: number | null;
 }
 
 export interface GrowthPoint {
-  /** Unix time. */
+  /** Unix time in milliseconds. */
   readonly atMs: number;
   readonly records: number;
 }
 
 /**
- * How long a count holds that took so long: counting is to take a two-hundredth of the time at most
- * of one connection, and what is cheap may be seen to move.
+ * How long to keep a count that took `tookMs`. Counting may use one connection for at most a 200th
+ * of the time, but cheap counts should look live.
  */
 export function freshFor(tookMs: number): number {
   return Math.min(60_000, Math.max(1_000, 200 * tookMs));
 }
 
-/** How big the vault is, and how it grew while this process ran. */
+/** The size of the vault, and its growth while this process runs. */
 export class VaultSizes {
   readonly #pool: Pool;
   #growth: GrowthPoint[] = [];
@@ -42,7 +42,7 @@ export class VaultSizes {
     this.#pool = pool;
   }
 
-  /** From now on it looks by itself, less and less often. */
+  /** Counts now, then less and less often. */
   start(): void {
     this.#timer = setTimeout(() => this.start(), this.#intervalMs);
     this.#timer.unref();
@@ -53,12 +53,12 @@ export class VaultSizes {
     clearTimeout(this.#timer);
   }
 
-  /** Oldest first. */
+  /** Points of growth, oldest first. */
   get growth(): readonly GrowthPoint[] {
     return this.#growth;
   }
 
-  /** Not older than a minute. Rejects with Unavailable; then the next call asks again. */
+  /** The size, at most a minute old. Rejects with Unavailable; the next call then counts again. */
   read(): Promise<VaultSize> {
     if (this.#size === undefined || performance.now() >= this.#freshUntilMs) {
       this.#freshUntilMs = Infinity;
@@ -86,7 +86,7 @@ export class VaultSizes {
 
   #remember(point: GrowthPoint): void {
     const last = this.#growth.at(-1);
-    // Asked for by others a little too early: still a point of its own in time.
+    // A count requested slightly early still makes a point of its own.
     if (last !== undefined && point.atMs - last.atMs < 0.9 * this.#intervalMs) return;
     this.#growth.push(point);
     if (this.#growth.length <= MAX_POINTS) return;

@@ -25,16 +25,16 @@ import {
 } from './pools.ts';
 
 export interface SchemaChanges {
-  /** Names of the migrations that were applied. */
+  /** Names of the applied migrations. */
   readonly applied: readonly string[];
-  /** Names of the tables that were spread over the nodes of Citus; undefined without it. */
+  /** Names of the tables distributed over Citus nodes; undefined without Citus. */
   readonly distributed: readonly string[] | undefined;
 }
 
 export interface Vault {
-  /** For commands, and for the housekeeping of a service. */
+  /** For commands and housekeeping. */
   readonly pool: Pool;
-  /** Connections that no housekeeping holds. */
+  /** Connections that housekeeping never uses. */
   readonly vital: VitalPools;
   readonly timeline: Timeline;
   readonly keyring: Keyring;
@@ -42,7 +42,7 @@ export interface Vault {
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
   readonly keyringStore: KeyringStore;
-  /** For the vault thread, which has a keyring of its own. */
+  /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly PlainKey[];
   readonly schemaChanges: SchemaChanges;
   close(): Promise<void>;
@@ -51,11 +51,11 @@ export interface Vault {
 const OLDEST_POSTGRES = 140_000;
 
 /**
- * Connects, checks the server, migrates, loads the keys. @throws OperatorError with what to do
- * about it
+ * Connects, checks the server, migrates and loads the keys.
+ * @throws OperatorError that says what to do
  */
 export async function openVault(options: VaultOptions): Promise<Vault> {
-  // Read before anything is written, so that a bad source stops the start at once.
+  // Read the KEK before any write, so that a bad source stops the start at once.
   const made = kekSourceOf(options);
   const source = isNamed(options.kek) ? await readAhead(made) : made;
   const timeline = new Timeline();
@@ -103,9 +103,9 @@ function vaultOn(
 }
 
 /**
- * Brings the schema up, and nothing else but what a role may do.
- * @param role gets the rights of the service, and no other; undefined: no rights are changed
- * @throws OperatorError when the role is none that rights can be kept from
+ * Migrates the schema and, if asked, grants rights.
+ * @param role gets the rights of the service and no others; undefined: change no rights
+ * @throws OperatorError when the role cannot be limited to these rights
  */
 export async function migrateVault(
   options: VaultOptions,
@@ -123,20 +123,19 @@ export async function migrateVault(
 
 async function bringUp(pool: Pool): Promise<SchemaChanges> {
   const applied = await allowedOr(
-    "The schema of the vault is not that of this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables run: standin migrate --grant-to ROLE",
+    "The schema of the vault does not match this program, and the user of DATABASE_URL may not change it. As the owner of the vault's tables, run: standin migrate --grant-to ROLE",
     migrate(pool, migrationDeadline()),
   );
   return { applied, distributed: await distribute(pool, commandDeadline()) };
 }
 
-/** What may have been lost where no record can tell. */
+/** A loss that no record can reveal; undefined: none is known. */
 export function lossOf({ databaseUrl, dataDir }: VaultOptions): string | undefined {
   return databaseUrl === undefined ? openedTwice(dataDir) : undefined;
 }
 
 /**
- * Why a server is not one to keep a vault on; the embedded one makes no such promise and is not
- * asked.
+ * Why a server is unfit for a vault. The embedded database is exempt: it promises no durability.
  */
 export function serverProblems(facts: ServerFacts, options: VaultOptions): string[] {
   if (options.databaseUrl === undefined) return [];

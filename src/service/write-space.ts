@@ -6,7 +6,7 @@ import { tryToGrow } from '../store/server.ts';
 const DISK_FULL = '53100';
 const PROBE_INTERVAL_MS = 1_000;
 const PROBE_PATIENCE_MS = 4_000;
-/** Several pages. */
+/** More than one page of the table. */
 const PROBE_BYTES = 65_536;
 
 export interface WriteSpaceOptions {
@@ -16,8 +16,8 @@ export interface WriteSpaceOptions {
 }
 
 /**
- * Whether the disk of the database has space. Without it, records that fit into old pages are still
- * stored and others are not, so a write that succeeds says nothing: a probe of several pages does.
+ * Tells whether the disk of the database has space. On a full disk, some records still fit into
+ * existing pages, so a successful write proves nothing. A probe that needs new pages does.
  */
 export class WriteSpace {
   readonly #options: WriteSpaceOptions;
@@ -32,7 +32,7 @@ export class WriteSpace {
     return this.#hasSpace;
   }
 
-  /** A write has failed. */
+  /** Checks the error of a failed write. */
   failed(error: unknown): void {
     if (!this.#hasSpace || errorCode((error as Error).cause) !== DISK_FULL) return;
     this.#hasSpace = false;

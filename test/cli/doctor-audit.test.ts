@@ -49,7 +49,9 @@ describe('doctor on AUDIT_LOG', () => {
     const path = join(place.folder, name);
     const { code, status, detail } = await examine(path);
     expect({ code, status }).toEqual({ code: 1, status: 'problem' });
-    expect(detail).toContain(`cannot be opened for writing (${errno}). Give this user a file`);
+    expect(detail).toContain(
+      `cannot be opened for writing (${errno}). Let this user write to the file`,
+    );
     const start = await runCli(['serve'], place, { AUDIT_LOG: path, PORT: '0', OPS_PORT: '0' });
     expect(start.stderr).toBe(`standin: ${detail}\n`);
   });
@@ -58,7 +60,7 @@ describe('doctor on AUDIT_LOG', () => {
     expect(await examine('stdout')).toMatchObject({ status: 'ok', detail: 'standard output' });
     expect(await examine('/dev/null')).toMatchObject({
       status: 'ok',
-      detail: '/dev/null can be written, and is no file on a disk',
+      detail: '/dev/null can be written, and is not a file on a disk',
     });
   });
 });

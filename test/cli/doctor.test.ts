@@ -69,7 +69,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: 'standin: 1 problem found.\n' });
     expect(troubles(findings)).toEqual(['key-encryption key: problem']);
     expect(detail(findings, 'key-encryption key')).toMatch(
-      /is not the one of this vault .* Set KEK_FILE to the right one/,
+      /is not the one of this vault .* Set KEK_FILE to the right key/,
     );
     await expectNoStart('is not the one of this vault');
   });
@@ -80,7 +80,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
     expect(code).toBe(1);
     expect(troubles(findings)).toEqual(['key-encryption key: problem']);
     expect(detail(findings, 'key-encryption key')).toMatch(
-      /\(ENOENT\)\. Set KEK_FILE to the file it is in, or put it back from your backup/,
+      /\(ENOENT\)\. Set KEK_FILE to its file, or restore it from your backup/,
     );
     await expectNoStart('cannot be read from');
   });
@@ -196,7 +196,7 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
       expect(code).toBe(1);
       expect(troubles(findings)).toEqual(['key-encryption key: problem']);
       expect(detail(findings, 'key-encryption key')).toMatch(
-        /The dek key, version 1, does not unwrap.*from your backup/,
+        /The dek key, version 1, does not unwrap.*with your backup/,
       );
       await expectNoStart('does not unwrap');
     });

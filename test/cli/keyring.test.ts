@@ -113,7 +113,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
     const same = await runCli(['keyring', 'rewrap', '--new-kek-file', kekFile], place);
     expect(same.code).toBe(1);
-    expect(same.stderr).toMatch(/wraps all keys already, .* nothing was changed/);
+    expect(same.stderr).toMatch(/already wraps all keys, .* Nothing was changed/);
     const none = join(place.folder, 'none');
     const missing = await runCli(['keyring', 'rewrap', '--new-kek-file', none], place);
     expect(missing.stderr).toContain(`cannot be read from ${none} (ENOENT)`);
@@ -213,7 +213,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     await json('keyring', 'rotate');
     const { code, stderr } = await running;
     expect(code).toBe(1);
-    expect(stderr).toContain('version 2 is not the primary any more');
+    expect(stderr).toContain('version 2 is no longer the primary');
     expect(await json('keyring', 'reseal')).toMatchObject({ key_version: 3, resealed: 2_000 });
   });
 });

@@ -180,7 +180,7 @@ describe('listeners', () => {
       other.close();
       expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
       expect(stderr).toBe(
-        `standin: Cannot listen on 127.0.0.1:${port} (EADDRINUSE). Stop what listens there, or set ${name} to another port.\n`,
+        `standin: Cannot listen on 127.0.0.1:${port} (EADDRINUSE). Stop the program on that port, or set ${name} to another port.\n`,
       );
       // The key that could be shown only once is not used up.
       const service = await startService(place);

@@ -33,7 +33,7 @@ describe('C32: control and bidi characters in the name of a client', () => {
     async (codePoint) => {
       const [{ client_id: clientId }] = await runJson(place, 'client', 'list');
       const name = `x${String.fromCharCode(Number.parseInt(codePoint, 16))}y`;
-      const problem = `standin: The name of a client cannot have U+${codePoint.toUpperCase()} in it`;
+      const problem = `standin: The name of a client cannot contain U+${codePoint.toUpperCase()}`;
       for (const args of [['create'], ['update', clientId]]) {
         const { code, stderr } = await runCli(['client', ...args, '--name', name], place);
         expect(code).toBe(1);

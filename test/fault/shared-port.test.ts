@@ -146,7 +146,7 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
     const writers = new JournalledWriters(place, () => nodes[0]!, nodes[0]!.api_key);
     await writers.progress(50);
     await expect(startNode({ OPS_PORT })).rejects.toThrow(
-      `Cannot listen on 127.0.0.1:${OPS_PORT} (EADDRINUSE). Stop what listens there, or set OPS_PORT to another port.`,
+      `Cannot listen on 127.0.0.1:${OPS_PORT} (EADDRINUSE). Stop the program on that port, or set OPS_PORT to another port.`,
     );
     await writers.progress(50);
     await writers.stop();
@@ -156,7 +156,7 @@ describe.skipIf(newerNode === undefined)('two nodes on one port', () => {
   test('a port whose node does not share it is refused with the reason', async () => {
     nodes = [await startNode({ REUSE_PORT: 'false' })];
     await expect(startNode()).rejects.toThrow(
-      `Cannot listen on 127.0.0.1:${PORT} (EADDRINUSE). What listens there runs as another user or without REUSE_PORT=true: stop it, or set PORT to another port.`,
+      `Cannot listen on 127.0.0.1:${PORT} (EADDRINUSE). The program on that port runs as another user or without REUSE_PORT=true: stop it, or set PORT to another port.`,
     );
   });
 });

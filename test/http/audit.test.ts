@@ -151,7 +151,7 @@ describe('the file', () => {
     const { code: exitCode, stderr } = await runCli(['serve'], place, env);
     expect([exitCode, stderr]).toEqual([
       1,
-      `standin: The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.\n`,
+      `standin: The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.\n`,
     ]);
   });
 

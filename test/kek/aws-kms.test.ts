@@ -133,7 +133,10 @@ describe('what KMS refuses is named with its code and what to do', () => {
     ['KMSInvalidStateException', /cancel its deletion/],
     ['ExpiredTokenException', /AWS_SESSION_TOKEN/],
     ['InvalidKeyUsageException', /symmetric/],
-    ['SomethingNewException', /status 400, from http.* see what AWS says of this code/],
+    [
+      'SomethingNewException',
+      /status 400, from http.* look this code up in the documentation of AWS KMS/,
+    ],
   ])('%s', async (name, remedy) => {
     kms.failures = Array(3).fill(error(name, 'User: arn:aws:iam::1:user/secret-name'));
     const problem = await problemOf();
@@ -170,7 +173,7 @@ describe('the network', () => {
   test('no answer is an error when the time is up', async () => {
     kms.failures = Array(5).fill('be silent');
     const problem = await problemOf({}, { attempt_ms: 100, total_ms: 1_500 });
-    expect(problem).toMatch(/^AWS KMS (cannot be reached at|, or what gives)/);
+    expect(problem).toMatch(/^AWS KMS (cannot be reached at|, or the source of its credentials)/);
   });
 });
 
@@ -179,7 +182,7 @@ describe('a file that cannot be the ciphertext of a KEK', () => {
     for (const content of [KEK, KEK.toString('hex'), `${KEK.toString('hex')}\n`]) {
       writeFileSync(file, content);
       const problem = await problemOf();
-      expect(problem).toMatch(/has a key-encryption key in clear.*Nothing was sent\.$/);
+      expect(problem).toMatch(/contains a key-encryption key in clear.*Nothing was sent\.$/);
       expect(problem).not.toContain(KEK.toString('hex'));
     }
     expect(kms.asked).toEqual([]);

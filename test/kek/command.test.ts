@@ -61,7 +61,9 @@ describe('a command that gives no key is an error that names what happened, not 
   test('one that does not end is ended, with all that it started', async () => {
     const pidFile = join(folder, 'pid');
     const command = `sleep 600 & echo $! > ${pidFile}; wait`;
-    expect(await problemOf(command, 3_000)).toMatch(/did not end within 3 s\. Run it by hand/);
+    expect(await problemOf(command, 3_000)).toMatch(
+      /did not end within 3 s\. Run the command yourself/,
+    );
     const pid = Number(readFileSync(pidFile, 'utf8'));
     await until(() => !isRunning(pid), 'the end of what the command started');
   });
@@ -105,7 +107,7 @@ describe('the program with KEK_COMMAND', () => {
     const { code, stderr } = await runCli(['client', 'list'], place, other);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /^standin: The key-encryption key in the output of KEK_COMMAND \(.*\) is not the one of this vault \(.*\)\. Set KEK_COMMAND to the right one; nothing was changed\.\n$/,
+      /^standin: The key-encryption key in the output of KEK_COMMAND \(.*\) is not the one of this vault \(.*\)\. Set KEK_COMMAND to the right key\. Nothing was changed\.\n$/,
     );
     place.remove();
   });
@@ -116,7 +118,7 @@ describe('the program with KEK_COMMAND', () => {
     const { code, stdout, stderr } = await runCli(['serve'], place, env);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toBe(
-      'standin: KEK_COMMAND ended with exit code 4. Run it by hand, as the user of the service, to see why.\n',
+      'standin: KEK_COMMAND ended with exit code 4. Run the command yourself, as the user of the service, to see why.\n',
     );
     expect(existsSync(place.env.DATA_DIR!)).toBe(false);
     place.remove();

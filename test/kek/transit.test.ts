@@ -105,7 +105,7 @@ describe('what is refused is named with its status and what to do', () => {
   test('a token that may not', async () => {
     writeFileSync(tokenFile, 's.other');
     expect(await problemOf()).toMatch(
-      /status 403.*may not update transit\/decrypt\/standin: renew the one in VAULT_TOKEN_FILE/,
+      /status 403.*may not update transit\/decrypt\/standin: renew the token in VAULT_TOKEN_FILE/,
     );
   });
 
@@ -126,7 +126,7 @@ describe('what is refused is named with its status and what to do', () => {
   });
 
   test.each([
-    [307, /It leads elsewhere: set KEK_TRANSIT_URL to the active node/],
+    [307, /The server redirects: set KEK_TRANSIT_URL to the active node/],
     [418, /Check KEK_TRANSIT_URL/],
   ])('status %i', async (status, remedy) => {
     transit.failures = [{ status, body: { errors: ['secret words'] } }];
@@ -214,7 +214,7 @@ describe('files that are not as they must be', () => {
 
   test.each(['', '\n', 'a\nb', 'a b', 'é'])('no token: %j', async (content) => {
     writeFileSync(tokenFile, content);
-    expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE \(.*\) does not have one token/);
+    expect(await problemOf()).toMatch(/^VAULT_TOKEN_FILE \(.*\) must contain one token/);
     expect(transit.asked).toEqual([]);
   });
 
@@ -272,7 +272,7 @@ describe.skipIf(!hasOpenssl)('TLS', () => {
   test.each(['', 'hunter2'])('no certificate in KEK_TRANSIT_CA_FILE: %j', async (content) => {
     writeFileSync(caFile, content);
     expect(await problemOf({ url: tls.url, caFile })).toMatch(
-      /^KEK_TRANSIT_CA_FILE \(.*\) has no certificate in PEM/,
+      /^KEK_TRANSIT_CA_FILE \(.*\) contains no certificate in PEM/,
     );
     expect(tls.asked).toEqual([]);
   });

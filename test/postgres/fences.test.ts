@@ -156,7 +156,9 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
       retiring.catch(() => {});
       await until(async () => (await keys.closed(soon())).has(30), 'the version is closed');
     });
-    await expect(retiring).rejects.toThrow('1 record needs key version 30; it stays closed');
+    await expect(retiring).rejects.toThrow(
+      '1 record needs key version 30; the version stays closed',
+    );
     expect((await keys.list(soon())).some(({ version }) => version === 30)).toBe(true);
     await removals.forget([late.token_fingerprint], soon());
     await retireKey(keys, 30, 0);

@@ -128,6 +128,6 @@ test('a lost KEK of the embedded vault stops the start, and no new one is made',
   await (await startService(place)).stop();
   const kek = join(place.env.DATA_DIR!, 'kek');
   rmSync(kek);
-  await expectNoStart(place, /put it back from your backup/);
+  await expectNoStart(place, /restore it from your backup/);
   expect(existsSync(kek)).toBe(false);
 });

@@ -280,7 +280,7 @@ describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
       expect(wrong.code).toBe(0);
       expect(wrong.finding).toMatchObject({
         status: 'warning',
-        detail: expect.stringMatching(/^It does not answer \(WRONGPASS\).* Check REDIS_URL/),
+        detail: expect.stringMatching(/^Redis does not answer \(WRONGPASS\).* Check REDIS_URL/),
       });
       redis.freeze();
       const hanging = await examine(redis.url);

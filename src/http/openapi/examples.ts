@@ -11,7 +11,7 @@ export interface Example {
 
 export type Examples = Readonly<Record<string, Example>>;
 
-/** Values, and the tokens that stand for them in the examples. */
+/** Values and their tokens in the examples. */
 const CONTENTS = {
   flat: {
     summary: 'Fields',
@@ -61,11 +61,11 @@ function examplesOf(
 
 interface ErrorExample {
   readonly message: string;
-  /** undefined: of both. */
+  /** undefined: both operations have the error. */
   readonly operation?: 'tokenize' | 'detokenize';
 }
 
-/** What `message` says in the examples, by their names. */
+/** Error messages for the examples, by example name. */
 const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, ErrorExample>>>>> = {
   invalid_type: {
     no_string: {

@@ -18,7 +18,7 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
 }
 
-/** Of any request, whatever its path. */
+/** Errors that any request can get, whatever its path. */
 const EVERY: readonly ErrorCode[] = [
   'not_found',
   'method_not_allowed',
@@ -59,12 +59,12 @@ function tokenize(version: InterfaceVersion): Operation {
     tags: ['Vault'],
     summary: 'Values to tokens',
     description:
-      'Puts a token in the place of every string in `data`. Equal values get equal tokens, so it may be sent again; the tokens of a client in random mode are new each time.',
+      'Replaces every string in `data` with a token. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
     security: [{ apiKey: [] }],
     requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
     responses: {
       200: response(
-        'The tokens, in the places of the values. They are stored durably.',
+        'Tokens in the places of the values. Their records are stored durably.',
         ref('TokenizeAnswer'),
         answerExamples(version, 'tokenize'),
         OF_LIMITS,
@@ -80,16 +80,16 @@ function detokenize(version: InterfaceVersion): Operation {
     tags: ['Vault'],
     summary: 'Tokens to values',
     description:
-      'Puts the value in the place of every token in `data`. A token with a typo and one that never was get the same answer. Unknown tokens have a limit of their own: a client that sends too many gets a 429, so that tokens cannot be guessed. Tokens that were forgotten or have expired do not count.',
+      'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
     security: [{ apiKey: [] }],
     requestBody: requestBody(
       'DetokenizeRequest',
-      'The tokens, exactly as tokenize gave them.',
+      'The tokens, exactly as tokenize returned them.',
       requestExamples('tokens'),
     ),
     responses: {
       200: response(
-        'The values, in the places of the tokens.',
+        'Values in the places of the tokens.',
         ref('DetokenizeAnswer'),
         answerExamples(version, 'detokenize'),
         OF_LIMITS,
@@ -134,7 +134,7 @@ const LIVENESS: Operation = {
   tags: ['Health'],
   summary: 'Liveness',
   description:
-    'For liveness probes: 200 while the process turns, whatever the database does. It needs no API key.',
+    'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
   security: [],
   responses: {
     200: response('The process answers.', ref('Liveness'), {
@@ -152,7 +152,7 @@ function requestBody(schema: string, description: string, examples: Examples) {
   } as const;
 }
 
-/** References to the responses of these errors and of those that every operation has. */
+/** References to the responses of these errors, and of the errors that every operation has. */
 function errors(codes: readonly ErrorCode[]): Record<string, { readonly $ref: string }> {
   return Object.fromEntries(
     [...codes, ...EVERY].map((code) => [

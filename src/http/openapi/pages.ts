@@ -8,7 +8,7 @@ interface ApiPage {
   readonly body: string;
 }
 
-/** What the ops listener shows of the interface, by path. */
+/** The pages of the ops listener about the interface, by path. */
 export function apiPages(settings: DocumentSettings, url: string): Record<string, ApiPage> {
   const page = (type: string, body: string): ApiPage => ({
     content_type: `${type}; charset=utf-8`,
@@ -22,7 +22,7 @@ export function apiPages(settings: DocumentSettings, url: string): Record<string
   };
 }
 
-/** The document as it is shown, printed and kept in docs/openapi.json. */
+/** The document as text, as it is shown, printed and kept in docs/openapi.json. */
 export function documentText(settings: DocumentSettings, url: string): string {
   return textOf(openApiDocument(settings, url));
 }

@@ -4,7 +4,7 @@ import type { Examples } from './examples.ts';
 import type { Operation } from './operations.ts';
 import type { Response } from './responses.ts';
 
-/** The document for people: one page without script, whose only other part is its style sheet. */
+/** The document for people: one page without scripts, with a style sheet as its only other part. */
 export function referencePage(document: OpenApiDocument): string {
   const { info, servers, components } = document;
   const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -70,7 +70,7 @@ ${responses}
 `;
 }
 
-/** The first example as a command, to be pasted. */
+/** The first example as a command to paste. */
 function curlOf(url: string, body: Operation['requestBody']): string {
   if (body === undefined) return `curl '${url}'`;
   const [example] = Object.values(body.content['application/json'].examples);
@@ -123,7 +123,7 @@ ${rows.length > 0 ? table : html``}
 
 const nameOf = (reference: string): string => reference.slice(reference.lastIndexOf('/') + 1);
 
-/** What a schema allows, in a few words. */
+/** Describes a schema in a few words. */
 function typeOf(schema: Schema): Html {
   if (typeof schema.$ref === 'string') {
     const name = nameOf(schema.$ref);
@@ -146,7 +146,7 @@ function typeOf(schema: Schema): Html {
   return html`${String(schema.type)}${bounds}`;
 }
 
-/** HTML that is one: everything else is escaped where it is put in. */
+/** Trusted HTML. All other text is escaped when it is inserted. */
 class Html {
   readonly text: string;
 
@@ -167,7 +167,7 @@ function textOf(content: Content): string {
   return String(content).replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** CommonMark, as far as introduction() and descriptions go. */
+/** Renders the part of CommonMark that introduction() and descriptions use. */
 function markdown(text: string): Html[] {
   return text.split('\n\n').map((block) => {
     if (block.startsWith('## ')) return html`<h2>${inline(block.slice(3))}</h2>\n`;
@@ -177,7 +177,7 @@ function markdown(text: string): Html[] {
   });
 }
 
-/** Text with `code`. */
+/** Renders text with `code`. */
 function inline(text: string): Html[] {
   return text
     .split('`')

@@ -10,7 +10,7 @@ interface Header {
   readonly example: unknown;
 }
 
-/** Of structured fields (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
+/** Pattern of a structured field (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
 const limitList = (count: string, seconds: string): string => {
   const item = `"(requests|detokenize|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
@@ -18,19 +18,19 @@ const limitList = (count: string, seconds: string): string => {
 
 export const HEADERS = {
   'X-Request-Id': {
-    description: 'Names the request in the log of the service.',
+    description: 'Identifies the request in the log of the service.',
     schema: { type: 'string', format: 'uuid' },
     required: true,
     example: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
   },
   'Cache-Control': {
-    description: 'Nothing of it may be kept by caches.',
+    description: 'Caches must not keep the answer.',
     schema: { type: 'string', const: 'no-store' },
     required: true,
     example: 'no-store',
   },
   'X-Content-Type-Options': {
-    description: 'It is JSON, whatever it looks like.',
+    description: 'The body is JSON, whatever it looks like.',
     schema: { type: 'string', const: 'nosniff' },
     required: true,
     example: 'nosniff',
@@ -61,7 +61,7 @@ export const HEADERS = {
   },
   RateLimit: {
     description:
-      'How a limit stands: `r` are left, and no more come for `t` seconds. Of a 429, the limit that refused the request; otherwise the limit of requests.',
+      'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
     schema: { type: 'string', pattern: limitList('r', 't') },
     example: '"detokenize";r=499;t=1',
   },
@@ -76,7 +76,7 @@ export interface Response {
 }
 
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
-/** Of answers to requests whose client is known. */
+/** Headers of answers to known clients. */
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
 const MORE: Readonly<Partial<Record<ErrorCode, readonly HeaderName[]>>> = {
   unauthorized: ['WWW-Authenticate'],
@@ -105,7 +105,7 @@ export function response(
   };
 }
 
-/** All codes that `error` can have in this version of the interface. */
+/** All codes of `error` in this version of the interface. */
 export function errorCodes(version: InterfaceVersion): ErrorCode[] {
   const ofOthers = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
   const codes = Object.keys(CALLER_ERRORS) as CallerErrorCode[];
@@ -113,8 +113,8 @@ export function errorCodes(version: InterfaceVersion): ErrorCode[] {
 }
 
 /**
- * One for each code; only the body tells `invalid_type` from `bad_request`, so the response of the
- * first has both.
+ * One response for each code. `invalid_type` and `bad_request` have the same status, so the
+ * response of the first describes both.
  */
 export function errorResponses(version: InterfaceVersion): Record<string, Response> {
   return Object.fromEntries(
@@ -150,7 +150,7 @@ function errorResponse(codes: readonly ErrorCode[]): Response {
 function meaningOf(codes: readonly ErrorCode[]): string {
   const meanings = codes.map((code) =>
     code === 'internal_error'
-      ? 'it is not the fault of the request; `message` says what is wrong, in fixed words'
+      ? 'the request is not at fault; `message` gives the reason in fixed words'
       : CALLER_ERRORS[code].when.replace(/ \(interface .*/, ''),
   );
   const text = meanings.join('; or ');

@@ -1,4 +1,4 @@
-/** The style sheet of the reference: fonts and colours of the system, nothing from elsewhere. */
+/** The style sheet of the reference. It uses system fonts and colours, and loads nothing. */
 export const STYLE = `:root {
   color-scheme: light dark;
   --text: #1a1c20;

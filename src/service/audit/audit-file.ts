@@ -13,24 +13,24 @@ const [open, close, stat, fstat, write] = [
   promisify(fs.write),
 ];
 
-/** The AUDIT_LOG that is no file of that name. */
+/** The AUDIT_LOG setting for standard output. */
 export const STANDARD_OUTPUT = 'stdout';
 const FILE_MODE = 0o600;
-/** Whether the file was renamed is looked at no more often. */
+/** The shortest time between checks for a rename. */
 const LOOK_INTERVAL_MS = 1_000;
 const WRITE_BYTES = 65_536;
-/** PIPE_BUF of Linux: up to this size writes to a pipe are whole, or are not done. */
+/** PIPE_BUF of Linux: a write to a pipe up to this size is whole or fails. */
 const WHOLE_WRITE_BYTES = 4_096;
-/** A pipe that is full is tried again after this. */
+/** Pause before another try on a full pipe. */
 const FULL_PIPE_PAUSE_MS = 5;
-/** A write that is under way takes microseconds. */
+/** Time for another process to finish a write, which takes microseconds. */
 const SECOND_LOOK_MS = 2;
 const LINE_FEED = 0x0a;
 
-/** How far an append came: so many lines, the first ones, are there whole. */
+/** The result of an append: how many lines were written whole, from the first on. */
 export interface Appended {
   readonly lines: number;
-  /** Why the others are not: an errno name. */
+  /** Why the other lines were not written: an errno name. */
   readonly failure: string | undefined;
 }
 
@@ -38,33 +38,34 @@ interface OpenFile {
   readonly fd: number;
   readonly device: bigint;
   readonly inode: bigint;
-  /** Not a pipe or a device: its end can be looked at. */
+  /** Not a pipe or a device, so its last byte can be read. */
   readonly isRegular: boolean;
 }
 
 /**
- * Where audit lines go: a file that several processes append to and that is rotated under them, a
- * pipe, or standard output. It opens by itself, again after every failure.
+ * The destination of audit lines: standard output, a pipe, or a file that several processes append
+ * to and log rotation renames. It opens itself, and opens again after every failure.
  */
 export class AuditFile {
   readonly #path: string;
   #file: OpenFile | undefined;
   #lookAtMs = 0;
-  /** The last write to what is no regular file ended within a line. */
+  /** Whether the last write to a pipe or device ended inside a line. */
   #torn = false;
 
-  /** @param path `stdout` is standard output */
+  /** @param path a file, a pipe, or `stdout` for standard output */
   constructor(path: string) {
     this.#path = path;
   }
 
   /**
-   * Appends lines, each of which ends in a line feed; never rejects, and is never called while it
-   * is at work. Line by line it is all or nothing: a line that was cut short is written again.
-   * @param deadlineMs a performance.now() time, after which no write is begun
+   * Appends lines, each with its line feed. Never rejects. The caller must wait for one append
+   * before the next. A line is written whole or counted as not written; a line that was cut short
+   * is written again.
+   * @param deadlineMs a performance.now() time after which no write starts
    */
   async append(given: readonly string[], deadlineMs: number): Promise<Appended> {
-    // Ids come from the database, where not only this program writes.
+    // Ids come from the database, which other programs can write, so they may contain line ends.
     const lines = given.map(shownLines);
     let appended = 0;
     try {
@@ -81,7 +82,7 @@ export class AuditFile {
     }
   }
 
-  /** Has the next append look whether the file was renamed. */
+  /** Makes the next append check for a rename. */
   look(): void {
     this.#lookAtMs = 0;
   }
@@ -90,9 +91,9 @@ export class AuditFile {
     await this.#abandon();
   }
 
-  /** @returns how many lines are there whole; one at least, but 0 of a pipe that is full */
+  /** @returns the number of lines written whole: at least one, or 0 when a pipe is full */
   async #write(file: OpenFile, lines: readonly string[]): Promise<number> {
-    // What a full disk, or a process that was killed, left of a line stays a line of its own.
+    // A full disk or a killed process may have left part of a line. It stays on a line of its own.
     const text = Buffer.from(((await this.#isTorn(file)) ? '\n' : '') + lines.join(''));
     try {
       const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
@@ -108,16 +109,16 @@ export class AuditFile {
     }
   }
 
-  /** The last byte of a file is looked at each time: another process may have written it. */
+  /** Reads the last byte of a file each time, because another process may have written it. */
   async #isTorn({ fd, isRegular }: OpenFile): Promise<boolean> {
     if (!isRegular) return this.#torn;
     if (!endsWithinLine(fd)) return false;
-    // Another process may be at it just now: the size of a file grows page by page.
+    // Another process may be writing now: the size of a file grows page by page.
     await sleep(SECOND_LOOK_MS);
     return endsWithinLine(fd);
   }
 
-  /** The file that has the name now. */
+  /** The file that has the configured name now. */
   async #current(): Promise<OpenFile> {
     const file = this.#file;
     if (file !== undefined && performance.now() < this.#lookAtMs) return file;
@@ -126,7 +127,7 @@ export class AuditFile {
       if (file !== undefined && (await hasName(file, this.#path))) return file;
       this.#file = await openFile(this.#path);
     } catch (error) {
-      // Renamed, and the next one is not there yet and not ours to make: the old one is as good.
+      // The file was renamed, and this user cannot create the next one: continue with the old file.
       if (file !== undefined && (await fstat(file.fd)).nlink > 0) return file;
       throw error;
     }
@@ -142,7 +143,7 @@ export class AuditFile {
 }
 
 /**
- * A pipe without a reader is no trouble yet.
+ * Checks at the start that the audit log can be written. A pipe needs no reader yet.
  * @throws OperatorError when the file cannot be opened for writing
  */
 export async function checkAuditFile(path: string): Promise<void> {
@@ -151,7 +152,7 @@ export async function checkAuditFile(path: string): Promise<void> {
       (there) => there.isFIFO(),
       () => false,
     );
-    // Its reader would take the end of a trial for the end of all.
+    // Opening and closing a pipe here would look like the end of the log to its reader.
     if (isPipe) return await promisify(fs.access)(path, fs.constants.W_OK);
     const { fd } = await openFile(path);
     if (path !== STANDARD_OUTPUT) await close(fd);
@@ -162,7 +163,7 @@ export async function checkAuditFile(path: string): Promise<void> {
 
 /** @param code an errno name */
 export function cannotWrite(path: string, code: string | undefined): string {
-  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Give this user a file, or a folder, to write to, or set AUDIT_LOG to another.`;
+  return `The file of AUDIT_LOG, ${path}, cannot be opened for writing (${code}). Let this user write to the file and its folder, or set AUDIT_LOG to another file.`;
 }
 
 async function openFile(path: string): Promise<OpenFile> {
@@ -171,9 +172,10 @@ async function openFile(path: string): Promise<OpenFile> {
     (there) => there.isFile(),
     () => true,
   );
-  // Nodes of a machine may share it: appends are not mixed. Opened for reading, a pipe would be
-  // its own reader.
-  // A link to a file could have been made by somebody else; /dev/stdout is a link to a device.
+  // O_APPEND lets nodes on a machine share the file, because appends do not mix. O_WRONLY for
+  // pipes: opened for reading, too, a pipe would be its own reader.
+  // O_NOFOLLOW for files only: anybody could have made a link to a file, but /dev/stdout is a link
+  // to a device.
   const flags = isRegular
     ? O_RDWR | O_APPEND | O_CREAT | (O_NOFOLLOW ?? 0)
     : O_WRONLY | O_APPEND | O_NONBLOCK;
@@ -190,10 +192,10 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
   return there?.dev === device && there?.ino === inode;
 }
 
-/** How many lines, from one on, go in one write. */
+/** How many lines, beginning at `from`, fit into one write. */
 function chunkOf(lines: readonly string[], from: number, { isRegular }: OpenFile): number {
   const most = isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
-  // One for a line feed before them.
+  // Room for the line feed that ends a torn line.
   let bytes = 1;
   let count = 0;
   for (let i = from; i < lines.length; i++, count++) {
@@ -203,7 +205,7 @@ function chunkOf(lines: readonly string[], from: number, { isRegular }: OpenFile
   return Math.max(1, count);
 }
 
-/** Without a thread for it: what was written last is in memory. */
+/** Synchronous, because the end of the file is in memory. */
 function endsWithinLine(fd: number): boolean {
   const { size } = fs.fstatSync(fd);
   if (size === 0) return false;

@@ -7,10 +7,10 @@ import { cannotWrite, STANDARD_OUTPUT } from './audit-file.ts';
 
 const { R_OK, W_OK, X_OK } = constants;
 const GIB = 2 ** 30;
-/** At 500 bytes a line, two million of them: time to do something. */
+/** Room for two million lines of 500 bytes: time enough to react. */
 const WARN_FREE_BYTES = GIB;
 
-/** For doctor: unlike the check of a start, it makes no file. */
+/** The audit log check of `standin doctor`. Unlike the check at start, it creates no file. */
 export async function auditFinding(path: string): Promise<Finding> {
   const check = 'audit log';
   if (path === STANDARD_OUTPUT) return { check, status: 'ok', detail: 'standard output' };
@@ -20,7 +20,7 @@ export async function auditFinding(path: string): Promise<Finding> {
     });
     if (there !== undefined && !there.isFile()) return await special(path, there.isDirectory());
     const folder = dirname(resolve(path));
-    // The end of a file is looked at before it is written; where none is, one is made.
+    // An existing file is also read, at its end. A missing file is created in its folder.
     if (there === undefined) await access(folder, W_OK | X_OK);
     else await access(path, R_OK | W_OK);
     const written = await realpath(there === undefined ? folder : path);
@@ -36,15 +36,18 @@ export async function auditFinding(path: string): Promise<Finding> {
   }
 }
 
-/** A pipe, a socket or a device: nothing is on a disk. */
+/** A folder, or a pipe, socket or device, which takes no space on a disk. */
 async function special(path: string, isFolder: boolean): Promise<Finding> {
   const check = 'audit log';
   if (isFolder) return { check, status: 'problem', detail: cannotWrite(path, 'EISDIR') };
   await access(path, W_OK);
-  return { check, status: 'ok', detail: `${path} can be written, and is no file on a disk` };
+  return { check, status: 'ok', detail: `${path} can be written, and is not a file on a disk` };
 }
 
-/** The uppermost folder on the same file system. @param path without symbolic links */
+/**
+ * The topmost folder on the same file system.
+ * @param path without symbolic links
+ */
 async function mountOf(path: string): Promise<string> {
   const { dev } = await stat(path);
   let at = path;

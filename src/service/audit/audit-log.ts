@@ -4,28 +4,28 @@ import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
 import { UnknownCallers } from './unknown-callers.ts';
 
-/** About 8 MB; beyond it a line is as one that cannot be written. */
+/** About 8 MB. Further lines count as lost. */
 const MAX_WAITING_LINES = 20_000;
-/** Of them, about requests that were refused: the rest is for lines about values. */
+/** The part of these for refused requests. The rest is for lines about values. */
 const MAX_WAITING_REFUSALS = 5_000;
 const MAX_BATCH_LINES = 1_000;
-/** A request that waits for its line longer than this is answered 500. */
+/** A request that waits longer for its line gets a 500. */
 const PATIENCE_MS = 4_000;
 const SUM_INTERVAL_MS = 1_000;
 
-/** What a line says besides when and where. No value, no token, no field name. */
+/** The content of a line besides its time and node: no value, no token, no field name. */
 export interface AuditEntry {
   readonly event: ClientOperation;
   /** `success`, or the code of the error. */
   readonly outcome: string;
   readonly status: number;
   readonly request_id: string;
-  /** undefined: not known, as of a wrong API key. */
+  /** undefined: unknown, for example after a wrong API key. */
   readonly client_id: string | undefined;
   readonly api_key_id: string | undefined;
-  /** How many were given out. */
+  /** Number of values in the answer. */
   readonly values: number;
-  /** How many distinct tokens are not known; undefined: none. */
+  /** Number of distinct unknown tokens; undefined: none. */
   readonly unknown_tokens: number | undefined;
   readonly remote_address: string | undefined;
 }
@@ -33,29 +33,29 @@ export interface AuditEntry {
 export interface AuditLogOptions {
   /** `stdout`, or a file. */
   readonly path: string;
-  /** A success waits for its line. */
+  /** Whether a success waits for its line. */
   readonly isRequired: boolean;
   /** Name of the machine. */
   readonly node: string;
-  /** Told how many lines could not be written. */
+  /** Called with the number of lines that could not be written. */
   readonly onLost: (lines: number) => void;
-  /** Told how many bytes more wait to be written; fewer, when they are negative. */
+  /** Called with the change in bytes that wait to be written; negative when there are fewer. */
   readonly onWaiting: (bytes: number) => void;
-  /** Told when writing begins to fail, with an errno name, and when it works again. */
+  /** Called when writing starts to fail, with an errno name, and when it works again. */
   readonly onChange: (isAvailable: boolean, failure: string | undefined) => void;
 }
 
 /**
- * The audit log: a JSON line for each request to tokenize or detokenize of a caller who is known,
- * and every second one for all others from an address. Lines that come while a write is under way
- * share the next one.
+ * The audit log. Each tokenize or detokenize request of a known caller gets a JSON line. Once a
+ * second, unknown callers get one line for each address and outcome. Lines that arrive during a
+ * write share the next one.
  */
 export class AuditLog {
   readonly #options: AuditLogOptions;
   readonly #file: AuditFile;
   readonly #origin: string;
   readonly #lines: Batcher<string, boolean>;
-  /** The last write that was begun: one at a time, also when one takes longer than is waited. */
+  /** The last write that was started. Writes never overlap, even after a time-out. */
   #append: Promise<unknown> = Promise.resolve();
   #last: Promise<void> = Promise.resolve();
   #waitingRefusals = 0;
@@ -81,7 +81,7 @@ export class AuditLog {
 
   /**
    * Writes a line.
-   * @returns what the request has to wait for, if anything; it rejects with InternalError
+   * @returns the promise that the request must wait for, if any; rejects with InternalError
    * audit_unavailable when the line cannot be written
    */
   record(entry: AuditEntry): Promise<void> | undefined {
@@ -121,7 +121,7 @@ export class AuditLog {
     }, SUM_INTERVAL_MS);
   }
 
-  /** A write at a time: when it takes long, the next sums are of a longer time. */
+  /** One write at a time: a slow write makes the next sums cover a longer period. */
   async #writeSums(): Promise<void> {
     const lines = this.#unknownCallers.take().map((sum) => this.#lineOf(sum));
     const written = await this.#write(lines, performance.now() + PATIENCE_MS);
@@ -130,12 +130,12 @@ export class AuditLog {
     this.#sumTimer = this.#unknownCallers.isEmpty ? undefined : this.#sumUpLater();
   }
 
-  /** Has the next line look at once whether the file was renamed; every second it does so. */
+  /** Makes the next line check for a rename at once; otherwise that happens every second. */
   look(): void {
     this.#file.look();
   }
 
-  /** Resolves when all lines are written, or have failed. */
+  /** Resolves when all lines are written or have failed. */
   async close(): Promise<void> {
     await this.#sums;
     clearTimeout(this.#sumTimer);
@@ -167,7 +167,7 @@ export class AuditLog {
   }
 }
 
-/** A disk that hangs holds up the write, not those that wait for it. */
+/** A disk that hangs delays the write, but not the requests that wait for it. */
 async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<Appended> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Appended>((resolve) => {

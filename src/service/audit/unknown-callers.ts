@@ -1,10 +1,10 @@
 import type { AuditEntry } from './audit-log.ts';
 
-/** Of one second; the requests from further addresses are summed up together. */
+/** Sums for a second. Requests from further addresses share a sum. */
 const MAX_SUMS = 100;
 const OTHER_ADDRESSES = 'other';
 
-/** Requests with one outcome from one address. */
+/** Requests with the same outcome from the same address. */
 interface Sum extends Pick<AuditEntry, 'event' | 'outcome' | 'status' | 'remote_address'> {
   requests: number;
   readonly firstAtMs: number;
@@ -12,8 +12,8 @@ interface Sum extends Pick<AuditEntry, 'event' | 'outcome' | 'status' | 'remote_
 }
 
 /**
- * Requests of nobody who is known, summed up. Anybody can send any number of them: a line for each
- * would take the place of lines about values.
+ * Sums up requests of unknown callers. Anybody can send any number of them, and a line for each
+ * would crowd out lines about values.
  */
 export class UnknownCallers {
   #sums = new Map<string, Sum>();
@@ -40,7 +40,7 @@ export class UnknownCallers {
     });
   }
 
-  /** What a line says of each sum; they begin again. */
+  /** The content of a line for each sum. Resets the sums. */
   take(): object[] {
     const sums = [...this.#sums.values()];
     this.#sums = new Map();

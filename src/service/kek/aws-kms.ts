@@ -5,10 +5,10 @@ import { decryptedKek, readCiphertext } from './file.ts';
 import type { KekSource } from './source.ts';
 
 const PACKAGE = '@aws-sdk/client-kms';
-/** Authenticated with the ciphertext, and something that a key policy can ask for. */
+/** KMS authenticates it with the ciphertext, and a key policy can require it. */
 const ENCRYPTION_CONTEXT = { service: 'standin' };
 
-/** @param path file of the ciphertext of a data key, as KMS gave it, or in base64 */
+/** @param path file with the ciphertext of a data key, raw from KMS or in base64 */
 export function kekAwsKms(
   path: string,
   settings: AwsKmsSettings,
@@ -28,7 +28,7 @@ export function kekAwsKms(
   };
 }
 
-/** The AWS command line gives base64; raw, a ciphertext begins with bytes that base64 has not. */
+/** The AWS command line prints base64. A raw ciphertext begins with bytes that base64 lacks. */
 function blobOf(content: Buffer): Buffer {
   const text = content.toString('latin1').replaceAll(/\s/g, '');
   return /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;
@@ -68,7 +68,7 @@ async function decrypt(
   }
 }
 
-/** Only who uses it has the package, and waits for it. */
+/** Loaded on use: only installations with AWS KMS have the package. */
 async function loadSdk(): Promise<typeof import('@aws-sdk/client-kms')> {
   try {
     return await import('@aws-sdk/client-kms');
@@ -91,11 +91,11 @@ function sdkCredentials({
   };
 }
 
-/** Looking for credentials cannot be aborted, and asks services of the machine. */
+/** A time-out of our own, because the SDK's search for credentials cannot be aborted. */
 async function within<T>({ total_ms: totalMs }: KekTimeouts, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const problem = `AWS KMS, or what gives the credentials for it, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
+    const problem = `AWS KMS, or the source of its credentials, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
     timer = setTimeout(() => reject(new OperatorError(problem)), totalMs);
   });
   try {
@@ -109,7 +109,7 @@ const CREDENTIALS =
   'Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the role of this machine, and its clock.';
 const ENABLE = 'Enable KEK_AWS_KMS_KEY_ID, or cancel its deletion.';
 
-/** What to do about each error code of KMS; the texts of its errors are not shown. */
+/** What to do about each error code of KMS. The texts of its errors are never shown. */
 const REMEDIES: Record<string, string> = {
   AccessDeniedException:
     'Allow kms:Decrypt on KEK_AWS_KMS_KEY_ID, with the encryption context service=standin, to the credentials of this service.',
@@ -142,7 +142,7 @@ function explain(error: unknown, { keyId, region, endpoint }: AwsKmsSettings): s
   const remedy = Object.hasOwn(REMEDIES, name) ? REMEDIES[name] : undefined;
   if (remedy !== undefined) return `${failed} (${name}). ${remedy}`;
   if ($metadata?.httpStatusCode !== undefined) {
-    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again; if it stays so, see what AWS says of this code.`;
+    return `${failed} (${name}, status ${$metadata.httpStatusCode}, from ${where}). Start again. If it fails again, look this code up in the documentation of AWS KMS.`;
   }
   return `AWS KMS cannot be reached at ${where} (${code ?? name}). Check the network, KEK_AWS_KMS_ENDPOINT and AWS_REGION, and start again.`;
 }

@@ -4,11 +4,11 @@ import { OperatorError } from '../../errors.ts';
 import { KEK_TIMEOUTS } from '../../timeouts.ts';
 import type { KekSource } from './source.ts';
 
-/** 64 hex digits, and room for white space. */
+/** Far more than 64 hex digits and white space. */
 const MAX_OUTPUT_BYTES = 4_096;
-const BY_HAND = 'Run it by hand, as the user of the service, to see why.';
+const BY_HAND = 'Run the command yourself, as the user of the service, to see why.';
 
-/** @param commandLine run by `sh`; never shown, as there may be a password in it */
+/** @param commandLine run by `sh`; never shown, because it may contain a password */
 export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.total_ms): KekSource {
   const read = async () => {
     const output = await outputOf(commandLine, timeoutMs);
@@ -30,8 +30,8 @@ export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.total_m
 
 function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // In a process group of its own, so that what the shell started ends with it. Its standard
-    // error may tell secrets: it goes nowhere.
+    // A process group of its own, so that everything the shell starts ends with it. Standard error
+    // is dropped, because it may contain secrets.
     const child = spawn('/bin/sh', ['-c', commandLine], {
       stdio: ['ignore', 'pipe', 'ignore'],
       detached: true,
@@ -42,7 +42,7 @@ function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
     const stop = (problem: string) => {
       fail(problem);
       end(child.pid);
-      // Also when a process that left the group keeps the pipe.
+      // A process that left the group may keep the pipe open.
       child.stdout.destroy();
     };
     const late = setTimeout(
@@ -74,6 +74,6 @@ function end(pid: number | undefined): void {
   try {
     if (pid !== undefined) process.kill(-pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // The process has already ended.
   }
 }

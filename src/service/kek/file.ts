@@ -22,7 +22,7 @@ function read(path: string): Buffer {
   const kek = parseKek(content);
   if (kek === undefined) {
     throw new OperatorError(
-      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32; or, where it is encrypted, set KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL to decrypt it.`,
+      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32; or, if the file is encrypted, set KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL to decrypt it.`,
     );
   }
   return kek;
@@ -34,31 +34,35 @@ function readContent(path: string, readFile: typeof readSecret): Buffer {
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     throw new OperatorError(
-      `The key-encryption key cannot be read from ${path} (${(error as NodeJS.ErrnoException).code}). Set KEK_FILE to the file it is in, or put it back from your backup: without it the vault cannot be opened.`,
+      `The key-encryption key cannot be read from ${path} (${(error as NodeJS.ErrnoException).code}). Set KEK_FILE to its file, or restore it from your backup. Without it, nobody can open the vault.`,
     );
   }
 }
 
 /**
- * A KEK that `setting` has decrypted. @throws OperatorError when the file has a KEK in clear, which
- * would be sent to a service that is not to have it
+ * Reads a KEK that `setting` decrypts.
+ * @throws OperatorError when the file has a KEK in clear, which must not be sent to the decrypting
+ * service
  */
 export function readCiphertext(path: string, setting: string): Buffer {
   const content = readContent(path, readTrusted);
   if (parseKek(content) !== undefined) {
     throw new OperatorError(
-      `KEK_FILE (${path}) has a key-encryption key in clear, and ${setting} is set to decrypt it: put the ciphertext of the key there, or unset ${setting}. Nothing was sent.`,
+      `KEK_FILE (${path}) contains a key-encryption key in clear, but ${setting} is set to decrypt it. Put the ciphertext of the key there, or unset ${setting}. Nothing was sent.`,
     );
   }
   return content;
 }
 
-/** @param decrypted what `by` made of a ciphertext @throws OperatorError when it is no KEK */
+/**
+ * @param decrypted the result of `by`
+ * @throws OperatorError when it is not a KEK
+ */
 export function decryptedKek(decrypted: Buffer, path: string, by: string): Buffer {
   const kek = parseKek(decrypted);
   if (kek === undefined) {
     throw new OperatorError(
-      `What ${by} decrypted from KEK_FILE (${path}) must be 32 bytes, or 64 hex digits; it has ${decrypted.length} bytes. Set KEK_FILE to the ciphertext of a 256-bit data key.`,
+      `The key that ${by} decrypted from KEK_FILE (${path}) must be 32 bytes, or 64 hex digits; it has ${decrypted.length} bytes. Set KEK_FILE to the ciphertext of a 256-bit data key.`,
     );
   }
   return kek;

@@ -5,19 +5,22 @@ import { kekCommand } from './command.ts';
 import { kekFile } from './file.ts';
 import { kekTransit } from './transit.ts';
 
-/** Where the KEK comes from. One interface for all places. */
+/** A place to read the KEK from. */
 export interface KekSource {
-  /** For messages: where an operator looks. */
+  /** Where an operator finds the KEK, for messages. */
   readonly place: string;
-  /** The setting to change where the KEK is the wrong one. */
+  /** The setting to change when the KEK is wrong. */
   readonly setting: 'KEK_FILE' | 'KEK_COMMAND';
-  /** 32 bytes. @throws OperatorError with what to do about it */
+  /**
+   * Reads the 32 bytes.
+   * @throws OperatorError that says what to do
+   */
   read(): Promise<Buffer>;
-  /** Called for a new vault only: an existing one is lost without its KEK. */
+  /** For a new vault only. A new KEK would not open an existing vault. */
   readOrCreate(): Promise<Buffer>;
 }
 
-/** @param isEmbedded whether the vault is, which may have its KEK beside it */
+/** @param isEmbedded whether the database is embedded, so that the KEK may be beside it */
 export function kekSource(settings: KekSettings, dataDir: string, isEmbedded: boolean): KekSource {
   const { file, command, aws_kms: awsKms, transit } = settings;
   if (command !== undefined) return kekCommand(command);
@@ -31,12 +34,14 @@ export function kekSourceOf({ kek, dataDir, databaseUrl }: VaultOptions): KekSou
   return kekSource(kek, dataDir, databaseUrl === undefined);
 }
 
-/** Whether an operator named a source; otherwise it may still have to be made. */
+/** Whether an operator named a source. The default file may not exist yet. */
 export function isNamed({ file, command }: KekSettings): boolean {
   return file !== undefined || command !== undefined;
 }
 
-/** The same source, read now and not again: a command may ask somebody, and a KMS has its price. */
+/**
+ * Reads the source once and keeps the KEK: a command may ask a person, and a KMS charges for calls.
+ */
 export async function readAhead(source: KekSource): Promise<KekSource> {
   const kek = await source.read();
   const read = async () => kek;

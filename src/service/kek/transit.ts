@@ -8,7 +8,7 @@ import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts'
 import { decryptedKek, readCiphertext } from './file.ts';
 import type { KekSource } from './source.ts';
 
-/** After the first attempt; four times as long after each further one. */
+/** Pause after the first attempt; each further pause is four times as long. */
 const PAUSE_MS = 200;
 const MAX_ANSWER_BYTES = 65_536;
 
@@ -17,7 +17,7 @@ interface Answer {
   readonly body: Buffer;
 }
 
-/** @param path file of the ciphertext of a data key, `vault:v1:...` */
+/** @param path file with the ciphertext of a data key, `vault:v1:...` */
 export function kekTransit(
   path: string,
   settings: TransitSettings,
@@ -40,7 +40,7 @@ function ciphertextOf(path: string): string {
   const text = readCiphertext(path, 'KEK_TRANSIT_URL').toString('latin1').trim();
   if (!/^vault:v\d{1,9}:[A-Za-z0-9+/]{1,8192}={0,2}$/.test(text)) {
     throw new OperatorError(
-      `KEK_FILE (${path}) must have a ciphertext of the transit engine, which begins with vault:v1: or a later version. Make one with: vault write -field=ciphertext -f transit/datakey/wrapped/NAME`,
+      `KEK_FILE (${path}) must contain a ciphertext of the transit engine, which begins with vault:v1: or a later version. Make one with: vault write -field=ciphertext -f transit/datakey/wrapped/NAME`,
     );
   }
   return text;
@@ -74,10 +74,11 @@ async function decrypt(
 function tokenOf({ tokenFile, token }: TransitSettings): string {
   if (tokenFile === undefined) return token!;
   const text = readSetting('VAULT_TOKEN_FILE', tokenFile, readSecret).trim();
-  // A header could not have it; and an empty file is one that an agent is about to write.
+  // A header allows only these characters. An empty file may be one that an agent is about to
+  // write.
   if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
     throw new OperatorError(
-      `VAULT_TOKEN_FILE (${tokenFile}) does not have one token on one line. Write the token there.`,
+      `VAULT_TOKEN_FILE (${tokenFile}) must contain one token on one line. Write the token there.`,
     );
   }
   return text;
@@ -87,7 +88,7 @@ function authorities(caFile: string): string {
   const ca = readSetting('KEK_TRANSIT_CA_FILE', caFile, readTrusted);
   if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
     throw new OperatorError(
-      `KEK_TRANSIT_CA_FILE (${caFile}) has no certificate in PEM. Put the one of the authority there.`,
+      `KEK_TRANSIT_CA_FILE (${caFile}) contains no certificate in PEM. Put the certificate of the authority there.`,
     );
   }
   return ca;
@@ -105,7 +106,7 @@ function readSetting(setting: string, path: string, readFile: typeof readSecret)
   }
 }
 
-/** Tried again when the network or the server fails, until the time is up. */
+/** Sends the request again while the network or the server fails, until the time is up. */
 async function post(
   target: URL,
   options: RequestOptions,
@@ -154,30 +155,31 @@ function plaintextOf(body: Buffer, url: string): Buffer {
     const { plaintext } = JSON.parse(body.toString()).data;
     if (typeof plaintext === 'string') return Buffer.from(plaintext, 'base64');
   } catch {
-    // The text of the error would have the answer in it.
+    // The text of the parse error would contain the answer.
   }
   throw new OperatorError(
-    `${url} answered 200 without a plaintext: it is no Vault or OpenBao. Check KEK_TRANSIT_URL.`,
+    `${url} answered 200 without a plaintext: it is not Vault or OpenBao. Check KEK_TRANSIT_URL.`,
   );
 }
 
-/** Decided by the status: the texts of errors are not shown. */
+/** Decides by the status. The error texts of the server are never shown. */
 function explain(status: number, { url, mount, key }: TransitSettings): string {
   const failed = `Transit key ${key} of ${url} did not decrypt the key-encryption key (status ${status}).`;
   if (status === 400) {
-    return `${failed} There is no such key, or KEK_FILE was encrypted with another, or its version is below min_decryption_version: check KEK_TRANSIT_KEY and KEK_FILE.`;
+    return `${failed} There is no such key, or KEK_FILE was encrypted with another key, or its version is below min_decryption_version: check KEK_TRANSIT_KEY and KEK_FILE.`;
   }
   if (status === 403) {
-    return `${failed} The token has ended, or may not update ${mount}/decrypt/${key}: renew the one in VAULT_TOKEN_FILE, or extend its policy.`;
+    return `${failed} The token has expired, or may not update ${mount}/decrypt/${key}: renew the token in VAULT_TOKEN_FILE, or extend its policy.`;
   }
   if (status === 404) {
     return `${failed} No transit engine is there: check KEK_TRANSIT_MOUNT and KEK_TRANSIT_NAMESPACE.`;
   }
-  if (status === 503) return `${failed} It is sealed, or a standby: unseal it, and start again.`;
+  if (status === 503)
+    return `${failed} The server is sealed, or a standby: unseal it, and start again.`;
   if (status >= 300 && status < 400) {
-    return `${failed} It leads elsewhere: set KEK_TRANSIT_URL to the active node, or what leads to it.`;
+    return `${failed} The server redirects: set KEK_TRANSIT_URL to the active node, or to a load balancer in front of it.`;
   }
-  return `${failed} Check KEK_TRANSIT_URL, and see its log.`;
+  return `${failed} Check KEK_TRANSIT_URL, and the log of the server.`;
 }
 
 function unreachable(isLate: boolean, error: unknown, url: string): string {

@@ -3,18 +3,18 @@ import { InternalError, type InternalReason } from '../../errors.ts';
 import { type KeyNews, monotonicMs } from './key-news.ts';
 
 /**
- * A process that has not read the keyring for so long reads it again before it seals. `keyring
- * retire` leaves a version alone until the one after it is twice as old (MIN_PRIMARY_AGE_S), so
- * that running processes seal with the new one by then. That only spares refused writes, and this
- * clock may stand still with its machine: the fence is in the statements that write records
- * (src/store/record-writes.ts).
+ * A process that has not read the keyring for this long reads it again before it seals.
+ * `keyring retire` waits until the primary is twice this old (MIN_PRIMARY_AGE_S), so that running
+ * processes seal with the primary by then.
+ * The lease only spares refused writes: this clock may stop with its machine. The fence is in the
+ * statements that write records (src/store/record-writes.ts).
  */
 export const SEAL_LEASE_MS = 30_000;
 
-/** At most, within the deadline of the request. */
+/** The longest wait for newer keys before a seal, within the deadline of the request. */
 const SEAL_PATIENCE_MS = 1_000;
 
-/** The keyring of an engine, and its way to newer keys. */
+/** The keyring of an engine, which asks for newer keys when it needs them. */
 export class EngineKeys {
   readonly keyring: Keyring;
   readonly #demand: () => void;
@@ -22,7 +22,7 @@ export class EngineKeys {
   #failure: InternalReason | undefined;
   #waiting: (() => void)[] = [];
 
-  /** @param demand has the keyring read at once; `take` is called then */
+  /** @param demand requests a new read of the keyring; its result comes through `take` */
   constructor(news: KeyNews, demand: () => void) {
     this.keyring = new Keyring(news.keys);
     this.#demand = demand;
@@ -38,7 +38,7 @@ export class EngineKeys {
 
   /**
    * Resolves when records may be sealed.
-   * @param deadlineMs a performance.now() time, as for all below
+   * @param deadlineMs a performance.now() time, as in all methods below
    * @throws InternalError when the keys cannot be read
    */
   async readyToSeal(deadlineMs = Infinity): Promise<void> {
@@ -48,8 +48,8 @@ export class EngineKeys {
   }
 
   /**
-   * Resolves when there is a newer primary than this one, with which records are no longer taken.
-   * @throws InternalError when there is none that this process can use
+   * Resolves when the keyring has a newer primary than `keyVersion`, which takes no more records.
+   * @throws InternalError when this process can use no newer primary
    */
   async readyToSealAfter(keyVersion: number, deadlineMs = Infinity): Promise<void> {
     if (this.keyring.primaryVersion > keyVersion) return;
@@ -58,21 +58,21 @@ export class EngineKeys {
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 
-  /** Whether the keyring was read, after a second at most. */
+  /** Whether the keyring could be read within a second. */
   lookAgain(deadlineMs = Infinity): Promise<boolean> {
     return this.#renewed(Math.min(performance.now() + SEAL_PATIENCE_MS, deadlineMs));
   }
 
   /**
-   * Resolves when all of these versions are known, when the keyring turns out not to have them
-   * either, or at the deadline: then false, as the keyring may have what is not known.
+   * Resolves to true when all these versions are known, or when a new read shows that the keyring
+   * lacks them. Resolves to false at the deadline, when the keyring may still have them.
    */
   async readyToOpen(keyVersions: readonly number[], deadlineMs: number): Promise<boolean> {
     if (keyVersions.every((version) => this.keyring.hasVersion(version))) return true;
     return this.#renewed(deadlineMs);
   }
 
-  /** Whether the keyring was read, all of it, after this call. */
+  /** Whether the whole keyring was read after this call. */
   async #renewed(deadlineMs: number): Promise<boolean> {
     const askedAtMs = monotonicMs();
     this.#demand();

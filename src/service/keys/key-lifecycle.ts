@@ -13,28 +13,30 @@ import type { Vault } from '../vault.ts';
 import { SEAL_LEASE_MS } from './engine-keys.ts';
 import { unwrap } from './open-keys.ts';
 
-/** `key_version` of a record is a smallint. */
+/** The column `key_version` is a smallint. */
 const MAX_VERSION = 32_767;
-/** Twice as long as any process seals without having seen the newest version. */
+/** Twice the longest time for which a process seals without reading the keyring. */
 export const MIN_PRIMARY_AGE_S = (2 * SEAL_LEASE_MS) / 1000;
-/** A write of the service ends within 5 s, one of `keyring reseal` soon after. */
+/** Writes of the service end within 5 s; those of `keyring reseal` end soon after. */
 const WRITERS_PATIENCE_MS = 30_000;
-/** Reading all records of a vault of a billion takes minutes. */
+/** A scan of a billion records takes minutes. */
 const SCAN_PATIENCE_MS = 3_600_000;
 
 /**
- * Adds a DEK version, which is the primary from then on. Several at once each add one.
+ * Adds a DEK version and makes it the primary. Concurrent calls each add one.
  * @returns the version
- * @throws OperatorError when the KEK is not that of the vault, or there is no version left
+ * @throws OperatorError when the KEK does not belong to this vault, or no version is left
  */
 export async function rotateKey(store: KeyringStore, source: KekSource): Promise<number> {
   const kek = kekOf(await source.read());
   return store.locked(commandDeadline(), async ({ keys, insert }) => {
-    // With another KEK, or a row that was changed, the new key would only hide the trouble.
+    // With a wrong KEK or a changed row, a new key would only hide the problem.
     unwrap(keys, kek, source);
     const version = primaryVersionOf(keys) + 1;
     if (version > MAX_VERSION) {
-      throw new OperatorError(`A vault can have ${MAX_VERSION} key versions, and this one has.`);
+      throw new OperatorError(
+        `This vault already has ${MAX_VERSION} key versions, the most that it can have.`,
+      );
     }
     await insert(wrap(kek, 'dek', version, newKeyBytes()));
     return version;
@@ -42,10 +44,10 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
 }
 
 /**
- * Destroys a DEK version that no record needs. First no write may begin with it any more, then
- * those that had begun end, and only then the records count: none can come later.
- * @param minPrimaryAgeS younger than this, other nodes may still seal with the version before
- * @throws OperatorError when it is needed, or may be: nothing was destroyed
+ * Destroys a DEK version that no record needs. Three steps make sure that no record can appear
+ * later: close the version to new writes, wait for running writes, then count the records.
+ * @param minPrimaryAgeS below this age of the primary, nodes may still seal with the old version
+ * @throws OperatorError when records need the version, or may need it; nothing was destroyed
  */
 export async function retireKey(
   store: KeyringStore,
@@ -54,7 +56,7 @@ export async function retireKey(
   writersPatienceMs = WRITERS_PATIENCE_MS,
 ): Promise<void> {
   refusePrimaryVersion(await store.list(commandDeadline()), version);
-  // Before it is closed, and before the lock, which a reseal would wait for.
+  // Counted before the close, and before the lock, which would block a reseal.
   const needed = await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS);
   refuseNeeded(version, needed, 'nothing was changed');
   await store.locked(commandDeadline(), async (locked) => {
@@ -70,17 +72,17 @@ export async function retireKey(
   });
 }
 
-const STAYS_CLOSED = 'it stays closed (no record is sealed with it any more), and opens records';
+const STAYS_CLOSED = 'the version stays closed: it seals no new records, and still opens old ones';
 
 function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): void {
   if (!keys.some((key) => key.purpose === 'dek' && key.version === version)) {
     throw new OperatorError(
-      `There is no dek key of version ${version}. List them with: standin keyring status`,
+      `There is no dek key of version ${version}. List the keys with: standin keyring status`,
     );
   }
   if (version === primaryVersionOf(keys)) {
     throw new OperatorError(
-      `Version ${version} is the primary: new records are sealed with it. First run: standin keyring rotate, then: standin keyring reseal`,
+      `Version ${version} is the primary, which seals new records. First run: standin keyring rotate, then: standin keyring reseal`,
     );
   }
 }
@@ -102,32 +104,33 @@ async function refuseEarly(
 function refuseWriters(version: number, writers: readonly string[]): void {
   if (writers.length === 0) return;
   throw new OperatorError(
-    `Transactions that began before key version ${version} was closed may still write records with it (backends: ${writers.join(', ')}); ${STAYS_CLOSED}. Run it again when they have ended, or end them: select pg_terminate_backend(PID)`,
+    `Transactions that began before key version ${version} was closed may still write records with it (backends: ${writers.join(', ')}); ${STAYS_CLOSED}. Run the command again when they have ended, or end them: select pg_terminate_backend(PID)`,
   );
 }
 
 function refuseNeeded(version: number, records: number, whatHolds: string): void {
   if (records === 0) return;
   throw new OperatorError(
-    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal (and when it leaves damaged records, put their rows back from a backup first)`,
+    `${records} ${records === 1 ? 'record needs' : 'records need'} key version ${version}; ${whatHolds}. Run: standin keyring reseal. If it reports damaged records, restore their rows from a backup first.`,
   );
 }
 
 export interface Rewrapped {
   readonly kek_id: string;
-  /** Keys that were wrapped anew: 0 when all were before. */
+  /** Number of keys wrapped with the new KEK; 0: all were already. */
   readonly keys: number;
 }
 
 /**
- * Wraps all keys by another KEK, in one transaction. The vault need not open: after it, only the
- * new KEK does that. @throws OperatorError, and nothing was changed
+ * Wraps all keys with another KEK, in one transaction. The vault need not open. Afterwards only the
+ * new KEK opens it.
+ * @throws OperatorError; nothing was changed
  */
 export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
   const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
   const current = kekSourceOf(options);
-  // Not there any more once it is done: then there is nothing to unwrap.
+  // The old KEK may be gone after a finished rewrap. Then no key is left to unwrap.
   const old: Kek | Error = await current.read().then(kekOf, (error: Error) => error);
   const pool = openPool(options);
   try {
@@ -145,7 +148,7 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
 }
 
 const NO_VAULT =
-  'There is no vault yet, so there are no keys to wrap. It is made by: standin serve';
+  'There is no vault yet, so there are no keys to wrap. Create the vault with: standin serve';
 
 interface Exchange {
   readonly old: Kek | Error;
@@ -161,7 +164,7 @@ async function rewrap(
   if (old instanceof Error) throw old;
   for (const { purpose, version, bytes } of unwrap(pending, old, current)) {
     const key = wrap(kek, purpose, version, bytes);
-    // Nobody can make a key again that does not come back.
+    // A key that does not unwrap is lost for ever, so each one is checked before it is stored.
     if (!kek.unwrap(purpose, version, key.wrapped)?.equals(bytes)) {
       throw new Error(`the ${purpose} key, version ${version}, does not unwrap again`);
     }
@@ -171,20 +174,20 @@ async function rewrap(
 
 function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError {
   return new OperatorError(
-    `The key-encryption key in ${target.place} (${kek.id}) wraps all keys already, and is the one in ${current.place}: nothing was changed. Make a new one with: openssl rand -hex 32`,
+    `The key-encryption key in ${target.place} (${kek.id}) already wraps all keys, and is the same as the one in ${current.place}. Nothing was changed. Make a new key with: openssl rand -hex 32`,
   );
 }
 
 export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
   readonly is_primary: boolean;
-  /** Records with a value that are sealed with it; null: it seals none. */
+  /** Records with a value that this key seals; null: not a DEK. */
   readonly records: number | null;
   readonly is_estimate: boolean;
-  /** Since when no record is sealed with it any more; null: it may be. */
+  /** When the version was closed to new records; null: it is open. */
   readonly closed_at: Date | null;
 }
 
-/** The keys, and of each DEK how many records need it: an estimate above 200,000. */
+/** All keys, with the number of records of each DEK: an estimate above 200,000. */
 export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
@@ -202,7 +205,7 @@ export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<K
   });
 }
 
-/** Records with a value, by DEK version: those that are sealed with none are not there. */
+/** Records with a value, by DEK version. Versions without records are absent. */
 export type KeyCounts = ReadonlyMap<number, number>;
 
 /** An estimate above 200,000 records. */

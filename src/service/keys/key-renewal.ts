@@ -7,36 +7,36 @@ import type { KekSource } from '../kek/source.ts';
 import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
 import { unwrap } from './open-keys.ts';
 
-/** A key version that was added or retired is known after this and the time of a query. */
+/** An added or retired key version becomes known after this time, plus one query. */
 const LOOK_INTERVAL_MS = 2_000;
-/** Looks that requests wait for begin no more often than this. */
+/** The shortest time between reads that requests wait for. */
 const DEMAND_INTERVAL_MS = 50;
 const LOOK_PATIENCE_MS = 4_000;
-/** Rows that did not unwrap are tried again after this, doubled each time. */
+/** Rows that do not unwrap are tried again after this pause, which doubles each time. */
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 10_000;
-/** A database that does not answer is not asked by ever more looks. */
+/** Bounds the reads that wait for a database that does not answer. */
 const MAX_LOOKS_UNDER_WAY = 3;
 
 /**
- * The primary is never retired, so its row was lost: deleted, or not on a standby that was
- * promoted. What is sealed with it cannot be opened once the last process that has it has ended.
+ * The primary is never retired, so its row was lost: deleted, or missing on a promoted standby. Its
+ * records cannot be opened once the last process that has the key ends.
  */
 class PrimaryVersionGone extends OperatorError {
   constructor(version: number) {
     super(
-      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Put its row back from your backup: until then this process does not tokenize, and it may be the last that can open the records of that version. If an older database was restored on purpose, restart.`,
+      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
     );
   }
 }
 
 interface Known {
-  /** Its row, as it was last seen. */
+  /** The wrapped bytes of its row at the last read. */
   readonly wrapped: Buffer;
   readonly key: PlainKey;
 }
 
-/** A look that failed: not begun again before `untilMs` unless rows have changed. */
+/** A failed unwrap. It is not repeated before `untilMs` unless the rows change. */
 interface Backoff {
   readonly rows: string;
   readonly error: unknown;
@@ -45,8 +45,8 @@ interface Backoff {
 }
 
 /**
- * Keeps the DEKs of a process that opened the vault those of standin.keyring, which commands on
- * other machines change. What cannot be read or unwrapped leaves it the keys that it has.
+ * Keeps the DEKs of an open vault equal to standin.keyring, which commands on other machines
+ * change. After a failed read or unwrap, the process keeps the keys that it has.
  */
 export class KeyRenewal {
   readonly #store: KeyringStore;
@@ -66,8 +66,8 @@ export class KeyRenewal {
   #hasStopped = false;
 
   /**
-   * @param keys those that the vault was opened with
-   * @param onChange told what is wrong when that changes; undefined: nothing any more
+   * @param keys the keys that the vault was opened with
+   * @param onChange called with the problem when it changes; undefined: no problem any more
    */
   constructor(
     store: KeyringStore,
@@ -85,7 +85,7 @@ export class KeyRenewal {
     return this.#latest;
   }
 
-  /** Looks once, and from then on every 2 s. Never fails. */
+  /** Reads the keyring once, then every 2 s. Never fails. */
   async start(): Promise<void> {
     this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS);
     this.#timer.unref();
@@ -102,7 +102,7 @@ export class KeyRenewal {
     this.#listeners.push(listener);
   }
 
-  /** A look that starts after this call; those who ask together share it. */
+  /** Starts a new read after this call. Calls at the same time share one read. */
   demand(): void {
     const pauseMs = this.#startedAtMs + DEMAND_INTERVAL_MS - monotonicMs();
     this.#due ??= setTimeout(
@@ -115,7 +115,7 @@ export class KeyRenewal {
     );
   }
 
-  /** Reads the keyring; resolves when all have heard of it. Never fails. */
+  /** Reads the keyring. Resolves when all listeners have the result. Never fails. */
   async look(): Promise<void> {
     const asOfMs = monotonicMs();
     this.#startedAtMs = asOfMs;
@@ -135,7 +135,7 @@ export class KeyRenewal {
     }
   }
 
-  /** A slow look that ends after a later one has older facts. */
+  /** Drops the result of a slow read when a later read has already ended. */
   #tell(look: number, news: KeyNews, problem: unknown): void {
     if (look < this.#lastTold || this.#hasStopped) return;
     this.#lastTold = look;
@@ -145,7 +145,7 @@ export class KeyRenewal {
     this.#problem = problem;
   }
 
-  /** @throws OperatorError when the key of a row is not known and cannot be unwrapped */
+  /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
     const primary = primaryVersion(this.#latest);
     if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
@@ -165,7 +165,9 @@ export class KeyRenewal {
     return [...others, ...deks.map(({ version }) => this.#known.get(version)!.key)];
   }
 
-  /** The rows that the vault was opened with: the KEK need not be read again for them. */
+  /**
+   * Matches rows with the keys that the vault was opened with, so that the KEK is not read again.
+   */
   #recognise(deks: readonly WrappedKey[]): void {
     for (const { version, wrapped } of deks) {
       const key = this.#latest.keys.find((one) => one.purpose === 'dek' && one.version === version);
@@ -173,7 +175,7 @@ export class KeyRenewal {
     }
   }
 
-  /** Takes rows that are new, or were wrapped anew; a failure is kept as the backoff. */
+  /** Unwraps new and rewrapped rows. Keeps a failure as the backoff. */
   async #unwrap(changed: readonly WrappedKey[]): Promise<void> {
     const rows = changed.map(({ wrapped }) => wrapped.toString('base64')).join();
     const last = this.#backoff?.rows === rows ? this.#backoff : undefined;
@@ -192,7 +194,7 @@ export class KeyRenewal {
   }
 }
 
-/** An unavailable database has several reasons, which differ in their cause alone. */
+/** Reasons for an unavailable database differ only in their cause, so their texts are compared. */
 function inWords(problem: unknown): string {
   return String(operatorError(problem) ?? problem);
 }

@@ -7,7 +7,7 @@ import type { KeyringStore } from '../../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
 
-/** The keys of the vault, unwrapped; makes the vault when there is none. */
+/** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
   store: KeyringStore,
   source: KekSource,
@@ -19,7 +19,7 @@ export async function openKeys(
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', tokenSuffix]]);
     keys = await allowedOr(
-      "The vault has no keys yet, and the user of DATABASE_URL may not make them. As the owner of the vault's tables run: standin client create --name NAME",
+      "The vault has no keys yet, and the user of DATABASE_URL may not create them. As the owner of the vault's tables, run: standin client create --name NAME",
       store.create(newKeys(kek), settings, deadlineMs),
     );
   }
@@ -37,21 +37,18 @@ function newKeys(kek: Kek) {
   }));
 }
 
-/**
- * @throws OperatorError when the KEK is another than the one that wrapped the keys, or a row was
- * changed
- */
+/** @throws OperatorError when a different KEK wrapped the keys, or a row was changed */
 export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
   return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
     if (kekId !== kek.id) {
       throw new OperatorError(
-        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right one; nothing was changed.`,
+        `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right key. Nothing was changed.`,
       );
     }
     const bytes = kek.unwrap(purpose, version, wrapped);
     if (bytes === undefined) {
       throw new OperatorError(
-        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Nothing else is known. If the row differs from your backup, put it back.`,
+        `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Compare the row with your backup, and restore it if it differs.`,
       );
     }
     return { purpose, version, bytes };

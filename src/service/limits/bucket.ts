@@ -1,55 +1,55 @@
-/** What a client may use up, and how fast it comes back. */
+/** What one client may use of one limit, and how fast it refills. */
 export interface Bucket {
-  /** Of the client and of what is counted: no two have the same. */
+  /** Unique: it names the client and what the bucket counts. */
   readonly name: string;
-  /** So many come back a second; 0: no limit. */
+  /** Units that come back each second; 0: no limit. */
   readonly rate: number;
-  /** A full one holds what comes back in so many seconds, at least one. */
+  /** A full bucket holds what comes back in this many seconds, and at least one unit. */
   readonly burstS: number;
 }
 
-/** What a bucket gave. */
+/** The answer of a bucket. */
 export interface Grant {
-  /** How many go on: the first ones. */
+  /** How many requests may go on, in their order. */
   readonly granted: number;
-  /** How many more would go on now. */
+  /** How many more requests the bucket would grant now. */
   readonly left: number;
-  /** Whole seconds after which one more would; 0: at once. */
+  /** Whole seconds until the bucket grants one more; 0: at once. */
   readonly retryAfterS: number;
 }
 
-/** What became of requests whose tokens were looked up, added up. */
+/** The result of token look-ups, summed over requests. */
 export interface Outcome {
-  /** Requests that are over. */
+  /** Finished requests. */
   readonly ended: number;
-  /** Distinct tokens that were known. */
+  /** Distinct known tokens. */
   readonly known: number;
-  /** Distinct tokens that the vault has never given out. */
+  /** Distinct tokens that the vault has never issued. */
   readonly unknown: number;
-  /** What the requests cost a client that is not trusted. */
+  /** The cost of the requests to a client that is not trusted. */
   readonly guessed: number;
 }
 
 export const NO_OUTCOME: Outcome = { ended: 0, known: 0, unknown: 0, guessed: 0 };
 
-/** Counts what clients use; in memory here, the same interface for limits shared by nodes. */
+/** Counts what clients use: in memory, or in Redis when nodes share limits. */
 export interface RateLimiter {
-  /** Takes one of a bucket of requests. */
+  /** Takes one request from its bucket. */
   take(bucket: Bucket): Grant | Promise<Grant>;
   /**
-   * Of a budget of guesses (guess-budget.ts): settles requests that are over, then reserves for
-   * requests that are to begin. With neither it looks, and changes nothing.
+   * Works on a budget of guesses (guess-budget.ts): settles finished requests, then reserves for
+   * new ones. With `count` 0 and NO_OUTCOME it changes nothing.
    */
   settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant>;
 }
 
-/** Of a bucket without limit. */
+/** The grant of a bucket without a limit. */
 export function unlimited(count: number): Grant {
   return { granted: count, left: Infinity, retryAfterS: 0 };
 }
 
 /**
- * Sums of a rate like 3 a second must neither refuse the last request of a full bucket nor add a
- * second.
+ * Tolerance for rounding. Without it, a rate like 3 a second would refuse the last request of a
+ * full bucket, or report a second too many.
  */
 export const ROUNDING_MS = 1e-6;

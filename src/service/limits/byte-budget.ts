@@ -1,52 +1,56 @@
-/** A holder of up to this much may use the whole budget; larger ones leave a quarter of it free. */
+/**
+ * A holder of up to this size may use the whole budget. Larger holders leave a quarter of it free.
+ */
 export const SMALL_BYTES = 65_536;
 const LARGE_PART = 3 / 4;
-/** Of the budget: what one client may hold, and all requests together whose client is not known. */
+/** Shares of the budget: for one client, and for all requests whose client is not known yet. */
 const CLIENT_PART = 1 / 2;
 const UNKNOWN_PART = 1 / 8;
 const TICK_MS = 100;
 /**
- * A holder whose caller did nothing for so long, a second or more, is cut off when the budget is
- * short. Counted in ticks of the event loop: to a process that is busy for a second, all its
- * callers would seem to have done nothing.
+ * When the budget is short, a holder is cut off if its caller has been idle for this long (1 s or
+ * more). The wait is counted in event-loop ticks, because after a busy second every caller would
+ * look idle.
  */
 export const STALLED_AFTER_TICKS = 10;
 
-/** All holders of one client together. */
+/** The holders of one client. */
 interface Share {
   bytes: number;
   readonly limit: number;
 }
 
-/** What one request holds. */
+/** The bytes of one request. */
 export interface Holder {
   readonly share: Share;
   bytes: number;
-  /** The tick in which its caller last sent or took something; only while it is waited for. */
+  /**
+   * The tick in which the caller last sent or received bytes. Meaningful only while the holder
+   * waits.
+   */
   movedAt: number;
   /** Cuts the caller off; undefined: the holder does not wait for its caller. */
   cut: (() => void) | undefined;
 }
 
 /**
- * One budget of bytes for what is under way in a process: bodies, values, answers and lines of the
- * audit log. When the budget is short, whoever waits for a caller that does nothing loses its bytes
- * first, the longest wait first. Otherwise the new request is refused.
- *
- * The only holder of a client, or of the process, is never refused: its size has limits of its own.
+ * Bounds the bytes of all work in a process: bodies, values, answers and audit lines. When the
+ * budget is short, holders that wait for an idle caller lose their bytes first, the longest wait
+ * first. If that frees too little, the new request is refused.
+ * The only holder of a client, or of the process, is never refused: other limits bound its size.
  */
 export class ByteBudget {
   readonly bytes: number;
   readonly #onCut: () => void;
   readonly #byClient = new Map<string, Share>();
   readonly #unknown: Share;
-  /** Those that wait for their callers, the longest wait first. */
+  /** Holders that wait for their callers, the longest wait first. */
   readonly #waiting = new Set<Holder>();
   #held = 0;
   #tick = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** @param onCut told of every holder that is cut off */
+  /** @param onCut called for every holder that is cut off */
   constructor(bytes: number, onCut: () => void) {
     this.bytes = bytes;
     this.#onCut = onCut;
@@ -61,7 +65,7 @@ export class ByteBudget {
     clearInterval(this.#timer);
   }
 
-  /** The event loop has had time for all callers. */
+  /** Marks a turn of the event loop, in which every caller had a chance to act. */
   tick(): void {
     this.#tick++;
   }
@@ -70,7 +74,7 @@ export class ByteBudget {
     return this.#held;
   }
 
-  /** What one large holder can have beside others. */
+  /** The most bytes that one large holder can get while others hold some. */
   get largest(): number {
     return Math.floor(this.bytes * CLIENT_PART * LARGE_PART);
   }
@@ -81,25 +85,27 @@ export class ByteBudget {
     return { share, bytes: 0, movedAt: 0, cut: undefined };
   }
 
-  /** Whether so many more bytes would be granted now; cuts stalled holders off for it. */
+  /**
+   * Whether the budget grants this many more bytes now. May cut stalled holders off to make room.
+   */
   hasRoom(holder: Holder, bytes: number): boolean {
     return this.#fits(holder, bytes) || this.#makeRoom(holder, bytes);
   }
 
-  /** Takes so many more bytes. false: there is no room, and nothing was taken. */
+  /** Takes this many more bytes. Returns false, and takes nothing, when there is no room. */
   grow(holder: Holder, bytes: number): boolean {
     if (!this.hasRoom(holder, bytes)) return false;
     this.#add(holder, bytes);
     return true;
   }
 
-  /** Has the holder hold less, or nothing. It waits for its caller no longer. */
+  /** Lowers what the holder holds, and ends its wait for the caller. */
   settle(holder: Holder, bytes: number): void {
     this.goOn(holder);
     this.#add(holder, bytes - holder.bytes);
   }
 
-  /** The holder waits for its caller, who has just sent or taken something. */
+  /** Starts a wait for the caller, which has just sent or received bytes. */
   wait(holder: Holder, cut: () => void): void {
     this.#waiting.delete(holder);
     this.#waiting.add(holder);
@@ -107,19 +113,19 @@ export class ByteBudget {
     holder.cut = cut;
   }
 
-  /** The caller that a holder waits for has taken something. */
+  /** Restarts the wait, because the caller has received bytes. */
   move(holder: Holder): void {
     if (holder.cut !== undefined) this.wait(holder, holder.cut);
   }
 
-  /** The holder waits for its caller no longer. */
+  /** Ends the wait for the caller. */
   goOn(holder: Holder): void {
     if (holder.cut === undefined) return;
     holder.cut = undefined;
     this.#waiting.delete(holder);
   }
 
-  /** Counts bytes that belong to no client, and that have a bound of their own. */
+  /** Counts bytes that belong to no client and have their own bound. */
   count(bytes: number): void {
     this.#held += bytes;
   }
@@ -150,7 +156,7 @@ export class ByteBudget {
     for (const stalled of this.#waiting) {
       if (this.#tick - stalled.movedAt < STALLED_AFTER_TICKS) return false;
       if (stalled === holder) continue;
-      // Where its client has too much, what others hold is of no use.
+      // When the client's own share is full, bytes of other clients do not help.
       if (isShareFull && stalled.share !== holder.share) continue;
       const { cut } = stalled;
       this.settle(stalled, 0);

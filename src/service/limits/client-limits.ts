@@ -5,48 +5,53 @@ import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize';
 
-/** Those of the deployment, for clients without their own; a second, 0: none. */
+/** Limits a second for clients without their own; 0: no limit. */
 export interface DefaultLimits {
   readonly requests: number;
   readonly detokenize: number;
   readonly unknown_tokens: number;
 }
 
-/** A limit of a client, as callers are told of it. */
+/** A client's limit, as reported to callers. */
 export interface Quota {
   readonly limit: LimitName;
   readonly size: number;
   readonly windowS: number;
 }
 
-/** How a limit stands; of a limit that refuses: nothing is left for so long. */
+/**
+ * The current state of a limit. If the limit refuses, `left` is 0 and `windowS` is the time to
+ * wait.
+ */
 export interface LimitState {
   readonly limit: LimitName;
   readonly left: number;
   readonly windowS: number;
 }
 
-/** What the limits say of a request. */
+/** The decision of the limits on a request. */
 export interface Admission {
-  /** Those that the operation has; the same array for each request of a client. */
+  /** The quotas of the operation. Every request of a client gets the same array. */
   readonly quotas: readonly Quota[];
-  /** Of the limit that refuses, or of the limit of requests; undefined: there is none. */
+  /**
+   * The state of the limit that refuses, else of the request limit; undefined: no request limit.
+   */
   readonly state: LimitState | undefined;
   readonly isRefused: boolean;
 }
 
-/** What became of the distinct tokens of a request. */
+/** Counts of the distinct tokens of a request. */
 export interface TokenCounts {
   readonly known: number;
-  /** Tokens that the vault has never given out. */
+  /** Tokens that the vault has never issued. */
   readonly unknown: number;
 }
 
-/** A budget of unknown tokens holds a minute of them. */
+/** A budget of unknown tokens holds one minute's worth of them. */
 const UNKNOWN_TOKENS_BURST_S = 60;
 const TELL_INTERVAL_MS = 60_000;
 
-/** A bucket and what callers are told of it. */
+/** A bucket, with the quota that callers see. */
 interface Limit {
   readonly bucket: Bucket;
   readonly quota: Quota;
@@ -60,16 +65,18 @@ interface Limits {
   readonly quotas: Readonly<Record<ClientOperation, readonly Quota[]>>;
 }
 
-/** What a client may do, and how much of it. */
+/** Applies the limits of each client. */
 export class ClientLimits {
   readonly #rateLimiter: RateLimiter;
   readonly #lookUps: LookUps;
   readonly #defaults: DefaultLimits;
   readonly #refusals: Refusals;
-  /** By what is known of a client, so that a change is in force with it. */
+  /**
+   * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
+   */
   readonly #limits = new WeakMap<Client, Limits>();
 
-  /** @param tell told of the refusals of a client by one limit, at most once a minute */
+  /** @param tell called with a client's refusals by one limit, at most once a minute */
   constructor(rateLimiter: RateLimiter, defaults: DefaultLimits, tell: Refusals['tell']) {
     this.#rateLimiter = rateLimiter;
     this.#lookUps = new LookUps(rateLimiter);
@@ -101,8 +108,8 @@ export class ClientLimits {
   }
 
   /**
-   * Reserves for a request whose tokens are about to be looked up; `settle` has to follow.
-   * undefined: it goes on.
+   * Reserves a guess for a request before its tokens are looked up. Call `settle` afterwards.
+   * @returns undefined when the request may go on
    * @throws CallerError overloaded
    */
   reserve(client: Client): Admission | undefined | Promise<Admission | undefined> {
@@ -117,7 +124,9 @@ export class ClientLimits {
     return reserved instanceof Promise ? reserved.then(judge) : judge(reserved);
   }
 
-  /** Counts the tokens of a request that had reserved. Resolves when later requests see it. */
+  /**
+   * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
+   */
   settle(client: Client, { known, unknown }: TokenCounts): void | Promise<void> {
     const limit = this.#of(client).unknown_tokens;
     if (limit === undefined) return;
@@ -152,7 +161,7 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
 
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
   const { client_id: clientId } = client;
-  // The id alone: nodes of before there were other buckets call it so.
+  // This bucket is named by the id alone. Older nodes that share the Redis use that name.
   const requests = limitOf('requests', clientId, client.rate_limit ?? defaults.requests, 1);
   const detokenize = limitOf(
     'detokenize',
@@ -173,7 +182,7 @@ function limitsOf(client: Client, defaults: DefaultLimits): Limits {
   return { requests, detokenize, unknown_tokens: unknownTokens, quotas };
 }
 
-/** undefined: the rate is 0, no limit. */
+/** undefined: rate 0, so no limit. */
 function limitOf(limit: LimitName, name: string, rate: number, burstS: number): Limit | undefined {
   if (rate === 0) return undefined;
   const size = Math.max(1, Math.floor(rate * burstS));
@@ -189,10 +198,10 @@ function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): Limit
   return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
 }
 
-/** Tells of refusals: of the first, and then once a minute how many there were since. */
+/** Reports the first refusal at once, then the number of refusals once a minute. */
 class Refusals {
   readonly tell: (clientId: string, limit: LimitName, refused: number) => void;
-  /** At most one for each limit of each client. */
+  /** One entry for each limit of each client. */
   readonly #byLimit = new Map<string, { toldAtMs: number; refused: number }>();
 
   constructor(tell: Refusals['tell']) {

@@ -1,41 +1,44 @@
 import { type Bucket, type Grant, type Outcome, ROUNDING_MS } from './bucket.ts';
 
-/** So many known tokens earn one unknown token. */
+/** This many known tokens earn one unknown token. */
 export const KNOWN_FOR_ONE = 10;
 /**
- * A client is trusted that has earned this part of a budget: with KNOWN_FOR_ONE, as many known
- * tokens as half a budget. Of guesses, so many would have to be right before the budget is spent.
+ * A client is trusted once it has earned 1/20 of its budget. With KNOWN_FOR_ONE, that takes known
+ * tokens for half a budget. A guesser would need that many correct guesses before its budget is
+ * spent.
  */
 export const TRUSTED_PART = 20;
-/** What was earned is forgotten when its client sends nothing for so long. */
+/** A client's earnings expire after this long without a request. */
 export const MAX_IDLE_MS = 600_000;
 
-/** All in milliseconds in which as much comes back, so that a changed rate is in force at once. */
+/**
+ * Amounts are stored as the time in which they come back, so that a changed rate applies at once.
+ */
 interface Budget {
   readonly atMs: number;
   /** What is spent or reserved: the time until the budget is full again. */
   readonly aheadMs: number;
   /** Unknown tokens beyond the budget that known ones have earned. */
   readonly earnedMs: number;
-  /** The time until as much as a whole budget can be earned again. */
+  /** The time until a whole budget can be earned again. */
   readonly earningMs: number;
 }
 
 const FRESH: Budget = { atMs: 0, aheadMs: 0, earnedMs: 0, earningMs: 0 };
 
 /**
- * Budgets of guesses. A request reserves one before its tokens are looked up, and gives it back
- * afterwards. Its unknown tokens are spent as far as they are there; the rest is owed. Known tokens
- * earn as much again at most, no faster than a budget comes back. What a client has earned is spent
- * after its budget. A client that has earned too little to be trusted spends one for a request with
- * known tokens, too: they may be guesses that were right (docs/decisions/0018).
- *
- * redis-buckets.ts has the same arithmetic.
+ * Budgets of guesses. A request reserves one guess before its tokens are looked up, and returns it
+ * afterwards. Unknown tokens spend what the budget has; the rest becomes debt.
+ * Known tokens earn at most one extra budget, no faster than the budget itself refills. Earnings
+ * are spent after the budget.
+ * A client without enough earnings is not trusted: each of its requests with known tokens costs
+ * one, because those tokens may be correct guesses (docs/decisions/0018).
+ * redis-buckets.ts does the same arithmetic.
  */
 export class MemoryBudgets {
   readonly #budgets = new Map<string, Budget>();
 
-  /** @param nowMs of a monotonic clock */
+  /** @param nowMs time of a monotonic clock */
   settle({ name, rate, burstS }: Bucket, count: number, outcome: Outcome, nowMs: number): Grant {
     const intervalMs = 1000 / rate;
     const wholeMs = Math.max(1000 * burstS, intervalMs);
@@ -79,7 +82,10 @@ function between(least: number, number: number, most: number): number {
   return Math.max(least, Math.min(number, most));
 }
 
-/** What one request can spend: one that asks for more must not shut its client out for hours. */
+/**
+ * The most that one request can spend. Without it, one huge request would lock its client out for
+ * hours.
+ */
 export function atMostWhole({ rate, burstS }: Bucket, count: number): number {
   return Math.min(count, Math.max(1, Math.floor(rate * burstS)));
 }

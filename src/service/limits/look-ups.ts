@@ -1,10 +1,10 @@
 import { CallerError } from '../../errors.ts';
 import { type Bucket, type Grant, NO_OUTCOME, type Outcome, type RateLimiter } from './bucket.ts';
 
-/** A request that gets no place in this time is answered 503. */
+/** A request that gets no place within this time is answered with 503. */
 const MAX_WAIT_MS = 1_000;
 
-/** undefined: go on; otherwise whole seconds after which there is one in the budget again. */
+/** undefined: go on; otherwise whole seconds until the budget has a guess again. */
 type RetryAfter = number | undefined;
 
 /** A request that waits for a place. */
@@ -16,20 +16,20 @@ interface Waiter {
 
 /** The requests of one budget in this process. */
 interface Gate {
-  /** They have reserved, or are about to. */
+  /** Requests that have reserved a place, or are about to. */
   underWay: number;
   waiting: Waiter[];
 }
 
 /**
- * Requests that look tokens up: of one budget never more at the same time than the budget could pay
- * for, were each of them a wrong guess. Further requests wait until requests under way are over,
- * which mostly gives their places back: so many requests with known tokens at once are not refused.
+ * Bounds the requests that look tokens up at the same time: never more than the budget could pay
+ * for if each held a wrong guess. Further requests wait for a place. Most requests return their
+ * place, so many parallel requests with known tokens are not refused.
  */
 export class LookUps {
   readonly #limiter: RateLimiter;
   readonly #gates = new Map<string, Gate>();
-  /** The budgets in which nothing was left when they were last asked: at most one a client. */
+  /** Budgets that had nothing left when last asked: at most one for each client. */
   readonly #spent = new Set<string>();
 
   constructor(limiter: RateLimiter) {
@@ -37,12 +37,12 @@ export class LookUps {
   }
 
   /**
-   * Whether the budget is spent, as far as this process knows. Another process may have spent it:
+   * Whether the budget is spent, as far as this process knows. If another process has spent it,
    * `reserve` finds out.
    */
   isSpent(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
     const { name } = bucket;
-    // Places that requests under way may give back are worth waiting for.
+    // Requests in progress may return their places, so waiting is worthwhile.
     if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
     const judge = ({ left, retryAfterS }: Grant): RetryAfter => {
       if (left === 0) return retryAfterS;
@@ -54,8 +54,8 @@ export class LookUps {
   }
 
   /**
-   * Reserves a place for a request. Who gets one has to `settle` it.
-   * @throws CallerError overloaded when the requests under way take too long
+   * Reserves a place for a request, which must call `settle` afterwards.
+   * @throws CallerError overloaded when the requests in progress take too long
    */
   reserve(bucket: Bucket): RetryAfter | Promise<RetryAfter> {
     const { name } = bucket;
@@ -68,7 +68,7 @@ export class LookUps {
     return this.#enter(name, gate, grant);
   }
 
-  /** What became of a request that had a place. Resolves when later requests see it. */
+  /** Returns the place of a request and counts its outcome. Resolves when later requests see it. */
   settle(bucket: Bucket, outcome: Outcome): void | Promise<void> {
     const gate = this.#gates.get(bucket.name)!;
     const waiters = gate.waiting.splice(0);
@@ -105,7 +105,7 @@ export class LookUps {
     }
   }
 
-  /** Nothing is under way that could give a place back. */
+  /** No request is left that could return a place, so waiters are refused. */
   #end(name: string, { waiting }: Gate, retryAfterS: number): void {
     this.#gates.delete(name);
     for (const waiter of waiting) letGo(waiter, Math.max(1, retryAfterS));

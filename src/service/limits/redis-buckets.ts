@@ -4,21 +4,24 @@ import type { Bucket, Grant, Outcome } from './bucket.ts';
 import { KNOWN_FOR_ONE, MAX_IDLE_MS, TRUSTED_PART } from './guess-budget.ts';
 import type { SharedBuckets } from './shared-rate-limit.ts';
 
-/** A Redis that does not take the connection, or goes silent on it, is tried again after this. */
+/**
+ * The client reconnects when Redis does not accept a connection, or stays silent on it, for this
+ * long.
+ */
 const CONNECT_TIMEOUT_MS = 2_000;
 const SILENCE_TIMEOUT_MS = 3_000;
 const MAX_RECONNECT_DELAY_MS = 1_000;
-/** After this without an answer that is due nothing more is sent: see `#ask`. */
+/** When an answer is this late, nothing more is sent: see `#ask`. */
 const MAX_DEBT_MS = 1_000;
 
 const KEY_PREFIX = 'standin:limit:';
 
 /**
- * The same buckets as those of MemoryRateLimiter, in microseconds of the clock
- * of Redis. What is stored is a time and how far ahead of it the bucket is full again, not their
- * sum: a double would round it, and a clock that is set back would lock clients out for as long.
- * Keys stay a minute longer than they say anything: the clock of a replica that takes over may be
- * ahead. A look (count 0) writes, too, so that it fails on a Redis that takes no writes.
+ * The buckets of MemoryRateLimiter, in microseconds of the Redis clock.
+ * The stored value is a time and how far after it the bucket is full again. Their sum would lose
+ * digits in a double, and a clock set back would lock clients out.
+ * Keys live a minute longer than needed, because the clock of a replica that takes over may be
+ * ahead. A read (count 0) writes, too, so that it fails on a Redis that accepts no writes.
  */
 const CLOCK = `
 local now = tonumber(ARGV[1])
@@ -48,7 +51,7 @@ redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
 return {granted, room - granted, retry_after}
 `;
 
-/** guess-budget.ts has it in words. */
+/** guess-budget.ts describes the rules. */
 const SETTLE = `${CLOCK}
 local ended, known = tonumber(ARGV[5]), tonumber(ARGV[6])
 local unknown, guessed = tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -87,7 +90,7 @@ return {granted, room - granted, retry_after}
 
 const transformReply = (reply: unknown) => reply;
 
-/** @param nowUs '': of the clock of Redis */
+/** @param nowUs '' means the clock of Redis */
 function pushBucket(
   parser: CommandParser,
   { name, rate, burstS }: Bucket,
@@ -122,7 +125,8 @@ const settle = defineScript({
 });
 
 /**
- * Buckets in a Redis or Valkey. It connects again for ever; while it is away, `take` fails at once.
+ * Buckets in Redis or Valkey. The client reconnects for ever; while it is disconnected, calls fail
+ * at once.
  */
 export class RedisBuckets implements SharedBuckets {
   readonly #client;
@@ -152,24 +156,24 @@ export class RedisBuckets implements SharedBuckets {
     });
   }
 
-  /** Resolves when Redis answers or the first attempt has failed, which is then `failure`. */
+  /** Resolves when Redis answers, or when the first attempt fails (see `failure`). */
   static async open(url: string): Promise<RedisBuckets> {
     const buckets = new RedisBuckets(url);
     await new Promise<void>((resolve) => {
       buckets.#client.once('ready', resolve);
       buckets.#client.once('error', () => resolve());
-      // Rejects only when it is closed before it was there.
+      // Rejects only when the client is closed before it has connected.
       buckets.#client.connect().catch(() => resolve());
     });
     return buckets;
   }
 
-  /** What was wrong last: a code or a name, never a message, which could hold an address. */
+  /** The last failure: a code or a name, never a message, which could contain an address. */
   get failure(): string | undefined {
     return this.#failure;
   }
 
-  /** @param nowUs for tests, instead of the clock of Redis */
+  /** @param nowUs for tests; by default the clock of Redis */
   take(bucket: Bucket, count: number, nowUs?: number): Promise<Grant> {
     return this.#ask(() => this.#client.take(bucket, count, nowUs ?? ''));
   }
@@ -179,8 +183,8 @@ export class RedisBuckets implements SharedBuckets {
   }
 
   /**
-   * A connection that is not answered is not written to any more: only a quiet one runs into its
-   * time-out and is replaced, and what is sent to a Redis that hangs would only pile up.
+   * Stops writing to a connection that gives no answers. Only a quiet connection reaches its
+   * time-out and is replaced, and requests would only pile up in front of a Redis that hangs.
    */
   async #ask(send: () => Promise<unknown>): Promise<Grant> {
     if (performance.now() - this.#inDebtSinceMs > MAX_DEBT_MS) throw new Error('no answer');
@@ -190,7 +194,7 @@ export class RedisBuckets implements SharedBuckets {
       this.#failure = undefined;
       return grant;
     } catch (error) {
-      // Of a lost connection the client tells by itself, and better than its calls do.
+      // The client reports a lost connection itself, with a better code than its calls give.
       if (error instanceof ErrorReply) this.#failure = failureName(error);
       throw error;
     } finally {
@@ -198,7 +202,7 @@ export class RedisBuckets implements SharedBuckets {
     }
   }
 
-  /** Name and version of the server, as far as this user may know them. */
+  /** Name and version of the server, as far as this user may read them. */
   async server(): Promise<string> {
     let facts = '';
     try {

@@ -11,65 +11,68 @@ import { MemoryRateLimiter } from './rate-limit.ts';
 /** Buckets that several processes take from. */
 export interface SharedBuckets {
   /**
-   * Takes for several requests at once.
-   * @param bucket of a rate of more than 0
-   * @param count 0 only looks, and tells whether the buckets answer
+   * Takes from a bucket for several requests.
+   * @param bucket with a rate above 0
+   * @param count 0 only checks whether the buckets answer
    */
   take(bucket: Bucket, count: number): Promise<Grant>;
-  /** The same of a budget of guesses: RateLimiter.settle. */
+  /** RateLimiter.settle, on the shared budget. */
   settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
 }
 
 /**
- * How long a call may take, 100 ms, is counted in ticks: while this process itself is held up, time
- * passes but only one tick, and an answer that lies in the socket meanwhile is still read.
+ * A call may take 100 ms, counted in ticks. When this process itself is held up, only one tick
+ * passes, so an answer that already waits in the socket is still read.
  */
 const PATIENCE_TICKS = 4;
 const TICK_MS = 25;
 const PROBE_INTERVAL_MS = 1_000;
-/** Asks whether buckets answer: it is taken from by nobody. */
+/** Checks whether the buckets answer. No request takes from this bucket. */
 export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1 };
 
 interface Question {
   readonly bucket: Bucket;
   readonly count: number;
-  /** Of a budget of guesses; undefined: of a bucket of requests. */
+  /** Set for a budget of guesses; undefined: a bucket of requests. */
   readonly outcome: Outcome | undefined;
 }
 
 const PROBING: Question = { bucket: PROBE, count: 0, outcome: undefined };
 
-/** What requests ask of a bucket in one call. */
+/** Requests that share one call to a bucket. */
 interface Batch extends Question {
   bucket: Bucket;
   count: number;
   outcome: Outcome | undefined;
-  /** undefined: the buckets did not answer. */
+  /** Resolves to undefined when the buckets do not answer. */
   readonly grant: Promise<Grant | undefined>;
 }
 
 /**
- * Takes from shared buckets, with natural batching: what is asked of a bucket while a call to it is
- * under way shares the next one, so that a busy client costs one round trip at a time. When the
- * buckets fail or are slow, no request fails: this process limits on its own until they answer
+ * Takes from shared buckets. Requests that arrive during a call to a bucket share the next call, so
+ * a busy client costs one round trip at a time.
+ * No request fails when the buckets fail or are slow: this process limits alone until they answer
  * again.
  */
 export class SharedRateLimiter implements RateLimiter {
   readonly #backend: SharedBuckets;
   readonly #onShared: (isShared: boolean) => void;
   readonly #local = new MemoryRateLimiter();
-  /** The batch that gathers, of each bucket that has one. */
+  /** For each bucket, the batch that still accepts requests. */
   readonly #gathering = new Map<string, Batch>();
-  /** The last batch that was begun, of each bucket with one that is not answered. */
+  /** For each bucket, the last batch that was started and not answered. */
   readonly #last = new Map<string, Batch>();
   readonly #prober: NodeJS.Timeout;
-  /** undefined: not known yet; the buckets are asked first. */
+  /** undefined: not known yet, so the buckets are asked. */
   #isShared: boolean | undefined;
-  /** Asked again after a failure: buckets can answer for some names and not for others. */
+  /**
+   * The question to repeat after a failure: shared buckets can answer for some names and not for
+   * others.
+   */
   #suspect: Question = PROBING;
   #isProbing = false;
 
-  /** @param onShared told the first state, and every change of it */
+  /** @param onShared called with the first state and with every change */
   constructor(backend: SharedBuckets, onShared: (isShared: boolean) => void) {
     this.#backend = backend;
     this.#onShared = onShared;
@@ -90,12 +93,15 @@ export class SharedRateLimiter implements RateLimiter {
     return this.#share(bucket, count, outcome, alone);
   }
 
-  /** Ends the probes: from then on the state does not change without a request. */
+  /** Ends the probes. After that, only requests change the state. */
   stop(): void {
     clearInterval(this.#prober);
   }
 
-  /** Asks together with others. @param alone asks this process, when the buckets do not answer */
+  /**
+   * Joins a batch.
+   * @param alone asks this process when the buckets do not answer
+   */
   async #share(
     bucket: Bucket,
     count: number,
@@ -115,8 +121,8 @@ export class SharedRateLimiter implements RateLimiter {
 
   #begin(bucket: Bucket): Batch {
     const { name } = bucket;
-    // An idle one is asked at the end of the turn of the event loop, so that requests read together
-    // go together.
+    // Wait for the end of this turn of the event loop, so that requests read in the same turn share
+    // the call.
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
     const grant = turn.then(() => this.#ask(name));
@@ -148,7 +154,7 @@ export class SharedRateLimiter implements RateLimiter {
       : this.#backend.settle(bucket, count, outcome);
   }
 
-  /** Also while all is well: without requests, too, it is known how the buckets are. */
+  /** Runs while all is well, too, so that the state is known even without requests. */
   async #probe(): Promise<void> {
     if (this.#isProbing) return;
     this.#isProbing = true;

@@ -4,27 +4,30 @@ import { RemovalStore } from '../../store/removal.ts';
 import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import { Throttle } from './throttle.ts';
 
-/** Rows that a statement locks, for some 10 ms. */
+/** Rows that a statement locks, for about 10 ms. */
 const BATCH_RECORDS = 500;
-/** At 14 us of its CPU each, a fourteenth of a core of the database. */
+/** A removal takes 14 us of the database's CPU, so this rate takes a fourteenth of a core. */
 const RECORDS_PER_S = 5_000;
-/** Nobody waits for it: what has expired is unknown at once. */
+/** Removal may be late, because an expired token is unknown at once. */
 const IDLE_PAUSE_MS = 5_000;
 const FAILURE_PAUSE_MS = 30_000;
 
 export interface ExpiryOptions {
   readonly pool: Pool;
-  /** The database was away, or this user may not update records; it is tried again. */
+  /**
+   * Called when removal fails: the database is away, or this user may not update records. The next
+   * batch tries again.
+   */
   readonly onFailure: (error: unknown) => void;
   readonly idlePauseMs?: number;
 }
 
 /**
- * Removes the values of expired records in the background. Several nodes may do so at once: one of
- * them removes, the others find nothing left.
+ * Removes the values of expired records in the background. Several nodes may do so at once; the
+ * first removes a value, and the others find nothing.
  */
 export class Expiry {
-  /** Records that this process has removed the values of. */
+  /** Number of records whose values this process has removed. */
   removed = 0;
   readonly #options: ExpiryOptions;
   readonly #removals: RemovalStore;
@@ -38,7 +41,7 @@ export class Expiry {
     this.#ended = this.#run();
   }
 
-  /** Resolves after the statement that is under way. */
+  /** Resolves when the current statement has ended. */
   async stop(): Promise<void> {
     this.#stop.abort();
     await this.#ended;
@@ -52,7 +55,7 @@ export class Expiry {
     }
   }
 
-  /** How long to wait before the next. */
+  /** Returns the pause before the next batch. */
   async #removeBatch(): Promise<number> {
     const { onFailure, idlePauseMs = IDLE_PAUSE_MS } = this.#options;
     try {

@@ -6,15 +6,18 @@ import type { Vault } from '../vault.ts';
 export type { TokenState };
 
 /**
- * Removes the values behind tokens. What was there of each token, in order; the known ones are
- * forgotten on all nodes when it resolves.
- * @throws InternalError database_unavailable: some may be forgotten; it can be called again
+ * Removes the values behind tokens, and returns the earlier state of each token, in order. When it
+ * resolves, all nodes have forgotten the known tokens.
+ * @throws InternalError database_unavailable: some tokens may be forgotten; call it again
  */
 export function forgetTokens(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
   return new RemovalStore(vault.pool).forget(fingerprints(vault, tokens), commandDeadline());
 }
 
-/** What is there of each token, in order. @throws as forgetTokens */
+/**
+ * Returns the state of each token, in order.
+ * @throws as forgetTokens
+ */
 export function tokenStates(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
   return new RemovalStore(vault.pool).look(fingerprints(vault, tokens), commandDeadline());
 }

@@ -13,46 +13,46 @@ import type { SealedRecord, TokenFingerprint } from '../../types.ts';
 import type { Vault } from '../vault.ts';
 import { Throttle } from './throttle.ts';
 
-/** A database that is away for longer ends the pass; it can be gone on with. */
+/** The pass ends when the database is away for longer. A later run can continue it. */
 const OUTAGE_PATIENCE_MS = 60_000;
 const FIRST_PAUSE_MS = 25;
 const LONGEST_PAUSE_MS = 1_000;
-/** With a rate, records come in so many portions a second. */
+/** With a rate, a pass takes this many portions a second. */
 const PORTIONS_A_SECOND = 10;
-/** At most what a window has. */
+/** The size of a window, which bounds a portion. */
 const MAX_PORTION_RECORDS = 1_000;
 
-/** What people say of a pass over all records. */
+/** Settings that an operator gives for a pass over all records. */
 export interface PassSettings {
-  /** Fingerprint to begin at, 32 hex digits; undefined: that of the first record. */
+  /** Fingerprint to begin at, 32 hex digits; undefined: the first record. */
   readonly from?: string | undefined;
-  /** Records a second; undefined: no bound. */
+  /** Records a second; undefined: no limit. */
   readonly rate?: number | undefined;
   readonly stop: AbortSignal;
-  /** Told how many more records were passed, also those that needed nothing. */
+  /** Called with the number of further records passed, including those that needed nothing. */
   readonly onProgress: (records: number) => void;
 }
 
 export interface Pass extends PassSettings {
   readonly walk: RecordWalk;
-  /** Records that are sealed with this key version are passed by. */
+  /** A pass skips records sealed with this key version. */
   readonly without?: number;
   readonly work: (records: readonly SealedRecord[]) => Promise<void>;
-  /** Resolves when what `work` has begun is done. */
+  /** Resolves when everything that `work` started has ended. */
   readonly settled?: () => Promise<void>;
 }
 
-/** Where a pass ended, and why when the database ended it. */
+/** Where a pass ended, with the error if the database ended it. */
 export interface PassEnd {
-  /** Fingerprint to go on from, 32 hex digits; undefined: all records were passed. */
+  /** Fingerprint to continue from, 32 hex digits; undefined: all records were passed. */
   readonly next: string | undefined;
   readonly error?: Unavailable;
 }
 
 /**
- * Over all records in the order of their fingerprints, while others use the vault. The next window
- * is read while the last is worked on.
- * @throws what `work` throws, but for Unavailable
+ * Passes over all records in the order of their fingerprints, while the service runs. It reads the
+ * next window while `work` handles the current one.
+ * @throws errors of `work`, except Unavailable
  */
 export async function passOver(pass: Pass): Promise<PassEnd> {
   const place = {
@@ -69,14 +69,15 @@ export async function passOver(pass: Pass): Promise<PassEnd> {
   }
 }
 
-/** @param place where it is, kept up to date */
+/** @param place the position of the pass, kept up to date */
 async function walkFrom(
   place: { at: TokenFingerprint; isLast: boolean },
   { walk, rate, stop, without, onProgress, work }: Pass,
 ): Promise<void> {
   const read = (from: TokenFingerprint) => {
     const reading = persistently(stop, () => walk.window(from, without, commandDeadline()));
-    // It is thrown where it is awaited; until then it must not count as unhandled.
+    // The error is thrown where `reading` is awaited. Until then Node must not report it as
+    // unhandled.
     reading.catch(() => {});
     return reading;
   };
@@ -98,7 +99,7 @@ async function walkFrom(
   }
 }
 
-/** How many records a pass has before it, about. */
+/** Estimates how many records a pass will take. */
 export async function recordsFrom({ pool }: Vault, from: string | undefined): Promise<number> {
   const { records: all } = await countRecords(pool, commandDeadline());
   // Fingerprints are evenly spread.
@@ -114,7 +115,9 @@ function portionsOf(records: readonly SealedRecord[], rate: number | undefined) 
   return portions;
 }
 
-/** Tries again while the database is away, within bounds: `attempt` must be idempotent. */
+/**
+ * Retries while the database is away, for OUTAGE_PATIENCE_MS at most. `attempt` must be idempotent.
+ */
 export async function persistently<T>(stop: AbortSignal, attempt: () => Promise<T>): Promise<T> {
   const giveUpMs = performance.now() + OUTAGE_PATIENCE_MS;
   for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {

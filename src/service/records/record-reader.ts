@@ -16,8 +16,8 @@ export interface OpenedRecord {
 }
 
 /**
- * Opens records by the fingerprints of their own rows: nobody has given a token, so a row that was
- * exchanged as a whole, fingerprint included, opens as what it is.
+ * Opens records by the fingerprints in their own rows, because there is no token from a caller. So
+ * it cannot detect a row that was swapped whole, fingerprint included.
  */
 export class RecordReader {
   readonly #keyring: Keyring;
@@ -25,14 +25,14 @@ export class RecordReader {
   readonly #onBad: (record: BadRecord) => void;
   bad = 0;
 
-  /** @param renewal looks for key versions that others have added meanwhile */
+  /** @param renewal finds key versions that other processes have added */
   constructor(keyring: Keyring, renewal: KeyRenewal, onBad: (record: BadRecord) => void) {
     this.#keyring = keyring;
     this.#renewal = renewal;
     this.#onBad = onBad;
   }
 
-  /** Those that open; the others are counted and told. */
+  /** Returns the records that open. Counts and reports the others. */
   async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
     if (records.some(({ key_version: keyVersion }) => !this.#keyring.hasVersion(keyVersion))) {
       await this.#renewal.look();

@@ -13,17 +13,17 @@ export interface ResealSettings extends PassSettings {
 }
 
 export interface Resealed extends PassEnd {
-  /** The primary. */
+  /** The primary key version. */
   readonly key_version: number;
-  /** Records that are sealed with it now and were not before. */
+  /** Records that this run sealed with the primary. */
   readonly resealed: number;
-  /** Records that do not open: they were left as they are. */
+  /** Records that do not open. They stay as they are. */
   readonly bad: number;
 }
 
 /**
- * Seals every record again that is not sealed with the primary, while others use the vault. What is
- * done is in the rows: after any end of it, another run does the rest.
+ * Reseals every record that is not sealed with the primary, while the service runs. Progress is in
+ * the rows, so another run finishes an interrupted one.
  * @throws OperatorError when the keyring was rotated meanwhile
  */
 export async function reseal(vault: Vault, settings: ResealSettings): Promise<Resealed> {
@@ -40,7 +40,7 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
     if (replaced === undefined) throw rotatedMeanwhile(keyVersion);
     resealed += replaced;
   };
-  // One batch is written while the next is opened and sealed.
+  // Writes one batch while opening and sealing the next.
   let writing = Promise.resolve();
   const end = await passOver({
     ...settings,
@@ -52,7 +52,7 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
       const replacements = opened.map((one) => resealedOf(keyring, one));
       await writing;
       writing = write(replacements);
-      // It is thrown where it is awaited.
+      // The error is thrown where `writing` is awaited.
       writing.catch(() => {});
     },
     settled: () => writing,
@@ -60,7 +60,7 @@ export async function reseal(vault: Vault, settings: ResealSettings): Promise<Re
   return { key_version: keyVersion, resealed, bad: reader.bad, ...end };
 }
 
-/** Nobody can make a value again that is overwritten, so what is written is opened before. */
+/** An overwritten value is lost, so the new record is opened before it replaces the old. */
 function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Replacement {
   const fresh = keyring.seal(value, old.token_fingerprint, old.value_fingerprint);
   const opened = keyring.open(fresh);
@@ -72,6 +72,6 @@ function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Rep
 
 function rotatedMeanwhile(keyVersion: number): OperatorError {
   return new OperatorError(
-    `The keyring was rotated meanwhile: version ${keyVersion} is not the primary any more. What was resealed stays so; run it again: standin keyring reseal`,
+    `The keyring was rotated meanwhile: version ${keyVersion} is no longer the primary. Resealed records stay resealed. Run again: standin keyring reseal`,
   );
 }

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Keeps long work down to a rate, so that requests beside it have their share. */
+/** Limits long work to a rate, so that requests keep their share of the database. */
 export class Throttle {
   readonly #rate: number | undefined;
   #freeAtMs = performance.now();
 
-  /** @param rate items a second; undefined: no bound */
+  /** @param rate items a second; undefined: no limit */
   constructor(rate: number | undefined) {
     this.#rate = rate;
   }
 
-  /** Resolves when as many items as were let through before have had their time. */
+  /** Resolves when the time of all earlier items has passed at this rate. */
   async pass(items: number, stop?: AbortSignal): Promise<void> {
     if (this.#rate === undefined) return;
     const nowMs = performance.now();

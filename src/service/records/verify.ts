@@ -10,15 +10,15 @@ export interface VerifySettings extends PassSettings {
 }
 
 export interface Verified extends PassEnd {
-  /** Records that were opened, or should have been. */
+  /** Records that were checked. */
   readonly records: number;
   readonly bad: number;
 }
 
 /**
- * Opens every record. That authenticates both fingerprints, the key version and the value together.
- * Whether the value fingerprint is that of the value is not looked at: of a record of a random
- * client it is random bytes, and nothing in a row tells whose it is.
+ * Opens every record, which authenticates both fingerprints, the key version and the value
+ * together. It cannot check that a value fingerprint fits its value: a random client's record has
+ * random bytes there, and no row names its client.
  */
 export async function verify(vault: Vault, settings: VerifySettings): Promise<Verified> {
   const reader = new RecordReader(vault.keyring, settings.renewal, settings.onBad);

@@ -1,26 +1,29 @@
-/** A call that would wait longer than this is better refused: its caller can go elsewhere. */
+/**
+ * Calls that would wait longer than this are refused, so that their callers can try another node.
+ */
 export const MAX_DELAY_MS = 500;
 /**
- * As many may always wait, also on a slow machine: a burst is no overload, and fewer say little of
- * the rate.
+ * This many calls may always wait, even on a slow machine. A burst is no overload, and fewer calls
+ * tell little about the rate.
  */
 export const MIN_CALLS = 256;
 const WINDOW_MS = 100;
-/** How much the newest window counts. */
+/** Weight of the newest window. */
 const NEWEST = 0.5;
-/** What is known of the rate is forgotten by this, in a window with nothing to learn. */
+/** Factor by which the rate grows in a window that measured nothing. */
 const FORGET = 1.1;
 
 /**
- * How long a call would wait, by Little's law: those before it, divided by the rate at which they
- * are answered. The rate is what was seen while there was always work: with less to do, answers
- * come as slowly as questions, which says nothing. The age of the oldest call, which needs no
- * rate, comes too late: at three times capacity, three times as many are already behind it.
+ * Estimates the wait of a call by Little's law: the calls ahead divided by the answer rate.
+ * The rate is measured only while there is always work. With less work, answers come only as fast
+ * as questions, which says nothing about capacity.
+ * The age of the oldest call needs no rate, but reacts too late: at three times capacity, three
+ * times too many calls are already queued.
  */
 export class QueueDelay {
   #calls = 0;
   #answered = 0;
-  /** The fewest at any time of the window. */
+  /** The fewest calls at any time in the window. */
   #fewest = 0;
   #sinceMs: number;
   #callsPerMs = Infinity;

@@ -20,7 +20,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** A vault engine in a thread. */
+/** The main thread's side of a vault engine that runs in its own thread. */
 export class ThreadClient {
   readonly #thread: Worker;
   readonly #pending = new Map<number, Pending>();
@@ -37,7 +37,8 @@ export class ThreadClient {
     this.#thread.on('message', (parts: (Part | Report)[]) =>
       unpackReports(parts, onResults, onReport),
     );
-    // Rethrown: without its thread the process is half alive, and a supervisor starts a whole one.
+    // Rethrown to end the process: without its thread it is useless, and a supervisor can restart
+    // it.
     this.#thread.on('error', (error) => {
       throw error;
     });
@@ -46,12 +47,12 @@ export class ThreadClient {
     });
   }
 
-  /** Asked and not answered. */
+  /** Texts in calls that are not answered yet. */
   get pendingTexts(): number {
     return this.#pendingTexts;
   }
 
-  /** As VaultEngine.call */
+  /** See VaultEngine.call. */
   call(call: Omit<Call, 'id'>): Promise<Results> {
     return new Promise((resolve, reject) => {
       const id = ++this.#lastId;

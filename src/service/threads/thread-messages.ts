@@ -9,35 +9,35 @@ import type { TokenMode } from '../../types.ts';
 import type { KeyNews } from '../keys/key-news.ts';
 import type { EngineData, Operation, Results } from './vault-engine.ts';
 
-/** What a vault thread is started with. */
+/** The data that a vault thread starts with. */
 export interface ThreadData {
   readonly engine: EngineData;
   readonly connections: number;
 }
 
-/** One call on its way to a thread: values, or tokens. */
+/** A call to a thread, with values or tokens. */
 export interface Call {
   readonly id: number;
   readonly operation: Operation;
   readonly texts: readonly string[];
-  /** Of the values of the call, at most; 0 for `sizes`. */
+  /** Upper bound of the values' bytes; 0 for `sizes`. */
   readonly bytes: number;
-  /** A time of monotonicMs. A piece of a large call has its own, from when it is begun. */
+  /** A time of monotonicMs. Each piece of a large call gets its own deadline when it starts. */
   readonly deadlineMs: number;
 }
 
-/** What comes to a thread: packed calls, news of the keys, or the wish for new connections. */
+/** A message to a thread: packed calls, newer keys, or the request to reconnect. */
 export type ToThread = readonly Part[] | KeyNews | 'reconnect';
 
-/** A call of more texts or bytes is a piece of a large one: it takes 0.5 ms and more. */
-export const MAX_SMALL_TEXTS = 64;
-export const MAX_SMALL_BYTES = 262_144;
+/** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
+const MAX_SMALL_TEXTS = 64;
+const MAX_SMALL_BYTES = 262_144;
 
 export function isPiece({ texts, bytes }: Pick<Call, 'texts' | 'bytes'>): boolean {
   return texts.length > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
 }
 
-/** What comes back besides results: failures of calls, and what metrics count. */
+/** Messages from a thread besides results: failed calls, and counts for metrics. */
 export type Report =
   | { readonly id: number; readonly failure: Failure }
   | { readonly batch: 'insert' | 'find'; readonly records: number }
@@ -45,8 +45,8 @@ export type Report =
   | { readonly wantsKeys: true };
 
 /**
- * Messages are flat arrays: a call and its results took 1.3 us each to clone and read, and 3.6 us
- * as objects.
+ * Messages are flat arrays. To clone and read a call and its results takes 1.3 us each as arrays,
+ * and 3.6 us as objects.
  */
 export type Part = string | number | null | undefined;
 
@@ -83,7 +83,7 @@ export function packResults(id: number, results: Results, parts: (Part | Report)
   for (const result of results) parts.push(result);
 }
 
-/** Hands over what packResults has packed, and reports between. */
+/** Unpacks what packResults packed, and the reports between the results. */
 export function unpackReports(
   parts: readonly (Part | Report)[],
   onResults: (id: number, results: Results) => void,
@@ -101,7 +101,7 @@ export function unpackReports(
   }
 }
 
-/** An error in a form that crosses threads. */
+/** An error in a form that can be cloned between threads. */
 export interface Failure {
   readonly callerCode?: CallerErrorCode;
   readonly retryAfterS?: number | undefined;
@@ -126,8 +126,8 @@ export function errorOf(failure: Failure): Error {
 }
 
 /**
- * Sends what is put in during one turn of the event loop as one message: a message costs more than
- * a call.
+ * Sends all parts of one turn of the event loop as one message, because a message costs more than a
+ * call.
  */
 export class Outbox<T> {
   readonly #post: (parts: T[]) => void;
@@ -141,7 +141,7 @@ export class Outbox<T> {
     this.due().push(part);
   }
 
-  /** The message that is sent at the end of this turn, to put at least one part into. */
+  /** The message to send at the end of this turn. The caller must add at least one part. */
   due(): T[] {
     if (this.#parts.length === 0) setImmediate(this.#send);
     return this.#parts;

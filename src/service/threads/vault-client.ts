@@ -9,40 +9,43 @@ import { ThreadClient } from './thread-client.ts';
 import { type Call, isPiece } from './thread-messages.ts';
 import type { EngineData, EngineObserver, Operation, Results } from './vault-engine.ts';
 
-/** At about 10 us of cryptography a text, a small call waits for 2.5 ms at most. */
+/** Cryptography takes about 10 us a text, so a small call waits at most 2.5 ms for a piece. */
 const PIECE_TEXTS = 250;
-/** Eight pieces a thread are under way at once, each in memory as bytes, text and message. */
+/** Each thread works on eight pieces at once, each in memory as bytes, text and message. */
 const PIECE_BYTES = 1_048_576;
-/** Beyond either, 503: about half a second of small requests, two seconds of large ones. */
+/**
+ * Beyond either bound, calls get 503. The bounds are about 0.5 s of small requests, or 2 s of large
+ * ones.
+ */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
 
-/** What decides whether values are taken now, and learns how it went. */
+/** Decides whether tokenize may write now, and learns of failed writes. */
 export interface Writes {
   /** @throws InternalError */
   check(): void;
   failed(error: unknown): void;
 }
-/** How many bytes the value of a text has, at most. */
+/** The most bytes that the value of a text can have. */
 type Weigh = (text: string) => number;
 
 type Piece = Pick<Call, 'texts' | 'bytes'>;
 
-/** By when a request is to be answered that begins now: a time of monotonicMs. */
+/** The deadline of a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
   return monotonicMs() + REQUEST_PATIENCE_MS;
 }
 
 /**
- * Tokenize and detokenize for the HTTP side, done in two vault threads, so that they do not hold up
- * its event loop (docs/decisions/0008). Small calls share one, whose statements they fill together;
- * large ones are cut in pieces that go to whichever has less to do.
+ * Runs tokenize and detokenize in two vault threads, off the event loop that serves HTTP
+ * (docs/decisions/0008). Small calls share the first thread, so that they fill its statements
+ * together. Large calls are cut into pieces, and each piece goes to the less busy thread.
  */
 export class VaultClient {
   readonly #first: ThreadClient;
   readonly #second: ThreadClient;
   readonly #writes: Writes;
-  /** Of small calls: large ones are begun beside them. */
+  /** Measures small calls only. Large calls run beside them. */
   readonly #delay = new QueueDelay(performance.now());
   #pendingCalls = 0;
   #pendingTexts = 0;
@@ -56,8 +59,8 @@ export class VaultClient {
   }
 
   /**
-   * One token a value, in order; all records are durable when it resolves. Equal values of a call
-   * share a token.
+   * Returns one token for each value, in order. All records are durable when the promise resolves.
+   * Equal values in a call share a token.
    * @throws InternalError, or CallerError overloaded
    */
   async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
@@ -71,9 +74,9 @@ export class VaultClient {
   }
 
   /**
-   * As Detokenizer.detokenize.
-   * @param sizes of the values, where they are known
-   * @param deadlineMs of requestDeadline, where the request has asked before
+   * See Detokenizer.detokenize.
+   * @param sizes byte lengths of the values, if known
+   * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
   detokenize(
@@ -89,7 +92,7 @@ export class VaultClient {
   }
 
   /**
-   * As Detokenizer.sizes.
+   * See Detokenizer.sizes.
    * @throws as tokenize
    */
   sizes(
@@ -101,19 +104,22 @@ export class VaultClient {
     >;
   }
 
-  /** Gives the threads newer keys. */
+  /** Passes newer keys to the threads. */
   renew(news: KeyNews): void {
     this.#first.renew(news);
     this.#second.renew(news);
   }
 
-  /** The database was unsafe, and its sessions keep what was so when they began. */
+  /**
+   * Replaces the connections of the threads. After the database was unsafe, sessions keep the
+   * unsafe settings that they began with.
+   */
   reconnect(): void {
     this.#first.reconnect();
     this.#second.reconnect();
   }
 
-  /** Whether what comes now would wait so long that it is better refused at once. */
+  /** Whether a call that arrives now would wait so long that refusing it is better. */
   isOverloaded(nowMs: number): boolean {
     return this.#delay.isTooLong(nowMs);
   }
@@ -170,14 +176,16 @@ export class VaultClient {
       const isFirstIdler = this.#first.pendingTexts < this.#second.pendingTexts;
       const thread = isFirstIdler ? this.#first : this.#second;
       const result = thread.call({ operation, ...piece, deadlineMs });
-      // A failure is thrown below; until then it must not count as unhandled.
+      // The failure is thrown below. Until then Node must not report it as unhandled.
       result.catch(() => {});
       return result;
     });
     return (await Promise.all(results)).flat();
   }
 
-  /** One call alone is always taken, however large: its size has a limit of its own. */
+  /**
+   * A call is always accepted when no other is pending, however large: its size has its own limit.
+   */
   #isFull(texts: number): boolean {
     if (this.#pendingCalls === 0) return false;
     const tooManyTexts = this.#pendingTexts + texts > MAX_PENDING_TEXTS;

@@ -11,32 +11,32 @@ import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import type { Call } from './thread-messages.ts';
 
-/** What a vault engine is made of; can be cloned to a thread. */
+/** The data to build a vault engine from. A thread can receive it as a message. */
 export interface EngineData {
   readonly vault: VaultOptions;
   readonly keys: KeyNews;
-  /** Of a Timeline. */
+  /** The shared memory of a Timeline. */
   readonly timeline: SharedArrayBuffer;
 }
 
-/** What an engine tells besides answers. */
+/** Events of an engine besides its answers. */
 export interface EngineObserver {
   batch(statement: 'insert' | 'find', records: number): void;
   damaged(records: number): void;
-  /** A record needs a key that the engine lacks, or its keys are old: `renew` is awaited. */
+  /** The engine lacks a key, or its keys are old. It waits for `renew`. */
   keysWanted(): void;
 }
 
-/** Tokenize on the terms of a client, detokenize, or the sizes of the values of tokens. */
+/** Tokenize on a client's terms, detokenize, or find the sizes of values. */
 export type Operation = TokenTerms | 'detokenize' | 'sizes';
 
-/** Of an answer: undefined for a token that is not known, null for one that was forgotten. */
+/** Results in the order of the texts: undefined for an unknown token, null for a forgotten one. */
 export type Results = readonly (string | number | null | undefined)[];
 
-/** For a call that is late because its process stood still. */
+/** Time for a call that is late because its process stood still. */
 const LEAST_PATIENCE_MS = 500;
 
-/** Shape, cryptography and records, with connections of their own. */
+/** Runs tokenize and detokenize on its own database connections. */
 export class VaultEngine {
   readonly #pool: Pool;
   readonly #keys: EngineKeys;
@@ -63,9 +63,12 @@ export class VaultEngine {
     this.#pool.reconnect();
   }
 
-  /** One result a text, in order. @throws InternalError, or CallerError overloaded */
+  /**
+   * Returns one result for each text, in order.
+   * @throws InternalError, or CallerError overloaded
+   */
   call({ operation, texts, bytes, deadlineMs }: Omit<Call, 'id'>): Promise<Results> {
-    // On the clock of this thread.
+    // performance.now() of this thread differs from that of the caller's thread.
     const byMs = performance.now() + Math.max(deadlineMs - monotonicMs(), LEAST_PATIENCE_MS);
     if (operation === 'detokenize')
       return this.#detokenizer.detokenize(texts as Token[], bytes, byMs);

@@ -17,16 +17,15 @@ import {
 import { VaultEngine } from './vault-engine.ts';
 
 /**
- * The entry of a vault thread: an engine off the event loop that serves HTTP.
- *
- * In a turn of the event loop a few small calls are begun, and one piece of a large one. So one
- * batch is sealed while another is written and the answers of a third go out (all at once, each of
- * the three would wait for the others), and small calls wait for one piece at most.
+ * Entry point of a vault thread: an engine off the event loop that serves HTTP.
+ * Each turn of the event loop starts a few small calls and one piece of a large call. So the thread
+ * seals one batch while the database writes another and the answers of a third go out. If all calls
+ * started at once, each batch would wait for the others. Small calls wait for one piece at most.
  */
 const SMALL_TEXTS_A_TURN = 48;
-/** A piece that waits for so long fails with those before it, when the database is away. */
+/** When a running piece finds the database away, pieces that have waited this long fail with it. */
 const STALLED_AFTER_MS = 1_000;
-/** More would only stand before small calls where they wait for a statement. */
+/** More pieces would only delay small calls that wait for a statement. */
 const MAX_PIECES_UNDER_WAY = 8;
 
 const { engine: data, connections } = workerData as ThreadData;
@@ -37,7 +36,7 @@ const engine = new VaultEngine(data, connections, {
   keysWanted: () => outbox.put({ wantsKeys: true }),
 });
 const small: Call[] = [];
-/** With when they came. */
+/** Waiting pieces, with their time of arrival. */
 const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
 let piecesUnderWay = 0;
 let isBeginDue = false;
@@ -84,8 +83,8 @@ function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[]
 }
 
 /**
- * Pieces are patient only once they are begun, eight at a time: behind a database that is away they
- * would wait for many times that long.
+ * Fails old pieces when the database is away. The deadline of a piece begins only when it starts,
+ * eight at a time, so queued pieces would wait many times that long.
  */
 function failStalled(error: Unavailable): void {
   const stalledBeforeMs = performance.now() - STALLED_AFTER_MS;
@@ -93,7 +92,7 @@ function failStalled(error: Unavailable): void {
     outbox.put({ id: pieces.shift()!.call.id, failure: failureOf(error) });
 }
 
-/** Resolves to the failure, if it is one. */
+/** Resolves to the error of the call, or to undefined. */
 function answer(call: Call): Promise<unknown> {
   const { id } = call;
   return engine.call(call).then(
