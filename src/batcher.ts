@@ -2,22 +2,22 @@ import { CallerError, Unavailable } from './errors.ts';
 import { afterReading } from './timeouts.ts';
 
 export interface BatcherOptions<Item, Result> {
-  /** Answers a batch, one result an item, in order, by the deadline (a performance.now() time). */
+  /** Answers a batch: one result an item, in order, by the deadline (a performance.now() time). */
   readonly run: (items: readonly Item[], deadlineMs: number) => Promise<readonly Result[]>;
-  /** Told the size of every batch. */
+  /** Called with the size of every batch. */
   readonly onBatch: (items: number) => void;
   /** Batches in flight at once. */
   readonly lanes: number;
   readonly maxBatchItems: number;
-  /** What the items of a batch weigh together, unless one call alone weighs more. */
+  /** Most bytes in a batch. A single larger call still goes alone. */
   readonly maxBatchBytes: number;
-  /** Items waiting beyond this are refused with 503. */
+  /** Further items are refused with 503. */
   readonly maxWaitingItems: number;
-  /** An item that has no answer after this long is Unavailable, if its call has no deadline. */
+  /** Deadline of calls that give none: an item without an answer by then is Unavailable. */
   readonly patienceMs: number;
 }
 
-/** For a batch that the process came to late because it stood still. */
+/** Least time of a batch. The process may have stood still until just before its deadline. */
 const LEAST_PATIENCE_MS = 500;
 
 interface Entry<Item, Result> {
@@ -29,9 +29,9 @@ interface Entry<Item, Result> {
 }
 
 /**
- * Natural batching: what arrives while a batch is in flight shares the next one. An idle batcher
- * flushes at the end of the turn of the event loop, so that requests read together go together;
- * there is no timer to wait for.
+ * Natural batching: calls that arrive while a batch is in flight share the next one. An idle
+ * batcher flushes at the end of the event loop's turn, so requests that were read together go
+ * together. No timer is involved.
  */
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
@@ -47,9 +47,9 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * The items of one call stay together; results come in their order.
-   * @param bytes what the items weigh, or their results
-   * @param deadlineMs a performance.now() time, after which they are Unavailable
+   * The items of one call stay together. Results come in the order of the items.
+   * @param bytes size of the items or of their results
+   * @param deadlineMs a performance.now() time, after which the items are Unavailable
    */
   submit(
     items: readonly Item[],
@@ -93,8 +93,8 @@ export class Batcher<Item, Result> {
   }
 
   /**
-   * A call that fails for what is in it must not fail those beside it: each is tried alone. Nor
-   * does a call that has no time left: the others are tried again without it.
+   * A call with a bad item must not fail the calls beside it, so each call is tried alone. When the
+   * time of a call is up, the batch is tried again without that call.
    */
   async #answer(entries: readonly Entry<Item, Result>[]): Promise<void> {
     const items =
@@ -125,7 +125,7 @@ export class Batcher<Item, Result> {
     }
   }
 
-  /** At least one entry, and no more than a batch may have unless that one has more. */
+  /** Takes at least one entry. A batch exceeds its limits only with a single entry. */
   #takeBatch(): Entry<Item, Result>[] {
     const { maxBatchItems, maxBatchBytes } = this.#options;
     let items = 0;
@@ -142,7 +142,10 @@ export class Batcher<Item, Result> {
     return this.#waiting.splice(0, count);
   }
 
-  /** Deadlines are not in order: the second statement of a call has what the first one left. */
+  /**
+   * The deadlines of waiting calls are not in order: the second statement of a call has the
+   * deadline of the first.
+   */
   #sweepInTime(): void {
     const isDue = this.#sweep !== undefined;
     const atMs = isDue ? this.#waiting.at(-1)!.deadlineMs : earliest(this.#waiting);

@@ -6,13 +6,11 @@ import { buildProgram } from './commands/program.ts';
 import { errorCode, InternalError, operatorError } from './errors.ts';
 import { shownLines } from './terminal.ts';
 
-/**
- * The command line. Exit codes: 0 done, 1 a problem that is named on standard error, 2 wrong usage.
- */
+/** The command line. Exit codes: 0 done, 1 a problem (named on standard error), 2 wrong usage. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
-/** What went wrong, for the operator: our own words, or the code of what failed. */
+/** The text for the operator: our own words, or the code of the failure. */
 function explain(error: unknown): string {
   const explained = operatorError(error);
   if (explained !== undefined) return explained.message;
@@ -35,31 +33,31 @@ async function main(): Promise<void> {
 }
 
 /**
- * Keeps the memory of this process, which has keys and values in it, out of a debugger and out of
- * core files. Children inherit what it says of core files; a signal handler they do not.
+ * Keeps debuggers and core files away from the memory of this process, which holds keys and values.
+ * Children inherit the core file settings, but not the signal handler.
  */
 function harden(): void {
-  // The default of Node would open a debugger port, with all keys behind it.
+  // Without a handler, Node would open a debugger port and expose all keys.
   process.on('SIGUSR1', () => {});
   preventCoreFiles();
 }
 
-/** Which memory a core file has, one bit a kind (core(5)). */
+/** Selects the kinds of memory in a core file, one bit each (core(5)). */
 const CORE_FILTER = '/proc/self/coredump_filter';
 const PRLIMIT_TIMEOUT_MS = 2_000;
 
 /**
- * Two ways, because either can fail. The filter leaves memory out, but the kernel writes the
- * registers of all threads all the same, and halves of keys were found in those of copies. Node
- * cannot set the limit of its size, so the program of util-linux does. Elsewhere than on Linux, or
- * without both: docs/operating.md has what the supervisor can do.
+ * Two ways, because either can fail. The filter leaves memory out, but the kernel still writes the
+ * registers of all threads, and tests found halves of keys there. So the size limit is set to 0
+ * too; Node cannot do that, so prlimit of util-linux does. For other systems, see
+ * docs/operating.md.
  */
 function preventCoreFiles(): void {
   if (process.platform !== 'linux') return;
   try {
     writeFileSync(CORE_FILTER, '0');
   } catch {
-    // Not allowed here.
+    // Not permitted here: prlimit still helps.
   }
   spawnSync('prlimit', ['--core=0', '--pid', String(process.pid)], {
     stdio: 'ignore',

@@ -1,6 +1,6 @@
 /**
- * Every error answer of the service, in one table. `docs/errors.md` is checked against it both
- * ways. The caller's errors are rows of CALLER_ERRORS; ours are `internal_error` with a row of
+ * Every error answer of the service. A test compares `docs/errors.md` with this table both ways.
+ * Errors of the caller are rows of CALLER_ERRORS. Our own are `internal_error` with a row of
  * INTERNAL_REASONS.
  */
 export const CALLER_ERRORS = {
@@ -40,7 +40,7 @@ export const CALLER_ERRORS = {
 
 export type CallerErrorCode = keyof typeof CALLER_ERRORS;
 
-/** Fixed texts of a 500: nothing of a request, a row or a library reaches the caller. */
+/** Fixed texts of a 500, so that nothing of a request, a row or a library reaches the caller. */
 export const INTERNAL_REASONS = {
   database_unavailable: 'database unavailable',
   database_unsafe: 'database unsafe',
@@ -55,7 +55,7 @@ export const INTERNAL_REASONS = {
 
 export type InternalReason = keyof typeof INTERNAL_REASONS;
 
-/** The caller can mend it: becomes the answer of its row in CALLER_ERRORS. */
+/** An error that the caller can fix. The answer is its row in CALLER_ERRORS. */
 export class CallerError extends Error {
   readonly code: CallerErrorCode;
   readonly retryAfterS: number | undefined;
@@ -68,7 +68,8 @@ export class CallerError extends Error {
 }
 
 /**
- * Ours: becomes a 500 with the fixed text of its reason; the cause goes to the log as a code only.
+ * Our own failure: a 500 with the fixed text of its reason. The log shows only the code of the
+ * cause.
  */
 export class InternalError extends Error {
   readonly reason: InternalReason;
@@ -79,17 +80,14 @@ export class InternalError extends Error {
   }
 }
 
-/**
- * The database could not be asked, or did not answer in time; the statement may or may not have
- * run.
- */
+/** The database was not reachable, or did not answer in time. The statement may have run. */
 export class Unavailable extends InternalError {
   constructor(cause: unknown) {
     super('database_unavailable', { cause });
   }
 }
 
-/** The operator can mend it: printed by the command line as it is, exit code 1. */
+/** A problem that the operator can fix. The command line prints it and exits with 1. */
 export class OperatorError extends Error {
   readonly problems: readonly string[];
 
@@ -100,15 +98,15 @@ export class OperatorError extends Error {
 }
 
 /**
- * The `code` of an error: an SQLSTATE, an errno name, or undefined (pg throws plain Errors for lost
- * connections).
+ * The `code` of an error: an SQLSTATE or an errno name. undefined when there is none: pg throws
+ * plain Errors for lost connections.
  */
 export function errorCode(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : undefined;
 }
 
-/** What an operator can mend, also where it was wrapped on its way to be a 500 to a caller. */
+/** The problem that an operator can fix, also when it is the cause of a 500. */
 export function operatorError(error: unknown): OperatorError | undefined {
   if (error instanceof OperatorError) return error;
   return error instanceof Error && error.cause instanceof OperatorError ? error.cause : undefined;

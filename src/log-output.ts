@@ -1,25 +1,28 @@
 import { write } from 'node:fs';
 import { Socket } from 'node:net';
 
-/** How long a line may wait for others, so that they share a write. */
+/** Longest wait of a line for other lines, so that they share a write. */
 const FLUSH_INTERVAL_MS = 20;
-/** PIPE_BUF of Linux: up to this size writes to a pipe are whole, also beside those of others. */
+/**
+ * PIPE_BUF of Linux. Writes to a pipe up to this size are never mixed with the writes of other
+ * processes.
+ */
 const PIPE_CHUNK_BYTES = 4_096;
-/** To anything else, a write wakes a thread: the fewer, the better. */
+/** For all other outputs: each write wakes a thread, so large writes cost less. */
 const CHUNK_BYTES = 65_536;
-/** Lines that wait for standard output to take them; more are dropped and counted. */
+/** Bytes that wait for standard output. Further lines are dropped and counted. */
 const MAX_WAITING_BYTES = 4_194_304;
-/** A disk that is full is tried again. */
+/** Pause before another attempt to write to a full disk. */
 const RETRY_PAUSE_MS = 500;
-/** At the end of the process, for lines that wait. */
+/** Time for the waiting lines at the end of the process. */
 const FLUSH_TIMEOUT_MS = 1_000;
 
 /**
- * Standard output for lines, in memory that has a bound: nobody has to read it, and its disk may be
- * full. Our own instead of pino's, whose last flush waits for a reader for ever.
+ * Writes lines to standard output from bounded memory: the reader may be slow or gone, and the disk
+ * may be full. Replaces pino's own output, whose last flush can wait for a reader for ever.
  */
 export class LogOutput {
-  /** Lines that nobody will see. */
+  /** Number of lines that were lost. */
   dropped = 0;
   readonly #onBack: (dropped: number) => void;
   #onWaiting: (bytes: number) => void = () => {};
@@ -30,21 +33,24 @@ export class LogOutput {
   #waiting: Buffer[] = [];
   #waitingBytes = 0;
   #isWriting = false;
-  /** A write to a file or a terminal is under way. */
+  /** A thread is writing to a file or a terminal. */
   #isInThread = false;
-  /** Whoever read it has gone, and nobody else can come. */
+  /** The reader of the pipe has gone, and no other can come. */
   #isClosed = false;
   #told = 0;
   #onEmpty: (() => void) | undefined;
 
-  /** @param onBack standard output takes lines again; so many were dropped since the last time */
+  /**
+   * @param onBack called when standard output takes lines again, with the number of lines dropped
+   * since the last call
+   */
   constructor(onBack: (dropped: number) => void) {
     this.#onBack = onBack;
-    // What became of a write is told to its callback, too.
+    // The callback of each write reports its error too.
     process.stdout.on('error', () => {});
   }
 
-  /** @param onWaiting from now on told how many bytes more wait, or fewer */
+  /** @param onWaiting called now with the bytes that wait, then with each change of that number */
   countWaiting(onWaiting: (bytes: number) => void): void {
     this.#onWaiting = onWaiting;
     onWaiting(this.#waitingBytes);
@@ -63,7 +69,7 @@ export class LogOutput {
     }, FLUSH_INTERVAL_MS);
   }
 
-  /** Ends the process when all lines are written, or cannot be. */
+  /** Ends the process when all lines are written, or after FLUSH_TIMEOUT_MS. */
   end(exitCode: number): void {
     this.#pass();
     setTimeout(() => this.#leave(exitCode), FLUSH_TIMEOUT_MS);
@@ -85,7 +91,7 @@ export class LogOutput {
     if (!this.#isWriting) this.#next();
   }
 
-  /** One write at a time: together, those to a pipe would not be whole. */
+  /** One write at a time: parallel writes to a pipe could be mixed. */
   #next(): void {
     const chunk = this.#waiting[0];
     this.#isWriting = chunk !== undefined;
@@ -136,8 +142,8 @@ export class LogOutput {
   }
 
   /**
-   * A write that does not return, as to a terminal that is held, keeps its thread. Node waits for
-   * its threads before it ends: then only the kernel can end the process.
+   * A write that never returns, for example to a paused terminal, blocks its thread. Node waits for
+   * its threads at exit, so only the kernel can end the process.
    */
   #leave(exitCode: number): void {
     if (this.#isInThread) process.kill(process.pid, 'SIGKILL');
@@ -145,7 +151,7 @@ export class LogOutput {
   }
 }
 
-/** Node writes to a pipe or a socket without a thread that would wait in the kernel. */
+/** Node writes to a pipe or a socket without a thread, so no write can block. */
 function isPipe(): boolean {
   return process.stdout instanceof Socket && !process.stdout.isTTY;
 }

@@ -4,22 +4,22 @@ import { LogOutput } from './log-output.ts';
 import { shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
-  /** The line of an answered request: as `info` writes it, at half the cost. */
+  /** Writes the line of an answered request, as `info` would, at half the cost. */
   request(line: RequestLine): void;
-  /** Tells how many bytes of lines more wait for standard output, or fewer. */
+  /** Calls `onWaiting` with each change of the bytes that wait for standard output. */
   countWaiting(onWaiting: (bytes: number) => void): void;
-  /** Lines that standard output did not take. */
+  /** Number of lines that standard output did not take. */
   dropped(): number;
-  /** Ends the process, after the lines so far where standard output takes them. */
+  /** Ends the process after the lines so far, if standard output takes them. */
   end(exitCode: number): void;
 }
 
-/** What is logged of a request. */
+/** The logged fields of a request. */
 export interface RequestLine {
   readonly request_id: string;
-  /** The same object for each request with an API key; null: none was accepted. */
+  /** The same object for all requests with one API key; null: the request had no valid API key. */
   readonly caller: LoggedCaller | null;
-  /** One that Node's parser knows. */
+  /** A method that Node's parser knows, so it needs no escaping. */
   readonly method: string;
   readonly route: string;
   readonly status: number;
@@ -42,8 +42,8 @@ export function isPretty(format: 'auto' | 'json' | 'pretty'): boolean {
 }
 
 /**
- * JSON lines on standard output. Only what a call names is logged: never a request, a body, a
- * header or an error object, so nothing has to be taken out again.
+ * JSON lines on standard output. The log has only the fields that a call names: no request, body,
+ * header or error object. So no redaction is needed.
  */
 export async function openLog(options: LogOptions): Promise<Log> {
   const output = new LogOutput((lines) =>
@@ -73,7 +73,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
 
 const callerTexts = new WeakMap<LoggedCaller, string>();
 
-/** JSON.stringify for the ids alone: the rest needs no escape in JSON. */
+/** Only the ids of the caller can contain characters that JSON must escape. */
 function requestText(line: RequestLine): string {
   const {
     request_id: requestId,
@@ -111,7 +111,7 @@ async function prettyText(): Promise<(line: string) => string> {
   return (line) => pretty(shownWhenParsed(line));
 }
 
-/** Half alive is worse than dead: the supervisor starts a whole one. */
+/** A half-working process is worse than none: the supervisor starts a new one. */
 export function endOnUncaught(log: Log): void {
   process.on('uncaughtException', (error) => {
     log.error(failureFields(error), 'unexpected failure, ending');
@@ -120,8 +120,8 @@ export function endOnUncaught(log: Log): void {
 }
 
 /**
- * What a log may tell of a failure: names, codes and places in the program. Messages of libraries
- * can carry values, SQL or key material.
+ * The fields of a failure that a log may show: names, codes and places in the program. Messages of
+ * libraries can contain values, SQL or key material.
  */
 export function failureFields(error: unknown): Record<string, string> {
   if (!(error instanceof Error)) return { error: typeof error };
@@ -134,7 +134,7 @@ export function failureFields(error: unknown): Record<string, string> {
 
 const MAX_FRAMES = 6;
 
-/** The stack without its first lines, which are the message. */
+/** The stack without the message, which can have several lines. */
 function frames(error: Error): string {
   const stack = (error.stack ?? '').slice(String(error).length);
   return stack

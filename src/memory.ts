@@ -1,27 +1,29 @@
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 
-/** What a process may use, in bytes. */
+/** The memory that a process may use, in bytes. */
 export interface MemoryLimits {
-  /** Of the machine, or of the control group where that has less. */
+  /** Memory of the machine, or the limit of the control group if that is lower. */
   readonly memory: number;
-  /** Of the heap of V8 in one thread. */
+  /** Heap limit of V8 in one thread. */
   readonly heap: number;
 }
 
 /**
- * Shares of the memory and of the heap. A byte of the budget is in memory several times on its way:
- * as text, in the message to the vault thread, and as the driver of the database has it.
+ * Divisors of the memory and the heap. One byte of the budget is in memory several times: as text,
+ * in the message to the vault thread, and in the database driver.
  */
 const MEMORY_PARTS = 8;
 const HEAP_PARTS = 4;
-/** More would only wait: a process needs half a minute for so much. */
+/**
+ * A larger budget would only make requests wait: a process works on this much for half a minute.
+ */
 const MOST_BYTES = 268_435_456;
-/** A body always fits, and so does an answer that is somewhat larger. */
+/** A body and a somewhat larger answer always fit. */
 const LEAST_BODIES = 4;
 
 export function memoryLimits(): MemoryLimits {
-  // 0, or more than the machine has: no limit.
+  // 0, or more than the machine has, means no limit.
   const constrained = process.constrainedMemory() || Number.POSITIVE_INFINITY;
   return {
     memory: Math.min(totalmem(), constrained),
@@ -29,7 +31,7 @@ export function memoryLimits(): MemoryLimits {
   };
 }
 
-/** The budget of a process where MEMORY_BUDGET is not set. */
+/** The budget of a process without MEMORY_BUDGET. */
 export function defaultBudget({ memory, heap }: MemoryLimits, bodyLimit: number): number {
   const share = Math.min(memory / MEMORY_PARTS, heap / HEAP_PARTS, MOST_BYTES);
   return Math.max(Math.floor(share), leastBudget(bodyLimit));

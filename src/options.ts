@@ -1,4 +1,4 @@
-/** What the parts of the service are given to work with. `config/` makes it of the settings. */
+/** Options of the parts of the service. `config/` makes them from the settings. */
 export interface VaultOptions {
   /** undefined: the embedded database in dataDir. */
   readonly databaseUrl: string | undefined;
@@ -9,7 +9,7 @@ export interface VaultOptions {
   readonly allowUnsafePostgres: boolean;
 }
 
-/** Of a listener: files in PEM. */
+/** Files of a listener, in PEM. */
 export interface TlsFiles {
   readonly certificateFile: string;
   readonly keyFile: string;
@@ -22,13 +22,15 @@ export interface LicenseFiles {
   readonly publicKeyFile: string;
 }
 
-/** Which source the KEK comes from: the settings that name it. Plain data; has secrets in it. */
+/** The settings of one KEK source. Plain data that contains secrets. */
 export interface KekSettings {
-  /** undefined without a command: `kek` in the data folder, made with an embedded vault. */
+  /**
+   * undefined without a command: the file `kek` in the data folder, made with an embedded vault.
+   */
   readonly file: string | undefined;
   /** A command line that prints the KEK. */
   readonly command?: string;
-  /** What decrypts the file; without, it is in clear. */
+  /** Decrypts the file. Without this and `transit`, the file is in clear. */
   readonly aws_kms?: AwsKmsSettings;
   readonly transit?: TransitSettings;
 }
@@ -37,9 +39,11 @@ export interface AwsKmsSettings {
   /** Id, alias or ARN. */
   readonly keyId: string;
   readonly region: string;
-  /** undefined: the public one of the region. */
+  /** undefined: the public endpoint of the region. */
   readonly endpoint: string | undefined;
-  /** undefined: those that the AWS SDK finds: profile, web identity, container, instance. */
+  /**
+   * undefined: the credentials that the AWS SDK finds (profile, web identity, container, instance).
+   */
   readonly credentials: AwsCredentials | undefined;
 }
 
@@ -55,9 +59,9 @@ export interface TransitSettings {
   readonly key: string;
   readonly mount: string;
   readonly namespace: string | undefined;
-  /** undefined: the authorities that Node knows. */
+  /** undefined: the authorities built into Node. */
   readonly caFile: string | undefined;
-  /** Before `token`; one of them is set. */
+  /** Used before `token`. One of the two is set. */
   readonly tokenFile: string | undefined;
   readonly token: string | undefined;
 }

@@ -17,37 +17,37 @@ import { dirname, join } from 'node:path';
 import { OperatorError } from './errors.ts';
 
 /**
- * Which files this process believes, as ssh decides it: they belong to this user or to root, and
- * nobody else writes them. Of a secret, others may not read either. The group may: a Kubernetes
- * secret belongs to root and to the `fsGroup` of the pod, with mode 0440.
+ * The files that this process trusts, by the rules of ssh: they belong to this user or to root, and
+ * no other user can write them. Other users may not read a secret either. Its group may read it,
+ * because a Kubernetes secret belongs to root and the pod's `fsGroup`, with mode 0440.
  */
 const WRITE_BITS = 0o022;
 const SECRET_BITS = 0o027;
 const OTHERS = 0o007;
 const GROUP_WRITES = 0o020;
 const FIX_SECRET =
-  'of a Kubernetes secret, set defaultMode: 0440 on its volume and fsGroup for the pod';
+  'for a Kubernetes secret, set defaultMode: 0440 on its volume and fsGroup for the pod';
 
 /**
- * A file that holds a key or a password.
- * @param name what the file is, for messages: `The key-encryption key in /etc/standin/kek`
- * @throws OperatorError when others may read it; the error of the system when it cannot be read
+ * Reads a file that holds a key or a password.
+ * @param name the file in words, for messages: `The key-encryption key in /etc/standin/kek`
+ * @throws OperatorError when other users may read it; the system's error when it cannot be read
  */
 export function readSecret(path: string, name: string): Buffer {
   return read(path, name, SECRET_BITS, `Run: chmod 600 ${path}; ${FIX_SECRET}`);
 }
 
-/** A file that decides what this process does, and has no secret in it or need not have one. */
+/** Reads a file that decides what this process does, and that need not be secret. */
 export function readTrusted(path: string, name: string): Buffer {
   return read(path, name, WRITE_BITS, `Run: chmod go-w ${path}`);
 }
 
 function read(path: string, name: string, refusedBits: number, remedy: string): Buffer {
-  // Who owns a link decides what the link leads to.
+  // The owner of a link decides where it leads.
   demandOwner(lstatSync(path), path, name);
   const fd = openSync(path, 'r');
   try {
-    // Of the open file: the name may lead elsewhere by now.
+    // Checks the open file: by now, the name may lead to another file.
     const status = fstatSync(fd);
     demandOwner(status, path, name);
     demandMode(status, refusedBits, name, remedy);
@@ -58,9 +58,9 @@ function read(path: string, name: string, refusedBits: number, remedy: string): 
 }
 
 /**
- * Appears whole or not at all, on the disk when this returns, and never over an existing file:
- * several processes may try at once. No symbolic link is followed.
- * @throws the error of the system
+ * Creates the file whole or not at all, and never overwrites one: several processes may try at the
+ * same time. When this returns, the file is on the disk. Follows no symbolic link.
+ * @throws the system's error
  */
 export function createSecret(path: string, content: string): void {
   const draft = `${path}.${process.pid}`;
@@ -76,7 +76,7 @@ export function createSecret(path: string, content: string): void {
   }
 }
 
-/** A new name is on the disk when its folder is. */
+/** A new name is on the disk only when its folder is. */
 function syncFolder(path: string): void {
   const fd = openSync(path, 'r');
   try {
@@ -87,20 +87,21 @@ function syncFolder(path: string): void {
 }
 
 /**
- * A folder with secrets in it, and everything right in it. A folder that is still empty, and that
- * others may only read, is closed instead, as initdb does: new volumes of containers are so.
+ * Demands that only this user can open a folder of secrets, and that this user or root owns all it
+ * contains. If the folder is empty and others may only read it, this closes it, as initdb does: new
+ * volumes of containers are like that.
  * @throws OperatorError when others may read or write it
  */
 export function demandPrivateFolder(path: string, name: string): void {
   demandOwner(lstatSync(path), path, name);
   const status = statSync(path);
   demandOwner(status, path, name);
-  const remedy = `Run: chmod 700 ${path}; or name a folder in it, which this program makes`;
+  const remedy = `Run: chmod 700 ${path}; or name a new folder inside it, and this program makes that one`;
   demandMode(status, WRITE_BITS, name, remedy);
   const inside = readdirSync(path);
   if (inside.length === 0 && isOpen(status, SECRET_BITS) && status.uid === process.geteuid?.())
     chmodSync(path, 0o700);
-  // Another process may have closed it meanwhile.
+  // Another process may have closed the folder meanwhile.
   else demandMode(statSync(path), SECRET_BITS, name, remedy);
   for (const entry of inside) {
     const at = join(path, entry);
@@ -111,7 +112,7 @@ export function demandPrivateFolder(path: string, name: string): void {
 
 function demandOwner({ uid }: Stats, path: string, name: string): void {
   const own = process.geteuid?.();
-  // No such users: Windows.
+  // Windows has no such users.
   if (own === undefined || uid === own || uid === 0) return;
   throw new OperatorError(
     `${name} belongs to user ${uid}, who could change it at any time; it must belong to this user (${own}) or to root. Run this program as that user, or as root run: chown ${own} ${path}`,

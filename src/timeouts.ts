@@ -1,10 +1,10 @@
-/** All statements of a request together: every answer comes within 5 s. */
+/** All statements of a request together, so that every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
-/** A database that does not take leave must not keep a process. */
+/** A database that does not answer the goodbye must not keep the process alive. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
-/** One that rewrites a large table, or waits for the node that does. */
+/** A migration may rewrite a large table, or wait for the node that does. */
 const MIGRATION_PATIENCE_MS = 3_600_000;
 
 export function commandDeadline(): number {
@@ -15,21 +15,21 @@ export function migrationDeadline(): number {
   return performance.now() + MIGRATION_PATIENCE_MS;
 }
 
-/** How long a KEK source may take: nothing listens before it has answered. */
+/** How long a KEK source may take. Nothing listens before it has answered. */
 export interface KekTimeouts {
-  /** From the question to the key, with all attempts. */
+  /** All attempts together, from the first request to the key. */
   readonly total_ms: number;
   /** One attempt over the network. */
   readonly attempt_ms: number;
 }
 
 export const KEK_TIMEOUTS: KekTimeouts = { total_ms: 10_000, attempt_ms: 4_000 };
-/** Over the network: two more after one that failed. */
+/** Attempts over the network, the first included. */
 export const KEK_ATTEMPTS = 3;
 
 /**
- * Calls `act` at the deadline, but not before what came by then was read: in a process that stood
- * still, timers are late before the answers that lie in its sockets are seen.
+ * Calls `act` after the deadline, but first lets Node read what has arrived. After a process stood
+ * still, its timers would otherwise fire before it sees the answers in its sockets.
  * @param deadlineMs a performance.now() time
  */
 export function afterReading(deadlineMs: number, act: () => void): NodeJS.Timeout {

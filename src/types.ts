@@ -1,14 +1,14 @@
 /**
- * Brands keep the kinds of string apart at compile time: a Value cannot reach SQL, a Token is no
+ * Brands tell kinds of string apart at compile time: a Value cannot reach SQL, and a Token is not a
  * Value.
  */
 declare const brand: unique symbol;
 type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
-/** A string to protect. Always well-formed UTF-16 of at most 64 KiB UTF-8. */
+/** A string to protect. Always well-formed UTF-16, at most 64 KiB in UTF-8. */
 export type Value = Brand<string, 'Value'>;
 
-/** What stands in for a value: stem + `_` + suffix, printable ASCII. */
+/** Replaces a value: stem + `_` + suffix, printable ASCII. */
 export type Token = Brand<string, 'Token'>;
 
 /** The drawn part of a token, before the suffix. */
@@ -34,21 +34,21 @@ export interface SealedRecord {
 }
 
 /**
- * What became of a record that was to be inserted: it was written; its token stands for another
- * value; its key version takes no records any more; or a record of its value is there already, and
- * whether that one opens is for those to see who have the keys.
+ * Outcome of an insert. `stored`: the record was written. `collision`: its token stands for another
+ * value. `key_retired`: its key version takes no more records. A SealedRecord: the vault already
+ * has this record of its value; the caller, who has the keys, checks that it opens.
  */
 export type InsertOutcome = 'stored' | 'collision' | 'key_retired' | SealedRecord;
 
 export type TokenMode = 'deterministic' | 'random';
 
-/** How a client has its tokens. */
+/** Settings of a client that decide how its tokens are made. */
 export type TokenTerms = Pick<Client, 'token_mode' | 'time_to_live_s'>;
 
 export const KEY_PURPOSES = ['dek', 'fingerprint', 'token', 'api-key'] as const;
 export type KeyPurpose = (typeof KEY_PURPOSES)[number];
 
-/** A key of the vault, wrapped by the KEK, as it is stored. */
+/** A key of the vault, wrapped by the KEK. */
 export interface WrappedKey {
   readonly purpose: KeyPurpose;
   readonly version: number;
@@ -57,7 +57,7 @@ export interface WrappedKey {
   readonly created_at: Date;
 }
 
-/** Who calls, as an API key proves it. */
+/** A client as its API key identifies it. */
 export interface Client {
   readonly client_id: string;
   readonly name: string;
@@ -70,14 +70,14 @@ export interface Client {
   readonly detokenize_limit: number | null;
   /** Unknown tokens a second; null: the deployment's UNKNOWN_TOKEN_LIMIT; 0: no limit. */
   readonly unknown_token_limit: number | null;
-  /** How long its tokens are known after they were last given out; null: for ever. */
+  /** How long tokens stay known after they were last given out; null: for ever. */
   readonly time_to_live_s: number | null;
   readonly created_at: Date;
   readonly disabled_at: Date | null;
 }
 
 export interface ApiKey {
-  /** Names the key in commands and logs; it is no secret and opens nothing. */
+  /** Names the API key in commands and logs. Not a secret: it gives no access. */
   readonly api_key_id: string;
   readonly client_id: string;
   readonly created_at: Date;
@@ -86,26 +86,26 @@ export interface ApiKey {
 }
 
 export interface UsedApiKey extends ApiKey {
-  /** On any node, to the minute; null: never since this is recorded. */
+  /** The last use on any node, to the minute; null: no use since Standin records it. */
   readonly last_used_at: Date | null;
 }
 
-/** What a TLS listener shows and asks for, in PEM. */
+/** The certificate and key of a TLS listener, in PEM. */
 export interface TlsPem {
-  /** With its chain, that of the server first. */
+  /** The certificate of the server, then the rest of its chain. */
   readonly certificate: string;
   readonly key: string;
-  /** Authorities whose client certificates are taken; undefined: none is asked for. */
+  /** Authorities whose client certificates are accepted; undefined: callers need no certificate. */
   readonly clientCa: string | undefined;
 }
 
-/** Which limit of a client refuses a request. */
+/** The limit of a client that refuses a request. */
 export type LimitName = 'requests' | 'detokenize' | 'unknown_tokens';
 
 /** A line of `standin doctor`. */
 export interface Finding {
   readonly check: string;
   readonly status: 'ok' | 'warning' | 'problem';
-  /** What is so, and for anything but `ok` what to do about it. */
+  /** The finding. For a warning or a problem, also what to do. */
   readonly detail: string;
 }

@@ -8,11 +8,11 @@ import { type OutputOptions, print, table, time } from './output.ts';
 export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
-    .description('API keys of clients; several may be live at once.');
+    .description('API keys of clients; a client can have several.');
   command(apiKey, 'issue', 'Issue one more API key; it is shown only once.', [
     'standin api-key issue --client standin_0123456789abcdef01234567 --expires 90d',
   ])
-    .requiredOption('--client <client_id>', 'whose key it is')
+    .requiredOption('--client <client_id>', 'client of the new key')
     .option(
       '--expires <when>',
       'a time from now like 90d or 12h, or an ISO date; default: never',
@@ -22,12 +22,12 @@ export function addApiKey(program: Command): void {
   command(apiKey, 'new', 'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.', [
     'standin api-key new',
   ]).action(makeNew);
-  command(apiKey, 'list', 'List API keys (not the keys themselves, which are not stored).', [
+  command(apiKey, 'list', 'List API keys by their ids; the keys themselves are not stored.', [
     'standin api-key list --client standin_0123456789abcdef01234567',
   ])
-    .option('--client <client_id>', 'only those of one client')
+    .option('--client <client_id>', 'only keys of this client')
     .action((options) => withVault((vault) => list(vault, options)));
-  command(apiKey, 'revoke <api_key_id>', 'Turn an API key away from now on.', [
+  command(apiKey, 'revoke <api_key_id>', 'Refuse an API key from now on.', [
     'standin api-key revoke key_0123456789ab',
   ]).action((apiKeyId, options) => withVault((vault) => revoke(vault, apiKeyId, options)));
 }
@@ -48,7 +48,7 @@ interface IssueOptions extends OutputOptions {
   readonly expires?: Date;
 }
 
-/** For a file that BOOTSTRAP_API_KEY_FILE names: no vault knows the key yet. */
+/** Prints a key for the file that BOOTSTRAP_API_KEY_FILE names. No vault knows this key yet. */
 function makeNew(options: OutputOptions): void {
   const apiKey = newApiKey();
   print(options, { api_key: apiKey }, apiKey);

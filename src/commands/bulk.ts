@@ -33,12 +33,12 @@ interface BulkOptions extends OutputOptions {
   readonly rejectedRows?: string;
   readonly resume?: boolean;
   readonly force?: boolean;
-  /** Of a request, all its attempts included. */
+  /** Seconds for one request with all its attempts. */
   readonly timeout: number;
 }
 
 export function addTokenize(program: Command): void {
-  addOperation(program, 'tokenize', 'Replace values in a CSV, TSV or NDJSON file by tokens.', [
+  addOperation(program, 'tokenize', 'Replace values in a CSV, TSV or NDJSON file with tokens.', [
     'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
     'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
     'standin tokenize customers.csv --fields email -o out.csv --rejects rejects.csv --resume',
@@ -46,7 +46,7 @@ export function addTokenize(program: Command): void {
 }
 
 export function addDetokenize(program: Command): void {
-  addOperation(program, 'detokenize', 'Replace tokens in a file by the values behind them.', [
+  addOperation(program, 'detokenize', 'Replace tokens in a file with the values behind them.', [
     'standin detokenize out.csv --fields email,full_name,phone -o customers.csv',
     'standin detokenize - --format tsv --no-header --fields 2,3 -o - < out.tsv',
   ]);
@@ -70,12 +70,15 @@ function addOperation(
     )
     .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
     .option('--no-header', 'the first line is a row; --fields has numbers of columns, from 1')
-    .option('--rejects <file>', 'tell bad rows there and go on; default: stop at the first one')
-    .option('--rejected-rows <file>', 'with --rejects: the bad rows themselves, as they were')
-    .option('--resume', 'go on with a run that did not end')
-    .option('--force', 'replace files that exist, and begin anew')
-    .option('--timeout <seconds>', 'how long to try while there is no answer', seconds, 60)
-    .option('--api-key-file <file>', 'file of the API key; default: STANDIN_API_KEY')
+    .option(
+      '--rejects <file>',
+      'report bad rows in this file and go on; default: stop at the first',
+    )
+    .option('--rejected-rows <file>', 'with --rejects: copy the bad rows to this file')
+    .option('--resume', 'continue a run that did not end')
+    .option('--force', 'overwrite existing files and start again')
+    .option('--timeout <seconds>', 'how long to try a request that gets no answer', seconds, 60)
+    .option('--api-key-file <file>', 'file with the API key; default: STANDIN_API_KEY')
     .action((file: string, options, itself: Command) => {
       const problem = contradiction(options);
       if (problem !== undefined) itself.error(`error: ${problem}`);
@@ -85,17 +88,17 @@ function addOperation(
 }
 
 function contradiction(options: BulkOptions): string | undefined {
-  if (options.resume && options.force) return '--resume goes on, --force begins anew: give one';
+  if (options.resume && options.force) return '--resume continues, --force starts again: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
     return '--rejected-rows needs --rejects, which says why';
   if (options.json && options.output === '-')
-    return '--json prints where the rows go: name a file after -o';
+    return '--json needs standard output for itself: name a file after -o';
   return options.rejects === '-' || options.rejectedRows === '-'
     ? '--rejects and --rejected-rows need names of files'
     : undefined;
 }
 
-/** One ASCII character that is no part of quoting or of a line end. */
+/** One ASCII character that is not part of quoting or of a line end. */
 function delimiter(text: string): string {
   const character = text === 'tab' || text === '\\t' ? '\t' : text;
   if (!/^[\t\x20-\x7e]$/.test(character) || character === '"')
@@ -109,7 +112,7 @@ function seconds(text: string): number {
   return Number(text);
 }
 
-/** All rows were read, but some of them are not in the output. */
+/** All rows were read, but some were rejected and are missing in the output. */
 const EXIT_REJECTED = 3;
 
 /** @throws OperatorError */
@@ -169,9 +172,7 @@ function formatOf(path: string): FormatOptions['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
   if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
   const name = path === '-' ? 'Standard input' : path;
-  throw new OperatorError(
-    `${name} has no name that tells its format: add --format csv, tsv or ndjson`,
-  );
+  throw new OperatorError(`${name} does not show its format: add --format csv, tsv or ndjson`);
 }
 
 function askOf(
@@ -194,7 +195,7 @@ function askOf(
   };
 }
 
-/** In words for who runs it, with what can be done. */
+/** Turns failures into messages for the operator, with what to do. */
 async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Promise<RunEnd> {
   try {
     return await work();
@@ -203,9 +204,9 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
       error instanceof RunFailure ? error : { cause: error, isResumable: false };
     const reason = cause as Error;
     if (!(reason instanceof BulkError || reason instanceof StandinError)) throw reason;
-    const again = `standin ${job.operation} with the same options and --resume goes on`;
+    const again = `to go on, run standin ${job.operation} with the same options and --resume`;
     if (reason instanceof BadRowError) {
-      const rest = isResumable ? `; ${again} from there` : '';
+      const rest = isResumable ? `; ${again}` : '';
       throw new OperatorError(
         `${reason.message}. To leave bad rows out, name a file for them with --rejects${rest}.`,
       );
@@ -213,19 +214,19 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
     const isService = reason instanceof StandinError;
     const who = isService ? ` STANDIN_URL is ${url}.` : '';
     const isPassing = isService || reason instanceof WriteError;
-    const remedy = isPassing && isResumable ? ` What was done is kept: ${again}.` : '';
+    const remedy = isPassing && isResumable ? ` The rows so far are kept: ${again}.` : '';
     throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
   }
 }
 
-/** The client speaks of its own options, where this command has others. */
+/** The client's message names options of the client, which this command does not have. */
 function inOurWords(reason: Error): string {
   return reason instanceof LimitError
-    ? `A limit of the client is exceeded (429); it is over in ${Math.ceil(reason.retryAfterMs / 1000)} s, and --timeout does not allow to wait for so long`
+    ? `A limit of the client is exceeded (429); it ends in ${Math.ceil(reason.retryAfterMs / 1000)} s, which is longer than --timeout allows to wait`
     : reason.message;
 }
 
-/** @param done in this run, which may not be the first one for these files */
+/** @param done work of this run only; earlier runs may have written rows of the same files */
 function conclude(
   job: Job,
   { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,

@@ -14,7 +14,7 @@ import { command, spanMs, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 
 export function addClient(program: Command): void {
-  const client = program.command('client').description('Clients: who may call.');
+  const client = program.command('client').description('Clients: the applications that may call.');
   const creating = command(
     client,
     'create',
@@ -35,7 +35,7 @@ export function addClient(program: Command): void {
     withVault((vault) => list(vault, options)),
   );
   addUpdate(client);
-  command(client, 'disable <client_id>', 'Turn all API keys of a client away.', [
+  command(client, 'disable <client_id>', 'Refuse all API keys of a client.', [
     'standin client disable standin_0123456789abcdef01234567',
   ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
 }
@@ -50,7 +50,7 @@ function addUpdate(client: Command): void {
     .addOption(tokenMode())
     .option(
       '--time-to-live <time>',
-      'how long tokens that it gets from now on are known; "none": for ever',
+      'how long its new tokens are known; "none": for ever',
       timeToLiveOrNone,
     )
     .option('--enable', 'undo disable')
@@ -61,17 +61,17 @@ function addUpdate(client: Command): void {
     });
 }
 
-/** @param fallback how the limit of the deployment is called for */
+/** @param fallback the word that means the limit of the deployment */
 function addPermissionsAndLimits(
   made: Command,
   fallback: string,
   parse: (text: string) => number | 'default',
 ): Command {
   const can = new Option('--can <operations>', 'what it may do').choices(CAN);
-  // Unlike choices alone, in any order.
+  // A parser, because choices alone would demand one order.
   made.addOption(can.argParser(permissions));
   for (const [option, counted, setting] of LIMITS) {
-    const help = `${counted} a second; 0: none; ${fallback}: ${setting}`;
+    const help = `${counted} a second; 0: no limit; ${fallback}: ${setting}`;
     made.option(`--${option} <n>`, help, parse);
   }
   return made;
@@ -86,11 +86,10 @@ const LIMITS = [
 function tokenMode(): Option {
   return new Option(
     '--token-mode <mode>',
-    'equal values get equal tokens, or a fresh one each time',
+    'equal values get equal tokens, or a new token each time',
   ).choices(['deterministic', 'random']);
 }
 
-/** What --can takes. */
 const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
 
 function permissions(text: string): Permissions {
@@ -120,7 +119,7 @@ function rate(text: string): number {
   return parsed;
 }
 
-/** Not null for the default: commander makes that an empty text. */
+/** Returns a word for the default, because commander turns null into an empty text. */
 function rateOrDefault(text: string): number | 'default' {
   return text === 'default' ? text : rate(text);
 }
@@ -139,7 +138,7 @@ function timeToLiveOrNone(text: string): number | 'none' {
 
 const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
 
-/** What a client may do: one column each. */
+/** The columns of what a client may do. */
 type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
 
 interface CreateOptions extends OutputOptions {
@@ -254,7 +253,7 @@ function canText({
   return [canTokenize && 'tokenize', canDetokenize && 'detokenize'].filter(Boolean).join(',');
 }
 
-/** undefined: as it is; null: that of the deployment. */
+/** undefined: keep the limit; null: use the limit of the deployment. */
 function ownLimit(limit: number | 'default' | undefined): number | null | undefined {
   return limit === 'default' ? null : limit;
 }
@@ -270,7 +269,7 @@ const UNITS_S = [
   ['m', 60],
 ] as const;
 
-/** As commands take it. */
+/** In the form that the options accept. */
 function timeToLiveText(timeToLiveS: number | null): string {
   if (timeToLiveS === null) return 'for ever';
   const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);

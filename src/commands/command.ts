@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import type { Vault } from '../service/vault.ts';
 
-/** A command with its examples and, unless it prints nothing of use to programs, --json. */
+/** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
   parent: Command,
   name: string,
@@ -18,7 +18,7 @@ export function command(
 
 const EXAMPLES = new WeakMap<Command, readonly string[]>();
 
-/** Of a command that was made by `command`. */
+/** The examples of a command made by `command`. */
 export function examplesOf(made: Command): readonly string[] {
   return EXAMPLES.get(made) ?? [];
 }
@@ -30,7 +30,7 @@ export function examplesHelp(examples: readonly string[]): string {
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** Of a time like 30m, 12h or 90d; NaN: it is not one. */
+/** Milliseconds of a time like 30m, 12h or 90d; NaN for any other text. */
 export function spanMs(text: string): number {
   const span = /^(\d{1,6})([mhd])$/.exec(text);
   return span ? Number(span[1]) * UNITS_MS[span[2]!]! : Number.NaN;
@@ -44,7 +44,7 @@ export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
-  // The help of a command does not wait for the modules of the database.
+  // Imported here, so that help does not wait for the modules of the database.
   const { openVault } = await import('../service/vault.ts');
   const vault = await openVault(configured.vault);
   try {

@@ -5,7 +5,7 @@ import { fishCompletion } from './shells/fish.ts';
 import { wordsOf } from './shells/words.ts';
 import { zshCompletion } from './shells/zsh.ts';
 
-/** The scripts, and a file that the shell looks in by itself. */
+/** The generator of each script, and a file that the shell reads by itself. */
 const SHELLS = {
   bash: [bashCompletion, '~/.local/share/bash-completion/completions/standin'],
   zsh: [zshCompletion, '~/.zsh/completions/_standin'],
@@ -13,13 +13,13 @@ const SHELLS = {
 } as const;
 
 /**
- * The scripts have all words in them. Packages such as @bomb.sh/tab start the program at every Tab
- * instead, which takes 0.1 s of a processor, and are one more package.
+ * The scripts contain all words. Packages such as @bomb.sh/tab instead start the program at every
+ * Tab, which takes 0.1 s of a processor, and add a dependency.
  */
 export function addCompletion(program: Command): void {
   const completion = program
     .command('completion')
-    .description('A script that has a shell complete commands, options and files.');
+    .description('Scripts that make a shell complete commands, options and files.');
   for (const [shell, [write, file]] of Object.entries(SHELLS)) {
     const examples = [`standin completion ${shell} > ${file}`];
     command(completion, shell, `Print the script for ${shell}.`, examples, false).action(() => {

@@ -13,12 +13,12 @@ export function addDoctor(program: Command): void {
   command(
     program,
     'doctor',
-    'Say what is wrong with configuration, database, keys and settings, and what to do.',
+    'Check configuration, database, keys and settings, and say how to fix problems.',
     ['standin doctor'],
   ).action((options) => doctor(config(), options));
 }
 
-/** What is examined: of the configuration, by its names there. */
+/** The parts of the configuration that doctor checks. */
 interface Examined {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
@@ -27,10 +27,10 @@ interface Examined {
   readonly AUDIT_LOG: string | undefined;
 }
 
-/** Prints every finding; fails when one is a problem. */
+/** Prints every finding. Fails when one of them is a problem. */
 async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
   const { vault, license, tls, REDIS_URL, AUDIT_LOG } = examined;
-  // Help does not wait for the driver of the database.
+  // Imported here, so that help does not wait for the driver of the database.
   const { examine } = await import('../service/doctor.ts');
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,

@@ -16,7 +16,7 @@ export function addForget(program: Command): void {
   command(
     program,
     'forget [token...]',
-    'Remove the values behind tokens, for ever: they are as unknown from then on.',
+    'Remove the values behind tokens for ever; the tokens are unknown from then on.',
     [
       'standin forget --file tokens.txt --dry-run',
       'standin forget --file tokens.txt',
@@ -33,9 +33,9 @@ export function addForget(program: Command): void {
     });
 }
 
-/** Tokens of a statement: more would hold requests for the same records up for longer. */
+/** Tokens in one statement. A longer statement would hold up requests for the same records. */
 const BATCH_TOKENS = 500;
-/** All are counted; so many have their lines named. */
+/** Unknown tokens whose line numbers are kept; all are counted. */
 const MAX_UNKNOWN_LINES = 10_000;
 
 interface ForgetOptions extends OutputOptions {
@@ -52,15 +52,15 @@ interface Tally extends Counts {
   isStopped: boolean;
 }
 
-/** Tokens, as often as they are asked for. */
+/** Tokens that can be read several times. */
 interface Source {
   readonly total: number | undefined;
   batches(): AsyncIterable<TokenLine[]>;
 }
 
 /**
- * Removes the values behind tokens. No token is printed.
- * @throws OperatorError when it may not ask and was not told that it need not
+ * Removes the values behind tokens. Prints no token.
+ * @throws OperatorError when confirmation is needed, but nobody can be asked
  */
 async function forget(
   vault: Vault,
@@ -76,7 +76,8 @@ async function forget(
     if (!isSure) {
       const found = await each(source, look, stop);
       if (found.isStopped) return report(found, { ...options, dryRun: true });
-      // For tokens that are forgotten already too: that they stay so is what is told.
+      // Also goes on for forgotten tokens only, so that the report can promise that they stay
+      // forgotten.
       if (found.known + found.forgotten === 0) return report(found, options);
       if (found.known > 0 && !(await isConfirmed(found, stop)))
         throw new OperatorError('Nothing was forgotten.');
@@ -85,7 +86,7 @@ async function forget(
   });
 }
 
-/** Runs through the tokens, a batch at a time, until it is told to stop. */
+/** Works through the tokens, a batch at a time, until `stop`. */
 async function each(
   source: Source,
   work: (tokens: readonly Token[]) => Promise<TokenState[]>,
@@ -134,7 +135,9 @@ async function* inBatches(all: readonly TokenLine[]): AsyncGenerator<TokenLine[]
   }
 }
 
-/** A pipe gives what is in it once; a file that is not there fails when it is read. */
+/**
+ * A pipe can be read only once. A missing file counts as readable twice: reading it fails later.
+ */
 function isReadTwice(file: string): boolean {
   return file !== '-' && statSync(file, { throwIfNoEntry: false })?.isFile() !== false;
 }
@@ -143,24 +146,24 @@ function demandTerminal(file: string | undefined): void {
   const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
   if (isAskedWell && (file === undefined || isReadTwice(file))) return;
   throw new OperatorError(
-    'Forgetting cannot be undone, and there is no terminal to ask on, or the tokens can be read only once. Add --yes to do it, or --dry-run to see what would be done.',
+    'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
   );
 }
 
 async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolean> {
-  // Not as a terminal: Ctrl-C has to reach the process.
+  // Without terminal mode, so that Ctrl-C reaches the process.
   const questions = createInterface({
     input: process.stdin,
     output: process.stderr,
     terminal: false,
   });
-  const question = `The values of ${known} known tokens will be removed. This cannot be undone; backups that were made before still have them. Go on? (yes/no) `;
+  const question = `The values of ${known} known tokens will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
   const closed = once(questions, 'close').then(() => '');
   try {
     const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);
     return /^y(es)?$/i.test(answer.trim());
   } catch {
-    // Ctrl-C is no.
+    // Ctrl-C means no.
     return false;
   } finally {
     questions.close();

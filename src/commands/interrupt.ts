@@ -1,6 +1,6 @@
 /**
- * Runs long work that ends by itself, at a good place, after the first Ctrl-C or SIGTERM; a second
- * one ends the process at once.
+ * Runs long work. The first Ctrl-C or SIGTERM asks the work to end at a good place; the second ends
+ * the process at once.
  */
 export async function interruptible<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -16,5 +16,5 @@ export async function interruptible<T>(work: (stop: AbortSignal) => Promise<T>):
   }
 }
 
-/** As shells count it: 128 and the number of SIGINT. */
+/** As shells compute it: 128 plus the number of SIGINT. */
 export const EXIT_INTERRUPTED = 130;

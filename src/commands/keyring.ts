@@ -8,7 +8,7 @@ import { command, config, withVault } from './command.ts';
 import { type OutputOptions, print, table, time } from './output.ts';
 import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
 
-/** Help does not wait for the driver of the database. */
+/** Imported when needed, so that help does not wait for the driver of the database. */
 const lifecycle = () => import('../service/keys/key-lifecycle.ts');
 
 export function addKeyring(program: Command): void {
@@ -39,16 +39,21 @@ export function addKeyring(program: Command): void {
 }
 
 function addRewrap(keyring: Command): void {
-  command(keyring, 'rewrap', 'Wrap all keys by another key-encryption key; no record is touched.', [
+  command(keyring, 'rewrap', 'Wrap all keys with another key-encryption key; no record changes.', [
     'standin keyring rewrap --new-kek-file /etc/standin/new-kek',
     'standin keyring rewrap --new-kek-env new-kek.env',
   ])
     .option('--new-kek-file <file>', 'file of the new key-encryption key, as for KEK_FILE')
-    .option('--new-kek-env <file>', 'file of settings, as .env, that name the new one')
+    .option(
+      '--new-kek-env <file>',
+      'file of settings, in .env form, that name the new key-encryption key',
+    )
     .action((options, itself: Command) => {
       const { newKekFile: file, newKekEnv: env } = options;
       if ((file === undefined) === (env === undefined))
-        itself.error('error: name the new one by either --new-kek-file or --new-kek-env');
+        itself.error(
+          'error: name the new key-encryption key with either --new-kek-file or --new-kek-env',
+        );
       return rewrap(config().vault, newKekSettings({ file, env }), options);
     });
 }
@@ -58,7 +63,7 @@ function keyVersion(text: string): number {
   return Number(text);
 }
 
-/** Opening the vault has unwrapped every key already: what is listed here can be used. */
+/** Opening the vault has unwrapped every key, so all listed keys work. */
 async function status(vault: Vault, options: OutputOptions): Promise<void> {
   const { keyStatus } = await lifecycle();
   const keys = await keyStatus(vault);
@@ -85,7 +90,7 @@ async function rotate(
     options,
     { version },
     `Version ${version} of the dek key is the primary: all nodes seal new records with it within 5 s.
-Back up the database. Records of before stay as they are until: standin keyring reseal`,
+Back up the database. Existing records keep their key version until you run: standin keyring reseal`,
   );
 }
 
@@ -120,7 +125,7 @@ async function retire(vault: Vault, version: number, options: OutputOptions): Pr
   print(
     options,
     { version },
-    `Version ${version} of the dek key is gone. Records in backups of before need the keyring of that backup.`,
+    `Version ${version} of the dek key is gone. Records in an older backup need the keyring of that backup.`,
   );
 }
 
@@ -134,10 +139,10 @@ async function rewrap(
   print(
     options,
     { kek_id: kekId, keys },
-    `${keys === 0 ? 'It is done already: all keys are' : `${keys} keys are now`} wrapped by the key-encryption key ${kekId}. What is left to do:
-1. Back the new key-encryption key up, and put it in the place of the old one on all nodes.
-   Those that run go on with the keys that they have, but could not start again.
-2. Run on each: standin doctor
-3. Back up the database. Backups of before need the old key-encryption key: destroy it when you destroy them.`,
+    `${keys === 0 ? 'Nothing changed: all keys are already' : `${keys} keys are now`} wrapped by the key-encryption key ${kekId}. What to do next:
+1. Back up the new key-encryption key, and replace the old one with it on all nodes.
+   Running nodes keep working, but cannot start again with the old one.
+2. Run on each node: standin doctor
+3. Back up the database. Older backups need the old key-encryption key: destroy it when you destroy them.`,
   );
 }

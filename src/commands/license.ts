@@ -29,7 +29,7 @@ function licenseFiles(file: string | undefined, publicKey: string | undefined): 
   return { licenseFile, publicKeyFile };
 }
 
-/** Prints the state of the license; fails when tokenize would. */
+/** Prints the state of the license. Fails when tokenize would fail. */
 async function verify(files: LicenseFiles, options: OutputOptions): Promise<void> {
   const state = await verifyLicense(files);
   const detail =

@@ -6,12 +6,10 @@ import { command, config } from './command.ts';
 import { type OutputOptions, print } from './output.ts';
 
 export function addMigrate(program: Command): void {
-  command(
-    program,
-    'migrate',
-    'Bring the schema of the vault up to this program, without serving.',
-    ['standin migrate', 'standin migrate --grant-to standin_app'],
-  )
+  command(program, 'migrate', 'Bring the schema of the vault up to date, without serving.', [
+    'standin migrate',
+    'standin migrate --grant-to standin_app',
+  ])
     .option(
       '--grant-to <role>',
       'also give a database role the rights of the service, and no other',
@@ -19,7 +17,7 @@ export function addMigrate(program: Command): void {
     .action((options) => bringUp(config().vault, options));
 }
 
-/** For deployments in which the service itself may not change tables. */
+/** For deployments where the service has no right to change tables. */
 async function bringUp(
   vault: VaultOptions,
   options: OutputOptions & { readonly grantTo?: string },
@@ -27,10 +25,10 @@ async function bringUp(
   const role = options.grantTo;
   if (role !== undefined && vault.databaseUrl === undefined) {
     throw new OperatorError(
-      '--grant-to is for a PostgreSQL server, and DATABASE_URL is not set: the embedded database has one user.',
+      '--grant-to is for a PostgreSQL server, but DATABASE_URL is not set: the embedded database has one user.',
     );
   }
-  // Help does not wait for the driver of the database.
+  // Imported here, so that help does not wait for the driver of the database.
   const { migrateVault } = await import('../service/vault.ts');
   const { grants, ...changes } = await migrateVault(vault, role);
   if (role === undefined) return print(options, changes, sentences(changes));

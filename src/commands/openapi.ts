@@ -14,7 +14,7 @@ export function addOpenApi(program: Command): void {
     .addOption(
       new Option(
         '--interface-version <version>',
-        'of this version; default: INTERFACE_VERSION',
+        'version of the interface; default: INTERFACE_VERSION',
       ).choices(['1.0.5', '1.0.4']),
     )
     .action(({ interfaceVersion }) => {

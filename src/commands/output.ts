@@ -1,19 +1,18 @@
 import { shown, shownLines } from '../terminal.ts';
 
 /**
- * How commands answer: for people by default, one JSON object or array on standard output with
- * --json.
+ * Output of a command: text for people, or with --json one JSON object or array on standard output.
  */
 export interface OutputOptions {
   readonly json?: boolean;
 }
 
-/** @param text where a name is part of a line, `shown` has made it fit for a terminal */
+/** @param text any names in it must have gone through `shown` */
 export function print(options: OutputOptions, result: unknown, text: string): void {
   process.stdout.write(`${shownLines(options.json ? JSON.stringify(result) : text)}\n`);
 }
 
-/** Rows under headings, columns as wide as their widest cell. */
+/** Rows under headings. Each column is as wide as its widest cell. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((line) => line.map(shown));
   const widths = headings.map((_, i) => Math.max(...lines.map((line) => line[i]!.length)));

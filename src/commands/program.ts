@@ -6,7 +6,7 @@ import { teach } from './help.ts';
 
 type Add = (program: Command) => void;
 
-/** Each command is in the file of its name, but tokenize and detokenize share one. */
+/** The file of each command has its name; tokenize and detokenize share one. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   serve: async () => (await import('./serve.ts')).addServe,
   migrate: async () => (await import('./migrate.ts')).addMigrate,
@@ -24,13 +24,13 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
 
 /**
  * The command line with its options and its help.
- * @param called first word of the command line: a command that is called does not wait for the
- *   modules of the others. For any other word, the program has every command.
+ * @param called first word of the command line. A known command does not wait for the modules of
+ * other commands. For any other word, the program has every command.
  */
 export async function buildProgram(called?: string): Promise<Command> {
   const program = new Command('standin')
     .description(
-      'Standin replaces sensitive strings in JSON by tokens of the same shape, and gives them back to those who may have them. Their values are encrypted in PostgreSQL.',
+      'Standin replaces sensitive strings in JSON with tokens of the same shape, and turns them back for clients that may have them. The values are encrypted in PostgreSQL.',
     )
     .version(VERSION)
     .exitOverride()

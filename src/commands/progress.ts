@@ -3,17 +3,17 @@ const LINE_INTERVAL_MS = 10_000;
 const BAR_CELLS = 24;
 
 export interface ProgressOptions {
-  /** What is counted: `records`. */
+  /** The counted things, for example `records`. */
   readonly unit: string;
-  /** undefined: not known; then the bar is that of the share, if there is one. */
+  /** undefined: unknown. The bar then shows the share, if known. */
   readonly total?: number | undefined;
   readonly output?: NodeJS.WriteStream;
   readonly nowMs?: () => number;
 }
 
 /**
- * How far long work is, on standard error: a bar with rate and time left on a terminal, elsewhere a
- * plain line every 10 s.
+ * Shows the progress of long work on standard error. On a terminal: a bar with rate and time left.
+ * Elsewhere: a plain line every 10 s.
  */
 export class Progress {
   readonly #unit: string;
@@ -35,7 +35,7 @@ export class Progress {
     this.#shownAtMs = this.#startedAtMs;
   }
 
-  /** @param share of all the work that is done, 0 to 1, where that is known and a total is not */
+  /** @param share part of all the work that is done, 0 to 1; for work without a known total */
   advance(count: number, share?: number): void {
     this.#done += count;
     this.#share = share;
@@ -44,12 +44,12 @@ export class Progress {
     if (this.#nowMs() - this.#shownAtMs >= intervalMs) this.#show();
   }
 
-  /** A line of its own, above the bar. */
+  /** Prints a line above the bar. */
   note(line: string): void {
     this.#output.write(this.#output.isTTY ? `\r\x1b[K${line}\n` : `${line}\n`);
   }
 
-  /** Shows the last state; the next line is free then. */
+  /** Shows the last state and ends its line. */
   end(): void {
     this.#show();
     if (this.#output.isTTY) this.#output.write('\n');
@@ -65,7 +65,7 @@ export class Progress {
     const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
     const done = `${format(this.#done)} ${this.#unit}, ${format(Math.round(rate))}/s`;
     if (this.#total === undefined) return this.#share === undefined ? done : this.#shared(done);
-    // A total that was estimated, or grows meanwhile, is never overtaken.
+    // An estimated or growing total must not be below the count.
     const total = Math.max(this.#total, this.#done);
     const share = total === 0 ? 1 : this.#done / total;
     const left = rate > 0 ? `, ${duration((total - this.#done) / rate)} left` : '';

@@ -11,7 +11,7 @@ import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';
 import { Progress } from './progress.ts';
 
-/** Work on all records: how fast, and from where. */
+/** Options of commands that work on all records. */
 export interface RecordsOptions extends OutputOptions {
   /** Records a second. */
   readonly rate?: number;
@@ -19,7 +19,7 @@ export interface RecordsOptions extends OutputOptions {
   readonly from?: string;
 }
 
-/** Bad records that --json lists; all are named on standard error. */
+/** Bad records in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
 const REASONS: Record<BadRecord['reason'], string> = {
@@ -28,7 +28,7 @@ const REASONS: Record<BadRecord['reason'], string> = {
 };
 
 export function addRate(made: Command): Command {
-  return made.option('--rate <n>', 'at most so many records a second; default: no bound', rate);
+  return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
 function rate(text: string): number {
@@ -40,7 +40,10 @@ function rate(text: string): number {
 
 type Work<T> = (vault: Vault, settings: VerifySettings) => Promise<T>;
 
-/** Runs it with a progress bar, until Ctrl-C, and names bad records as they are found. */
+/**
+ * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
+ * found.
+ */
 export async function watched<T>(
   vault: Vault,
   vaultOptions: VaultOptions,
@@ -67,12 +70,12 @@ export async function watched<T>(
   }
 }
 
-/** @throws OperatorError on bad records, or why the database ended it */
+/** @throws OperatorError on bad records; the error of the database, if that ended the work */
 export function conclude({ next, error }: PassEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(
-      `${bad} bad ${bad === 1 ? 'record' : 'records'}. Put their rows of standin.records back from a backup (docs/operating/keys.md).`,
+      `${bad} bad ${bad === 1 ? 'record' : 'records'}. Restore their rows of standin.records from a backup (docs/operating/keys.md).`,
     );
   }
   if (next !== undefined) process.exitCode = EXIT_INTERRUPTED;

@@ -10,8 +10,8 @@ export function addServe(program: Command): void {
     false,
   ).action(async () => {
     const settings = config();
-    // Loading takes a while, and serve has its handlers after it: until then there is nothing to
-    // finish, and nothing that a SIGHUP could restart.
+    // Loading takes a while, and `serve` sets its handlers only then. Before that, there is nothing
+    // to finish, and nothing for SIGHUP to reload.
     for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
     process.on('SIGHUP', () => {});
     const { serve } = await import('../main.ts');

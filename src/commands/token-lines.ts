@@ -2,20 +2,20 @@ import { createReadStream } from 'node:fs';
 import { OperatorError } from '../errors.ts';
 import type { Token } from '../types.ts';
 
-/** A token and where it was written: the number of its line, from 1. */
+/** A token and the number of its line, from 1. */
 export interface TokenLine {
   readonly line: number;
   readonly token: Token;
 }
 
-/** Far more than any token has: its stem has the shape of 256 characters at most. */
+/** Far longer than any token, whose stem has the shape of at most 256 characters. */
 const MAX_LINE_CHARACTERS = 1_000;
 const STANDARD_INPUT = '-';
 
 /**
- * The tokens of a file, one a line, in batches, while it is read; `-` is standard input. Space
- * around tokens and blank lines are passed over: no token begins or ends with space.
- * @throws OperatorError when the file cannot be read, or is not one of tokens
+ * Reads the tokens of a file in batches, one token a line; `-` is standard input. Skips blank lines
+ * and space around tokens: no token begins or ends with space.
+ * @throws OperatorError when the file cannot be read or does not contain tokens
  */
 export async function* tokenLines(file: string, batchSize: number): AsyncGenerator<TokenLine[]> {
   let batch: TokenLine[] = [];
@@ -60,7 +60,7 @@ async function* chunks(file: string): AsyncGenerator<string> {
 
 function noToken(file: string, line: number): OperatorError {
   return new OperatorError(
-    `Line ${line} of ${nameOf(file)} is longer than any token: it must have one token a line. What came before it is done; running it again is harmless.`,
+    `Line ${line} of ${nameOf(file)} is longer than any token: the file must have one token a line. The lines before it are done; you can safely run the command again.`,
   );
 }
 

@@ -9,12 +9,16 @@ import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
 
 export function addVerify(program: Command): void {
   addRate(
-    command(program, 'verify', 'Open every record, and name those that are damaged.', [
+    command(program, 'verify', 'Open every record, and name the damaged ones.', [
       'standin verify',
       'standin verify --rate 5000 --from 80000000000000000000000000000000',
     ]),
   )
-    .option('--from <fingerprint>', 'begin at this record, as an interrupted run says', fingerprint)
+    .option(
+      '--from <fingerprint>',
+      'begin at this record; an interrupted run prints it',
+      fingerprint,
+    )
     .action((options) => withVault((vault, { vault: of }) => verifyRecords(vault, of, options)));
 }
 
@@ -38,7 +42,7 @@ async function verifyRecords(
     `${records} records were opened, ${bad} of them bad.${rest}`,
   );
   conclude(result, bad);
-  // Help does not wait for the driver of the database.
+  // Imported here, so that help does not wait for the driver of the database.
   const { lossOf } = await import('../service/vault.ts');
   const loss = lossOf(vaultOptions);
   if (loss !== undefined) throw new OperatorError(loss);

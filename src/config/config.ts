@@ -36,8 +36,8 @@ export interface Config extends Values {
 }
 
 /**
- * The environment over the `.env` file of the working directory. Nothing else reads it. The folder
- * may be somebody else's, and settings run commands and say where values are sent.
+ * Reads `.env` of the working directory; the environment overrides it. No other code reads either.
+ * `.env` must be trusted: settings can run commands and decide where values are sent.
  * @throws OperatorError when another user could have written the file
  */
 export function readEnvironment(): NodeJS.Dict<string> {
@@ -55,15 +55,16 @@ export function readEnvironment(): NodeJS.Dict<string> {
   return { ...file, ...process.env };
 }
 
-/** Where a new KEK is: in a file, or wherever the settings in a file of the form of .env say. */
+/** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
 export interface NewKek {
   readonly file: string | undefined;
   readonly env: string | undefined;
 }
 
 /**
- * The settings of a KEK that is to take the place of the one in the environment, of which nothing
- * that begins with KEK_ counts for it. @throws OperatorError with every problem
+ * The settings of the KEK that will replace the present one. Ignores all KEK_ settings of the
+ * environment.
+ * @throws OperatorError with every problem
  */
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
@@ -71,14 +72,14 @@ export function newKekSettings({ file, env }: NewKek): KekSettings {
   return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
-/** The service that a command asks; nothing else of the environment counts for it. */
+/** The service that a command calls. The command needs no other setting. */
 export interface ServiceSettings {
   readonly url: string;
   readonly api_key: string;
 }
 
 /**
- * @param apiKeyFile instead of STANDIN_API_KEY
+ * @param apiKeyFile read instead of STANDIN_API_KEY
  * @throws OperatorError with every problem
  */
 export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings {
@@ -92,7 +93,7 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values as Record<string, string>;
   if (apiKey === undefined) {
     throw new OperatorError(
-      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. One is made by: standin api-key issue',
+      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue',
     );
   }
   return { url: url!, api_key: apiKey };
@@ -131,15 +132,15 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
   };
 }
 
-/** An old setting that is ignored without a word would leave a machine half used. */
+/** Ignoring a removed setting silently would leave most of a machine unused. */
 function removedSettings(environment: NodeJS.Dict<string>): string[] {
   if (!environment.WORKERS) return [];
   return [
-    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or on ports of their own behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
+    'WORKERS is gone, because a service is one process: remove it. To use more processors, run more nodes: on one port with REUSE_PORT=true (Node 22.12 or newer), or each on its own port behind a load balancer. Share their rate limits with REDIS_URL. See docs/operating/deploy.md, Several nodes on one machine.',
   ];
 }
 
-/** Whether this Node has `reusePort` of net.Server.listen: older ones ignore it. */
+/** Whether this Node supports `reusePort` in net.Server.listen. Older versions ignore it. */
 export function canSharePort(nodeVersion: string): boolean {
   const [major, minor] = nodeVersion.split('.').map(Number) as [number, number];
   return major >= 24 || (major === 23 && minor >= 1) || (major === 22 && minor >= 12);
@@ -150,10 +151,10 @@ function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
   const problems: string[] = [];
   if (!canSharePort(process.versions.node)) {
     problems.push(
-      `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
+      `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
     );
   }
-  // Fastify listens on both of its addresses, and lets only one of the sockets be closed early.
+  // Fastify listens on both addresses of localhost, but can close only one of the sockets early.
   if (HOST.toLowerCase() === 'localhost') {
     problems.push(
       'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',
@@ -190,12 +191,12 @@ function contradictions(config: Values): string[] {
   }
   if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
     problems.push(
-      'PORT and OPS_PORT are the same: give the ops listener a port of its own, or OPS_PORT=0.',
+      'PORT and OPS_PORT are the same: change OPS_PORT, or set it to 0 for no ops listener.',
     );
   }
   if (config.OPS_PORT && config.OPS_TOKEN === undefined && !isLoopback(config.OPS_HOST)) {
     problems.push(
-      `OPS_HOST is "${config.OPS_HOST}", which others may reach, and OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
+      `OPS_HOST is "${config.OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
     );
   }
   return problems;

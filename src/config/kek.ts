@@ -5,7 +5,7 @@ import { parseSettings, type Setting, setting } from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
-/** Where the key-encryption key comes from. */
+/** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
   KEK_FILE: setting(
     undefined,
@@ -95,13 +95,13 @@ type Settings = {
     : never;
 };
 type OptionalName = Exclude<keyof Settings, 'KEK_TRANSIT_MOUNT'>;
-/** Parsed, not yet checked against each other. */
+/** Parsed, but not yet checked for contradictions. */
 export type KekValues = Pick<Settings, 'KEK_TRANSIT_MOUNT'> & {
   readonly [Name in OptionalName]: Settings[Name] | undefined;
 };
 
 /**
- * The KEK source of an environment, such as a file in `.env` form with that of a new KEK.
+ * The KEK source that an environment names, for example a file in `.env` form with a new KEK.
  * @throws OperatorError with every problem, also when no source is named
  */
 export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
@@ -115,15 +115,15 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
   return kekSettings(values);
 }
 
-/** Whether any setting says where the KEK is, be it enough or not. */
+/** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
   const { KEK_FILE, KEK_COMMAND, KEK_AWS_KMS_KEY_ID, KEK_TRANSIT_URL } = values;
   return Boolean(KEK_FILE ?? KEK_COMMAND ?? KEK_AWS_KMS_KEY_ID ?? KEK_TRANSIT_URL);
 }
 
 /**
- * What contradicts itself, with the names of all settings that are part of it. Not looked for while
- * one of them was refused: it would seem not to be set.
+ * Contradictions between settings. Skips a contradiction if one of its settings was refused,
+ * because a refused setting would seem not set.
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
@@ -143,15 +143,15 @@ function sourceProblems(values: KekValues): string[] {
   }
   if (decrypters.length > 1) {
     problems.push(
-      'KEK_AWS_KMS_KEY_ID and KEK_TRANSIT_URL are both set: KEK_FILE is decrypted by one of them. Unset the other.',
+      'KEK_AWS_KMS_KEY_ID and KEK_TRANSIT_URL are both set: only one of them can decrypt KEK_FILE. Unset the other.',
     );
   }
   for (const name of decrypters) {
     if (places.includes('KEK_FILE')) continue;
     problems.push(
       places.length > 0
-        ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, and what KEK_COMMAND prints is the key itself. Unset one.`
-        : `${name} is set, and KEK_FILE is not: name the file of the ciphertext that it decrypts.`,
+        ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, but KEK_COMMAND prints the key itself. Unset one.`
+        : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
     );
   }
   return problems;
@@ -165,7 +165,7 @@ function awsProblems(values: KekValues): string[] {
   const problems: string[] = [];
   if (awsRegion(values) === undefined) {
     problems.push(
-      'KEK_AWS_KMS_KEY_ID is set, and AWS_REGION is not: set the region of the key, or name the key by its ARN.',
+      'KEK_AWS_KMS_KEY_ID is set, but AWS_REGION is not: set the region of the key, or name the key by its ARN.',
     );
   }
   const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = values;
@@ -186,19 +186,19 @@ function transitProblems(values: KekValues): string[] {
   const problems: string[] = [];
   if (values.KEK_TRANSIT_KEY === undefined) {
     problems.push(
-      'KEK_TRANSIT_URL is set, and KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
+      'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
     );
   }
   if (values.VAULT_TOKEN_FILE === undefined && values.VAULT_TOKEN === undefined) {
     problems.push(
-      'KEK_TRANSIT_URL is set, and neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
+      'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
     );
   }
   return problems;
 }
 
 function needs(name: string, needed: string): string {
-  return `${name} is set, and ${needed} is not: it does nothing without. Set both or none.`;
+  return `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`;
 }
 
 function awsRegion({ KEK_AWS_KMS_KEY_ID: keyId, AWS_REGION: region }: KekValues) {

@@ -1,8 +1,8 @@
 import { databaseHosts } from '../store/hosts.ts';
 
 /**
- * What a setting can be: each takes the text of the environment, and returns undefined for what is
- * not acceptable.
+ * Parsers of settings. Each takes the text from the environment and returns undefined when the text
+ * is not acceptable.
  */
 export const text = (text: string): string => text;
 export const matching = (pattern: RegExp) => (text: string) =>
@@ -15,11 +15,11 @@ export const whole = (min: number, max: number) => (text: string) => {
   const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   return number >= min && number <= max ? number : undefined;
 };
-// Not a look-up in an object: `constructor` would be found there, and count as true.
+// Not a look-up in an object, which would find `constructor`.
 export const flag = (text: string): boolean | undefined =>
   text === 'true' ? true : text === 'false' ? false : undefined;
 
-/** Requests a second: 0, or from 0.001 (one in a quarter of an hour) to a million. */
+/** Requests a second: 0, or from 0.001 (one in about a quarter of an hour) to a million. */
 export function parseRate(text: string): number | undefined {
   const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
   return rate <= 1_000_000 ? rate : undefined;
@@ -29,7 +29,7 @@ export function databaseUrl(text: string): string | undefined {
   return databaseHosts(text) && text;
 }
 
-/** What the client library makes of it is checked here, so that nothing of it fails later. */
+/** Checks everything that the client library parses, so that nothing fails later. */
 export function redisUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, pathname, username, password } = new URL(text);
@@ -38,7 +38,7 @@ export function redisUrl(text: string): string | undefined {
   return isFit && decodable ? text : undefined;
 }
 
-/** `https://`, or `http://` where nothing leaves the machine; it has no user and no query. */
+/** `https://`, or `http://` on the loopback only. No user, no password, no query. */
 export function httpsUrl(text: string): string | undefined {
   if (!URL.canParse(text)) return undefined;
   const { protocol, hostname, username, password, search, hash } = new URL(text);
@@ -55,13 +55,13 @@ export function httpOrigin(text: string): string | undefined {
     : undefined;
 }
 
-/** Names between slashes, such as a mount or a namespace. */
+/** Names separated by slashes, such as a mount or a namespace. */
 export function path(text: string): string | undefined {
   const isFit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);
   return isFit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
 }
 
-/** What can go into a header as it is. */
+/** Text that needs no escaping in a header. */
 export function credential(text: string): string | undefined {
   return /^[\x21-\x7e]{1,8192}$/.test(text) ? text : undefined;
 }

@@ -1,10 +1,10 @@
 export interface Setting<T> {
-  /** As it is written in the environment; undefined: not set. */
+  /** As written in the environment; undefined: not set. */
   readonly default: string | undefined;
-  /** What is accepted, in words. */
+  /** The accepted values, in words. */
   readonly accepts: string;
   readonly meaning: string;
-  /** undefined: not acceptable. */
+  /** Returns undefined for a text that is not acceptable. */
   readonly parse: (text: string) => T | undefined;
 }
 
@@ -17,7 +17,7 @@ export function setting<T>(
   return { default: fallback, accepts, meaning, parse };
 }
 
-/** Settings that can have a secret in them: never shown. */
+/** Settings that can contain a secret. Messages never show their values. */
 const SECRETS: readonly string[] = [
   'OPS_TOKEN',
   'DATABASE_URL',
@@ -32,7 +32,7 @@ const SECRETS: readonly string[] = [
   'VAULT_TOKEN',
 ];
 
-/** What is not acceptable becomes undefined, and a problem under its name. */
+/** A setting that is not acceptable has the value undefined and a problem under its name. */
 export function parseSettings(
   settings: Record<string, Setting<unknown>>,
   environment: NodeJS.Dict<string>,
@@ -40,7 +40,7 @@ export function parseSettings(
   const values: Record<string, unknown> = {};
   const problems = new Map<string, string>();
   for (const [name, setting] of Object.entries(settings)) {
-    // An empty variable is how shells and compose files say "not set".
+    // Shells and compose files pass an empty variable to say "not set".
     const written = environment[name] || setting.default;
     values[name] = written === undefined ? undefined : setting.parse(written);
     if (written !== undefined && values[name] === undefined) {

@@ -12,7 +12,7 @@ import {
 } from './parsers.ts';
 import { setting } from './setting.ts';
 
-/** Where a service is, for commands that ask one. */
+/** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
   STANDIN_URL: setting(
     'http://127.0.0.1:8080',
@@ -28,7 +28,7 @@ export const SERVICE_SETTINGS = {
   ),
 } as const;
 
-/** All settings; docs/configuration.md is checked against them both ways. */
+/** All settings. A test compares docs/configuration.md with them both ways. */
 export const SETTINGS = {
   HOST: setting(
     '127.0.0.1',
@@ -71,7 +71,7 @@ export const SETTINGS = {
     undefined,
     '16 to 1024 printable ASCII characters without spaces',
     matching(/^[\x21-\x7e]{16,1024}$/),
-    'What the ops listener asks for, as a bearer token or when signing in to the console; make one with `openssl rand -hex 24`. Not set: nothing, on the loopback only.',
+    'Secret of the ops listener: a bearer token, or the sign-in to the console. Make one with `openssl rand -hex 24`. Not set: no secret, on the loopback only.',
   ),
   REUSE_PORT: setting(
     'false',
@@ -83,7 +83,7 @@ export const SETTINGS = {
     undefined,
     'a postgres:// URL',
     databaseUrl,
-    'The PostgreSQL (14 or newer) that holds the vault; of several hosts (`host1,host2:5433`), the primary. Not set: the embedded one in DATA_DIR.',
+    'PostgreSQL (14 or newer) with the vault. With several hosts (`host1,host2:5433`), the node finds the primary. Not set: the embedded database in DATA_DIR.',
   ),
   DATABASE_CONNECTIONS: setting(
     '12',
@@ -96,7 +96,7 @@ export const SETTINGS = {
     undefined,
     'a file',
     text,
-    'API key of the first client, made with `standin api-key new`; read only while the vault has no client. Not set: a new one, on the terminal or in DATA_DIR.',
+    'API key of the first client, made with `standin api-key new`; read only while the vault has no client. Not set: a new key, shown on the terminal or written to DATA_DIR.',
   ),
   ...KEK_SETTINGS,
   TOKEN_SUFFIX: setting(
@@ -121,7 +121,7 @@ export const SETTINGS = {
     '1000',
     '0 to 1000000',
     parseRate,
-    'Requests a second of a client without its own limit, detokenize aside; 0: no limit.',
+    'Requests a second of a client without its own limit, except detokenize; 0: no limit.',
   ),
   DETOKENIZE_LIMIT: setting(
     '500',
@@ -175,7 +175,7 @@ export const SETTINGS = {
     '2000',
     '0 to 10000',
     whole(0, 10_000),
-    'Time after SIGTERM in which requests are taken while /health returns 503.',
+    'Time after SIGTERM in which requests are still accepted while /health returns 503.',
   ),
   ALLOW_UNSAFE_POSTGRES: setting(
     'false',
@@ -187,13 +187,13 @@ export const SETTINGS = {
     undefined,
     'a file, or stdout',
     text,
-    'Where each tokenize and detokenize gets a line. Not set: nowhere.',
+    'File with one line for each tokenize and detokenize. Not set: no audit log.',
   ),
   AUDIT_REQUIRED: setting(
     'false',
     'true or false',
     flag,
-    'Answer with success only when the line is in AUDIT_LOG.',
+    'Answer with success only after the line is in AUDIT_LOG.',
   ),
   LOG_LEVEL: setting(
     'info',

@@ -9,20 +9,20 @@ const RANDOM_DIGITS = 28;
 const CHECK_DIGITS = 6;
 const API_KEY = new RegExp(`^${PREFIX}[0-9A-Za-z]{${RANDOM_DIGITS + CHECK_DIGITS}}$`);
 
-/** `stk_`, 28 random base62 digits, 6 digits of CRC-32 of all before them. */
+/** `stk_`, 28 random base62 digits, and 6 digits of the CRC-32 of everything before them. */
 export function newApiKey(): string {
   const body = PREFIX + randomBase62(RANDOM_DIGITS);
   return body + checkDigits(body);
 }
 
-/** Whether the text can be an API key at all: a typo is told apart without a look-up. */
+/** Whether the text has the form of an API key. Most typos fail here, without a look-up. */
 export function isApiKey(text: string): boolean {
   return (
     API_KEY.test(text) && checkDigits(text.slice(0, -CHECK_DIGITS)) === text.slice(-CHECK_DIGITS)
   );
 }
 
-/** `bytes` random bytes in hex: for `client_id` and for the names of API keys. */
+/** Random bytes in hex, for `client_id` and the ids of API keys. */
 export function randomHex(bytes: number): string {
   return randomBytes(bytes).toString('hex');
 }

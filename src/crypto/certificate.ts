@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { createSecureContext } from 'node:tls';
 import type { TlsPem } from '../types.ts';
 
-/** What is wrong with a part of what a TLS listener needs, in words. */
+/** A problem with one of the files of a TLS listener, in words for the operator. */
 export interface TlsProblem {
   readonly part: keyof TlsPem;
   readonly problem: string;
@@ -12,8 +12,9 @@ export interface TlsProblem {
 const PEM_CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*(-----END CERTIFICATE-----)?/g;
 
 /**
- * The certificate of the server, the first of its chain, when a listener can use all three.
- * Throws nothing: a file that is half written is an ordinary sight.
+ * Checks that a listener can use all three texts. Returns the certificate of the server, which is
+ * the first of its chain. Never throws: half-written files are normal while a certificate is
+ * renewed.
  */
 export function examineTls(pem: TlsPem): X509Certificate | TlsProblem {
   const chain = chainOf(pem.certificate);
@@ -33,7 +34,7 @@ export function examineTls(pem: TlsPem): X509Certificate | TlsProblem {
   return refusalOfOpenSsl(pem) ?? certificate!;
 }
 
-/** In order; or what is wrong. */
+/** The certificates in their order, or the problem. */
 function chainOf(text: string): X509Certificate[] | string {
   const blocks = [...text.matchAll(PEM_CERTIFICATE)];
   if (blocks.length === 0) return 'has no certificate in PEM';
@@ -53,7 +54,7 @@ function keyOf(text: string): KeyObject | string {
   }
 }
 
-/** A key that is too small for its security level, for one. */
+/** OpenSSL refuses, for example, a key that is too small for its security level. */
 function refusalOfOpenSsl({ certificate, key }: TlsPem): TlsProblem | undefined {
   try {
     createSecureContext({ cert: certificate, key });
@@ -64,7 +65,9 @@ function refusalOfOpenSsl({ certificate, key }: TlsPem): TlsProblem | undefined 
   }
 }
 
-/** A name that a client can check the certificate for: the address itself where it is named. */
+/**
+ * A name that clients accept with this certificate: the address itself if the certificate has it.
+ */
 export function nameFor(certificate: X509Certificate, address: string): string {
   const isNamed = isIP(address) ? certificate.checkIP(address) : certificate.checkHost(address);
   if (isNamed !== undefined) return address;

@@ -3,11 +3,10 @@ import { Mac } from './mac.ts';
 import { importKey, type Key, open, seal } from './primitives.ts';
 
 /**
- * Key-encryption key (NIST SP 800-57 part 1): lives outside the database and wraps the keys inside
- * it.
+ * Key-encryption key (NIST SP 800-57 part 1). Lives outside the database and wraps the keys in it.
  */
 export interface Kek {
-  /** 16 hex digits that name the key without telling anything of it. */
+  /** 16 hex digits that name the key and reveal nothing about it. */
   readonly id: string;
   wrap(purpose: KeyPurpose, version: number, key: Buffer): Buffer;
   /** The key, or undefined when this KEK did not wrap it for this purpose and version. */
@@ -28,7 +27,9 @@ export function kekOf(bytes: Buffer): Kek {
   };
 }
 
-/** 32 raw bytes, or 64 hex digits with white space around them; anything else is undefined. */
+/**
+ * Accepts 32 raw bytes, or 64 hex digits with white space around them. undefined: anything else.
+ */
 export function parseKek(content: Buffer): Buffer | undefined {
   if (content.length === 32) return content;
   const text = content.toString('latin1').trim();

@@ -18,7 +18,7 @@ export interface PlainKey {
   readonly bytes: Buffer;
 }
 
-/** Bytes of one draw that make the stem; the rest of draw 0 is the value fingerprint. */
+/** Bytes of a draw that make the stem. The rest of draw 0 is the value fingerprint. */
 const DRAW_BYTES = 48;
 const SUBKEYS = 256;
 
@@ -30,8 +30,8 @@ interface Dek {
 export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
- * The keys of a vault, unwrapped and ready for use. All methods are synchronous and pure but for
- * the random ones. Formats: docs/record-format.md.
+ * The keys of a vault, unwrapped and ready for use. All methods are synchronous, and all but the
+ * random ones are pure. Formats: docs/record-format.md.
  */
 export class Keyring {
   #primaryVersion = 0;
@@ -47,14 +47,15 @@ export class Keyring {
     this.#apiKeyMac = new Mac('sha256', only(keys, 'api-key'));
   }
 
-  /** The DEK version that new records are sealed with: the highest. */
+  /** The highest DEK version, which seals new records. */
   get primaryVersion(): number {
     return this.#primaryVersion;
   }
 
   /**
-   * Takes the DEKs of `keys` for those that it had. The other keys stay: of them a vault has one
-   * each, for ever. @throws RangeError without a DEK
+   * Replaces the DEKs with those of `keys`. The other keys stay, because a vault keeps them for
+   * ever.
+   * @throws RangeError without a DEK
    */
   renew(keys: readonly PlainKey[]): void {
     const deks = keys.filter((key) => key.purpose === 'dek');
@@ -63,7 +64,7 @@ export class Keyring {
     this.#primaryVersion = Math.max(...this.#deks.keys());
   }
 
-  /** Whether records that are sealed with this version can be opened. */
+  /** Whether this keyring can open records of this key version. */
   hasVersion(keyVersion: number): boolean {
     return this.#deks.has(keyVersion);
   }
@@ -74,9 +75,9 @@ export class Keyring {
   }
 
   /**
-   * Bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key, draw, block, value),
-   * draw and block one byte each. With `value_fingerprint`, the last 16 of draw 0, block 0: one
-   * HMAC serves both, and the bits of a PRF are independent.
+   * `draws` returns the bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key,
+   * draw, block, value), with one byte each for draw and block. `value_fingerprint` is the last 16
+   * bytes of draw 0, block 0. One HMAC serves both, because the bits of a PRF are independent.
    */
   deterministicDraws(value: Value): {
     draws: (draw: number, block: number) => string;
@@ -91,8 +92,8 @@ export class Keyring {
   }
 
   /**
-   * Fresh bytes each time, and a fingerprint that says nothing of the value: equal values stay
-   * unlinkable at rest.
+   * Fresh random bytes each time. The fingerprint is random too, so equal values are unlinkable at
+   * rest.
    */
   randomDraws(): {
     draws: (draw: number, block: number) => string;
@@ -119,10 +120,7 @@ export class Keyring {
     };
   }
 
-  /**
-   * @param record of which `token_fingerprint` was computed from the caller's token, not read from
-   * the row
-   */
+  /** @param record its `token_fingerprint` must come from the caller's token, not from the row */
   open(record: SealedRecord): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
@@ -138,14 +136,14 @@ export class Keyring {
   }
 
   /**
-   * HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string, all that is stored of an API
-   * key.
+   * HMAC-SHA-256(API key key, API key): 32 bytes as a latin1 string. The vault stores nothing else
+   * of an API key.
    */
   apiKeyDigest(apiKey: string): string {
     return this.#apiKeyMac.digest(apiKey);
   }
 
-  /** Subkeys take time to derive: those that are there are kept. */
+  /** Keeps the subkeys of a DEK that has not changed: to derive them takes time. */
   #dekOf({ version, bytes }: PlainKey): Dek {
     const key = importKey(bytes);
     const known = this.#deks.get(version);
@@ -164,9 +162,9 @@ function only(keys: readonly PlainKey[], purpose: KeyPurpose): Uint8Array {
 }
 
 /**
- * 256 subkeys a DEK, picked by the first fingerprint byte: each seals 1/256 of the records, so that
- * random nonces stay below the 2^32 invocations a key of NIST SP 800-38D section 8.3 up to 10^12
- * records.
+ * 256 subkeys a DEK, chosen by the first fingerprint byte, so each seals 1/256 of the records. Up
+ * to 10^12 records, random nonces thus stay below the 2^32 invocations a key of NIST SP 800-38D
+ * section 8.3.
  */
 function subkeys(dek: Key): Key[] {
   return Array.from({ length: SUBKEYS }, (_, index) =>

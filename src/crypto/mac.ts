@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Bytes of a block, by hash function (FIPS 180-4). */
+/** Block size of each hash function (FIPS 180-4). */
 const BLOCK_BYTES = { sha256: 64, sha512: 128 } as const;
 const DIGEST_BYTES = { sha256: 32, sha512: 64 } as const;
 const INNER_PAD = 0x36;
@@ -10,9 +10,9 @@ const MAX_BYTES_A_UNIT = 3;
 const FIRST_ROOM_BYTES = 1_024;
 
 /**
- * HMAC (RFC 2104) with one key, for very many short messages. Two one-shot hashes of node:crypto
- * instead of createHmac, whose object a call costs more than both (docs/decisions/0009). The padded
- * key blocks stay in two buffers, the message is written behind the first.
+ * HMAC (RFC 2104) with one key, for very many short messages. Uses two one-shot hashes of
+ * node:crypto, because one createHmac object costs more than both (docs/decisions/0009). Two
+ * buffers keep the padded key blocks; the message is written after the first block.
  */
 export class Mac {
   readonly #algorithm: keyof typeof BLOCK_BYTES;
@@ -20,7 +20,7 @@ export class Mac {
   readonly #outer: Buffer;
   #inner: Buffer;
 
-  /** @param key at most a block: 64 bytes for sha256, 128 for sha512 */
+  /** @param key at most one block: 64 bytes for sha256, 128 for sha512 */
   constructor(algorithm: keyof typeof BLOCK_BYTES, key: Uint8Array) {
     this.#algorithm = algorithm;
     this.#blockBytes = BLOCK_BYTES[algorithm];
@@ -39,13 +39,13 @@ export class Mac {
     this.#reserve(start + MAX_BYTES_A_UNIT * text.length);
     for (let i = 0; i < prefix.length; i++) this.#inner[this.#blockBytes + i] = prefix[i]!;
     const end = start + this.#inner.write(text, start, 'utf8');
-    // A string costs half of what a Buffer does.
+    // A string costs half as much as a Buffer.
     const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
     this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
     return hash(this.#algorithm, this.#outer, 'binary');
   }
 
-  /** A write into too small a buffer would cut the message, and two would share a MAC. */
+  /** Without this, a small buffer would cut the message, and two messages would share a MAC. */
   #reserve(bytes: number): void {
     if (bytes <= this.#inner.length) return;
     const larger = Buffer.alloc(2 * bytes);

@@ -9,8 +9,8 @@ import {
 } from 'node:crypto';
 
 /**
- * All that the rest of the program uses of node:crypto. Keys are KeyObjects: with a raw Buffer,
- * Node 24 takes 18 us a call instead of 4.
+ * The rest of the program seals, opens and derives keys only with these functions. Keys are
+ * KeyObjects: a raw Buffer costs 18 us a call on Node 24 instead of 4.
  */
 export const KEY_BYTES = 32;
 export const NONCE_BYTES = 12;
@@ -27,7 +27,10 @@ export function importKey(bytes: Uint8Array): Key {
   return createSecretKey(checkedKey(bytes));
 }
 
-/** The bytes of a key. @throws RangeError when they are not KEY_BYTES */
+/**
+ * Returns the bytes.
+ * @throws RangeError when they are not KEY_BYTES long
+ */
 export function checkedKey<T extends Uint8Array>(bytes: T): T {
   if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
   return bytes;
@@ -44,7 +47,7 @@ export function deriveKey(key: Key, info: string): Key {
  */
 export function seal(key: Key, plaintext: string | Buffer, aad: Buffer): Buffer {
   const nonce = nextNonce();
-  // A tag of 16 bytes is the default here, and the option would cost 0.7 us a call.
+  // 16 bytes is the default tag length here; to name it would cost 0.7 us a call.
   const cipher = createCipheriv('aes-256-gcm', key, nonce);
   cipher.setAAD(aad);
   const ciphertext =
@@ -58,15 +61,15 @@ export function seal(key: Key, plaintext: string | Buffer, aad: Buffer): Buffer 
 }
 
 /**
- * The plaintext that seal was given, or undefined when key, AAD or any bit of `sealed` is another.
+ * The plaintext that was sealed. undefined when the key, the AAD or any bit of `sealed` differs.
  */
 export function open(key: Key, sealed: Buffer, aad: Buffer): Buffer | undefined {
   const tagStart = sealed.length - TAG_BYTES;
   if (tagStart < NONCE_BYTES) return undefined;
-  // Copied byte by byte: two views of `sealed` would cost 0.5 us each.
+  // Copied byte by byte, because two views of `sealed` would cost 0.5 us each.
   for (let i = 0; i < NONCE_BYTES; i++) openedNonce[i] = sealed[i]!;
   for (let i = 0; i < TAG_BYTES; i++) openedTag[i] = sealed[tagStart + i]!;
-  // Without authTagLength, Node takes tags of 4 bytes: a forgery in 2^32 tries.
+  // Without authTagLength, Node accepts tags of 4 bytes, which 2^32 attempts can forge.
   const decipher = createDecipheriv('aes-256-gcm', key, openedNonce, TAG_OPTION);
   decipher.setAAD(aad);
   decipher.setAuthTag(openedTag);
@@ -79,7 +82,7 @@ export function open(key: Key, sealed: Buffer, aad: Buffer): Buffer | undefined 
   }
 }
 
-/** No secrets; Node copies them before these calls return. */
+/** Shared by all calls: nothing here is secret, and Node copies it before a call returns. */
 const openedNonce = Buffer.alloc(NONCE_BYTES);
 const openedTag = Buffer.alloc(TAG_BYTES);
 const TAG_OPTION = { authTagLength: TAG_BYTES } as const;
@@ -87,7 +90,7 @@ const POOL_BYTES = 16_384;
 const pool = Buffer.alloc(POOL_BYTES);
 let poolNext = POOL_BYTES;
 
-/** Fresh random bytes, drawn from the system 16 KiB at a time: one by one they cost 2 us a call. */
+/** Takes random bytes from the system 16 KiB at a time: separate calls would cost 2 us each. */
 function nextRandom(bytes: number): Buffer {
   if (poolNext + bytes > POOL_BYTES) {
     randomFillSync(pool);

@@ -9,8 +9,8 @@ const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
 
 /**
  * Binds a record to its place: format version (1 byte), key version (4, big-endian), token
- * fingerprint (16), value fingerprint (16). A swapped row, column or key version fails to open. One
- * buffer serves all calls: seal and open are synchronous and do not keep it.
+ * fingerprint (16), value fingerprint (16). A record with a swapped row, column or key version does
+ * not open. All calls share one buffer, because seal and open are synchronous and do not keep it.
  */
 function recordAad(
   keyVersion: number,
@@ -19,7 +19,7 @@ function recordAad(
 ): Buffer {
   aad[0] = FORMAT_VERSION;
   aad.writeUInt32BE(keyVersion, 1);
-  // A loop: the two calls into native code that write strings would cost three times as much.
+  // A loop, because two native calls that write strings would cost three times as much.
   for (let i = 0; i < FINGERPRINT_BYTES; i++) {
     aad[5 + i] = tokenFingerprint.charCodeAt(i);
     aad[5 + FINGERPRINT_BYTES + i] = valueFingerprint.charCodeAt(i);
@@ -37,7 +37,7 @@ export function sealRecord(
   return seal(key, plaintext, recordAad(keyVersion, tokenFingerprint, valueFingerprint)) as Sealed;
 }
 
-/** The plaintext, or undefined when the record is not the one that was sealed for this token. */
+/** The plaintext; undefined when the record was not sealed for this token. */
 export function openRecord(
   key: Key,
   keyVersion: number,

@@ -4,12 +4,12 @@ const ZERO = 0x30;
 const SEPARATORS = ' .-';
 
 /**
- * Whether a scanner could take the text for a card number: 12 to 19 digits with a valid check digit
- * (Luhn, ISO/IEC 7812-1 annex B), in a row, in groups set apart by one space, hyphen or dot, or as
- * all the digits of the text together.
+ * Whether a scanner could mistake the text for a card number: 12 to 19 digits with a valid check
+ * digit (Luhn, ISO/IEC 7812-1 annex B). The digits may be in a row, in groups separated by one
+ * space, hyphen or dot, or be all digits of the text.
  */
 export function looksLikeCard(text: string): boolean {
-  // Nearly every text ends here.
+  // Nearly every text returns here.
   if (countDigits(text) < MIN_CARD_DIGITS) return false;
   const all = new DigitRow();
   const row = new DigitRow();
@@ -32,12 +32,12 @@ export function looksLikeCard(text: string): boolean {
 }
 
 /**
- * The check digit of a growing row of digits. Every second digit from the right counts double:
- * until the end is known, both sums are kept.
+ * The check digit of a growing row of digits. Luhn doubles every second digit from the right, so
+ * both sums are kept until the end is known.
  */
 class DigitRow {
   #length = 0;
-  /** Sum when the digits at even places from the left count double, and at odd ones. */
+  /** Sum with the even places (from the left) doubled; the other sum doubles the odd places. */
   #evenDoubled = 0;
   #oddDoubled = 0;
 

@@ -1,26 +1,23 @@
 /**
- * The shape of a value is a template of the stem: `a` where a letter is drawn, `0` where a digit is
- * drawn, every other character kept as it is. `Ann Lee, 12` has the shape `aaa aaa, 00`.
+ * The shape of a value is the template of its stem. `a` draws a letter, `0` draws a digit, and
+ * every other character is kept. `Ann Lee, 12` has the shape `aaa aaa, 00`.
  */
 
-/** Only so many characters (code points) of a value shape its stem. */
+/** Only the first characters (code points) of a value shape its stem. */
 export const SHAPED_CHARACTERS = 256;
 
-/**
- * Fewer possible stems than this, and the shape grows: a token space must not be guessable by
- * trying all.
- */
+/** A shape with fewer possible stems grows, so that nobody can guess a token by trying them all. */
 export const MIN_STEMS = 1_000_000;
 
-/** Letters added to a value without any letter or digit to draw. */
+/** Added to a value without any letter or digit to draw. */
 const ADDED_LETTERS = 'aaaaaaaa';
 
 const EMAIL_SHAPE = /^a+@a+\.a+$/;
 const LAST_DRAWN_RUN = /(a+|0+)([^a0]*)$/;
 
 /**
- * The shape of a value, with its floor: at least MIN_STEMS stems fit it.
- * Lengths are kept in characters (code points).
+ * The shape of a value, grown until at least MIN_STEMS stems fit it. Lengths count characters (code
+ * points).
  */
 export function shapeOf(value: string): string {
   const head = firstCharacters(value, SHAPED_CHARACTERS);
@@ -29,7 +26,7 @@ export function shapeOf(value: string): string {
 }
 
 /**
- * The shape with `extra` more characters in its last drawn run (for an e-mail: in its local part).
+ * The shape with `extra` more characters in its last drawn run. In an e-mail, the local part grows.
  */
 export function grow(shape: string, extra: number): string {
   if (extra === 0) return shape;
@@ -40,7 +37,7 @@ export function grow(shape: string, extra: number): string {
   );
 }
 
-/** At most `count` code points from the front; never splits a pair of UTF-16 halves. */
+/** At most the first `count` code points. Never splits a surrogate pair. */
 function firstCharacters(value: string, count: number): string {
   if (value.length <= count) return value;
   let end = 0;
@@ -50,14 +47,14 @@ function firstCharacters(value: string, count: number): string {
   return value.slice(0, end);
 }
 
-/** Longer than any shape; one buffer for all costs half of strings put together. */
+/** Longer than any shape. One shared buffer costs half as much as concatenated strings. */
 const template = Buffer.alloc(2 * SHAPED_CHARACTERS);
 const LETTER = 0x61;
 const DIGIT = 0x30;
 
 /**
- * One `@`, a dot in the domain, no part empty: letters `@` letters `.` letters, each as long as its
- * original.
+ * Matches one `@`, a dot in the domain and no empty part. The shape is letters `@` letters `.`
+ * letters, each part as long as in the value.
  */
 function emailShape(value: string): string | undefined {
   const at = value.indexOf('@');
@@ -87,8 +84,7 @@ function textShape(value: string): string {
 }
 
 /**
- * ASCII digits are drawn as digits; ASCII space and punctuation stay; all else is drawn as a
- * letter.
+ * ASCII digits become digits. ASCII space and punctuation stay. Everything else becomes a letter.
  */
 function characterShape(unit: number): number {
   if (unit >= 0x30 && unit <= 0x39) return DIGIT;
@@ -96,7 +92,7 @@ function characterShape(unit: number): number {
   return isLetter || unit < 0x20 || unit > 0x7e ? LETTER : unit;
 }
 
-/** The second half of a pair: the first one stands for the character. */
+/** The first half of a surrogate pair counts as the character, so the second half is skipped. */
 function isLowHalf(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff;
 }

@@ -1,21 +1,21 @@
 import type { Stem } from '../types.ts';
 
-/** Random bytes as a latin1 string (one character a byte), block after block. */
+/** Random bytes in blocks, as latin1 strings (one character a byte). */
 export type ByteBlocks = (block: number) => string;
 
 const A = 0x61;
 const ZERO = 0x30;
-/** Bytes from here on are thrown away, so that every letter and digit is equally likely. */
+/** Bytes from this bound on are rejected, so that every letter and digit is equally likely. */
 const LETTER_BOUND = 256 - (256 % 26);
 const DIGIT_BOUND = 256 - (256 % 10);
 
-/** Longer than any shape; one buffer serves all draws, which are synchronous. */
+/** Longer than any shape. All draws share it, because they are synchronous. */
 const drawn = Buffer.alloc(1_024);
 
 /**
- * Draws a stem of this shape, unbiased (rejection sampling), from as many blocks as it takes.
- * Written into a buffer: a string put together by characters costs twice as much, and again when it
- * is hashed.
+ * Draws a stem of this shape without bias (rejection sampling), from as many blocks as needed.
+ * Writes into a buffer: a string built by characters costs twice as much, and again when it is
+ * hashed.
  */
 export function drawStem(shape: string, blocks: ByteBlocks): Stem {
   let bytes = blocks(0);

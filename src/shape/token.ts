@@ -3,28 +3,26 @@ import { looksLikeCard } from './card.ts';
 import { grow, shapeOf } from './shape.ts';
 import { type ByteBlocks, drawStem } from './stem.ts';
 
-/** So many draws are tried at a length before the shape grows by one character. */
+/** Draws at one length before the shape grows by one character. */
 export const DRAWS_A_LENGTH = 8;
 
 /**
- * After so many draws a value has no token: with a floor of 10^6 stems and growth, out of reach in
- * practice.
+ * Draws before a value has no token. With at least 10^6 stems and growth, practically out of reach.
  */
 export const MAX_DRAWS = 64;
 
 /** Random bytes of one draw, as blocks. */
 export type Draws = (draw: number, block: number) => string;
 
-/** A drawn token and the number of the draw that made it. */
+/** A token and the number of its draw. */
 export interface Drawn {
   readonly token: Token;
   readonly draw: number;
 }
 
 /**
- * The first acceptable token of a value from draw `from` on, or undefined when all draws are used
- * up. A draw is skipped when its stem or token is the value itself, or when it looks like a card
- * number.
+ * The first acceptable token of a value from draw `from` on; undefined when no draw is left. Skips
+ * a draw whose stem or token is the value itself, or whose stem looks like a card number.
  */
 export function drawToken(
   value: Value,

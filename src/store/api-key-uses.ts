@@ -2,8 +2,8 @@ import { dateOf } from './clients.ts';
 import type { Pool } from './pool.ts';
 
 /**
- * A minute is written once, whoever comes first. Rows are locked in the order in which they are
- * given, so that two nodes never wait for each other.
+ * The first node to mark an API key in a minute writes the row; later marks change nothing. `mark`
+ * sorts the ids, so all nodes lock rows in the same order and cannot deadlock.
  */
 const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_at)
   select api_key_id, date_trunc('minute', now()) from unnest($1::text[]) as used (api_key_id)
@@ -14,14 +14,13 @@ const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
       and (expires_at is null or expires_at > now())) as live
   from standin.api_keys left join standin.api_key_uses using (api_key_id) group by client_id`;
 
-/** How the API keys of a client stand together. */
+/** Summary of the API keys of one client. */
 export interface ClientUse {
-  /** On any node, to the minute; null: never since this is recorded. */
+  /** The last use on any node, to the minute; null: no use since Standin records it. */
   readonly last_used_at: Date | null;
   readonly liveApiKeys: number;
 }
 
-/** When API keys were last used. */
 export class ApiKeyUseStore {
   readonly #pool: Pool;
 
@@ -29,12 +28,12 @@ export class ApiKeyUseStore {
     this.#pool = pool;
   }
 
-  /** They are used in this minute. */
+  /** Records that these API keys are used in this minute. */
   async mark(apiKeyIds: readonly string[], deadlineMs: number): Promise<void> {
     await this.#pool.query(MARK, [apiKeyIds.toSorted()], deadlineMs);
   }
 
-  /** By client; one that never had an API key is not there. */
+  /** By `client_id`. A client that never had an API key is missing. */
   async ofClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
     const { rows } = await this.#pool.query(OF_CLIENTS, [], deadlineMs);
     return new Map(

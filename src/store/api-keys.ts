@@ -6,8 +6,8 @@ import type { Pool, Query, QueryResult } from './pool.ts';
 const COLUMNS = 'api_key_id, client_id, created_at, expires_at, revoked_at';
 
 /**
- * API keys with their clients, in one statement: of two, one could know an API key whose client the
- * other does not know yet. The rank is counted for what is found only.
+ * API keys and their clients come from one statement. With two statements, the first could return
+ * an API key whose client the second does not find. The rank is computed only for the rows found.
  */
 const LIVE = `select api_key_id, expires_at, digest, ${CLIENT_COLUMNS.map((name) => `c.${name}`)}`;
 const IS_LIVE =
@@ -22,14 +22,14 @@ const FIND_LIVE = `${LIVE}, (select count(*) from standin.clients o
   from standin.api_keys k join standin.clients c using (client_id)
   where ${IS_LIVE} and digest = any($1)`;
 
-/** An API key that opens a door now, and whose it is. */
+/** An API key that is valid now, and its client. */
 export interface LiveApiKey {
   readonly api_key_id: string;
   /** 32 bytes as a latin1 string. */
   readonly digest: string;
   readonly expires_at: Date | null;
   readonly client: Client;
-  /** Of the client among all of them; the oldest is 0. */
+  /** Position of the client among all clients by age; the oldest is 0. */
   readonly rank: number;
 }
 
@@ -61,19 +61,21 @@ export class ApiKeyStore {
     return rows.map((row) => ({ ...apiKeyOf(row), last_used_at: dateOf(row.last_used_at) }));
   }
 
-  /** All that may open a door now: not revoked, not expired, of clients that are not disabled. */
+  /**
+   * All API keys that are valid now: not revoked, not expired, and their client is not disabled.
+   */
   async listLive(deadlineMs: number): Promise<LiveApiKey[]> {
     return liveOf((await this.#pool.query(LIST_LIVE, [], deadlineMs)).rows);
   }
 
-  /** Those of them with these digests. */
+  /** The valid API keys with these digests. */
   async findLive(digests: readonly string[], deadlineMs: number): Promise<LiveApiKey[]> {
     return liveOf((await this.#pool.query(FIND_LIVE, [byteaArray(digests)], deadlineMs)).rows);
   }
 
   /**
-   * The API key as it is after, or undefined when there is none of that id. A second time changes
-   * nothing.
+   * Returns the API key after the change, or undefined when no API key has this id. A second call
+   * changes nothing.
    */
   async revoke(apiKeyId: string, deadlineMs: number): Promise<ApiKey | undefined> {
     const { rows } = await this.#pool.query(
@@ -99,7 +101,7 @@ export async function insertApiKey(
   return apiKeyOf(rows[0]!);
 }
 
-/** API keys of one client share it. */
+/** API keys of one client share one Client object. */
 function liveOf(rows: QueryResult['rows']): LiveApiKey[] {
   const clients = new Map<string, Client>();
   return rows.map((row) => {

@@ -2,23 +2,23 @@ const BYTEA_OID = 17;
 const SMALLINT_OID = 21;
 const UUID_OID = 2950;
 const HEADER_BYTES = 20;
-/** An array without elements has no dimension. */
+/** PostgreSQL writes an empty array without a dimension. */
 const EMPTY_BYTES = 12;
 
-/** A bytea[] as a parameter. Strings are latin1, one character a byte. */
+/** A bytea[] parameter. Strings are latin1, one character a byte. */
 export function byteaArray(elements: readonly (Buffer | string)[]): Buffer {
   return binaryArray(BYTEA_OID, elements);
 }
 
-/** A uuid[] as a parameter, of elements of 16 bytes, any of them: no version is looked for. */
+/** A uuid[] parameter. Elements are any 16 bytes: PostgreSQL does not check the UUID version. */
 export function uuidArray(elements: readonly string[]): Buffer {
   return binaryArray(UUID_OID, elements);
 }
 
 /**
  * An array in the binary format of PostgreSQL's array_recv (one dimension, no nulls). pg sends a
- * Buffer as a binary parameter, so the whole array is one copy instead of an escaped text of twice
- * the size.
+ * Buffer as a binary parameter. So the array is copied once, instead of escaped into a text of
+ * twice the size.
  */
 function binaryArray(oid: number, elements: readonly (Buffer | string)[]): Buffer {
   let size = HEADER_BYTES;
@@ -34,7 +34,7 @@ function binaryArray(oid: number, elements: readonly (Buffer | string)[]): Buffe
   return elements.length === 0 ? array.subarray(0, EMPTY_BYTES) : array;
 }
 
-/** A smallint[] as a parameter: pg would send it as text. */
+/** A smallint[] parameter: pg would send an array of numbers as text. */
 export function smallintArray(elements: readonly number[]): Buffer {
   const array = Buffer.allocUnsafe(HEADER_BYTES + 6 * elements.length);
   let at = writeHeader(array, SMALLINT_OID, elements.length);

@@ -3,10 +3,12 @@ import { connect as connectTls } from 'node:tls';
 import type pg from 'pg';
 import { ignore } from './connection.ts';
 
-/** For a cancel request to reach the server; a server that does not answer keeps what it runs. */
+/**
+ * For a cancel request to reach the server. If the server does not answer, its statement goes on.
+ */
 const CANCEL_TIMEOUT_MS = 1_000;
 
-/** What pg knows of a connection, and its types do not. */
+/** Fields of a pg connection that the types of pg leave out. */
 interface Parts {
   readonly processID: number | null;
   readonly secretKey: number | null;
@@ -19,11 +21,12 @@ const SSL_REQUEST = words(80_877_103);
 const CANCEL_CODE = 80_877_102;
 
 /**
- * Has the server stop what a connection asked it for (PostgreSQL 15 protocol, 55.2.9), as a
- * statement whose client is gone goes on there, waiting for its lock. The connection has to be
- * open meanwhile: a PgBouncer in transaction mode finds the server behind it by it, and passes
- * this on. (A statement_timeout in the startup packet is refused there, and SET would stay with
- * the server connection for others.) Resolves when that is done or has failed; throws nothing.
+ * Asks the server to cancel the statement of a connection (PostgreSQL 15 protocol, 55.2.9). Without
+ * this, a statement whose client is gone goes on waiting for its lock. The connection must still be
+ * open: PgBouncer in transaction mode finds the server through it, and passes the request on. A
+ * statement_timeout is no alternative. PgBouncer refuses it in the startup packet, and SET would
+ * stay on the server connection for the next client. Resolves when the request is done or has
+ * failed; never throws.
  */
 export async function cancelStatement(client: pg.ClientBase): Promise<void> {
   const { processID, secretKey, host, port, connection } = client as unknown as Parts;
@@ -43,11 +46,11 @@ export async function cancelStatement(client: pg.ClientBase): Promise<void> {
       await event(socket, 'secureConnect');
     }
     socket.write(frame(words(CANCEL_CODE, processID, secretKey)));
-    // The server says nothing: it closes, when it has passed the request on.
+    // The server sends no answer. It closes the socket when it has handled the request.
     socket.resume();
     await event(socket, 'end');
   } catch {
-    // The connection is destroyed in any case.
+    // The caller destroys the connection in any case.
   } finally {
     clearTimeout(late);
     socket.destroy();

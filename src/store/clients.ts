@@ -1,10 +1,10 @@
 import type { Client, TokenMode } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
 
-/** What can be set of a client: a column each. */
+/** The columns of a client that commands can set. */
 export type ClientSettings = Omit<Client, 'client_id' | 'created_at' | 'disabled_at'>;
 
-/** undefined: stays as it is. */
+/** undefined: the column keeps its value. */
 export type ClientChange = {
   readonly [Name in keyof ClientSettings]?: ClientSettings[Name] | undefined;
 } & { readonly disabled?: boolean | undefined };
@@ -24,8 +24,8 @@ export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled
 const COLUMNS = CLIENT_COLUMNS.join(', ');
 
 /**
- * Any number but those of migrations and of the keyring: nodes that start at once look one after
- * the other.
+ * An arbitrary number, different from the locks of migrations and the keyring. Nodes that start
+ * together take turns to look for a client.
  */
 const FIRST_CLIENT_LOCK = 7_382_161;
 
@@ -42,8 +42,8 @@ export class ClientStore {
   }
 
   /**
-   * Where there is no client yet: one, and what `work` adds, in one transaction. undefined where
-   * there is one, also when another node was faster.
+   * Inserts the first client and runs `work`, in one transaction. Returns undefined when the vault
+   * already has a client, also when another node was faster.
    */
   async insertFirst<T>(
     clientId: string,
@@ -69,7 +69,7 @@ export class ClientStore {
     return rows.map(clientOf);
   }
 
-  /** The client as it is after the change, or undefined when there is none of that id. */
+  /** Returns the client after the change, or undefined when no client has this id. */
   async update(
     clientId: string,
     change: ClientChange,
@@ -87,7 +87,7 @@ export class ClientStore {
   }
 }
 
-/** Not `coalesce`, nor `case`: Citus takes no now() in them. `least` passes over nulls. */
+/** `least` ignores nulls. Citus refuses now() inside `coalesce` and `case`. */
 function disabledAt(disabled: boolean | undefined): string {
   if (disabled === undefined) return 'disabled_at';
   return disabled ? 'least(disabled_at, now())' : 'null';

@@ -1,12 +1,10 @@
 import { errorCode, InternalError, OperatorError, Unavailable } from '../errors.ts';
 
-/**
- * SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, conflict.
- */
+/** SQLSTATE classes and codes that mean "not now": connection, shutdown, resources, conflict. */
 const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
 const UNAVAILABLE_CODES = new Set(['40001', '40P01', '55P03', 'XX000']);
 
-/** What pg, the operating system and our own deadline say when the connection is the trouble. */
+/** Codes of pg, of the operating system and of our own deadline for a failed connection. */
 const CONNECTION_CODES = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -22,7 +20,7 @@ const CONNECTION_CODES = new Set([
 
 const READ_ONLY = '25006';
 
-/** The server takes no writes: a standby, or a primary that was made read-only. */
+/** The server takes no writes: it is a standby, or a primary that was made read-only. */
 export class ReadOnlyServer extends Unavailable {
   readonly code = READ_ONLY;
 
@@ -34,21 +32,21 @@ export class ReadOnlyServer extends Unavailable {
   }
 }
 
-/** The server was the primary once: what is written there is lost. */
+/** The server was the primary before a promotion. Whatever is written to it is lost. */
 export class OldPrimary extends Unavailable {
   readonly code = 'OLD_PRIMARY';
 
-  /** @param where the server, in words */
+  /** @param where the server, in words for the operator */
   constructor(where: string, timeline: number, highest: number) {
     super(
       new OperatorError(
-        `${where} is on timeline ${timeline}, and this process has used timeline ${highest}: an old primary is back, and what is written there would be lost. This process waits for the newest primary. Stop the old one. If you went back to an older server on purpose (a backup, pg_upgrade), restart this process.`,
+        `${where} is on timeline ${timeline}, and this process has used timeline ${highest}: an old primary is back, and writes to it would be lost. This process waits for the newest primary. Stop the old primary. If you went back to an older server on purpose (a backup, pg_upgrade), restart this process.`,
       ),
     );
   }
 }
 
-/** TLS to the server does not come about. */
+/** The TLS connection to the server failed. */
 class Untrusted extends Unavailable {
   readonly code: string | undefined;
 
@@ -59,40 +57,40 @@ class Untrusted extends Unavailable {
   }
 }
 
-/** What Node says of a certificate that it does not believe. */
+/** Codes of Node for a certificate that it does not trust. */
 const CERTIFICATE_CODES =
   /^(CERT_\w+|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_\w+)$/;
 const NO_TLS = 'The server does not support SSL connections';
 
-/** Why TLS to the database does not come about, where an operator can mend it. */
+/** Why TLS to the database failed, if an operator can fix it. */
 function tlsProblem(error: unknown): string | undefined {
   const { code = '', syscall, path } = error as NodeJS.ErrnoException;
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID')
-    return `The certificate of the database is not for the host in DATABASE_URL (${code}). Name the host as in the certificate, or give the server one for this host.`;
+    return `The certificate of the database is not for the host in DATABASE_URL (${code}). Name the host as in the certificate, or give the server a certificate for this host.`;
   if (CERTIFICATE_CODES.test(code))
     return `The certificate of the database is not trusted (${code}). Name the authority that issued it in DATABASE_URL with sslrootcert=FILE.`;
   if (syscall === 'open' && path !== undefined)
     return `A certificate file that DATABASE_URL names cannot be read: ${path} (${code}). Correct sslrootcert, sslcert or sslkey.`;
   if (error instanceof Error && error.message === NO_TLS)
-    return 'The database speaks no TLS, which sslmode in DATABASE_URL demands. Turn on ssl in its postgresql.conf.';
+    return 'The database does not support TLS, but sslmode in DATABASE_URL demands it. Turn on ssl in its postgresql.conf.';
   return undefined;
 }
 
 const NOT_ALLOWED = '42501';
 
-/** The user of the database lacks a right: the service's user was used for a task of the owner. */
+/** The database user lacks a right: the service's user was used for a task of the owner. */
 export class NotAllowed extends InternalError {
   readonly code = NOT_ALLOWED;
 
   /** @param problem for the operator */
   constructor(
-    problem = "The user of DATABASE_URL may not do this. Run it as the owner of the vault's tables; what the service may do is given with: standin migrate --grant-to ROLE",
+    problem = "The user of DATABASE_URL may not do this. Run it as the owner of the vault's tables; to give a role the rights of the service, run: standin migrate --grant-to ROLE",
   ) {
     super('unexpected', { cause: new OperatorError(problem) });
   }
 }
 
-/** @throws NotAllowed with this problem where `work` is not allowed */
+/** @throws NotAllowed with this problem when the database user lacks a right for `work` */
 export async function allowedOr<T>(problem: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -102,8 +100,8 @@ export async function allowedOr<T>(problem: string, work: Promise<T>): Promise<T
 }
 
 /**
- * Sorts an error of pg: Unavailable when trying again may help, else a 500 with the error as its
- * cause.
+ * Sorts an error of pg. Unavailable: another attempt may succeed. Otherwise a 500 with the error as
+ * its cause.
  */
 export function databaseError(error: unknown): InternalError {
   if (error instanceof InternalError) return error;

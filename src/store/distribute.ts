@@ -10,8 +10,8 @@ import type { Pool, Query } from './pool.ts';
  */
 
 /**
- * Tables with a row a token, and the column whose hash says which worker has a row. All others are
- * small: every node has a copy, so that rows of any of them can refer to each other.
+ * Tables with one row a token, and the column whose hash picks the worker of a row. All other
+ * tables are small reference tables: every node has a copy, so their rows can refer to each other.
  */
 const DISTRIBUTION_COLUMNS: ReadonlyMap<string, string> = new Map([
   ['records', 'token_fingerprint'],
@@ -19,8 +19,9 @@ const DISTRIBUTION_COLUMNS: ReadonlyMap<string, string> = new Map([
 
 const HAS_CITUS = "select 1 from pg_extension where extname = 'citus'";
 /**
- * Tables that are neither distributed nor reference tables. Citus keeps some of them in its own
- * lists (`n`, not `t`, colocation 0), because they refer to others; its shards stand beside them.
+ * Tables that are neither distributed nor reference tables. Citus lists a local table (partmethod
+ * `n`, not repmodel `t`, colocation 0) when a foreign key connects it to another table. The shard
+ * of such a table is in the same schema.
  */
 const LOCAL_TABLES = `select relname as name
   from pg_class left join pg_dist_partition on logicalrelid = pg_class.oid
@@ -29,20 +30,20 @@ const LOCAL_TABLES = `select relname as name
     and (logicalrelid is null or (partmethod = 'n' and repmodel <> 't' and colocationid = 0))
   order by relname`;
 
-/** Rows that are there already are copied, which takes its time for a big vault. */
+/** Citus copies the rows that exist. For a large vault this takes hours. */
 const COPY_PATIENCE_MS = 86_400_000;
 
 /**
- * Spreads the vault over the nodes of a database that has the Citus extension; elsewhere it does
- * nothing. Returns the names of the tables that it distributed, undefined without Citus.
- * @throws NotAllowed when this user may not do it
+ * Distributes the vault over the nodes of a Citus database. Without Citus it does nothing. Returns
+ * the names of the tables that it distributed, undefined without Citus.
+ * @throws NotAllowed when this user lacks the right
  */
 export async function distribute(pool: Pool, deadlineMs: number): Promise<string[] | undefined> {
   const ask: Query = (text, values) => pool.query(text, values ?? [], deadlineMs);
   if (!(await hasCitus(ask))) return undefined;
   if ((await localTables(ask)).length === 0) return [];
   return allowedOr(
-    'The database has Citus, and the vault is not distributed yet, which this user may not do. Run standin migrate as the owner of its tables.',
+    'The database has Citus, but the vault is not distributed yet, and this user may not distribute it. Run standin migrate as the owner of its tables.',
     pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll),
   );
 }
@@ -61,13 +62,13 @@ async function distributeAll(query: Query): Promise<string[]> {
   for (const table of tables) {
     const name = `standin.${table}`;
     const column = DISTRIBUTION_COLUMNS.get(table);
-    // By name: the object id of a table changes when one that it refers to is distributed.
+    // By name: a table gets a new object id when Citus distributes a table that it refers to.
     await (column === undefined
       ? query('select create_reference_table($1::text::regclass)', [name])
       : query('select create_distributed_table($1::text::regclass, $2)', [name, column]));
   }
-  // The rows were copied, and the old ones would stay on the coordinator, unseen: also those that
-  // are forgotten later.
+  // Citus has copied the rows, and the old ones stay on the coordinator, invisible. Without this, a
+  // value forgotten later would still be there.
   for (const table of tables) {
     await query('select truncate_local_data_after_distributing_table($1::text::regclass)', [
       `standin.${table}`,

@@ -2,20 +2,22 @@ import { spawnSync } from 'node:child_process';
 import { constants, fstatSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
-/** Of open(2) on macOS and the BSDs: with the lock of flock(2). Node has no name for it. */
+/**
+ * A flag of open(2) on macOS and the BSDs that takes the lock of flock(2). Node has no name for it.
+ */
 const O_EXLOCK = 0x20;
-/** flock(1) ends with this when another process has the lock. */
+/** Exit code of flock(1) when another process has the lock. */
 const IS_LOCKED = 1;
 
 /**
  * Takes the lock of flock(2) on a folder until this process ends, however it ends. The kernel keeps
- * the lock with the inode: containers that share the folder meet there, and removing a file does
- * not take it away. Node cannot take such a lock, so flock(1) takes it on our descriptor, and ends.
- * @returns false: another process has it
+ * the lock with the inode. So containers that share the folder share the lock, and no removed file
+ * releases it. Node cannot call flock(2), so flock(1) locks our descriptor and exits.
+ * @returns false when another process has the lock
  */
 export async function lockFolder(folder: string): Promise<boolean> {
   if (process.platform !== 'linux') return lockByOpening(folder);
-  // Never closed: the end of the process gives the lock back.
+  // Never closed: the kernel releases the lock when the process ends.
   const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
   const { status } = spawnSync('flock', ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', fd] });
   if (status === 0 || status === IS_LOCKED) return status === 0;
@@ -33,8 +35,9 @@ function lockByOpening(folder: string): boolean {
 }
 
 /**
- * Where flock(1) is missing, or the file system has no such locks: an abstract socket, named after
- * the inode. It also ends with its process and has no file, but each network namespace has its own.
+ * For systems without flock(1) and file systems without such locks: an abstract socket, named after
+ * the inode. It also ends with its process and leaves no file. But each network namespace has its
+ * own.
  */
 function lockByName(fd: number): Promise<boolean> {
   const { dev, ino } = fstatSync(fd);

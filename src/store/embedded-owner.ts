@@ -1,17 +1,17 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** In the folder of the database: who opened it last. */
+/** File in the database folder: the id of the process that opened it last. */
 const OWNER = 'standin-owner';
-/** In DATA_DIR, from when a process found that another had opened its database. */
+/** File in DATA_DIR: a process found that another process had opened its database. */
 const OPENED_TWICE = 'opened-twice';
 
-/** Where the embedded server of a data directory keeps its database. */
+/** The folder of the embedded database in a data directory. */
 export function databaseFolder(dataDir: string): string {
   return join(dataDir, 'postgres');
 }
 
-/** Watches that a folder, and the socket that leads to it, stay those of this process. */
+/** Detects that another process has replaced the database folder or the socket. */
 export class EmbeddedOwner {
   readonly #dataDir: string;
   readonly #id = crypto.randomUUID();
@@ -25,12 +25,14 @@ export class EmbeddedOwner {
     writeFileSync(this.#ownerFile(), this.#id, { mode: 0o600 });
   }
 
-  /** Two calls of stat(2), 3 us each: asked before every statement. */
+  /** Runs before every statement: two calls of stat(2), 3 us each. */
   isOwner(): boolean {
     return this.#own.every(([path, ino]) => statSync(path, { throwIfNoEntry: false })?.ino === ino);
   }
 
-  /** To be called when it is not: leaves a mark where another process has opened the database. */
+  /**
+   * Call it when `isOwner` is false. Leaves a mark when another process has opened the database.
+   */
   noteLoss(): void {
     if (!existsSync(this.#ownerFile())) return;
     if (readFileSync(this.#ownerFile(), 'utf8') === this.#id) return;
@@ -44,10 +46,10 @@ export class EmbeddedOwner {
   }
 }
 
-/** What an operator must know when two processes had the database open at once. */
+/** The warning for the operator after two processes had the database open at the same time. */
 export function openedTwice(dataDir: string): string | undefined {
   const mark = join(dataDir, OPENED_TWICE);
   if (!existsSync(mark)) return undefined;
   const when = readFileSync(mark, 'utf8').trim();
-  return `Two processes had the embedded database in ${dataDir} open at once (seen ${when}), as on a file system that two machines share. Tokens can be missing, though every record opens. Compare with a backup, then remove ${mark}.`;
+  return `Two processes had the embedded database in ${dataDir} open at the same time (noticed ${when}). This can happen on a file system that two machines share. Tokens can be missing, even if every record opens. Compare with a backup, then remove ${mark}.`;
 }

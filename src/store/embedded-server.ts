@@ -8,15 +8,14 @@ import { PIN_SESSION } from './settings.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
- * The embedded Postgres: a process of its own around PGlite, which has one session and one thread.
- *
- * Two PGlite processes on one folder would lose data silently, so this process has two locks that
- * the kernel drops with it: one on the folder of the database, and its listening socket. Sockets
- * are numbered; nobody removes another's path before owning the folder, so no two processes can
- * take over the same stale path. The process ends when its socket or its folder is replaced.
+ * The embedded Postgres: a separate process around PGlite, which has one session and one thread.
+ * Two PGlite processes on one folder would silently lose data. So this process holds two locks that
+ * the kernel releases at its end: one on the database folder, and its listening socket. Sockets are
+ * numbered. A process removes the path of another only while it owns the folder, so two processes
+ * cannot take over the same stale path. The process ends when its socket or its folder is replaced.
  */
 const IDLE_OWNER_TIMEOUT_MS = 30_000;
-/** How soon a process without work notices that its socket is gone. */
+/** How soon an idle process notices that its socket is gone. */
 const LOOK_INTERVAL_MS = 1_000;
 
 interface Turn {
@@ -32,12 +31,12 @@ interface Connection {
 const dataDir = process.argv[2]!;
 const connections = new Set<Connection>();
 const turns: Turn[] = [];
-/** The connection whose transaction is open: the others wait. */
+/** The connection with the open transaction; all others wait. */
 let owner: Connection | undefined;
 let ownerTimer: NodeJS.Timeout | undefined;
 let database: PGlite | undefined;
 let becomeReady = () => {};
-/** Until then, connections are taken and wait: a database that is being made takes seconds. */
+/** Connections are accepted before and wait: to make a new database takes seconds. */
 const ready = new Promise<void>((resolve) => {
   becomeReady = resolve;
 });
@@ -45,9 +44,10 @@ let busy = false;
 let ending = false;
 
 process.umask(0o077);
-// The parent asks for the end by IPC or by dying; a Ctrl-C of the whole group must not come first.
+// The parent ends this process over IPC or by its own end. A Ctrl-C reaches the whole process group
+// and must not end this process before the parent.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {});
-// The default of Node would open a debugger port.
+// Without a handler, Node would open a debugger port.
 process.on('SIGUSR1', () => {});
 process.on('disconnect', () => void endWhenUnused());
 
@@ -61,11 +61,11 @@ setInterval(endWhenLost, LOOK_INTERVAL_MS);
 database = await PGlite.create({ dataDir: folder });
 await database.exec(PIN_SESSION);
 becomeReady();
-// A parent that is gone by now is told nothing; the end of its channel ends this process.
+// If the parent has gone, the send fails. The closed channel then ends this process.
 process.send?.({ port: number }, undefined, undefined, () => {});
 void work();
 
-/** Binds the next free number, then makes sure that nobody else holds the directory. */
+/** Binds the next free number, then checks that no other process holds the directory. */
 async function claim(): Promise<number> {
   const own = Math.max(0, ...socketNumbers(dataDir)) + 1;
   server.on('error', (error: NodeJS.ErrnoException) => {
@@ -98,8 +98,8 @@ function accept(socket: Socket): void {
 }
 
 /**
- * One group of messages after the other; whole groups only, or one connection would run another's
- * statement.
+ * Runs one group of messages at a time. Only whole groups: else one connection could run the
+ * statement that another connection has prepared.
  */
 async function work(): Promise<void> {
   if (busy || ending || database === undefined) return;
@@ -110,7 +110,7 @@ async function work(): Promise<void> {
     endWhenLost();
     const answer = await database.execProtocolRaw(turn.bytes);
     owner = leavesIdle(answer) ? undefined : connection;
-    // A copy: the answer is a view of memory that the next one overwrites.
+    // Copied, because the next answer overwrites this memory.
     if (connection.socket.writable) connection.socket.write(Buffer.from(answer));
     if (owner !== undefined && connection.socket.destroyed) await rollback();
     if (owner !== undefined) {
@@ -127,7 +127,7 @@ function nextTurn(): Turn | undefined {
 
 async function drop(connection: Connection): Promise<void> {
   connections.delete(connection);
-  // Waiting statements of a lost connection are not run: a real server would read the loss first.
+  // Drop the waiting statements of a lost connection. A real server would notice the loss first.
   for (let i = turns.length - 1; i >= 0; i--)
     if (turns[i]!.connection === connection) turns.splice(i, 1);
   if (owner === connection && !busy) {
@@ -145,7 +145,7 @@ async function rollback(): Promise<void> {
   owner = undefined;
 }
 
-/** Without another write: the next process may have the folder by now. */
+/** Writes nothing to the folder: the next process may own it by now. */
 function endWhenLost(): void {
   if (place.isOwner()) return;
   place.noteLoss();
@@ -156,7 +156,7 @@ function endWhenLost(): void {
   process.exit(1);
 }
 
-/** The socket stays bound until the exit: it says that the directory is in use. */
+/** The socket stays bound until the exit, and so marks the directory as in use. */
 async function endWhenUnused(): Promise<void> {
   if (ending || process.connected || connections.size > 0) return;
   ending = true;

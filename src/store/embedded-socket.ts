@@ -2,10 +2,10 @@ import { readdirSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 
-/** Exit code of an embedded server that found the directory taken. */
+/** Exit code of an embedded server when another process holds the directory. */
 export const LOST_RACE = 75;
 
-/** sunPath of a Unix socket address on macOS and the BSDs; Linux has four more. */
+/** Size of sun_path in a Unix socket address on macOS and the BSDs. Linux has four bytes more. */
 export const MAX_SOCKET_PATH_BYTES = 103;
 
 /** SSLRequest of PostgreSQL's protocol: its length and its code. */
@@ -13,7 +13,7 @@ const ENCRYPTION_REQUEST = Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]);
 
 const SOCKET_NAME = /^\.s\.PGSQL\.(\d+)$/;
 
-/** The name that PostgreSQL's drivers look for when the host is a folder. */
+/** PostgreSQL drivers look for this name when the host is a folder. */
 export function socketPath(dataDir: string, number: number): string {
   return join(dataDir, `.s.PGSQL.${number}`);
 }
@@ -26,7 +26,7 @@ export function socketNumbers(dataDir: string): number[] {
     .sort((a, b) => b - a);
 }
 
-/** Whether a living process listens on the socket: it holds the directory. */
+/** Whether a living process listens on the socket, and so holds the directory. */
 export function isHeld(dataDir: string, number: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath(dataDir, number));
@@ -39,15 +39,15 @@ export function isHeld(dataDir: string, number: number): Promise<boolean> {
 }
 
 /**
- * Whether the database behind the socket takes connections: waits for its start, false when it is
- * gone, or stands still.
+ * Waits until the database behind the socket accepts connections. false when its process is gone or
+ * does not answer in time.
  */
 export function isReady(dataDir: string, number: number, patienceMs: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(socketPath(dataDir, number));
     socket.once('connect', () => socket.write(ENCRYPTION_REQUEST));
     socket.setTimeout(patienceMs, () => socket.destroy());
-    // Its answer, a plain no, comes only when the database is there.
+    // The server answers (with a plain no) only when the database has started.
     socket.once('data', () => {
       socket.destroy();
       resolve(true);

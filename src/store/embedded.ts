@@ -13,17 +13,17 @@ import {
 } from './embedded-socket.ts';
 import type { Address } from './pool.ts';
 
-/** The compiled one, also when this file runs as TypeScript in a test. */
+/** The compiled file, also when this file runs as TypeScript in a test. */
 const SERVER = fileURLToPath(new URL('../../dist/store/embedded-server.js', import.meta.url));
 const START_TIMEOUT_MS = 60_000;
-/** For a process that has the lock to open its socket, or to end. */
+/** Time for the process that holds the lock to open its socket, or to end. */
 const HOLDER_TIMEOUT_MS = 10_000;
 const RETRY_PAUSE_MS = 50;
 
 /**
  * Finds the embedded Postgres of a data directory, or starts it as a child process. The child
- * serves all processes of the machine that use the directory, and ends when its parent is gone and
- * nobody is connected.
+ * serves all processes of the machine that use the directory. It ends when its parent is gone and
+ * no connection is left.
  */
 export class EmbeddedDatabase {
   readonly #dataDir: string;
@@ -33,12 +33,12 @@ export class EmbeddedDatabase {
     const longest = Buffer.byteLength(socketPath(this.#dataDir, 999_999));
     if (longest > MAX_SOCKET_PATH_BYTES) {
       throw new OperatorError(
-        `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, and a system allows ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
+        `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, but the limit is ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
       );
     }
   }
 
-  /** Where it listens now. Safe to call at once from several processes. */
+  /** Finds or starts the server. Several processes may call it at the same time. */
   async locate(): Promise<Address> {
     makeUsable(this.#dataDir);
     const giveUpMs = performance.now() + START_TIMEOUT_MS;
@@ -62,7 +62,7 @@ export class EmbeddedDatabase {
     return undefined;
   }
 
-  /** The port number of a new server, or undefined when another process was first. */
+  /** The port number of a new server, or undefined when another process was faster. */
   #start(): Promise<number | undefined> {
     const child = fork(SERVER, [this.#dataDir], {
       execArgv: [],
@@ -70,7 +70,7 @@ export class EmbeddedDatabase {
     });
     return new Promise((resolve, reject) => {
       child.once('message', (message: { port: number }) => {
-        // It must not keep this process from ending, and ends with it.
+        // This process can exit while the child runs. The child notices and ends.
         child.unref();
         child.channel?.unref();
         resolve(message.port);
@@ -84,7 +84,9 @@ export class EmbeddedDatabase {
   }
 }
 
-/** @throws OperatorError when the folder cannot be made or written to, or is open to others */
+/**
+ * @throws OperatorError when this user cannot make or write the folder, or other users can open it
+ */
 export function makeUsable(dataDir: string): void {
   try {
     makeFolder(dataDir);
@@ -99,8 +101,8 @@ export function makeUsable(dataDir: string): void {
 }
 
 /**
- * Not `recursive`: Node 20 never returns from that where a file system refuses new folders with
- * ENOENT (/proc).
+ * Without `recursive`: Node 20 never returns from a recursive mkdir if the file system refuses new
+ * folders with ENOENT (/proc).
  */
 function makeFolder(path: string): void {
   try {
@@ -116,10 +118,10 @@ function makeFolder(path: string): void {
 
 function isHeld(dataDir: string): OperatorError {
   return new OperatorError(
-    `Another process has the embedded database in ${dataDir} open, and does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${dataDir}'`,
+    `Another process has the embedded database in ${dataDir} open, but does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${dataDir}'`,
   );
 }
 
 function startFailure(dataDir: string, end: number | string | null): string {
-  return `The embedded database in ${dataDir} could not start (it ended with ${end}). See the lines above; the directory must be writable and made by this program.`;
+  return `The embedded database in ${dataDir} could not start (it ended with ${end}). See the lines above; the folder must be writable and made by this program.`;
 }

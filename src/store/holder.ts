@@ -4,17 +4,18 @@ import type { Query } from './pool.ts';
 import { recordOf, SEALED, UNSEALED } from './record-row.ts';
 import { HAS_STANDBY } from './record-writes.ts';
 
-/** What is there of a token. */
+/** The row of a token. */
 export interface Holder {
-  /** Its `sealed` is empty when the value was removed. */
+  /** `sealed` is empty after the value was removed. */
   readonly record: SealedRecord;
-  /** How long it still is, by the clock of the database: null for ever, 0 when it was removed. */
+  /** Seconds until the record expires, by the clock of the database. null: never; 0: removed. */
   readonly left_s: number | null;
 }
 
 /**
- * What becomes of a record for this value of which that is there already: the record that is there
- * does for it, or stands for another value; undefined: it has to be written.
+ * Decides what to do with a new record when its token may have a row. A SealedRecord: the existing
+ * record holds this value for long enough. `collision`: the token stands for another value.
+ * undefined: the record must be written.
  * @param timeToLiveS null: for ever
  */
 export function outcomeOf(
@@ -29,27 +30,33 @@ export function outcomeOf(
   return isEnough ? record : undefined;
 }
 
-/** Only a server that has loaded Citus knows its settings. */
+/** A server has this setting only when Citus is loaded. */
 const HAS_CITUS = "current_setting('citus.shard_count', true) is not null";
 const MESSAGE = "pg_logical_emit_message(true, 'standin', '')::text";
 /**
- * "There already" must be as durable as "written now". The commit of a statement that only reads
- * waits for no standby, so with one configured this statement writes a message to the WAL: its
- * commit then waits until the standby has everything from before. Evaluated once, if at all. Citus
- * would evaluate it on the coordinator alone: there it only tells that ON_CITUS has to be asked.
+ * "Already stored" must be as durable as "written now". But a statement that only reads waits for
+ * no standby. So, with a standby configured, this statement writes a message to the WAL: its commit
+ * waits until the standby has everything up to it. PostgreSQL evaluates the subquery at most once.
+ * Citus would do so only on the coordinator, so there the answer asks for ON_CITUS.
  */
 const ONCE = `(select case when ${HAS_CITUS} then 'citus'
     when ${HAS_STANDBY} then ${MESSAGE} end)`;
-/** For each row, so on the worker that has it: the commit there waits for its own standby. */
+/**
+ * Evaluated for each row, so on the worker that has the row. Its commit waits for the worker's
+ * standby.
+ */
 const EACH_ROW = `case when ${HAS_STANDBY} then ${MESSAGE} end`;
 const ON_ONE_SERVER = findingWith(ONCE);
 const ON_CITUS = findingWith(EACH_ROW);
 
-/** Finds what each token stands for, as durable as what is written. */
+/** Finds the row of each token. A row that was found is as durable as a row that was written. */
 export class HolderFinder {
   #statement = ON_ONE_SERVER;
 
-  /** A row of a concurrent insert is visible only to a new statement than that insert. */
+  /**
+   * Call it as a statement of its own, after the insert: the insert cannot see the rows of a
+   * concurrent insert.
+   */
   async find(
     query: Query,
     fingerprints: readonly TokenFingerprint[],
@@ -57,7 +64,7 @@ export class HolderFinder {
     const parameters = [uuidArray(fingerprints)];
     let { rows } = await query(this.#statement, parameters);
     if (rows[0]?.waited_for === 'citus') {
-      // Kept from then on: on one server that statement only costs more.
+      // Not used from the start: on a single server this statement only costs more.
       this.#statement = ON_CITUS;
       ({ rows } = await query(ON_CITUS, parameters));
     }

@@ -1,6 +1,6 @@
 /** One server of a database URL. */
 export interface Host {
-  /** Host and port, for messages: a URL can have a password in it. */
+  /** Host and port, for messages. Never the URL, which can contain a password. */
   readonly name: string;
   /** The URL with this host alone. */
   readonly url: string;
@@ -10,16 +10,18 @@ const MAX_HOSTS = 16;
 const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#]*)(.*)$/is;
 const HOST = /^(\[[0-9a-f:.]+\]|[^\s:[\]]+)(?::(\d*))?$/i;
 /**
- * pg takes these for verify-full, too, and writes so to standard error. In libpq they check less.
+ * pg treats these modes as verify-full and says so on standard error. libpq checks less in them.
  */
 const CHECKED_MODES = /([?&]sslmode=)(?:prefer|require|verify-ca)(?=&|$)/;
 const DEFAULT_PORT = '5432';
-/** Three names for the one server that a vault is on. What asks for a standby is refused. */
+/**
+ * All three mean the one server that has the vault. Any value that asks for a standby is refused.
+ */
 const SESSION_ATTRIBUTES = new Set(['read-write', 'primary', 'any']);
 
 /**
- * The hosts of a database URL, at least one: `postgres://user@host1:5432,host2:5433/name`, the form
- * of libpq, which pg does not know. undefined: no such URL.
+ * The hosts of a database URL, at least one. Accepts the form of libpq that pg does not know:
+ * `postgres://user@host1:5432,host2:5433/name`. undefined: not a database URL.
  */
 export function databaseHosts(url: string): readonly Host[] | undefined {
   const [, before = '', hosts = '', after = ''] = PARTS.exec(url) ?? [];
@@ -36,13 +38,13 @@ function hostOf(text: string, before: string, after: string): Host | undefined {
   if (host === undefined || Number(port || DEFAULT_PORT) === 0) return undefined;
   const url = `${before}${text}${after}`;
   const parameters = parse(url)?.searchParams;
-  // pg would take these for the host of every connection.
+  // pg would use these parameters for every connection, whatever host the URL names.
   if (parameters === undefined || parameters.has('host') || parameters.has('port'))
     return undefined;
   return { name: `${host}:${port || DEFAULT_PORT}`, url: checked(url) };
 }
 
-/** With `uselibpqcompat`, pg does as libpq, and says nothing. */
+/** With `uselibpqcompat`, pg follows libpq and prints no warning. */
 function checked(url: string): string {
   return url.includes('uselibpqcompat=') ? url : url.replace(CHECKED_MODES, '$1verify-full');
 }

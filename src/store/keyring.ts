@@ -4,47 +4,49 @@ import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
 
 /**
- * Any number, the same in all versions: nodes that make the vault at once do it one after the
- * other.
+ * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
+ * turns.
  */
 export const VAULT_LOCK = 7_382_160;
 
-/** New keys would open nothing, and tokens made with them would not be those of before. */
+/**
+ * Never make new keys here: they would not open old records, and equal values would get other
+ * tokens.
+ */
 const KEYS_ARE_GONE =
-  'The vault is there, but its keys are gone: standin.keyring is empty. Put the table back from your backup; nothing was changed.';
+  'The vault exists, but its keys are gone: standin.keyring is empty. Restore that table from your backup; nothing was changed.';
 
 export type NewKey = Omit<WrappedKey, 'created_at'>;
 
-/** The keys of the vault while nobody else changes them. */
+/** The keys of the vault, while no other process can change them. */
 export interface LockedKeys {
   readonly keys: readonly WrappedKey[];
   insert(key: NewKey): Promise<void>;
-  /** Another wrapping of a key that is there. */
+  /** Replaces the wrapping of an existing key. */
   update(key: NewKey): Promise<void>;
-  /** From the commit on, no statement that begins writes a record with this DEK version. */
+  /** After the commit, no new statement writes a record with this DEK version. */
   close(version: number): Promise<void>;
   remove(key: Pick<NewKey, 'purpose' | 'version'>): Promise<void>;
-  /** Age by the clock of the database. */
+  /** Age in seconds, by the clock of the database. */
   ageOf(key: Pick<NewKey, 'purpose' | 'version'>): Promise<number>;
-  /** How many records with a value are sealed with this DEK version: reads the whole table. */
+  /** Counts records with a value that this DEK version seals. Reads the whole table. */
   countRecords(keyVersion: number): Promise<number>;
 }
 
 /**
- * Transactions that may write records at this moment, or wait to. An insert takes this lock before
- * it reads which key versions are open, and keeps it to the end of its transaction, so a writer
- * that is not here reads what was committed before. No `lock table`: that would hold up all
- * writers behind it.
+ * Transactions that write records now, or wait to write them. An insert takes this lock before it
+ * reads the open key versions, and holds it until its transaction ends. So a writer that is missing
+ * here will read what is committed. `lock table` would hold up all later writers.
  */
 const WRITERS = `select virtualtransaction as id, pid from pg_locks
   where locktype = 'relation' and relation = 'standin.records'::regclass
     and database = (select oid from pg_database where datname = current_database())
     and mode = 'RowExclusiveLock'`;
 const WRITERS_PAUSE_MS = 20;
-/** For the last look, which may begin as the patience ends. */
+/** For the last query, which may start just before the time is up. */
 const LOCKS_PATIENCE_MS = 5_000;
 
-/** The wrapped keys of the vault and the settings that were fixed when it was made. */
+/** The wrapped keys of the vault, and the settings fixed at its creation. */
 export class KeyringStore {
   readonly #pool: Pool;
 
@@ -65,7 +67,7 @@ export class KeyringStore {
     return new Map(rows.map((row) => [row.name!, row.value!]));
   }
 
-  /** All of `work` in one transaction, one after the other on all machines. */
+  /** Runs `work` in one transaction. On all machines, only one such transaction runs at a time. */
   async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
     return this.#pool.transaction(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
@@ -79,7 +81,7 @@ export class KeyringStore {
     return countRecords(query, keyVersion);
   }
 
-  /** DEK versions that no record is written with any more, and since when. */
+  /** DEK versions that no statement writes any more, and since when. */
   async closed(deadlineMs: number): Promise<Map<number, Date>> {
     const text = 'select version, closed_at from standin.keyring where closed_at is not null';
     const { rows } = await this.#pool.query(text, [], deadlineMs);
@@ -87,8 +89,8 @@ export class KeyringStore {
   }
 
   /**
-   * Resolves when all transactions have ended that may write records as this is called.
-   * @returns those that have not after `patienceMs`: the process id of a backend, or `prepared`
+   * Resolves when every transaction that could write records at the call has ended.
+   * @returns the transactions left after `patienceMs`: the process id of a backend, or `prepared`
    */
   async writersGone(patienceMs: number): Promise<readonly string[]> {
     const giveUpMs = performance.now() + patienceMs;
@@ -103,7 +105,7 @@ export class KeyringStore {
     }
   }
 
-  /** Makes the vault, unless another node was first; returns the keys that are there then. */
+  /** Makes the vault, unless another node was faster. Returns the keys of the vault. */
   async create(
     keys: readonly NewKey[],
     settings: ReadonlyMap<string, string>,

@@ -23,8 +23,8 @@ export function readMigrations(): Migration[] {
 }
 
 /**
- * The statements of a file: each ends with a semicolon at the end of its line, and none ends
- * between `$$`. One by one, because Citus refuses several at once for some of them.
+ * The statements of a file. Each ends with a semicolon at the end of a line, outside `$$`. They run
+ * one at a time, because Citus refuses some of them together with others.
  */
 export function statementsOf(sql: string): string[] {
   const statements = [''];
@@ -50,8 +50,8 @@ export async function schemaVersion(pool: Pool, deadlineMs: number): Promise<num
 }
 
 /**
- * Brings the schema to the newest version of this program: forward only, each file in its own
- * transaction. Returns the names of the files it applied.
+ * Migrates the schema to the newest version of this program. Forward only, each file in its own
+ * transaction. Returns the names of the applied files.
  * @throws OperatorError when the schema is newer than this program
  */
 export async function migrate(
@@ -83,7 +83,7 @@ export async function migrate(
   }
   if (current > newest) {
     throw new OperatorError(
-      `The database has schema version ${current}, and this program knows versions up to ${newest}. Start a newer release; a schema is never taken back.`,
+      `The database has schema version ${current}, but this program knows only versions up to ${newest}. Start a newer release; a schema cannot go back.`,
     );
   }
   return applied;
@@ -94,13 +94,13 @@ async function readVersion(query: Query): Promise<number> {
   return Number(result.rows[0]!.version);
 }
 
-/** Any number, the same in all versions: nodes that start at once migrate one after the other. */
+/** An arbitrary number, the same in all versions. Nodes that start at the same time take turns. */
 const MIGRATION_LOCK = 7_382_159;
 
-/** Begins a transaction that changes tables: others wait until it has ended. */
+/** Begins a transaction that changes tables. Other migrations wait until it ends. */
 export async function takeMigrationLock(query: Query): Promise<void> {
   await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
-  // Citus otherwise refuses to change a table that refers to others after one that does not, in one
-  // transaction. Elsewhere it is a setting that nobody reads.
+  // Without this, Citus refuses to change a table with foreign keys after a table without, in one
+  // transaction. A server without Citus ignores the setting.
   await query("set local citus.multi_shard_modify_mode = 'sequential'");
 }

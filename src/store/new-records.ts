@@ -1,10 +1,10 @@
 import type { SealedRecord } from '../types.ts';
 import { byteaArray, smallintArray, uuidArray } from './bytea-array.ts';
 
-/** A record on its way to the vault; without a time to live it is there for ever. */
+/** A record to insert. Without a time to live, it never expires. */
 export type NewRecord = SealedRecord & { readonly time_to_live_s?: number };
 
-/** The parameters of an insert, a column each. */
+/** The parameters of an insert, one array a column. */
 export function columns(rows: readonly NewRecord[]): Buffer[] {
   return [
     uuidArray(rows.map((row) => row.token_fingerprint)),
@@ -19,8 +19,8 @@ export function leasedColumns(rows: readonly NewRecord[]): unknown[] {
 }
 
 /**
- * In the order of their fingerprints, so that two nodes never wait for each other; of those with
- * the same token the first, for as long as the longest of its value is to be there.
+ * Sorted by fingerprint, so that two nodes cannot deadlock. Of records with the same token, the
+ * first value stays, with the longest time to live of its records.
  */
 export function sortedDistinct(records: readonly NewRecord[]): NewRecord[] {
   const sorted = records.toSorted((a, b) =>

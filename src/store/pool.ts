@@ -18,7 +18,7 @@ import { Timeline } from './timeline.ts';
 
 /**
  * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
- * one).
+ * database).
  */
 export type Address =
   | { readonly url: string }
@@ -27,8 +27,8 @@ export type Address =
 export interface PoolOptions {
   readonly connections: number;
   /**
-   * Asked before the first connection, and after one that was refused, broke or led to a standby:
-   * an embedded server moves when it is replaced, a primary when another is promoted.
+   * Called before the first connection, and after a connection was refused, broke or led to a
+   * standby. An embedded server moves when it is replaced; the primary moves at a promotion.
    */
   readonly locate: () => Promise<Address>;
   /** Shared by all pools of a process. */
@@ -46,18 +46,20 @@ const RECONNECT_PAUSE_MS = 50;
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
- * Connections to the vault's Postgres. Four rules keep answers with their questions: a connection
- * whose statement timed out or failed to arrive is destroyed, never reused; no statement is named,
- * so that a connection pooler in transaction mode may stand between; a connection is used only
- * once it was seen to lead to a primary, and the newest one, because another may not know the
- * newest records; and no setting of a role, database or server has a part in an answer.
+ * Connections to the vault's Postgres. Four rules make sure that each answer belongs to its
+ * question and is current:
+ * - A connection whose statement timed out or failed to arrive is destroyed, never reused.
+ * - Statements have no names, so a pooler in transaction mode may stand in between.
+ * - A connection is used only after it has led to the newest primary. A standby or an old primary
+ * may lack the newest records.
+ * - No setting of a role, database or server can change an answer.
  */
 export class Pool {
   readonly #options: PoolOptions;
   readonly #timeline: Timeline;
   readonly #pins: Pins = { areSent: true };
   #address: Address | undefined;
-  /** All of them lead to #address. */
+  /** All connections lead to #address. */
   #connections: pg.Pool | undefined;
   #located: Promise<pg.Pool> | undefined;
   #sessions = new WeakMap<pg.PoolClient, Session>();
@@ -71,7 +73,10 @@ export class Pool {
     this.#timeline = options.timeline ?? new Timeline();
   }
 
-  /** One statement, answered within `deadlineMs` (a performance.now() time) or Unavailable. */
+  /**
+   * Runs one statement. Unavailable if the answer is not there by `deadlineMs` (a performance.now()
+   * time).
+   */
   async query(text: string, values: readonly unknown[], deadlineMs: number): Promise<QueryResult> {
     return this.#use(deadlineMs, (query, { isPinned }) =>
       isPinned
@@ -80,19 +85,19 @@ export class Pool {
     );
   }
 
-  /** All statements of `work` in one transaction; rolled back when it throws. */
+  /** Runs all statements of `work` in one transaction. Rolls back when `work` throws. */
   async transaction<T>(deadlineMs: number, work: (query: Query) => Promise<T>): Promise<T> {
     return this.#use(deadlineMs, (query, { isPinned }) =>
       inTransaction(query, isPinned ? BEGIN : BEGIN_PINNED, () => work(query)),
     );
   }
 
-  /** Resolves when the newest primary answers; Unavailable otherwise. */
+  /** Resolves when the newest primary answers; otherwise throws Unavailable. */
   async ping(deadlineMs: number): Promise<void> {
     await this.#use(deadlineMs, (query) => this.#sessionOf(query));
   }
 
-  /** What is asked from now on is asked on new connections. */
+  /** Later statements run on new connections. */
   reconnect(): void {
     this.#connections?.end().catch(ignore);
     this.#connections = undefined;
@@ -119,7 +124,7 @@ export class Pool {
         reject(new Unavailable(new Error('no answer in time')));
       });
     });
-    // Nothing more is sent on a connection that is late.
+    // After the deadline, nothing more is sent on this connection.
     const query: Query = (text, values) => (isLate ? late : run(client, text, values));
     let failure: unknown;
     try {
@@ -151,7 +156,6 @@ export class Pool {
     return work(query, session);
   }
 
-  /** @throws ReadOnlyServer, OldPrimary */
   async #sessionOf(query: Query): Promise<Session> {
     const session = await this.#ask(query);
     this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
@@ -170,7 +174,7 @@ export class Pool {
     return demandPrimary(query, false);
   }
 
-  /** Never used again: an answer that comes late must not be taken for another's. */
+  /** Never reuses the connection: the next statement could receive the late answer. */
   async #cut(client: pg.PoolClient): Promise<void> {
     if (!this.#isEmbedded()) await cancelStatement(client);
     destroy(client);
@@ -185,8 +189,8 @@ export class Pool {
         return await before(deadlineMs, this.#connection());
       } catch (error) {
         const failure = databaseError(error);
-        // An embedded server about to end takes connections and drops them; the next one replaces
-        // it.
+        // An embedded server that is about to end accepts connections and drops them. Its successor
+        // answers soon.
         if (!this.#isEmbedded() || !(failure instanceof Unavailable) || operatorError(failure))
           throw failure;
       }
@@ -217,11 +221,11 @@ export class Pool {
   async #locate(): Promise<pg.Pool> {
     const look = ++this.#lastLook;
     const address = await this.#options.locate();
-    // A look that began later has newer facts.
+    // A look-up that began later has newer facts.
     if (look < this.#lookInUse && this.#connections !== undefined) return this.#connections;
     this.#lookInUse = look;
     if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
-      // Those to the old address end with the statements that are under way.
+      // Connections to the old address end when their statements end.
       this.#connections?.end().catch(ignore);
       this.#pins.areSent = true;
       this.#asksTimeline = true;
@@ -237,8 +241,8 @@ export class Pool {
   }
 
   /**
-   * The primary may be elsewhere by now. Not only after a time-out or a refusal to write: a pooler
-   * takes connections also while the server behind it is gone.
+   * The primary may have moved. Also after a plain failure to connect: a pooler accepts connections
+   * while the server behind it is gone.
    */
   #doubt(failure: Unavailable): void {
     if (failure instanceof ReadOnlyServer) this.#sessions = new WeakMap();
@@ -246,7 +250,10 @@ export class Pool {
   }
 }
 
-/** The connection, or Unavailable at the deadline; one that comes later goes back to the pool. */
+/**
+ * The connection, or Unavailable at the deadline. A connection that comes later returns to the
+ * pool.
+ */
 async function before(
   deadlineMs: number,
   connecting: Promise<pg.PoolClient>,

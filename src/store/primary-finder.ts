@@ -13,14 +13,13 @@ interface HostState {
   readonly timeline: number;
 }
 
-/** What a host answered. */
 type ProbeResult = { readonly host: Host } & (HostState | { readonly failure: InternalError });
 
-// All names have their schema, so that no setting of the server changes what they mean.
+// All names are qualified, so that no setting of the server changes their meaning.
 const STATE = `select pg_catalog.pg_is_in_recovery() as is_standby,
   pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'off' as takes_writes`;
 const TIMELINE = 'select pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()) as wal_file';
-/** After the first server that takes writes, for the others to say that they do, too. */
+/** After one server takes writes, the other servers have this long to say that they do too. */
 const SETTLE_MS = 1_000;
 
 /** Finds the primary among the hosts of a database URL. */
@@ -35,9 +34,10 @@ export class PrimaryFinder {
   }
 
   /**
-   * Asks all hosts at once, so that a dead one costs little. An old primary that came back after a
-   * promotion takes writes as the new one does; they are lost. Its timeline is the lower one, and
-   * once this process has seen the higher one, that is an outage while the new primary is silent.
+   * Asks all hosts at once, so that a dead host costs little time. After a promotion, an old
+   * primary may come back and take writes, which are lost. Its timeline is lower than the new
+   * primary's. Once this process has seen the higher timeline, it never uses the old primary, even
+   * while the new one does not answer.
    * @throws InternalError when no host is a primary
    */
   async locate(): Promise<Host> {
@@ -59,7 +59,7 @@ export class PrimaryFinder {
   }
 }
 
-/** In the order of the hosts; without those that were late. */
+/** In the order of the hosts; late hosts are missing. */
 async function probeAll(hosts: readonly Host[], timeline: Timeline): Promise<ProbeResult[]> {
   const results = new Map<Host, ProbeResult>();
   await new Promise<void>((resolve) => {
@@ -92,7 +92,7 @@ async function probe(host: Host): Promise<ProbeResult> {
 }
 
 async function ask(host: Host): Promise<HostState> {
-  // It throws where a certificate that the URL names cannot be read.
+  // The constructor throws when it cannot read a certificate that the URL names.
   const client = new pg.Client({ connectionString: host.url, application_name: 'standin' });
   client.on('error', ignore);
   const timer = setTimeout(() => destroy(client), CONNECT_TIMEOUT_MS);
@@ -111,7 +111,7 @@ async function ask(host: Host): Promise<HostState> {
   }
 }
 
-/** Goes up with every promotion. 0 where a hosted Postgres does not tell. */
+/** A timeline rises at every promotion. 0 when a hosted Postgres does not reveal it. */
 async function askTimeline(client: pg.Client): Promise<number> {
   try {
     return timelineOf((await client.query(TIMELINE)).rows[0].wal_file);
@@ -129,7 +129,7 @@ function noPrimary(results: readonly ProbeResult[]): InternalError {
       `No host of DATABASE_URL is a primary: ${results.map(inWords).join(', ')}. Promote one, or name the primary.`,
     );
   }
-  // What an operator can mend, a wrong password, says more than a host that is away.
+  // An error that an operator can fix, such as a wrong password, says more than a silent host.
   const canBeMended = (failure: InternalError) =>
     !(failure instanceof Unavailable) || operatorError(failure) !== undefined;
   return failures.find(canBeMended) ?? failures[0]!;

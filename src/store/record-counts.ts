@@ -1,17 +1,17 @@
 import type { Pool } from './pool.ts';
 import { ENOUGH_ROWS, SLICES } from './server.ts';
 
-/** Records with a value, by the key version that they are sealed with. */
+/** Number of records with a value, by the key version that seals them. */
 export interface VersionCounts {
   readonly byVersion: ReadonlyMap<number, number>;
-  /** false: estimated from a part, in which a version of few records may be missing. */
+  /** false: estimated from a sample, which may miss a version with few records. */
   readonly isExact: boolean;
 }
 
 const COUNT =
   'select key_version, count(*) as records from standin.records where octet_length(sealed) > 0';
 
-/** Exact up to 200,000 at least, then an estimate, as countRecords is. */
+/** Exact up to at least 200,000 records, then an estimate, like countRecords. */
 export async function countByVersion(pool: Pool, deadlineMs: number): Promise<VersionCounts> {
   const ask = async (where: string, values: readonly unknown[]) => {
     const { rows } = await pool.query(`${COUNT} ${where} group by key_version`, values, deadlineMs);

@@ -1,16 +1,19 @@
 import type { Sealed, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
 
-/** The columns of a row as one bytea: one text to parse instead of four. */
+/** The columns of a row as one bytea: the driver parses one text instead of four. */
 export const FINGERPRINTS = 'uuid_send(token_fingerprint) || uuid_send(value_fingerprint)';
 export const UNSEALED = `${FINGERPRINTS} || int2send(key_version)`;
-/** `sealed` of a row of `there`. Without `not null` it may be null: then bytes that do not open. */
+/**
+ * `sealed` of a row of `there`. The column can be null if somebody dropped `not null`: return a
+ * byte that does not open.
+ */
 export const SEALED = "coalesce(there.sealed, decode('00', 'hex'))";
-/** Where they begin in it. */
+/** Offsets of the columns in that bytea. */
 const VALUE_FINGERPRINT = 16;
 const KEY_VERSION = 32;
 const SEALED_START = 34;
 
-/** @param row begins with FINGERPRINTS, as all below */
+/** @param row begins with FINGERPRINTS, as in all functions below */
 export function tokenFingerprintOf(row: Buffer): TokenFingerprint {
   return row.toString('latin1', 0, VALUE_FINGERPRINT) as TokenFingerprint;
 }
@@ -24,7 +27,7 @@ export function keyVersionOf(row: Buffer): number {
   return row.readInt16BE(KEY_VERSION);
 }
 
-/** Whether `sealed` is there and not empty: whether the record has its value. */
+/** Whether the record has its value: `sealed` is not empty. */
 export function hasValue(row: Buffer): boolean {
   return row.length > SEALED_START;
 }

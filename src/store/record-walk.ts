@@ -4,22 +4,23 @@ import { VAULT_LOCK } from './keyring.ts';
 import type { Pool } from './pool.ts';
 import { hasValue, recordOf, SEALED, tokenFingerprintOf } from './record-row.ts';
 
-/** Records of one window: 64 MiB of the largest values. */
+/** Records in one window: at most 64 MiB of the largest values. */
 const WINDOW_RECORDS = 1_000;
 /**
- * By the primary key, in windows: each statement has a bound, whatever it finds. A record that the
- * walk is not for comes as its fingerprint alone.
+ * Windows by primary key bound each statement, whatever it finds. A record that the walk leaves out
+ * returns only its fingerprint.
  */
 const NEXT = `select uuid_send(token_fingerprint) ||
     case when key_version = $2::smallint or octet_length(sealed) = 0 then ''
     else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row
   from standin.records as there where token_fingerprint >= $1::uuid
   order by token_fingerprint limit $3`;
-/** No version of a key: nothing is left out for it. */
+/** Not a key version: the walk leaves out no record for its version. */
 const NONE = -1;
 
 /**
- * Only where the record is still what was opened. Counts rows that were changed, as on insert.
+ * Changes a record only if it is still the one that was opened. Counts the changed rows, because
+ * the row count of Citus differs, as on insert.
  */
 const REPLACE = `with changed as (
   update standin.records as record set key_version = $4::smallint, sealed = fresh.sealed
@@ -28,24 +29,24 @@ const REPLACE = `with changed as (
   returning 1
 ) select count(*) as count from changed`;
 
-/** Every record is at this fingerprint or after it. */
+/** The lowest possible fingerprint. */
 export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
 
 export interface Window {
   readonly records: readonly SealedRecord[];
-  /** Records that are there, also those that were left out. */
+  /** Records in the window, with those left out. */
   readonly seen: number;
-  /** Where the next window begins; undefined: this was the last. */
+  /** Where the next window begins; undefined: this window was the last. */
   readonly next: TokenFingerprint | undefined;
 }
 
-/** A record and what is to be in its place. */
+/** An existing record and the record to replace it with. */
 export interface Replacement {
   readonly old: SealedRecord;
   readonly fresh: SealedRecord;
 }
 
-/** Goes over all records of the vault, online. */
+/** Reads all records of the vault, while the service runs. */
 export class RecordWalk {
   readonly #pool: Pool;
 
@@ -54,8 +55,8 @@ export class RecordWalk {
   }
 
   /**
-   * The records from a fingerprint on, in order, without those that have no value any more.
-   * @param without records sealed with this key version are left out
+   * The records from a fingerprint on, in order. Records without a value are left out.
+   * @param without leave out records sealed with this key version
    */
   async window(
     from: TokenFingerprint,
@@ -77,8 +78,8 @@ export class RecordWalk {
   }
 
   /**
-   * Puts fresh records in the place of those that have not changed; returns how many. Undefined,
-   * and nothing done, when `key_version` is not the newest DEK any more: then it may be retired.
+   * Replaces each record that has not changed, and returns how many. Returns undefined and changes
+   * nothing when `keyVersion` is no longer the newest DEK version, because it may then be retired.
    */
   async replace(
     replacements: readonly Replacement[],
@@ -86,7 +87,8 @@ export class RecordWalk {
     deadlineMs: number,
   ): Promise<number | undefined> {
     return this.#pool.transaction(deadlineMs, async (query) => {
-      // Shared: `locked` of the keyring waits for this batch, and batches do not for each other.
+      // A shared lock: `locked` of the keyring waits for this batch, but batches do not wait for
+      // each other.
       await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);
       const { rows: newest } = await query(
         "select max(version) as version from standin.keyring where purpose = 'dek'",
@@ -103,7 +105,7 @@ export class RecordWalk {
   }
 }
 
-/** 32 hex digits: how a record is named to people. */
+/** 32 hex digits: how messages name a record. */
 export function hexOf(fingerprint: TokenFingerprint): string {
   return Buffer.from(fingerprint, 'latin1').toString('hex');
 }
@@ -113,7 +115,7 @@ export function fingerprintOf(digits: string): TokenFingerprint {
   return Buffer.from(digits, 'hex').toString('latin1') as TokenFingerprint;
 }
 
-/** The fingerprint after this one; undefined after the last that there can be. */
+/** The next fingerprint; undefined after the highest. */
 function successor(fingerprint: TokenFingerprint): TokenFingerprint | undefined {
   const next = BigInt(`0x${hexOf(fingerprint)}`) + 1n;
   const digits = next.toString(16).padStart(32, '0');

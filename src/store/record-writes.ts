@@ -5,10 +5,9 @@ import { SEALED } from './record-row.ts';
 import type { Replacement } from './record-walk.ts';
 
 /**
- * Key versions that records may be written with. Every statement that writes `sealed` asks for
- * them itself, so that a process, a backend or a machine that stood still writes nothing with a key
- * that was retired meanwhile (docs/decisions/0015). As an array: a join could change the order in
- * which rows are locked.
+ * Key versions that records may be written with. Every statement that writes `sealed` reads them
+ * itself. So a process, backend or machine that stood still cannot write with a key retired
+ * meanwhile (docs/decisions/0015). An array, because a join could change the order of row locks.
  */
 const OPEN_VERSIONS = `array(select version from standin.keyring
     where purpose = 'dek' and closed_at is null)`;
@@ -16,8 +15,8 @@ const OPEN_VERSIONS = `array(select version from standin.keyring
 export const HAS_STANDBY = "current_setting('synchronous_standby_names') <> ''";
 
 /**
- * Counts the rows that were inserted. The count that goes with an insert does on PostgreSQL, but
- * Citus counts those in conflict, too, and a collision would pass as stored.
+ * Counts the inserted rows itself. The row count of Citus includes rows in conflict, so a collision
+ * would pass as stored.
  */
 const INSERT = `with inserted as (
   insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
@@ -25,7 +24,10 @@ const INSERT = `with inserted as (
     as new (token, value, version, sealed) where version = any(${OPEN_VERSIONS})
   on conflict (token_fingerprint) do nothing returning 1
 ) select count(*) as count, ${HAS_STANDBY} as has_standby from inserted`;
-/** With a time to live, a 16th longer, so that not every repeated value has to be written again. */
+/**
+ * A record lives a 16th longer than its time to live, so that a repeated value need not be written
+ * every time.
+ */
 const LEASED = `insert into standin.records as there
     (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
   select token, value, version, sealed, now() + time_to_live_s * interval '1.0625 s'
@@ -37,9 +39,9 @@ const INSERT_LEASED = `with inserted as (
   ${LEASED} do nothing returning 1
 ) select count(*) as count, ${HAS_STANDBY} as has_standby from inserted`;
 /**
- * Puts back what was removed, and extends what would end too early; never shortens. No plain
- * update: this one locks rows in the order in which they are given, so that two of them, or one
- * and a removal, never wait for each other. On Citus an update by a list would not even run.
+ * Restores removed records and extends records that expire too early; never shortens. A plain
+ * update would not lock rows in the given order, so two of them, or one and a removal, could
+ * deadlock. Citus refuses an update from a list.
  */
 const KEEP = `with kept as (
   ${LEASED} do update
@@ -49,7 +51,7 @@ const KEEP = `with kept as (
       or (there.expires_at is not null and excluded.expires_at is null))
   returning 1
 ) select count(*) as count, ${OPEN_VERSIONS} as open_versions from kept`;
-/** Only where the record is still the one that did not open. */
+/** Changes a record only if it is still the one that did not open. */
 const MEND = `with mended as (
   update standin.records as there set key_version = fresh.version, sealed = fresh.sealed
   from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bytea[])
@@ -59,7 +61,7 @@ const MEND = `with mended as (
   returning 1
 ) select count(*) as count from mended`;
 
-/** Inserts what is not there; with whether commits wait for a standby. */
+/** Inserts the records that have no row yet. Also returns whether commits wait for a standby. */
 export async function insertNew(
   query: Query,
   rows: readonly NewRecord[],
@@ -73,7 +75,7 @@ export async function insertNew(
   return { count: Number(count), has_standby: hasStandby === 't' };
 }
 
-/** Writes rows that were removed or end too early; with the versions that may be written. */
+/** Writes records that were removed or expire too early. Also returns the open key versions. */
 export async function keep(
   query: Query,
   rows: readonly NewRecord[],
@@ -83,7 +85,7 @@ export async function keep(
   return { count: Number(count), open_versions: new Set(versions) };
 }
 
-/** Puts fresh records in the place of those that did not open; returns how many. */
+/** Replaces records that did not open with fresh ones; returns how many. */
 export async function mend(query: Query, replacements: readonly Replacement[]): Promise<number> {
   const { rows } = await query(MEND, [
     uuidArray(replacements.map(({ fresh }) => fresh.token_fingerprint)),

@@ -6,8 +6,14 @@ import { ReadOnlyServer } from './database-error.ts';
 import { type Holder, HolderFinder, outcomeOf } from './holder.ts';
 import { type NewRecord, sortedDistinct } from './new-records.ts';
 import type { Pool, Query } from './pool.ts';
-import { hasValue, recordOf, SEALED, tokenFingerprintOf, UNSEALED } from './record-row.ts';
-import { findSizes } from './record-sizes.ts';
+import {
+  FINGERPRINTS,
+  hasValue,
+  recordOf,
+  SEALED,
+  tokenFingerprintOf,
+  UNSEALED,
+} from './record-row.ts';
 import type { Replacement } from './record-walk.ts';
 import { insertNew, keep, mend } from './record-writes.ts';
 
@@ -16,22 +22,32 @@ export interface RecordsOptions {
   readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
 }
 
-/** A record that has expired is as one that was removed, before somebody removes it. */
+/** An expired record counts as removed, even before its value is removed. */
 const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else ${SEALED} end as row
   from standin.records as there where token_fingerprint = any($1::uuid[])`;
+/** PostgreSQL returns the length of a large value without reading the value. */
+const SIZES = `select ${FINGERPRINTS} as row,
+    case when expires_at <= now() then 0 else octet_length(sealed) end as bytes
+  from standin.records where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
-/** Of what is sealed; the driver has the text of a batch, twice as long, and its bytes at once. */
+/**
+ * Sealed bytes. The driver holds the text of a batch, twice as long, and its bytes at the same
+ * time.
+ */
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
-/** First pause before a statement is tried again; doubled each time, within the deadline. */
+/** First pause before another attempt. The pause doubles each time, within the deadline. */
 const RETRY_PAUSE_MS = 25;
-/** For a promotion that is under way; a caller of a vault that is read-only is told soon. */
+/**
+ * Long enough for a promotion under way, short enough to tell callers soon that the vault is
+ * read-only.
+ */
 const READ_ONLY_PATIENCE_MS = 500;
 
 /**
- * The records of the vault. Concurrent calls share statements (group commit); nothing is kept in
+ * The records of the vault. Concurrent calls share statements (group commit). Keeps no record in
  * memory.
  */
 export class RecordStore {
@@ -42,7 +58,7 @@ export class RecordStore {
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
   readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
   readonly #finder = new HolderFinder();
-  /** As the last insert has seen it. */
+  /** As of the last insert. */
   #hasStandby = false;
 
   constructor(pool: Pool, options: RecordsOptions) {
@@ -71,7 +87,7 @@ export class RecordStore {
       ...bounds,
       onBatch: countFind,
       run: (fingerprints, deadlineMs) =>
-        retried(deadlineMs, () => findSizes(pool, fingerprints, deadlineMs)),
+        retried(deadlineMs, () => this.#findSizes(fingerprints, deadlineMs)),
     });
     this.#holders = new Batcher({
       ...bounds,
@@ -86,10 +102,10 @@ export class RecordStore {
   }
 
   /**
-   * What is written or found is durable when it resolves, on a synchronous standby, too.
-   * Idempotent: a record that is there already is given back.
-   * @param timeToLiveS how long they are to be there at least, from this call on, by the clock
-   * of the database; null: for ever. The longest that was ever asked for counts.
+   * Inserts records. When it resolves, each record is durable, on a synchronous standby too,
+   * whether it was written or found. Idempotent: returns the existing record of a value.
+   * @param timeToLiveS how long the records must stay at least, from now on, by the clock of the
+   * database; null: for ever. The longest time ever asked for wins.
    * @param deadlineMs a performance.now() time, as for all statements below
    */
   insert(
@@ -109,8 +125,8 @@ export class RecordStore {
   }
 
   /**
-   * null: it was removed or has expired; undefined: there never was one.
-   * @param bytes what the records weigh at most, as far as it is known
+   * null: removed or expired; undefined: no such record.
+   * @param bytes the largest possible size of the records, as far as known
    */
   find(
     fingerprints: readonly TokenFingerprint[],
@@ -120,7 +136,7 @@ export class RecordStore {
     return this.#finds.submit(fingerprints, bytes, deadlineMs);
   }
 
-  /** How many bytes are sealed in each record that `find` would find: nothing large is read. */
+  /** The sealed bytes of each record that `find` would return. Reads no large value. */
   sizes(
     fingerprints: readonly TokenFingerprint[],
     deadlineMs?: number,
@@ -128,7 +144,7 @@ export class RecordStore {
     return this.#sizes.submit(fingerprints, 0, deadlineMs);
   }
 
-  /** What is there of each token, removed or not; as durable as what `insert` finds. */
+  /** The row of each token, removed or not. As durable as the records that `insert` finds. */
   holders(
     fingerprints: readonly TokenFingerprint[],
     deadlineMs?: number,
@@ -136,7 +152,7 @@ export class RecordStore {
     return this.#holders.submit(fingerprints, 0, deadlineMs);
   }
 
-  /** Where commits wait for a standby, all statements share one. */
+  /** If commits wait for a standby, all statements share one transaction, and so one wait. */
   #insert(records: readonly NewRecord[], deadlineMs: number): Promise<InsertOutcome[]> {
     const work = (query: Query) => this.#store(query, records);
     if (this.#hasStandby) return this.#pool.transaction(deadlineMs, work);
@@ -158,7 +174,7 @@ export class RecordStore {
     return isComplete(outcomes) ? outcomes : this.#keepMissing(query, records, outcomes);
   }
 
-  /** For the records that have no outcome yet. */
+  /** Writes the records that have no outcome yet. */
   async #keepMissing(
     query: Query,
     records: readonly NewRecord[],
@@ -167,7 +183,7 @@ export class RecordStore {
     const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
     const { count, open_versions: openVersions } = await keep(query, missing);
     if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
-    // Another was faster, a removal was, or the key version takes no records any more.
+    // Another insert or a removal was faster, or the key version is closed.
     const holders = await this.#finder.find(
       query,
       missing.map((row) => row.token_fingerprint),
@@ -184,8 +200,8 @@ export class RecordStore {
   }
 
   /**
-   * Puts fresh records in the place of those that were found and do not open. One that was changed
-   * meanwhile, or whose key version takes no records any more, stays: insert again to see.
+   * Replaces records that do not open with fresh ones. A record that changed meanwhile stays, and
+   * so does a record whose new key version is closed: insert again to see its outcome.
    */
   mend(
     replacements: readonly Replacement[],
@@ -207,13 +223,27 @@ export class RecordStore {
       found.set(tokenFingerprintOf(bytes), hasValue(bytes) ? recordOf(bytes) : null);
     }
     const records = fingerprints.map((fingerprint) => found.get(fingerprint));
-    // A pooler may have changed servers under this connection, and a standby may not know it yet.
+    // A pooler may have switched this connection to a standby, which may not have the record yet.
     if (!records.every(Boolean)) await this.#pool.ping(deadlineMs);
     return records;
   }
+
+  async #findSizes(
+    fingerprints: readonly TokenFingerprint[],
+    deadlineMs: number,
+  ): Promise<(number | null | undefined)[]> {
+    const { rows } = await this.#pool.query(SIZES, [uuidArray(fingerprints)], deadlineMs);
+    const found = new Map<TokenFingerprint, number | null>();
+    for (const { row, bytes } of rows) {
+      found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
+    }
+    const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
+    if (sizes.includes(undefined)) await this.#pool.ping(deadlineMs);
+    return sizes;
+  }
 }
 
-/** @param written what this call has written, or tried to */
+/** @param written what this call has written or tried to write */
 function outcome(
   record: NewRecord,
   holders: ReadonlyMap<TokenFingerprint, Holder>,
@@ -234,7 +264,7 @@ function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is Insert
 }
 
 /**
- * Tries again while the database is unavailable and the deadline allows: both statements are
+ * Tries again while the database is unavailable and the deadline allows. `attempt` must be
  * idempotent.
  */
 export async function retried<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {

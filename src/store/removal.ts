@@ -4,7 +4,7 @@ import type { Pool } from './pool.ts';
 import { keyVersionOf, tokenFingerprintOf, UNSEALED, valueFingerprintOf } from './record-row.ts';
 import { retried } from './records.ts';
 
-/** What is there of a token: its value (expired or not), or only that it had one. */
+/** State of a token: with its value (expired or not), without its value, or never stored. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
 
 interface Row {
@@ -19,8 +19,8 @@ const COLUMNS = `${UNSEALED} as row,
 const FIND = `select ${COLUMNS} where token_fingerprint = any($1::uuid[])`;
 const FIND_EXPIRED = `select ${COLUMNS} where expires_at <= now() order by expires_at limit $1`;
 /**
- * An insert of what is there, and so an update: it locks rows in the order in which they are given,
- * as those that store records do, so that none of them waits for another that waits for it.
+ * An upsert instead of an update: it locks rows in the given order, like the inserts of records, so
+ * the two cannot deadlock.
  */
 const REMOVE = `insert into standin.records as there
     (token_fingerprint, value_fingerprint, key_version, sealed, expires_at)
@@ -33,7 +33,7 @@ const EXPIRE = `with removed as (
 ) select count(*) as count from removed`;
 
 /**
- * Takes values out of the vault. Their records stay, empty: a token never comes to stand for
+ * Removes values from the vault. Their records stay, empty, so that a token never stands for
  * another value (docs/decisions/0011).
  */
 export class RemovalStore {
@@ -43,28 +43,31 @@ export class RemovalStore {
     this.#pool = pool;
   }
 
-  /** What was there of each token, in order; the known ones are forgotten when it resolves. */
+  /**
+   * Returns the state of each token before the call, in order. When it resolves, the known tokens
+   * are forgotten.
+   */
   async forget(
     fingerprints: readonly TokenFingerprint[],
     deadlineMs: number,
   ): Promise<TokenState[]> {
     return retried(deadlineMs, async () => {
       const rows = await this.#look(fingerprints, deadlineMs);
-      // Also those that are forgotten: locking their rows makes this commit wait for a synchronous
-      // standby, which may not have heard of it.
+      // Also locks rows that are already forgotten. So this commit waits for a synchronous standby,
+      // which may not have the earlier removal yet.
       if (rows.length > 0) await this.#pool.query(FORGET, columns(rows), deadlineMs);
       return statesOf(fingerprints, rows);
     });
   }
 
-  /** What is there of each token, in order. */
+  /** The state of each token, in order. */
   async look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<TokenState[]> {
     return retried(deadlineMs, async () =>
       statesOf(fingerprints, await this.#look(fingerprints, deadlineMs)),
     );
   }
 
-  /** Removes the values of up to `limit` expired records, those first that expired first. */
+  /** Removes the values of up to `limit` expired records, the longest expired first. */
   async removeExpired(
     limit: number,
     deadlineMs: number,
@@ -77,7 +80,7 @@ export class RemovalStore {
 
   async #look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<Row[]> {
     const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadlineMs);
-    // As for detokenize: a standby behind a pooler may not know a token yet.
+    // As in detokenize: a standby behind a pooler may not have the record yet.
     if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);
     return rows;
   }

@@ -9,10 +9,9 @@ interface Rights {
 }
 
 /**
- * What the service does to a table of the vault besides reading it, and to which columns. It makes
- * records, and revives those that were forgotten or whose time is over; it deletes nothing. It
- * writes down when API keys were used. Clients, API keys and keys are made by commands, which run
- * as the owner.
+ * The columns that the service writes; it reads all tables. It makes records, revives forgotten and
+ * expired ones, and deletes nothing. It records when API keys were used. Commands, which run as the
+ * owner, make clients, API keys and keys.
  */
 const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   [
@@ -25,7 +24,7 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   ['api_key_uses', { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] }],
 ]);
 
-/** Who is one of these, or can become one, is not bound by what is granted on tables. */
+/** Table grants do not bind a role that is, or can become, one of these. */
 const POWERS = [
   'pg_execute_server_program',
   'pg_read_server_files',
@@ -40,9 +39,9 @@ const ROLE = `select rolsuper or rolcreaterole or rolcreatedb or rolreplication
   where rolname = $1 and pg_class.oid = 'standin.records'::regclass`;
 
 /**
- * Gives a role exactly the rights of the service on the vault, and takes all others there away.
- * Returns the statements. Again and again it comes to the same.
- * @throws OperatorError when there is no such role, or it is one that rights cannot be kept from
+ * Gives a role exactly the rights of the service on the vault, and revokes all other rights there.
+ * Returns the statements. Idempotent.
+ * @throws OperatorError when the role does not exist, or is too powerful to be restricted
  */
 export async function grantService(
   pool: Pool,
@@ -65,7 +64,7 @@ async function checkRole(query: Query, role: string): Promise<void> {
   }
   if (found.is_powerful === 't') {
     throw new OperatorError(
-      `The role ${role} is a superuser, the owner of the vault's tables or a member of such a role, so rights cannot be kept from it. Make one for the service alone: create role standin_app login`,
+      `The role ${role} is a superuser, the owner of the vault's tables or a member of such a role, so its rights cannot be limited. Make a role for the service alone: create role standin_app login`,
     );
   }
 }
@@ -79,7 +78,7 @@ function grants(role: string, isCitus: boolean): string[] {
     `grant select on all tables in schema standin to ${to}`,
   ];
   for (const [table, rights] of SERVICE_RIGHTS) {
-    // Citus has no rights of columns.
+    // Citus has no column rights.
     const list = Object.entries(rights).map(([right, columns]) =>
       isCitus ? right : `${right} (${columns.join(', ')})`,
     );
@@ -88,7 +87,7 @@ function grants(role: string, isCitus: boolean): string[] {
   return statements;
 }
 
-/** Tables that cannot be read, and columns that cannot be written. */
+/** Tables that this user cannot read, and columns that this user cannot write. */
 const MISSING = `select 'select on standin.' || relname as missing from pg_class
     where relnamespace = 'standin'::regnamespace and relkind in ('r', 'p')
       and not has_table_privilege(oid, 'select')
@@ -98,8 +97,7 @@ const MISSING = `select 'select on standin.' || relname as missing from pg_class
     where not has_column_privilege(relation, name, privilege)`;
 
 /**
- * The rights of the service that the user of the database lacks, in words of SQL. The schema must
- * be that of this program.
+ * The rights of the service that the database user lacks, as SQL. The schema must be up to date.
  */
 export async function missingRights(pool: Pool, deadlineMs: number): Promise<string[]> {
   const wanted = [...SERVICE_RIGHTS].flatMap(([table, rights]) =>

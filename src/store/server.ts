@@ -1,18 +1,18 @@
 import { hasCitus } from './distribute.ts';
 import type { Pool } from './pool.ts';
 
-/** What matters of a Postgres server to a vault. */
+/** Facts about a Postgres server that matter to a vault. */
 export interface ServerFacts {
-  /** As in server_version_num: 150018 is 15.18. */
+  /** As server_version_num: 150018 is 15.18. */
   readonly version_number: number;
   readonly version: string;
-  /** `name=value` of the settings that make acknowledged writes lossable. */
+  /** `name=value` of each setting that lets a crash lose acknowledged writes. */
   readonly unsafeSettings: readonly string[];
 }
 
 /**
- * What the sessions of this user begin with, which those that are there do not show. What the URL
- * itself sets (source client) is not changed by it.
+ * synchronous_commit of new sessions of this user, which open sessions do not show. It does not
+ * outrank a value from the URL (source `client`).
  */
 const OF_NEW_SESSIONS = `select split_part(setting, '=', 2)
   from pg_db_role_setting, unnest(setconfig) as setting
@@ -26,7 +26,7 @@ const FACTS = `select current_setting('server_version_num') as version_number,
   current_setting('full_page_writes') as full_page_writes,
   current_setting('synchronous_commit') as of_this_session, (${OF_NEW_SESSIONS}) as of_new_sessions,
   current_setting('synchronous_standby_names') as standbys`;
-/** As a role or a database may have it: nobody has put it in its usual form. */
+/** PostgreSQL stores the value of a role or a database as it was typed. */
 const OFF = /^(off|false|no|0)$/i;
 
 export async function serverFacts(pool: Pool, deadlineMs: number): Promise<ServerFacts> {
@@ -36,32 +36,35 @@ export async function serverFacts(pool: Pool, deadlineMs: number): Promise<Serve
     .filter((name) => row[name] === 'off')
     .map((name) => `${name}=off`);
   if (commits.some((commit) => OFF.test(commit))) unsafeSettings.push('synchronous_commit=off');
-  // A standby that may be promoted without what was acknowledged.
+  // With `local`, a standby can be promoted that lacks acknowledged writes.
   else if (row.standbys !== '' && commits.some((commit) => /^local$/i.test(commit)))
     unsafeSettings.push('synchronous_commit=local');
   return { version_number: Number(row.version_number), version: row.version!, unsafeSettings };
 }
 
-/** Parts of the vault, smallest first: rows with a fingerprint below, and how many such parts. */
+/**
+ * Samples of the vault, smallest first: the rows below a fingerprint, and how many such samples the
+ * vault has.
+ */
 export const SLICES = [
   { below: '0001', slices: 65_536 },
   { below: '0010', slices: 4_096 },
   { below: '01', slices: 256 },
 ];
-/** Enough for an estimate that is right within a few percent. */
+/** Enough for an estimate within a few percent. */
 export const ENOUGH_ROWS = 1_000;
 
 export interface RecordCount {
   readonly records: number;
-  /** false: estimated from a part. */
+  /** false: estimated from a sample. */
   readonly isExact: boolean;
 }
 
 /**
- * Rows of the vault: exact up to 200,000 at least, then an estimate. Fingerprints are keyed hashes,
- * so every range of them has its share of the rows, and the primary key finds those of a range. The
- * planner's estimate (reltuples) would cost less, but is empty on the coordinator of a distributed
- * table and on the parent of a partitioned one.
+ * Number of rows of the vault: exact up to at least 200,000, then an estimate. Fingerprints are
+ * keyed hashes, so every range has its share of the rows, and the primary key finds them. The
+ * planner's estimate (reltuples) would cost less. But it is empty on the coordinator of a
+ * distributed table and on the parent of a partitioned one.
  */
 export async function countRecords(pool: Pool, deadlineMs: number): Promise<RecordCount> {
   for (const { below, slices } of SLICES) {
@@ -77,7 +80,7 @@ export async function countRecords(pool: Pool, deadlineMs: number): Promise<Reco
   return { records: Number(exact.rows[0]!.rows), isExact: true };
 }
 
-/** Of the table of records with its indexes, on all nodes. */
+/** Size of the table of records with its indexes, on all nodes. */
 export async function recordsBytes(pool: Pool, deadlineMs: number): Promise<number> {
   const isCitus = await hasCitus((text) => pool.query(text, [], deadlineMs));
   const size = isCitus ? 'citus_total_relation_size' : 'pg_total_relation_size';
@@ -88,14 +91,14 @@ export async function recordsBytes(pool: Pool, deadlineMs: number): Promise<numb
 const PROBE = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
   values ($1::uuid, $1::uuid, $2::smallint, $3::bytea)`;
 
-/** Takes back what was written. */
+/** Thrown to roll back. */
 class Done extends Error {}
 
 /**
- * Resolves when the table of records can grow by so many bytes. They are never seen: the
- * transaction is rolled back.
- * @param bytes do not compress, so that no page that is there has room for them
- * @throws InternalError when it cannot
+ * Resolves when the table of records can grow by this many bytes. The transaction is rolled back,
+ * so nobody sees them.
+ * @param bytes random, so that they do not compress and fit into no existing page
+ * @throws InternalError when the table cannot grow
  */
 export async function tryToGrow(
   pool: Pool,

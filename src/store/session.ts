@@ -4,12 +4,15 @@ import { CONNECT_TIMEOUT_MS, ignore } from './connection.ts';
 import type { Address, Query } from './pool.ts';
 import { IS_MARKED, MARK, STARTUP_OPTIONS } from './settings.ts';
 
-/** Whether connections ask for the settings at their start: after a refusal they do not. */
+/** Whether new connections send the settings. false after a server refused them. */
 export interface Pins {
   areSent: boolean;
 }
 
-/** A connection whose startup packet has the settings: those outrank role, database and server. */
+/**
+ * A connection whose startup packet has the settings. They outrank those of the role, the database
+ * and the server.
+ */
 class PinnedClient extends pg.Client {
   constructor(config: pg.ClientConfig & { readonly pins: Pins }) {
     super(config);
@@ -41,8 +44,8 @@ export function openConnections(address: Address, connections: number, pins: Pin
         }),
   };
   const pool = new pg.Pool(config);
-  // A connection that dies, idle or in use, is replaced by the next query; without listeners it
-  // would end the process.
+  // The next query replaces a connection that dies, idle or in use. Without these listeners, the
+  // error would end the process.
   pool.on('error', ignore);
   pool.on('connect', (client) => {
     client.on('error', ignore);
@@ -53,20 +56,20 @@ export function openConnections(address: Address, connections: number, pins: Pin
   return pool;
 }
 
-/** SQLSTATE class of warnings; hints and notes have 00. */
+/** SQLSTATE class of warnings. Hints and notes have class 00. */
 const WARNING_CLASS = '01';
 const warned = new WeakSet<pg.ClientBase>();
 
 /**
- * Whether the server has warned about a statement on this connection. No statement of the service
- * is warned about for another reason than a commit that is not what it seems: PostgreSQL ends a
- * cancelled wait for the synchronous standby with a success and a warning.
+ * Whether the server has sent a warning on this connection. The service's statements cause only
+ * one: PostgreSQL ends a cancelled wait for the synchronous standby with a success and a warning.
+ * Such a commit may not be durable.
  */
 export function isWarned(client: pg.ClientBase): boolean {
   return warned.has(client);
 }
 
-/** PgBouncer and RDS Proxy answer so to `options`, and to other things. */
+/** PgBouncer and RDS Proxy refuse `options` with these codes, which can also mean other things. */
 const REFUSALS = new Set(['08P01', '0A000']);
 
 export function mayRefusePins(error: unknown): boolean {
@@ -75,15 +78,15 @@ export function mayRefusePins(error: unknown): boolean {
 
 /** What a connection leads to. */
 export interface Session {
-  /** false: a pooler has dropped the settings, so every transaction has to set them. */
+  /** false: a pooler has dropped the settings, so each transaction must set them. */
   readonly isPinned: boolean;
-  /** Goes up with every promotion; 0 where a hosted Postgres does not tell. */
+  /** Rises at every promotion; 0 when a hosted Postgres does not reveal it. */
   readonly timeline: number;
 }
 
 /**
- * Fails on a standby as every write there does (25006); on a primary it does nothing. All names
- * have their schema: nothing is known yet of the settings.
+ * Fails on a standby with the error of every write there (25006); does nothing on a primary. All
+ * names are qualified, because the settings of the session are not known yet.
  */
 const DEMAND_PRIMARY = `select
   case when pg_catalog.pg_is_in_recovery() then pg_catalog.pg_current_xact_id() end as nothing,
@@ -99,7 +102,7 @@ export async function demandPrimary(query: Query, asksTimeline: boolean): Promis
   return { isPinned: mark === IS_MARKED, timeline: timelineOf(walFile) };
 }
 
-/** @param walFile of pg_walfile_name */
+/** @param walFile from pg_walfile_name */
 export function timelineOf(walFile: string | null | undefined): number {
   return Number.parseInt(walFile?.slice(0, TIMELINE_DIGITS) ?? '0', 16);
 }

@@ -1,8 +1,8 @@
 /**
- * Every setting that could change what a statement means or how its answer reads, in the syntax of
- * SET. A bare name is never one of another schema, and those of the session come last
- * (docs/decisions/0016). Settings that bound or protect work, such as time-outs and
- * synchronous_commit, stay the operator's.
+ * Every setting that could change the meaning of a statement or the format of its answer, in the
+ * syntax of SET. With this search_path, a bare name finds no object of another schema, and
+ * temporary objects come last (docs/decisions/0016). Settings that bound or protect work, such as
+ * time-outs and synchronous_commit, stay the operator's.
  */
 const PINNED = [
   ['search_path', 'pg_catalog,pg_temp'],
@@ -18,7 +18,7 @@ const PINNED = [
   ['row_security', 'on'],
 ] as const;
 
-/** A setting of our own: read back, it shows that the others have reached the server. */
+/** Our own setting. If the server returns it, the other settings have arrived too. */
 export const MARK = 'standin.session';
 export const IS_MARKED = 'pinned';
 
@@ -28,14 +28,16 @@ const AT_START = [
   [MARK, IS_MARKED],
 ];
 
-/** The parameter `options` of a startup packet. */
+/** The `options` parameter of a startup packet. */
 export const STARTUP_OPTIONS = AT_START.map(([name, value]) => `-c ${name}=${value}`).join(' ');
 
 export const BEGIN = 'begin isolation level read committed';
-/** For a connection without them: one simple query, and all ends with the transaction. */
+/**
+ * For a connection without the settings: one simple query. The settings end with the transaction.
+ */
 export const BEGIN_PINNED = [
   BEGIN,
   ...PINNED.map(([name, value]) => `set local ${name} = ${value}`),
 ].join('; ');
-/** For the one session of the embedded database. */
+/** For the single session of the embedded database. */
 export const PIN_SESSION = PINNED.map(([name, value]) => `set ${name} = ${value}`).join('; ');

@@ -1,8 +1,10 @@
 import { OldPrimary } from './database-error.ts';
 
-/** The highest timeline that a process has seen, in all its threads: the least that it accepts. */
+/**
+ * The highest timeline that any thread of the process has seen. Servers on a lower one are refused.
+ */
 export class Timeline {
-  /** For other threads. */
+  /** Pass it to the other threads. */
   readonly shared: SharedArrayBuffer;
   readonly #highest: Uint32Array;
 
@@ -11,7 +13,7 @@ export class Timeline {
     this.#highest = new Uint32Array(shared);
   }
 
-  /** @param timeline 0: not known, which is never old */
+  /** @param timeline 0: unknown, never old */
   isOld(timeline: number): boolean {
     return timeline > 0 && timeline < Atomics.load(this.#highest, 0);
   }
@@ -24,7 +26,10 @@ export class Timeline {
     }
   }
 
-  /** @param where the server, in words. @throws OldPrimary */
+  /**
+   * @param where the server, in words for the operator
+   * @throws OldPrimary
+   */
   demand(timeline: number, where: string): void {
     this.see(timeline);
     if (this.isOld(timeline)) throw new OldPrimary(where, timeline, Atomics.load(this.#highest, 0));

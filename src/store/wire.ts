@@ -1,23 +1,23 @@
 /**
  * Framing of PostgreSQL's frontend protocol, version 3 (PostgreSQL documentation, chapter
- * "Frontend/Backend Protocol"), as far as the embedded server needs it.
+ * "Frontend/Backend Protocol"). Only what the embedded server needs.
  */
 const SSL_REQUEST = 80877103;
 const GSS_REQUEST = 80877104;
 const CANCEL_REQUEST = 80877102;
-/** A client that sends more than this in one message is cut off. */
+/** A client that sends a longer message is disconnected. */
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
 export type Part =
   /**
-   * Messages that the database answers as one: a start-up packet, a simple query, or all up to Sync
-   * or Flush.
+   * Messages with one common answer: a startup packet, a simple query, or everything up to Sync or
+   * Flush.
    */
   | { readonly kind: 'group'; readonly bytes: Buffer }
   | { readonly kind: 'encryption_request' }
   | { readonly kind: 'end' };
 
-/** Cuts the bytes of one connection into parts; keeps what is not whole yet. */
+/** Cuts the bytes of one connection into parts. Keeps the bytes of an incomplete part. */
 export class Framer {
   #pending: Buffer[] = [];
   #pendingBytes = 0;
@@ -29,8 +29,7 @@ export class Framer {
     this.#pending.push(chunk);
     this.#pendingBytes += chunk.length;
     const parts: Part[] = [];
-    // A large parameter comes in thousands of chunks: they are joined only when the message is
-    // whole.
+    // A large parameter comes in thousands of chunks. Join them only when the message is complete.
     if (this.#pendingBytes < this.#neededBytes) return parts;
     let bytes = this.#pending.length === 1 ? chunk : Buffer.concat(this.#pending);
     for (;;) {
@@ -83,15 +82,14 @@ export class Framer {
 }
 
 /**
- * Whether an answer ends with ReadyForQuery outside a transaction: the database is free for another
- * connection.
+ * Whether an answer ends with ReadyForQuery outside a transaction. If so, the database is free for
+ * another connection.
  */
 export function leavesIdle(answer: Uint8Array): boolean {
   const n = answer.length;
   return n >= 6 && answer[n - 6] === 0x5a && answer[n - 2] === 5 && answer[n - 1] === 0x49;
 }
 
-/** A simple query as a message. */
 export function simpleQuery(text: string): Buffer {
   const message = Buffer.alloc(1 + 4 + text.length + 1);
   message.write('Q', 0);

@@ -165,7 +165,9 @@ test('a service that is gone for longer than the time-out ends it; with the next
   await service.exit;
   const { code, stderr } = await ended;
   expect(code).toBe(1);
-  expect(stderr).toMatch(/no answer.* What was done is kept: standin tokenize .* --resume goes on/);
+  expect(stderr).toMatch(
+    /no answer.* The rows so far are kept: to go on, run standin tokenize .* --resume/,
+  );
   service = await startService(place, { PORT: port });
   expect((await runs.run(`${command} --resume`)).code).toBe(3);
   expectWhole(runs.read('e.csv'), runs.read('e.rejects'));
@@ -224,7 +226,7 @@ test.skipIf(!canMount)('a full disk ends it; with more room, --resume goes on', 
   });
   const { stdout, stderr } = await endOf(child);
   expect(stderr).toMatch(/disk\/out\.csv\.partial cannot be written \(the disk is full, ENOSPC\)/);
-  expect(stderr).toContain('What was done is kept');
+  expect(stderr).toContain('The rows so far are kept');
   expect(stdout).toMatch(/^ended 1\n(.*\n)*ended 3\nout\.csv\nrejects\n$/);
   expectWhole(runs.read('out.csv'), runs.read('rejects'));
 });

@@ -231,7 +231,7 @@ describe('it refuses', () => {
     ['f.csv --fields a -o g.csv --rejected-rows h.csv', 'needs --rejects'],
     ['f.csv --fields a -o g.csv --delimiter ab', 'one ASCII character'],
     ['f.csv --fields a -o g.csv --timeout 0', 'whole number of seconds'],
-    ['f.csv --fields a -o - --json', 'prints where the rows go'],
+    ['f.csv --fields a -o - --json', 'needs standard output for itself'],
     ['f.csv --fields a -o g.csv --rejects -', 'need names of files'],
   ])('as wrong usage: %s', async (args, message) => {
     const { code, stderr } = await runs.run(`tokenize ${args}`);

@@ -184,7 +184,7 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
       expect(code).toBe(1);
       expect(troubles(findings)).toEqual(['schema: problem']);
       expect(detail(findings, 'schema')).toMatch(/version 9999.*Start a newer release/);
-      await expectNoStart('a schema is never taken back');
+      await expectNoStart('a schema cannot go back');
     });
 
     test('a changed key row is a problem that names the row, and stops the start', async () => {

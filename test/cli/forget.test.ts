@@ -154,7 +154,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const [token] = (await tokenize('nobody asked')) as [string];
     for (const result of [await forget(token), await forgetInput(token)]) {
       expect(result).toMatchObject({ code: 1, stdout: '' });
-      expect(result.stderr).toContain('Add --yes to do it, or --dry-run');
+      expect(result.stderr).toContain('Add --yes to forget the values, or --dry-run');
     }
     expect(await restored(token)).toBe('nobody asked');
   });
@@ -172,7 +172,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   test.skipIf(!hasScript)('on a terminal it says how many and asks; only yes is yes', async () => {
     const [token] = (await tokenize('asked for')) as [string];
     const asked =
-      'The values of 1 known tokens will be removed. This cannot be undone; backups that were made before still have them.';
+      'The values of 1 known tokens will be removed. This cannot be undone; older backups still have them.';
     const refused = await answered('no', token, UNKNOWN);
     expect(refused.stdout).toContain(asked);
     expect(refused.stdout).toContain('Nothing was forgotten.');

@@ -121,7 +121,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     writeFileSync(join(place.folder, 'second.env'), `KEK_FILE=${join(place.folder, 'second')}\n`);
     const args = ['keyring', 'rewrap', '--new-kek-env', 'second.env'];
     expect(await text(...args)).toMatch(/^4 keys are now wrapped by .*[0-9a-f]{16}\. /);
-    expect(await text(...args)).toMatch(/^It is done already/);
+    expect(await text(...args)).toMatch(/^Nothing changed: all keys are already wrapped/);
     place.env.KEK_FILE = join(place.folder, 'second');
     await service.stop();
     const { api_key: apiKey } = service;
@@ -139,7 +139,7 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     expect(ended.code).toBe(1);
     expect(ended.stderr).toContain(`bad record ${all[3]}: damaged`);
     expect(ended.stderr).toContain(`bad record ${all[40]}: damaged`);
-    expect(ended.stderr).toMatch(/^standin: 2 bad records\. Put their rows .* back/m);
+    expect(ended.stderr).toMatch(/^standin: 2 bad records\. Restore their rows .* from a backup/m);
     expect(JSON.parse(ended.stdout)).toMatchObject({ resealed: 48, bad: 2, is_complete: true });
     const verified = await runCli(['verify', '--json'], place);
     expect(verified.code).toBe(1);

@@ -140,7 +140,7 @@ describe('configuration', () => {
 
   test('a DATA_DIR too long for its socket is refused with the lengths', async () => {
     expect(await refused({ DATA_DIR: join(place.folder, 'x'.repeat(100)) })).toMatch(
-      /^standin: DATA_DIR is too long: .* would have \d{3} bytes, and a system allows 103\. Use a shorter path\.\n$/,
+      /^standin: DATA_DIR is too long: .* would have \d{3} bytes, but the limit is 103\. Use a shorter path\.\n$/,
     );
   });
 

@@ -113,7 +113,7 @@ describe.skipIf(!canRun)('C26: TLS to PostgreSQL', () => {
         PORT: '0',
         OPS_PORT: '0',
       });
-      expect(stderr).toMatch(/speaks no TLS, which sslmode in DATABASE_URL demands/);
+      expect(stderr).toMatch(/does not support TLS, but sslmode in DATABASE_URL demands it/);
       expect(code).toBe(1);
     } finally {
       plain.stop();

@@ -50,7 +50,7 @@ test('REUSE_PORT on an older Node is refused with the remedy', () => {
   if (canSharePort(process.versions.node)) expect(problems).toEqual([]);
   else {
     expect(problems).toEqual([
-      `REUSE_PORT needs Node 22.12 or newer, and this is ${process.versions.node}: install a newer Node; or do not set REUSE_PORT, and give each node a PORT of its own behind a load balancer.`,
+      `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
     ]);
   }
 });

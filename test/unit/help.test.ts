@@ -108,7 +108,7 @@ describe('standin --help', () => {
 
   test('says where settings come from, what exit codes mean and where the documents are', () => {
     const help = helpOf(program);
-    expect(help).toMatch(/Settings are environment variables, or lines of a file \.env/);
+    expect(help).toMatch(/Settings are environment variables, or lines of the file \.env/);
     expect(help).toMatch(
       /Exit codes: 0 done; 1 failed, .*; 2 wrong usage; 3 done, .*; 130 interrupted\./s,
     );

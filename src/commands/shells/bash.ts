@@ -1,6 +1,6 @@
 import type { Candidates, CommandWords } from './words.ts';
 
-/** Also for the bash 3.2 of macOS, and without the package bash-completion. */
+/** Also works in bash 3.2 of macOS, and without the package bash-completion. */
 export function bashCompletion(commands: readonly CommandWords[]): string {
   const below = commands.filter(({ path }) => path.length > 0);
   return `# Completion of standin for bash. Made by: standin completion bash
@@ -39,10 +39,10 @@ fi
 `;
 }
 
-/** No word of ours has a slash. */
+/** Marks file names. No other candidate has a slash. */
 const FILES = '/files/';
 
-/** What to offer after options that take a value. */
+/** The candidates after each option that takes a value. */
 function valueCases(commands: readonly CommandWords[]): string[] {
   const patterns = new Map<string, string[]>();
   for (const { path, options } of commands) {
@@ -69,7 +69,7 @@ function words(candidates: Candidates): string {
   return candidates === 'files' ? FILES : (candidates ?? []).join(' ');
 }
 
-/** As the loop of the script puts them together. */
+/** Builds the key as the loop of the script does. */
 function pattern(...path: readonly string[]): string {
   return `'${path.map((word) => ` ${word}`).join('')}'`;
 }

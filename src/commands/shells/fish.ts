@@ -21,7 +21,7 @@ ${commands.flatMap(lines).join('\n')}
 }
 
 function lines({ path, options, subcommands, operands }: CommandWords): string[] {
-  // Options of the program itself are not those of its commands.
+  // Commands do not inherit the options of the program itself.
   const under = path.length === 0 ? '__standin_at' : ['__standin_under', ...path].join(' ');
   const at = ['__standin_at', ...path].join(' ');
   return [

@@ -1,19 +1,19 @@
 import type { Command, Option } from 'commander';
 
-/** What a shell can offer where a value is wanted; undefined: the value is the user's own. */
+/** The candidates for a value. undefined: only the user knows the value. */
 export type Candidates = readonly string[] | 'files' | undefined;
 
 export interface OptionWords {
-  /** Such as `-o` and `--output`. */
+  /** For example `-o` and `--output`. */
   readonly flags: readonly string[];
   readonly description: string;
-  /** Without it, the option takes no value. */
+  /** undefined: the option takes no value. */
   readonly value?: { readonly name: string; readonly candidates: Candidates };
 }
 
-/** One command, as completion sees it. */
+/** A command with everything that completion needs. */
 export interface CommandWords {
-  /** From the program on: empty for the program itself. */
+  /** The words after the program's name; empty for the program itself. */
   readonly path: readonly string[];
   readonly options: readonly OptionWords[];
   readonly subcommands: readonly { readonly name: string; readonly description: string }[];
@@ -28,12 +28,12 @@ const HELP = 'help';
 /** Names of values that are paths. */
 const PATH = /(^|[_-])(file|folder|path)$/i;
 
-/** The program and all its commands, from what commander knows of them; parents come first. */
+/** The program and all its commands, as commander knows them. Parents come first. */
 export function wordsOf(program: Command): CommandWords[] {
   return below(program, [], []);
 }
 
-/** @param beside the commands that `help` tells of, where this one is `help` */
+/** @param beside the commands that `help` explains, if this command is `help` */
 function below(made: Command, path: readonly string[], beside: readonly string[]): CommandWords[] {
   const help = made.createHelp();
   const visible = help.visibleCommands(made);

@@ -1,6 +1,6 @@
 import type { Candidates, CommandWords, OptionWords } from './words.ts';
 
-/** To be put in a folder of fpath as `_standin`, or to be sourced after compinit. */
+/** Put the script in a folder of fpath as `_standin`, or source it after compinit. */
 export function zshCompletion(commands: readonly CommandWords[]): string {
   return `#compdef standin
 # Completion of standin for zsh. Made by: standin completion zsh
@@ -48,7 +48,7 @@ function functionName(path: readonly string[]): string {
 function optionSpec({ flags, description, value }: OptionWords): string {
   const text = `[${escaped(description)}]`;
   const taken = value === undefined ? '' : `:${escaped(value.name)}:${action(value.candidates)}`;
-  // --help and --version stand alone.
+  // --help and --version exclude all other words.
   const others = flags.includes('--help') || flags.includes('--version') ? '- *' : flags.join(' ');
   return flags
     .map((flag) => {
@@ -58,7 +58,7 @@ function optionSpec({ flags, description, value }: OptionWords): string {
     .join(' ');
 }
 
-/** A space: only the name of what is wanted is shown. */
+/** A space makes zsh show only the name of the value. */
 function action(candidates: Candidates): string {
   return candidates === 'files'
     ? '_files'
