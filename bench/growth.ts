@@ -168,7 +168,7 @@ class Vault {
     this.#unsureRows = 0;
   }
 
-  /** Right after a checkpoint, the first write of each page puts the whole page into the WAL. */
+  /** Measures after a checkpoint, the worst case: the first write of a page puts it whole into WAL. */
   async turn(seconds: number): Promise<Turn> {
     const durationMs = seconds * 1_000;
     await this.#query('checkpoint');
