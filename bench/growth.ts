@@ -168,7 +168,7 @@ class Vault {
     this.#unsureRows = 0;
   }
 
-  /** Measures after a checkpoint, the worst case: the first write of a page puts it whole into WAL. */
+  /** Measures after a checkpoint, the worst case: each first write of a page logs the whole page. */
   async turn(seconds: number): Promise<Turn> {
     const durationMs = seconds * 1_000;
     await this.#query('checkpoint');
