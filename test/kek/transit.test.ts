@@ -197,7 +197,7 @@ describe('files that are not as they must be', () => {
     for (const content of [KEK, KEK.toString('hex')]) {
       writeFileSync(file, content);
       expect(await problemOf()).toMatch(
-        /in clear, and KEK_TRANSIT_URL is set.*Nothing was sent\.$/,
+        /in clear, but KEK_TRANSIT_URL is set.*Nothing was sent\.$/,
       );
     }
     expect(transit.asked).toEqual([]);
