@@ -334,7 +334,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
           kek_id: keys[0].kek_id,
           created_at: expect.stringMatching(/Z$/),
           records: key.purpose === 'dek' ? expect.any(Number) : null,
-          isEstimate: false,
+          is_estimate: false,
           closed_at: null,
         });
       }
