@@ -1,5 +1,5 @@
 import { CallerError, Unavailable } from './errors.ts';
-import { afterReading } from './timeouts.ts';
+import { afterReading, statementDeadline } from './timeouts.ts';
 
 export interface BatcherOptions<Item, Result> {
   /** Answers a batch: one result an item, in order, by the deadline (a performance.now() time). */
@@ -16,9 +16,6 @@ export interface BatcherOptions<Item, Result> {
   /** Deadline of calls that give none: an item without an answer by then is Unavailable. */
   readonly patienceMs: number;
 }
-
-/** Least time of a batch. The process may have stood still until just before its deadline. */
-const LEAST_PATIENCE_MS = 500;
 
 interface Entry<Item, Result> {
   readonly items: readonly Item[];
@@ -101,7 +98,7 @@ export class Batcher<Item, Result> {
       entries.length === 1 ? entries[0]!.items : entries.flatMap((entry) => entry.items);
     this.#options.onBatch(items.length);
     try {
-      const deadlineMs = Math.max(earliest(entries), performance.now() + LEAST_PATIENCE_MS);
+      const deadlineMs = statementDeadline(earliest(entries));
       const results = await this.#options.run(items, deadlineMs);
       let from = 0;
       for (const entry of entries) {

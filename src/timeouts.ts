@@ -1,11 +1,22 @@
 /** All statements of a request together, so that every answer comes within 5 s. */
 export const REQUEST_PATIENCE_MS = 4_000;
+/** Least time of a statement, even after the deadline of its request. */
+export const LEAST_PATIENCE_MS = 1_000;
 /** A database that does not answer the goodbye must not keep the process alive. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
 /** A migration may rewrite a large table, or wait for the node that does. */
 const MIGRATION_PATIENCE_MS = 3_600_000;
+
+/**
+ * The deadline of the next statement of a request. A process that stood still past the deadline can
+ * still answer.
+ * @param deadlineMs of the request, a performance.now() time
+ */
+export function statementDeadline(deadlineMs: number): number {
+  return Math.max(deadlineMs, performance.now() + LEAST_PATIENCE_MS);
+}
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;

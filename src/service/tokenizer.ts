@@ -3,7 +3,7 @@ import { InternalError, Unavailable } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
 import { outcomeOf } from '../store/holder.ts';
 import type { RecordStore } from '../store/records.ts';
-import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
 import type {
   InsertOutcome,
   SealedRecord,
@@ -91,7 +91,7 @@ export class Tokenizer {
     const fingerprints = drafts.map((draft) => draft.token_fingerprint);
     if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
       return this.#insert(drafts, terms, deadlineMs);
-    const holders = await this.#records.holders(fingerprints, deadlineMs);
+    const holders = await this.#records.holders(fingerprints, statementDeadline(deadlineMs));
     const outcomes = drafts.map(({ source }, i) =>
       outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
     );
@@ -109,7 +109,8 @@ export class Tokenizer {
     const records = drafts.map(({ value, token_fingerprint: tokenFingerprint, source }) =>
       this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
     );
-    const outcomes = await this.#records.insert(records, terms.time_to_live_s, deadlineMs);
+    const byMs = statementDeadline(deadlineMs);
+    const outcomes = await this.#records.insert(records, terms.time_to_live_s, byMs);
     if (outcomes.includes('key_retired'))
       await this.#keys.readyToSealAfter(records[0]!.key_version, deadlineMs);
     for (const { token_fingerprint: tokenFingerprint } of drafts)
@@ -166,7 +167,7 @@ export class Tokenizer {
         fresh: this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
       }),
     );
-    const mended = await this.#records.mend(replacements, deadlineMs);
+    const mended = await this.#records.mend(replacements, statementDeadline(deadlineMs));
     this.#onDamaged(mended);
     // Another process replaced it first, or the key version was retired and there is a newer one.
     if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);

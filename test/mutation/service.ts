@@ -160,7 +160,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-no-deadline',
     file: 'service/tokenizer.ts',
-    old: 'terms.time_to_live_s, deadlineMs)',
+    old: 'terms.time_to_live_s, byMs)',
     new: 'terms.time_to_live_s)',
     promise: 'The second statement of a request has the time that the first one left.',
     tests: ['postgres/deadline.test.ts'],
@@ -168,8 +168,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-no-ttl',
     file: 'service/tokenizer.ts',
-    old: 'this.#records.insert(records, terms.time_to_live_s, deadlineMs)',
-    new: 'this.#records.insert(records, null, deadlineMs)',
+    old: 'this.#records.insert(records, terms.time_to_live_s, byMs)',
+    new: 'this.#records.insert(records, null, byMs)',
     promise: 'A record has the time to live of its client.',
     tests: ['http/retention.test.ts'],
   },

@@ -49,7 +49,7 @@ const ROWS: Record<string, readonly number[]> = {
   ],
   'all statements of a request, with the waits for connections and keys': [
     sharedByAll('REQUEST_PATIENCE_MS'),
-    constant('service/threads/vault-engine.ts', 'LEAST_PATIENCE_MS'),
+    sharedByAll('LEAST_PATIENCE_MS'),
   ],
   'waiting piece of a large request, when another piece fails': [
     constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
@@ -91,7 +91,6 @@ const ROWS: Record<string, readonly number[]> = {
 
 /** Bounds of the program that no row needs: each is inside of a bound that has one, or of a command. */
 const WITHOUT_ROW = [
-  'batcher.ts LEAST_PATIENCE_MS',
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',

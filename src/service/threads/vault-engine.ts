@@ -2,7 +2,7 @@ import type { VaultOptions } from '../../options.ts';
 import type { Pool } from '../../store/pool.ts';
 import { RecordStore } from '../../store/records.ts';
 import { Timeline } from '../../store/timeline.ts';
-import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import { EngineKeys } from '../keys/engine-keys.ts';
@@ -32,9 +32,6 @@ export type Operation = TokenTerms | 'detokenize' | 'sizes';
 
 /** Results in the order of the texts: undefined for an unknown token, null for a forgotten one. */
 export type Results = readonly (string | number | null | undefined)[];
-
-/** Time for a call that is late because its process stood still. */
-const LEAST_PATIENCE_MS = 500;
 
 /** Runs tokenize and detokenize on its own database connections. */
 export class VaultEngine {
@@ -69,7 +66,7 @@ export class VaultEngine {
    */
   call({ operation, texts, bytes, deadlineMs }: Omit<Call, 'id'>): Promise<Results> {
     // performance.now() of this thread differs from that of the caller's thread.
-    const byMs = performance.now() + Math.max(deadlineMs - monotonicMs(), LEAST_PATIENCE_MS);
+    const byMs = statementDeadline(performance.now() + deadlineMs - monotonicMs());
     if (operation === 'detokenize')
       return this.#detokenizer.detokenize(texts as Token[], bytes, byMs);
     if (operation === 'sizes') return this.#detokenizer.sizes(texts as Token[], byMs);
