@@ -12,15 +12,14 @@ import { Signals } from './process/signals.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
 import { createFirstClient } from './service/clients.ts';
-import { kekSourceOf } from './service/kek/source.ts';
-import { monotonicMs } from './service/keys/key-news.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
+import { kekSourceOf } from './service/keys/open-keys.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/expiry.ts';
 import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
 import { KeyringStore } from './store/keyring.ts';
-import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
+import { CLOSE_TIMEOUT_MS, monotonicMs } from './timeouts.ts';
 
 /** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;

@@ -1,8 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { kekSourceOf } from '../service/kek/source.ts';
 import { KeyRenewal } from '../service/keys/key-renewal.ts';
+import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import type { BadRecord } from '../service/records/record-reader.ts';
 import type { VerifySettings } from '../service/records/verify.ts';

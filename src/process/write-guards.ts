@@ -2,13 +2,14 @@ import type { Log } from '../log.ts';
 import type { VaultOptions } from '../options.ts';
 import type { Work } from '../service/health.ts';
 import { SEAL_LEASE_MS } from '../service/keys/engine-keys.ts';
-import { monotonicMs, primaryVersion } from '../service/keys/key-news.ts';
+import { primaryVersion } from '../service/keys/key-news.ts';
 import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
 import { ServerSafety } from '../service/server-safety.ts';
 import type { Writes } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { WriteSpace } from '../service/write-space.ts';
+import { monotonicMs } from '../timeouts.ts';
 
 export interface WriteGuardsOptions {
   readonly options: VaultOptions;

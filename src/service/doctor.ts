@@ -1,3 +1,4 @@
+import { isNamed, type KekSource } from '#kek';
 import { kekOf } from '../crypto/kek.ts';
 import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import type { LicenseFiles, VaultOptions } from '../options.ts';
@@ -11,8 +12,7 @@ import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
-import { isNamed, type KekSource, kekSourceOf } from './kek/source.ts';
-import { checkSuffix, unwrap } from './keys/open-keys.ts';
+import { checkSuffix, kekSourceOf, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-rate-limit.ts';
 import { openPool } from './pools.ts';

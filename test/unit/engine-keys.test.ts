@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { EngineKeys, SEAL_LEASE_MS } from '../../src/service/keys/engine-keys.ts';
 import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
-import { type KeyNews, monotonicMs } from '../../src/service/keys/key-news.ts';
+import type { KeyNews } from '../../src/service/keys/key-news.ts';
+import { monotonicMs } from '../../src/timeouts.ts';
 import { testKeys } from '../support/keys.ts';
 
 function news(versions: readonly number[], asOfMs = monotonicMs()): KeyNews {

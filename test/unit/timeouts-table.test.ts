@@ -29,6 +29,7 @@ const space = file('service/write-space.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-rate-limit.ts');
 const budget = file('service/limits/byte-budget.ts');
+const kek = file('../packages/kek/src/source.ts');
 const embedded = file('store/embedded.ts');
 const sealPatienceMs = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
 
@@ -73,7 +74,7 @@ const ROWS: Record<string, readonly number[]> = {
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [sharedByAll('total_ms'), sharedByAll('attempt_ms')],
+  'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'embedded database that another process holds without serving it': [
     embedded('HOLDER_TIMEOUT_MS'),

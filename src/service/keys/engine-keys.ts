@@ -1,6 +1,7 @@
 import { Keyring } from '../../crypto/keyring.ts';
 import { InternalError, type InternalReason } from '../../errors.ts';
-import { type KeyNews, monotonicMs } from './key-news.ts';
+import { monotonicMs } from '../../timeouts.ts';
+import type { KeyNews } from './key-news.ts';
 
 /**
  * A process that has not read the keyring for this long reads it again before it seals.

@@ -13,11 +13,6 @@ export interface KeyNews {
   readonly failure: InternalReason | undefined;
 }
 
-/** Milliseconds of a clock that all threads of a process share. */
-export function monotonicMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
-
 /** The highest DEK version, which seals new records. */
 export function primaryVersion({ keys }: KeyNews): number {
   return Math.max(...keys.filter(({ purpose }) => purpose === 'dek').map((key) => key.version));

@@ -1,10 +1,11 @@
+import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { InternalError, OperatorError, operatorError } from '../../errors.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
+import { monotonicMs } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
-import type { KekSource } from '../kek/source.ts';
-import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
+import { type KeyNews, primaryVersion } from './key-news.ts';
 import { unwrap } from './open-keys.ts';
 
 /** An added or retired key version becomes known after this time, plus one query. */

@@ -1,11 +1,31 @@
+import { KekError, type KekSource, kekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import type { VaultOptions } from '../../options.ts';
+import * as privateFiles from '../../private-files.ts';
 import { allowedOr } from '../../store/database-error.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
-import type { KekSource } from '../kek/source.ts';
+
+/** The KEK of these settings. Its problems are an OperatorError. */
+export function kekSourceOf({
+  kek,
+  dataDir,
+  databaseUrl,
+}: Pick<VaultOptions, 'kek' | 'dataDir' | 'databaseUrl'>): KekSource {
+  const source = kekSource(kek, dataDir, databaseUrl === undefined, privateFiles);
+  const explain = (error: unknown): never => {
+    throw error instanceof KekError ? new OperatorError(error.message) : error;
+  };
+  const { create } = source;
+  return {
+    ...source,
+    read: () => source.read().catch(explain),
+    ...(create && { create: () => create().catch(explain) }),
+  };
+}
 
 /** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
@@ -15,7 +35,8 @@ export async function openKeys(
   deadlineMs: number,
 ): Promise<PlainKey[]> {
   let keys = await store.list(deadlineMs);
-  const kek = kekOf(await (keys.length === 0 ? source.readOrCreate() : source.read()));
+  if (keys.length === 0) await source.create?.();
+  const kek = kekOf(await source.read());
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', tokenSuffix]]);
     keys = await allowedOr(

@@ -1,7 +1,7 @@
 import { CallerError } from '../../errors.ts';
-import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import { QueueDelay } from './queue-delay.ts';

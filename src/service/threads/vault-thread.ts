@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
-import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import type { KeyNews } from '../keys/key-news.ts';
 import {
   type Call,
   failureOf,
