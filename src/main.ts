@@ -15,7 +15,7 @@ import { createFirstClient } from './service/clients.ts';
 import { KeyRenewal } from './service/keys/key-renewal.ts';
 import { kekSourceOf } from './service/keys/open-keys.ts';
 import { License } from './service/license.ts';
-import { Expiry } from './service/records/expiry.ts';
+import { Expiry } from './service/records/removal.ts';
 import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
 import { KeyringStore } from './store/keyring.ts';

@@ -4,8 +4,7 @@ import type { VaultOptions } from '../options.ts';
 import { KeyRenewal } from '../service/keys/key-renewal.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
-import type { BadRecord } from '../service/records/record-reader.ts';
-import type { VerifySettings } from '../service/records/verify.ts';
+import type { BadRecord, ReadSettings } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';
@@ -38,7 +37,7 @@ function rate(text: string): number {
   return parsed;
 }
 
-type Work<T> = (vault: Vault, settings: VerifySettings) => Promise<T>;
+type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
 
 /**
  * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Expiry } from '../../src/service/records/expiry.ts';
+import { Expiry } from '../../src/service/records/removal.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { distribute } from '../../src/store/distribute.ts';
