@@ -19,9 +19,10 @@ import { Health } from '../service/health.ts';
 import { primaryVersion } from '../service/keys/key-news.ts';
 import type { KeyRenewal } from '../service/keys/key-renewal.ts';
 import type { License } from '../service/license.ts';
+import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
-import { type Limits, openLimits } from '../service/limits/limits.ts';
+import { openBuckets } from '../service/limits/shared-buckets.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
@@ -55,17 +56,16 @@ export class PublicListener {
   readonly url: string;
   readonly #app: FastifyInstance;
   readonly #context: ServerContext;
-  readonly #limits: Limits;
+  readonly #buckets: Buckets;
   readonly #uses: ApiKeyUses;
   readonly #guards: WriteGuards;
   readonly #isShared: boolean;
 
   static async open(options: PublicListenerOptions): Promise<PublicListener> {
     const { config, metrics, log } = options;
-    const limits = await openLimits({
-      redisUrl: config.REDIS_URL,
-      onChange: (isShared, code) => log.warn({ code }, changeOfLimits(isShared)),
-    });
+    const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
+      log.warn({ code }, changeOfLimits(isShared)),
+    );
     const uses = new ApiKeyUses(options.vault.api_key_uses);
     const guards = new WriteGuards({ ...options, options: config.vault });
     const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
@@ -75,10 +75,10 @@ export class PublicListener {
       bytesHeld: () => budget.held,
       clientRequests: () => uses.requests(),
       droppedLogLines: () => log.dropped(),
-      rateLimitShared: limits.isShared,
+      rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
       keyVersion: () => primaryVersion(options.keys.latest),
     });
-    const context = await createContext(options, limits, uses, guards, budget);
+    const context = await createContext(options, buckets, uses, guards, budget);
     const app = createHttpServer(context);
     const url = await listen(
       app.server,
@@ -95,20 +95,20 @@ export class PublicListener {
       options.vault.pool.reconnect();
       context.vault.reconnect();
     });
-    return new PublicListener(url, app, context, limits, uses, guards, config.REUSE_PORT);
+    return new PublicListener(url, app, context, buckets, uses, guards, config.REUSE_PORT);
   }
 
   private constructor(
     url: string,
     app: FastifyInstance,
     context: ServerContext,
-    limits: Limits,
+    buckets: Buckets,
     uses: ApiKeyUses,
     guards: WriteGuards,
     isShared: boolean,
   ) {
     this.#isShared = isShared;
-    this.#limits = limits;
+    this.#buckets = buckets;
     this.#uses = uses;
     this.#guards = guards;
     this.url = url;
@@ -165,7 +165,7 @@ export class PublicListener {
     this.#context.authenticator.stop();
     this.#guards.stop();
     this.#context.budget.stop();
-    this.#limits.close();
+    this.#buckets.close();
     await this.#context.audit?.close();
     await usesWritten;
     await this.#context.vault.close();
@@ -190,7 +190,7 @@ function changeOfLimits(isShared: boolean): string {
 
 async function createContext(
   options: PublicListenerOptions,
-  limits: Limits,
+  buckets: Buckets,
   uses: ApiKeyUses,
   guards: WriteGuards,
   budget: ByteBudget,
@@ -215,7 +215,7 @@ async function createContext(
     authenticator,
     vault: vaultClient,
     token_suffix: config.TOKEN_SUFFIX,
-    limits: openClientLimits(options, limits),
+    limits: openClientLimits(options, buckets),
     budget,
     health: new Health(vault.vital.health, guards),
     metrics,
@@ -235,13 +235,13 @@ function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
   return descriptors;
 }
 
-function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits): ClientLimits {
+function openClientLimits({ config, log }: PublicListenerOptions, buckets: Buckets): ClientLimits {
   const defaults = {
     requests: config.RATE_LIMIT,
     detokenize: config.DETOKENIZE_LIMIT,
-    unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+    unknownTokens: config.UNKNOWN_TOKEN_LIMIT,
   };
-  return new ClientLimits(limits.rateLimiter, defaults, (clientId, limit, refused) =>
+  return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
 }

@@ -19,7 +19,7 @@ import { cannotWrite, STANDARD_OUTPUT } from './audit/audit-file.ts';
 import { Certificate } from './certificate.ts';
 import { checkSuffix, kekSourceOf, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
-import { PROBE } from './limits/shared-rate-limit.ts';
+import { PROBE } from './limits/shared-buckets.ts';
 import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
 

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 
 /** A limiter on a clock that the test turns. */
 function limiterAt(startMs = 0) {
   const clock = { nowMs: startMs };
-  const limiter = new MemoryRateLimiter(() => clock.nowMs);
+  const limiter = new MemoryBuckets(() => clock.nowMs);
   const take = (rate: number, name = 'a') => refusalOf(limiter.take(requestBucket(name, rate)));
   return { clock, limiter, take };
 }
