@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
+import { apiPages } from '../http/openapi/pages.ts';
 import { failureFields, type Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import { Access } from '../ops/access.ts';
@@ -30,8 +31,6 @@ export interface OpsListenerOptions {
   readonly license: License;
   /** undefined: no TLS. */
   readonly certificate: Certificate | undefined;
-  /** Additional pages, by path. */
-  readonly pages: Readonly<Record<string, OpsPage>>;
   readonly log: Log;
 }
 
@@ -70,7 +69,10 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     metrics,
     access,
     routes: consoleRoutes({ access, state, events, playground }),
-    pages: new Map([...readAssets(), ...Object.entries(options.pages)]),
+    pages: new Map<string, OpsPage>([
+      ...readAssets(),
+      ...Object.entries(apiPages(config, options.url)),
+    ]),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const url = await listen(server, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT');

@@ -15,6 +15,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
 import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
+import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
 import { primaryVersion } from '../service/keys/key-news.ts';
 import type { KeyRenewal } from '../service/keys/key-renewal.ts';
@@ -25,9 +26,9 @@ import { ClientLimits } from '../service/limits/client-limits.ts';
 import { openBuckets } from '../service/limits/shared-buckets.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
+import { WriteGuards } from '../service/write-guards.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import type { TlsPem } from '../types.ts';
-import { WriteGuards } from './write-guards.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
@@ -46,74 +47,58 @@ export interface PublicListenerOptions {
   readonly keys: KeyRenewal;
   readonly license: License;
   /** undefined: no TLS. */
-  readonly tls: TlsPem | undefined;
+  readonly certificate: Certificate | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
 
-/** The listener for callers, with everything behind it except the vault. */
+/** Opens the listener for callers, with everything behind it except the vault. */
+export async function openPublicListener(options: PublicListenerOptions): Promise<PublicListener> {
+  const { config, vault, certificate, log } = options;
+  const parts = await openParts(options);
+  const { context, uses, guards } = parts;
+  const app = createHttpServer(context);
+  const url = await listen(
+    app.server,
+    config.HOST,
+    config.PORT,
+    'PORT',
+    () => app.listen(addressOf(config)),
+    certificate === undefined ? 'http' : 'https',
+    config.REUSE_PORT,
+  );
+  uses.start();
+  context.budget.start();
+  guards.start((settings) => {
+    if (settings.length > 0) return log.error({ settings }, 'PostgreSQL can lose tokens');
+    log.info({}, 'PostgreSQL keeps tokens again');
+    vault.pool.reconnect();
+    context.vault.reconnect();
+  });
+  return new PublicListener(url, app, parts, config.REUSE_PORT);
+}
+
+/** What the listener opens and closes. */
+interface Parts {
+  readonly context: ServerContext;
+  readonly buckets: Buckets;
+  readonly uses: ApiKeyUses;
+  readonly guards: WriteGuards;
+}
+
 export class PublicListener {
   readonly url: string;
   readonly #app: FastifyInstance;
+  readonly #parts: Parts;
   readonly #context: ServerContext;
-  readonly #buckets: Buckets;
-  readonly #uses: ApiKeyUses;
-  readonly #guards: WriteGuards;
-  readonly #isShared: boolean;
+  readonly #isPortShared: boolean;
 
-  static async open(options: PublicListenerOptions): Promise<PublicListener> {
-    const { config, metrics, log } = options;
-    const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
-      log.warn({ code }, changeOfLimits(isShared)),
-    );
-    const uses = new ApiKeyUses(options.vault.api_key_uses);
-    const guards = new WriteGuards({ ...options, options: config.vault });
-    const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
-    log.countWaiting((bytes) => budget.count(bytes));
-    metrics.observe({
-      postgresSafe: guards.isServerSafe,
-      bytesHeld: () => budget.held,
-      clientRequests: () => uses.requests(),
-      droppedLogLines: () => log.dropped(),
-      rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
-      keyVersion: () => primaryVersion(options.keys.latest),
-    });
-    const context = await createContext(options, buckets, uses, guards, budget);
-    const app = createHttpServer(context);
-    const url = await listen(
-      app.server,
-      config.HOST,
-      config.PORT,
-      'PORT',
-      () => app.listen(addressOf(config)),
-      options.tls === undefined ? 'http' : 'https',
-      config.REUSE_PORT,
-    );
-    uses.start();
-    budget.start();
-    guards.start(() => {
-      options.vault.pool.reconnect();
-      context.vault.reconnect();
-    });
-    return new PublicListener(url, app, context, buckets, uses, guards, config.REUSE_PORT);
-  }
-
-  private constructor(
-    url: string,
-    app: FastifyInstance,
-    context: ServerContext,
-    buckets: Buckets,
-    uses: ApiKeyUses,
-    guards: WriteGuards,
-    isShared: boolean,
-  ) {
-    this.#isShared = isShared;
-    this.#buckets = buckets;
-    this.#uses = uses;
-    this.#guards = guards;
+  constructor(url: string, app: FastifyInstance, parts: Parts, isPortShared: boolean) {
     this.url = url;
     this.#app = app;
-    this.#context = context;
+    this.#parts = parts;
+    this.#context = parts.context;
+    this.#isPortShared = isPortShared;
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -136,7 +121,7 @@ export class PublicListener {
       this.#context.state.phase = 'draining';
       await sleep(delayMs);
     }
-    if (this.#isShared) await this.#leavePort();
+    if (this.#isPortShared) await this.#leavePort();
     await this.#close();
   }
 
@@ -158,14 +143,15 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    const { uses, guards, buckets } = this.#parts;
     // Requests in flight were counted when they were accepted.
-    const usesWritten = this.#uses.stop();
+    const usesWritten = uses.stop();
     await this.#app.close();
     clearTimeout(cut);
     this.#context.authenticator.stop();
-    this.#guards.stop();
+    guards.stop();
     this.#context.budget.stop();
-    this.#buckets.close();
+    buckets.close();
     await this.#context.audit?.close();
     await usesWritten;
     await this.#context.vault.close();
@@ -182,10 +168,37 @@ function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
   return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
 
-function changeOfLimits(isShared: boolean): string {
-  return isShared
-    ? 'Redis answers again: rate limits are shared'
-    : 'Redis does not answer: this process limits on its own';
+async function openParts(options: PublicListenerOptions): Promise<Parts> {
+  const { config, vault, keys, license, metrics, log } = options;
+  const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
+    log.warn(
+      { code },
+      isShared
+        ? 'Redis answers again: rate limits are shared'
+        : 'Redis does not answer: this process limits on its own',
+    ),
+  );
+  const uses = new ApiKeyUses(vault.api_key_uses);
+  const pool = vault.vital.keys;
+  const guards = new WriteGuards({
+    ...{ vault: config.vault, pool, keys, license },
+    onSpace: (hasSpace) => {
+      if (hasSpace) log.info({}, 'the disk of the database has space again');
+      else log.error({}, 'the disk of the database is full: /health answers 503');
+    },
+  });
+  const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
+  log.countWaiting((bytes) => budget.count(bytes));
+  metrics.observe({
+    postgresSafe: guards.isServerSafe,
+    bytesHeld: () => budget.held,
+    clientRequests: () => uses.requests(),
+    droppedLogLines: () => log.dropped(),
+    rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
+    keyVersion: () => primaryVersion(keys.latest),
+  });
+  const context = await createContext(options, buckets, uses, guards, budget);
+  return { context, buckets, uses, guards };
 }
 
 async function createContext(
@@ -195,7 +208,7 @@ async function createContext(
   guards: WriteGuards,
   budget: ByteBudget,
 ): Promise<ServerContext> {
-  const { config, vault, keys, tls, metrics, log } = options;
+  const { config, vault, keys, certificate, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
   // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {
@@ -223,7 +236,7 @@ async function createContext(
     audit: openAudit(options, budget),
     state: { phase: 'serving' },
     descriptors: descriptorsOf(options),
-    tls,
+    tls: certificate?.pem,
   };
 }
 

@@ -24,8 +24,7 @@ const sharedByAll = file('timeouts.ts');
 const uses = file('service/api-key-uses.ts');
 const authenticator = file('service/authenticator.ts');
 const renewal = file('service/keys/key-renewal.ts');
-const safety = file('service/server-safety.ts');
-const space = file('service/write-space.ts');
+const writes = file('service/write-guards.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
@@ -63,10 +62,13 @@ const ROWS: Record<string, readonly number[]> = {
   ],
   'read of the keyring, every 2 s': [renewal('LOOK_INTERVAL_MS'), renewal('LOOK_PATIENCE_MS')],
   "read of the server's settings, every 2 s": [
-    safety('LOOK_INTERVAL_MS'),
-    safety('LOOK_PATIENCE_MS'),
+    writes('LOOK_INTERVAL_MS'),
+    writes('LOOK_PATIENCE_MS'),
   ],
-  'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
+  'test write on a full disk, every 1 s': [
+    writes('PROBE_INTERVAL_MS'),
+    writes('PROBE_PATIENCE_MS'),
+  ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
   'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
