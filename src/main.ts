@@ -8,7 +8,7 @@ import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-l
 import { openPublicListener, type PublicListener } from './process/public-listener.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
-import { KeyRenewal } from './service/keys/key-renewal.ts';
+import { KeyringFollower } from './service/keys/keyring-follower.ts';
 import { kekSourceOf } from './service/keys/open-keys.ts';
 import { License } from './service/license.ts';
 import { Expiry } from './service/records/removal.ts';
@@ -121,9 +121,9 @@ function tellListening(
 }
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
-function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
+function renewedKeys(vault: Vault, config: Config, log: Log): KeyringFollower {
   const store = new KeyringStore(vault.vital.keys);
-  return new KeyRenewal(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
+  return new KeyringFollower(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
     const problems = operatorError(problem)?.problems;
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);

@@ -17,8 +17,9 @@ interface Place {
 }
 
 /**
- * Creates the first client of a new vault. Prints its API key on a terminal. Otherwise the key is in
- * a file before the client is created, and a later start can use it if this process ends too early.
+ * Creates the first client of a new vault. Prints its API key on a terminal. Otherwise the key is
+ * in a file before the client is created. Then a later start can use it if this process ends too
+ * early.
  * @throws OperatorError that says what to do
  */
 export async function createFirst(

@@ -14,7 +14,7 @@ import { consoleRoutes } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { KeyRenewal } from '../service/keys/key-renewal.ts';
+import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import type { License } from '../service/license.ts';
 import type { Vault } from '../service/vault.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
@@ -26,7 +26,7 @@ export interface OpsListenerOptions {
   readonly url: string;
   readonly metrics: Metrics;
   readonly vault: Vault;
-  readonly keys: KeyRenewal;
+  readonly keys: KeyringFollower;
   readonly sizes: VaultSizes;
   readonly license: License;
   /** undefined: no TLS. */

@@ -17,8 +17,7 @@ import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
-import { primaryVersion } from '../service/keys/key-news.ts';
-import type { KeyRenewal } from '../service/keys/key-renewal.ts';
+import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import type { License } from '../service/license.ts';
 import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
@@ -44,7 +43,7 @@ const FEW_CONNECTIONS = 10_000;
 export interface PublicListenerOptions {
   readonly config: Config;
   readonly vault: Vault;
-  readonly keys: KeyRenewal;
+  readonly keys: KeyringFollower;
   readonly license: License;
   /** undefined: no TLS. */
   readonly certificate: Certificate | undefined;
@@ -195,7 +194,7 @@ async function openParts(options: PublicListenerOptions): Promise<Parts> {
     clientRequests: () => uses.requests(),
     droppedLogLines: () => log.dropped(),
     rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
-    keyVersion: () => primaryVersion(keys.latest),
+    keyVersion: () => keys.primaryVersion,
   });
   const context = await createContext(options, buckets, uses, guards, budget);
   return { context, buckets, uses, guards };
@@ -220,7 +219,7 @@ async function createContext(
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
   });
-  keys.subscribe((news) => vaultClient.renew(news));
+  keys.subscribe((snapshot) => vaultClient.renew(snapshot));
   return {
     interfaceVersion: config.INTERFACE_VERSION,
     bodyLimit: config.BODY_LIMIT,

@@ -5,9 +5,8 @@ import type { Pool } from '../store/pool.ts';
 import { serverFacts, tryToGrow } from '../store/server.ts';
 import { monotonicMs } from '../timeouts.ts';
 import type { Work } from './health.ts';
-import { SEAL_LEASE_MS } from './keys/engine-keys.ts';
-import { primaryVersion } from './keys/key-news.ts';
-import type { KeyRenewal } from './keys/key-renewal.ts';
+import type { KeyringFollower } from './keys/keyring-follower.ts';
+import { SEAL_LEASE_MS } from './keys/leased-keyring.ts';
 import type { License } from './license.ts';
 import type { Writes } from './threads/vault-client.ts';
 
@@ -23,7 +22,7 @@ const PROBE_BYTES = 65_536;
 export interface WriteGuardsOptions {
   readonly vault: VaultOptions;
   readonly pool: Pool;
-  readonly keys: KeyRenewal;
+  readonly keys: KeyringFollower;
   readonly license: License;
   /** Called when the disk of the database is full, and when it has space again. */
   readonly onSpace: (hasSpace: boolean) => void;
@@ -126,7 +125,7 @@ export class WriteGuards implements Writes, Work {
     const bytes = Buffer.from(randomHex(PROBE_BYTES), 'hex');
     const deadlineMs = performance.now() + PROBE_PATIENCE_MS;
     try {
-      await tryToGrow(pool, bytes, primaryVersion(keys.latest), deadlineMs);
+      await tryToGrow(pool, bytes, keys.primaryVersion, deadlineMs);
       this.#setSpace(true);
     } catch {
       this.#probeSoon();

@@ -1,13 +1,13 @@
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
 import type { SealedRecord, Value } from '../../types.ts';
-import type { KeyRenewal } from '../keys/key-renewal.ts';
+import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
 
 /** Settings of a pass that opens all records. */
 export interface ReadSettings extends PassSettings {
   /** Finds key versions that other processes have added. */
-  readonly renewal: KeyRenewal;
+  readonly follower: KeyringFollower;
   readonly onBad: (record: BadRecord) => void;
 }
 
@@ -65,10 +65,10 @@ export class RecordReader {
   /** Returns the records that open. Counts and reports the others. */
   async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
     const { keyring } = this.#vault;
-    const { renewal, onBad } = this.#settings;
+    const { follower, onBad } = this.#settings;
     if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
-      await renewal.look();
-      keyring.renew(renewal.latest.keys);
+      await follower.look();
+      keyring.renew(follower.latest.keys);
     }
     return records.flatMap((record) => {
       const opened = keyring.open(record);

@@ -1,5 +1,5 @@
 import { Worker } from 'node:worker_threads';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import {
   type Call,
   errorOf,
@@ -63,7 +63,7 @@ export class ThreadClient {
     });
   }
 
-  renew(news: KeyNews): void {
+  renew(news: KeySnapshot): void {
     this.#thread.postMessage(news);
   }
 

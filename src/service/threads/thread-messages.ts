@@ -6,7 +6,7 @@ import {
   type InternalReason,
 } from '../../errors.ts';
 import type { TokenMode } from '../../types.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import type { EngineData, Operation, Results } from './vault-engine.ts';
 
 /** The data that a vault thread starts with. */
@@ -27,7 +27,7 @@ export interface Call {
 }
 
 /** A message to a thread: packed calls, newer keys, or the request to reconnect. */
-export type ToThread = readonly Part[] | KeyNews | 'reconnect';
+export type ToThread = readonly Part[] | KeySnapshot | 'reconnect';
 
 /** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
 const MAX_SMALL_TEXTS = 64;

@@ -1,7 +1,7 @@
 import { CallerError } from '../../errors.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import { QueueDelay } from './queue-delay.ts';
@@ -105,7 +105,7 @@ export class VaultClient {
   }
 
   /** Passes newer keys to the threads. */
-  renew(news: KeyNews): void {
+  renew(news: KeySnapshot): void {
     this.#first.renew(news);
     this.#second.renew(news);
   }

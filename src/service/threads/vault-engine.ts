@@ -5,8 +5,8 @@ import { Timeline } from '../../store/timeline.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
-import { EngineKeys } from '../keys/engine-keys.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
+import { LeasedKeyring } from '../keys/leased-keyring.ts';
 import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import type { Call } from './thread-messages.ts';
@@ -14,7 +14,7 @@ import type { Call } from './thread-messages.ts';
 /** The data to build a vault engine from. A thread can receive it as a message. */
 export interface EngineData {
   readonly vault: VaultOptions;
-  readonly keys: KeyNews;
+  readonly keys: KeySnapshot;
   /** The shared memory of a Timeline. */
   readonly timeline: SharedArrayBuffer;
 }
@@ -36,13 +36,13 @@ export type Results = readonly (string | number | null | undefined)[];
 /** Runs tokenize and detokenize on its own database connections. */
 export class VaultEngine {
   readonly #pool: Pool;
-  readonly #keys: EngineKeys;
+  readonly #keys: LeasedKeyring;
   readonly #tokenizer: Tokenizer;
   readonly #detokenizer: Detokenizer;
 
   constructor(data: EngineData, connections: number, observer: EngineObserver) {
     const { vault, keys, timeline } = data;
-    this.#keys = new EngineKeys(keys, observer.keysWanted);
+    this.#keys = new LeasedKeyring(keys, observer.keysWanted);
     this.#pool = openPool(vault, connections, new Timeline(timeline));
     const records = new RecordStore(this.#pool, {
       patienceMs: REQUEST_PATIENCE_MS,
@@ -52,7 +52,7 @@ export class VaultEngine {
     this.#detokenizer = new Detokenizer(records, this.#keys, observer.damaged);
   }
 
-  renew(news: KeyNews): void {
+  renew(news: KeySnapshot): void {
     this.#keys.take(news);
   }
 

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import {
   type Call,
   failureOf,
@@ -78,7 +78,7 @@ function begin(): void {
   beginSoon();
 }
 
-function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[] {
+function isCalls(message: readonly Part[] | KeySnapshot): message is readonly Part[] {
   return Array.isArray(message);
 }
 
