@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
 import { errorCode, operatorError } from './errors.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import { createMetrics } from './metrics/metrics.ts';
+import { createMetrics } from './metrics.ts';
 import { createFirst } from './process/first-client.ts';
 import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
 import { openPublicListener, type PublicListener } from './process/public-listener.ts';

@@ -109,7 +109,7 @@ const WRONG_WAYS: [string, string][] = [
   ['commands/forget.ts', '../store/removal.ts'],
   ['batcher.ts', './store/pool.ts'],
   ['timeouts.ts', './service/vault.ts'],
-  ['metrics/metrics.ts', '../service/limits/client-limits.ts'],
+  ['metrics.ts', './service/limits/client-limits.ts'],
 ];
 
 test.each(WRONG_WAYS)('%s must not import %s', (path, target) => {

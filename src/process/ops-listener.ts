@@ -4,7 +4,7 @@ import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { apiPages } from '../http/openapi/pages.ts';
 import { failureFields, type Log } from '../log.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics.ts';
 import { Access } from '../ops/access.ts';
 import { readAssets } from '../ops/console/assets.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
