@@ -3,8 +3,7 @@ import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { apiPages } from '../http/openapi/pages.ts';
-import { failureFields, type Log } from '../log.ts';
-import type { Metrics } from '../metrics.ts';
+import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
 import { readAssets } from '../ops/console/assets.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
@@ -14,24 +13,14 @@ import { consoleRoutes } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
-import type { License } from '../service/license.ts';
-import type { Vault } from '../service/vault.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import { VERSION } from '../version.ts';
+import type { ListenerOptions } from './public-listener.ts';
 
-export interface OpsListenerOptions {
-  readonly config: Config;
+interface OpsListenerOptions extends ListenerOptions {
   /** URL of the public listener. */
   readonly url: string;
-  readonly metrics: Metrics;
-  readonly vault: Vault;
-  readonly keys: KeyringFollower;
   readonly sizes: VaultSizes;
-  readonly license: License;
-  /** undefined: no TLS. */
-  readonly certificate: Certificate | undefined;
-  readonly log: Log;
 }
 
 export interface OpsListener {

@@ -40,7 +40,8 @@ const LEAVE_TIMEOUT_MS = 5_000;
 /** Below this many connections, the log of the start says so. */
 const FEW_CONNECTIONS = 10_000;
 
-export interface PublicListenerOptions {
+/** What main.ts has opened for both listeners. */
+export interface ListenerOptions {
   readonly config: Config;
   readonly vault: Vault;
   readonly keys: KeyringFollower;
@@ -52,7 +53,7 @@ export interface PublicListenerOptions {
 }
 
 /** Opens the listener for callers, with everything behind it except the vault. */
-export async function openPublicListener(options: PublicListenerOptions): Promise<PublicListener> {
+export async function openPublicListener(options: ListenerOptions): Promise<PublicListener> {
   const { config, vault, certificate, log } = options;
   const parts = await openParts(options);
   const { context, uses, guards } = parts;
@@ -167,7 +168,7 @@ function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
   return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
 
-async function openParts(options: PublicListenerOptions): Promise<Parts> {
+async function openParts(options: ListenerOptions): Promise<Parts> {
   const { config, vault, keys, license, metrics, log } = options;
   const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
     log.warn(
@@ -201,7 +202,7 @@ async function openParts(options: PublicListenerOptions): Promise<Parts> {
 }
 
 async function createContext(
-  options: PublicListenerOptions,
+  options: ListenerOptions,
   buckets: Buckets,
   uses: ApiKeyUses,
   guards: WriteGuards,
@@ -239,7 +240,7 @@ async function createContext(
   };
 }
 
-function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
+function descriptorsOf({ config, log }: ListenerOptions): Descriptors {
   const descriptors = new Descriptors(config.DATABASE_CONNECTIONS);
   const { connections } = descriptors;
   if (connections < FEW_CONNECTIONS)
@@ -247,7 +248,7 @@ function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
   return descriptors;
 }
 
-function openClientLimits({ config, log }: PublicListenerOptions, buckets: Buckets): ClientLimits {
+function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): ClientLimits {
   const defaults = {
     requests: config.RATE_LIMIT,
     detokenize: config.DETOKENIZE_LIMIT,
@@ -258,7 +259,7 @@ function openClientLimits({ config, log }: PublicListenerOptions, buckets: Bucke
   );
 }
 
-function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog | undefined {
+function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
   const { config, metrics, log } = options;
   if (config.AUDIT_LOG === undefined) return undefined;
   return new AuditLog({

@@ -4,7 +4,6 @@ import type { VaultOptions } from '../options.ts';
 import type { Pool } from '../store/pool.ts';
 import { serverFacts, tryToGrow } from '../store/server.ts';
 import { monotonicMs } from '../timeouts.ts';
-import type { Work } from './health.ts';
 import type { KeyringFollower } from './keys/keyring-follower.ts';
 import { SEAL_LEASE_MS } from './keys/leased-keyring.ts';
 import type { License } from './license.ts';
@@ -32,7 +31,7 @@ export interface WriteGuardsOptions {
  * Checks what a process needs to store values: a license, a server that keeps what it acknowledges,
  * space on the disk of the database, and a current key.
  */
-export class WriteGuards implements Writes, Work {
+export class WriteGuards implements Writes {
   readonly #options: WriteGuardsOptions;
   #unsafeSettings: readonly string[] = [];
   #isLooking = false;
@@ -79,10 +78,12 @@ export class WriteGuards implements Writes, Work {
     this.#probeSoon();
   }
 
+  /** Whether the node has a current key to seal with. */
   canSeal(): boolean {
     return monotonicMs() - this.#options.keys.latest.asOfMs < SEAL_LEASE_MS;
   }
 
+  /** Whether the disk of the database has space for records. */
   hasSpace(): boolean {
     return this.#hasSpace;
   }
