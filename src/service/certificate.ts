@@ -62,8 +62,7 @@ export class Certificate {
 
   /** Checks the files every 5 s. */
   watch(listener: CertificateListener): void {
-    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS).unref();
   }
 
   stop(): void {

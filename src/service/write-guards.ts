@@ -46,8 +46,7 @@ export class WriteGuards implements Writes {
   /** @param onUnsafe called when the unsafe settings change, with each as `name=value` */
   start(onUnsafe: (unsafeSettings: readonly string[]) => void): void {
     if (!this.#promisesDurability) return;
-    this.#looking = setInterval(() => void this.#look(onUnsafe), LOOK_INTERVAL_MS);
-    this.#looking.unref();
+    this.#looking = setInterval(() => void this.#look(onUnsafe), LOOK_INTERVAL_MS).unref();
     void this.#look(onUnsafe);
   }
 
@@ -117,8 +116,7 @@ export class WriteGuards implements Writes {
   }
 
   #probeSoon(): void {
-    this.#probing = setTimeout(() => void this.#probe(), PROBE_INTERVAL_MS);
-    this.#probing.unref();
+    this.#probing = setTimeout(() => void this.#probe(), PROBE_INTERVAL_MS).unref();
   }
 
   async #probe(): Promise<void> {

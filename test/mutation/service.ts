@@ -78,8 +78,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'renewal-never',
     file: 'service/keys/keyring-follower.ts',
-    old: 'this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS);',
-    new: 'this.#timer = setInterval(() => {}, LOOK_INTERVAL_MS);',
+    old: 'setInterval(() => void this.look(), LOOK_INTERVAL_MS)',
+    new: 'setInterval(() => {}, LOOK_INTERVAL_MS)',
     promise: 'New keys come into force without a restart.',
     tests: KEYS,
   },

@@ -131,13 +131,6 @@ describe('batching', () => {
     answer(2);
     await results;
   });
-
-  test('rate 0 is no limit and asks nobody', async () => {
-    const { limiter, calls } = setUp();
-    expect(limiter.take(requestBucket('a', 0))).toMatchObject({ granted: 1 });
-    await turns();
-    expect(calls).toEqual([]);
-  });
 });
 
 describe('a budget of unknown tokens', () => {
@@ -191,11 +184,6 @@ describe('a budget of unknown tokens', () => {
     await spent;
     const { bucket: asked, outcome } = await call(1, probes);
     expect([asked, outcome]).toEqual([bucket, NO_OUTCOME]);
-  });
-
-  test('without limit asks nobody', () => {
-    const { limiter } = setUp();
-    expect(limiter.settle(budgetBucket('a', 0), 5, unknownTokens(5))).toMatchObject({ granted: 5 });
   });
 });
 

@@ -104,8 +104,7 @@ export class KeyringFollower {
 
   /** Reads the keyring once, then every 2 s. Never fails. */
   async start(): Promise<void> {
-    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS).unref();
     await this.look();
   }
 

@@ -2,7 +2,7 @@
 export interface Bucket {
   /** Unique: it names the client and what the bucket counts. */
   readonly name: string;
-  /** Units that come back each second; 0: no limit. */
+  /** Units that come back each second, above 0. */
   readonly rate: number;
   /** A full bucket holds what comes back in this many seconds, and at least one unit. */
   readonly burstS: number;
@@ -52,11 +52,6 @@ export function afterwards<T, R>(
   next: (answer: T) => R,
 ): R | Promise<Awaited<R>> {
   return answer instanceof Promise ? (answer.then(next) as Promise<Awaited<R>>) : next(answer);
-}
-
-/** The grant of a bucket without a limit. */
-export function unlimited(count: number): Grant {
-  return { granted: count, left: Infinity, retryAfterS: 0 };
 }
 
 /**
@@ -110,7 +105,6 @@ export class MemoryBuckets implements Buckets {
    * @param count requests to take; 0 only reads the bucket
    */
   take(bucket: Bucket, count = 1): Grant {
-    if (bucket.rate === 0) return unlimited(count);
     const nowMs = this.#nowMs();
     const { intervalMs, wholeMs } = sizesOf(bucket);
     // At most a whole bucket ahead: after the rate is raised, the longer wait of the lower rate
@@ -133,7 +127,6 @@ export class MemoryBuckets implements Buckets {
    * one, because those tokens may be correct guesses (docs/decisions/0018).
    */
   settle(bucket: Bucket, count: number, outcome: Outcome): Grant {
-    if (bucket.rate === 0) return unlimited(count);
     const nowMs = this.#nowMs();
     const { intervalMs, wholeMs } = sizesOf(bucket);
     const before = this.#budgets.get(bucket.name) ?? FRESH;

@@ -6,7 +6,6 @@ import {
   MemoryBuckets,
   NO_OUTCOME,
   type Outcome,
-  unlimited,
 } from './buckets.ts';
 
 /** The buckets that SharedBuckets asks. */
@@ -114,8 +113,6 @@ export class SharedBuckets implements Buckets {
   }
 
   #answer(question: Question): Grant | Promise<Grant> {
-    const { bucket, count } = question;
-    if (bucket.rate === 0) return unlimited(count);
     const shared = this.#isShared ? this.#join(question) : undefined;
     return afterwards(shared, (grant) => grant ?? (ask(this.#local, question) as Grant));
   }
