@@ -179,7 +179,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-bad-request-open',
-    file: 'http/ending.ts',
+    file: 'http/connections.ts',
     old: "let isLast = code === 'bad_request' ||",
     new: 'let isLast =',
     promise: 'No second request is read after a doubtful end.',

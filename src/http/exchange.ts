@@ -1,0 +1,79 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { CallerError } from '../errors.ts';
+import type { Caller } from '../service/authenticator.ts';
+import type { Holder } from '../service/limits/byte-budget.ts';
+import type { ClientOperation } from '../service/limits/client-limits.ts';
+import type { ServerContext } from './context.ts';
+import { routeOf } from './routes.ts';
+
+/** Memory for each value of a request besides its bytes, on the way to the vault and back. */
+const FIELD_BYTES = 256;
+
+/** A request and the facts that its answer, log line and audit line need. */
+export class Exchange {
+  readonly id = randomUUID();
+  readonly startedAtMs = performance.now();
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** undefined: this listener does not have the path. */
+  readonly route: string | undefined;
+  /** Headers of the answer besides those of every answer. */
+  readonly headers: Record<string, string> = {};
+  /** The connection closes after the answer. */
+  isLast = false;
+  /** The event for the audit log; undefined until the API key is checked. */
+  operation: ClientOperation | undefined;
+  /** null until the API key is accepted. */
+  caller: Caller | null = null;
+  /** The request's part of the budget of bytes; undefined until the API key is accepted. */
+  held: Holder | undefined;
+  /** Number of distinct tokens in the request that the vault has never issued. */
+  unknownTokens = 0;
+
+  constructor(request: IncomingMessage, response: ServerResponse) {
+    this.request = request;
+    this.response = response;
+    this.route = routeOf(request.url!);
+  }
+
+  /**
+   * Makes the request hold more bytes of the budget.
+   * @throws CallerError overloaded
+   */
+  hold({ budget }: ServerContext, bytes: number): void {
+    if (!budget.grow(this.held!, bytes)) throw new CallerError('overloaded', '', 1);
+  }
+
+  /** @throws CallerError overloaded */
+  holdFields(context: ServerContext, fields: number): void {
+    this.hold(context, fields * FIELD_BYTES);
+  }
+
+  /**
+   * Releases the bytes after the answer. Bytes of the answer that the system has not taken stay
+   * held until they are sent or the connection ends.
+   */
+  letGo({ budget }: ServerContext): void {
+    const { held, response } = this;
+    if (held === undefined) return;
+    const unsent = response.writableLength;
+    const isStream = !response.writableEnded;
+    const { socket } = this.request;
+    const isGone = response.destroyed || socket.destroyed;
+    if (isGone || (unsent === 0 && !isStream)) {
+      budget.settle(held, 0);
+      return;
+    }
+    budget.settle(held, isStream ? held.bytes : unsent);
+    budget.wait(held, () => socket.destroy());
+    const release = () => {
+      socket.off('close', release);
+      budget.settle(held, 0);
+    };
+    response.once('close', release);
+    // An answer queued behind another one gets no event when the connection ends, so listen on the
+    // socket.
+    socket.setMaxListeners(0).once('close', release);
+  }
+}
