@@ -201,8 +201,8 @@ async function createContext(
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
-  const engine = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
-  const vaultClient = new VaultClient(engine, guards, {
+  const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
+  const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
