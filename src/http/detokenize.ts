@@ -3,11 +3,17 @@ import type { TokenCounts } from '../service/limits/client-limits.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
-import { type Answer, successFrame } from './answer.ts';
-import { invalid, type JsonObject, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
-import type { Exchange } from './exchange.ts';
-import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
+import {
+  collectFields,
+  type Field,
+  invalid,
+  type JsonObject,
+  parseData,
+  pathOf,
+  replaceFields,
+} from './data.ts';
+import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { readBody } from './request-body.ts';

@@ -1,5 +1,5 @@
-import type { Answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
+import type { Answer } from './exchange.ts';
 import type { HEALTH } from './schema.ts';
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */

@@ -1,9 +1,8 @@
 import type { RequestListener, Server } from 'node:http';
 import { CallerError } from '../errors.ts';
-import { type Answer, answerError, answerSuccess } from './answer.ts';
 import type { ServerContext } from './context.ts';
 import { detokenizeHandler } from './detokenize.ts';
-import { Exchange } from './exchange.ts';
+import { type Answer, answerError, answerSuccess, Exchange } from './exchange.ts';
 import { checkProtocol } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';

@@ -1,9 +1,7 @@
 import type { Value } from '../types.ts';
-import { type Answer, successFrame } from './answer.ts';
-import { parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
-import type { Exchange } from './exchange.ts';
-import { collectFields, replaceFields } from './fields.ts';
+import { collectFields, parseData, replaceFields } from './data.ts';
+import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 
