@@ -166,7 +166,7 @@ test('a service that is gone for longer than the time-out ends it; with the next
   const { code, stderr } = await ended;
   expect(code).toBe(1);
   expect(stderr).toMatch(
-    /no answer.* The rows so far are kept: to go on, run standin tokenize .* --resume/,
+    /does not answer.* The rows so far are kept: to go on, run standin tokenize .* --resume/,
   );
   service = await startService(place, { PORT: port });
   expect((await runs.run(`${command} --resume`)).code).toBe(3);
