@@ -1,5 +1,6 @@
 import type { StandinError } from './errors.ts';
 import { IN_A_BROWSER, isBrowser } from './surroundings.ts';
+import type { FieldOf } from './types.ts';
 
 /** The part of `fetch` that the client needs. Node, Deno, Bun and undici all have it. */
 export type Fetch = (
@@ -46,6 +47,15 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Overrides `timeoutMs` of the client. */
   timeoutMs?: number;
+}
+
+/** Options of a call that replaces some strings of a record, and keeps everything else. */
+export interface FieldOptions<T> extends CallOptions {
+  /**
+   * Paths of the strings: `email`, `customer.emails[*]`, `orders[0].to`, `["full name"]`. A field
+   * that may be missing ends in `?`. In a list of records, the fields of each record.
+   */
+  fields: readonly FieldOf<T>[];
 }
 
 /** Checked options, complete with defaults. */
