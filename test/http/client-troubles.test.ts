@@ -62,7 +62,7 @@ describe('what passes is tried again', () => {
   test('onRetry is told of each pause', async () => {
     front.troubles.push('reset', { status: 503, body: '{"error":"overloaded","retry_after":1}' });
     const told: Retry[] = [];
-    const onRetry = (retry: Retry) => told.push(retry);
+    const onRetry = (one: Retry) => told.push(one);
     const client = new Standin({ url: front.url, apiKey: service.api_key, onRetry });
     await client.tokenize({ name: 'Ann Lee' }, PATIENT);
     expect(told.map(({ error }) => [error.code, error.attempts])).toEqual([
