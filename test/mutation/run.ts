@@ -46,6 +46,8 @@ const BASE_TIMEOUT_S = 900;
 const SLOW_FACTOR = 2;
 /** Logs without colours. */
 const PLAIN = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };
+/** These need no database, so none is started for them. */
+const PURE = /^(test\/unit|packages)\//;
 
 const { values: options } = parseArgs({
   options: {
@@ -104,6 +106,7 @@ async function runTests(
 ): Promise<Tests> {
   const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
   const named = name === undefined ? [] : ['-t', name];
+  const env = PURE.test(file) ? { ...PLAIN, TEST_DATABASE_URL: '' } : PLAIN;
   const path = join(folder, '..', `${id}.log`);
   const log = openSync(path, 'w');
   const startedAtMs = performance.now();
@@ -111,7 +114,7 @@ async function runTests(
   const child = spawn(
     'node_modules/.bin/vitest',
     ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, file],
-    { cwd: folder, detached: true, stdio: ['ignore', log, log], env: PLAIN },
+    { cwd: folder, detached: true, stdio: ['ignore', log, log], env },
   );
   const end = await endOf(child, timeoutS);
   closeSync(log);
