@@ -46,7 +46,7 @@ const BASE_TIMEOUT_S = 900;
 const SLOW_FACTOR = 2;
 /** Logs without colours. */
 const PLAIN = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };
-/** These need no database, so none is started for them. */
+/** These run sources: they need neither a database nor a build. */
 const PURE = /^(test\/unit|packages)\//;
 
 const { values: options } = parseArgs({
@@ -150,20 +150,25 @@ function builds(folder: string): boolean {
 }
 
 /** Runs tests with the change made, and takes it back. Undefined: it does not build. */
-async function withChange(
+async function runChanged(
   folder: string,
   mutant: Mutant,
-  tests: () => Promise<Tests>,
+  file: string,
+  limitS: number,
 ): Promise<Tests | undefined> {
   const path = join(folder, pathsOf(mutant).file);
   const text = readFileSync(path, 'utf8');
-  const changed = text.replace(mutant.old, () => mutant.new);
-  writeFileSync(path, changed);
+  const isBuilt = !PURE.test(file);
+  writeFileSync(
+    path,
+    text.replace(mutant.old, () => mutant.new),
+  );
   try {
-    return builds(folder) ? await tests() : undefined;
+    if (isBuilt && !builds(folder)) return undefined;
+    return await runTests(folder, mutant, file, limitS);
   } finally {
     writeFileSync(path, text);
-    builds(folder);
+    if (isBuilt) builds(folder);
   }
 }
 
@@ -180,7 +185,7 @@ async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
     for (;;) {
       if (base.end !== 'passed') return result('tests fail without it', base.by ?? file);
       const limitS = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * base.seconds);
-      const tests = await withChange(folder, mutant, () => runTests(folder, mutant, file, limitS));
+      const tests = await runChanged(folder, mutant, file, limitS);
       if (tests === undefined) return result('does not build');
       if (tests.end === 'failed') return result('killed', tests.by);
       if (tests.end === 'passed') break;
