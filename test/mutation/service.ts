@@ -93,8 +93,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'engine-no-lease',
     file: 'service/keys/engine-keys.ts',
-    old: 'if (monotonicMs() - this.#asOfMs < SEAL_LEASE_MS) return;',
-    new: 'if (monotonicMs() - this.#asOfMs < Infinity) return;',
+    old: 'return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
+    new: 'return monotonicMs() - this.#asOfMs < Infinity;',
     promise: 'A process with old keys asks before it seals.',
     tests: ['unit/engine-keys.test.ts'],
   },
