@@ -1,11 +1,11 @@
+import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import { Unavailable } from '../errors.ts';
+import { Descriptors } from '../http/connections.ts';
 import type { ServerContext } from '../http/context.ts';
-import { Descriptors } from '../http/descriptors.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -57,13 +57,13 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
   const { config, vault, certificate, log } = options;
   const parts = await openParts(options);
   const { context, uses, guards } = parts;
-  const app = createHttpServer(context);
+  const server = createHttpServer(context);
   const url = await listen(
-    app.server,
+    server,
     config.HOST,
     config.PORT,
     'PORT',
-    () => app.listen(addressOf(config)),
+    () => server.listen(addressOf(config)),
     certificate === undefined ? 'http' : 'https',
     config.REUSE_PORT,
   );
@@ -75,7 +75,7 @@ export async function openPublicListener(options: ListenerOptions): Promise<Publ
     vault.pool.reconnect();
     context.vault.reconnect();
   });
-  return new PublicListener(url, app, parts, config.REUSE_PORT);
+  return new PublicListener(url, server, parts, config.REUSE_PORT);
 }
 
 /** What the listener opens and closes. */
@@ -88,14 +88,14 @@ interface Parts {
 
 export class PublicListener {
   readonly url: string;
-  readonly #app: FastifyInstance;
+  readonly #server: HttpServer;
   readonly #parts: Parts;
   readonly #context: ServerContext;
   readonly #isPortShared: boolean;
 
-  constructor(url: string, app: FastifyInstance, parts: Parts, isPortShared: boolean) {
+  constructor(url: string, server: HttpServer, parts: Parts, isPortShared: boolean) {
     this.url = url;
-    this.#app = app;
+    this.#server = server;
     this.#parts = parts;
     this.#context = parts.context;
     this.#isPortShared = isPortShared;
@@ -112,7 +112,7 @@ export class PublicListener {
 
   /** Renews the certificate for new connections. */
   renew(tls: TlsPem): void {
-    renewCertificate(this.#app.server, tls);
+    renewCertificate(this.#server, tls);
   }
 
   /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
@@ -130,7 +130,7 @@ export class PublicListener {
    * ended, or after LEAVE_TIMEOUT_MS.
    */
   async #leavePort(): Promise<void> {
-    const { server } = this.#app;
+    const server = this.#server;
     // The system resets connections that still wait to be accepted when the socket closes.
     await untilAccepted(server);
     // Not the HTTP server's own close, which would cut idle connections now.
@@ -142,11 +142,11 @@ export class PublicListener {
 
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
-    const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    const cut = setTimeout(() => this.#server.closeAllConnections(), FINISH_TIMEOUT_MS);
     const { uses, guards, buckets } = this.#parts;
     // Requests in flight were counted when they were accepted.
     const usesWritten = uses.stop();
-    await this.#app.close();
+    await new Promise((resolve) => this.#server.close(resolve));
     clearTimeout(cut);
     this.#context.authenticator.stop();
     guards.stop();
@@ -214,8 +214,8 @@ async function createContext(
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
-  const engine = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
-  const vaultClient = new VaultClient(engine, guards, {
+  const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
+  const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
@@ -227,7 +227,7 @@ async function createContext(
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
     vault: vaultClient,
-    token_suffix: config.TOKEN_SUFFIX,
+    tokenSuffix: config.TOKEN_SUFFIX,
     limits: openClientLimits(options, buckets),
     budget,
     health: new Health(vault.vital.health, guards),
