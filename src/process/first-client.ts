@@ -3,10 +3,9 @@ import type { Config } from '../config/config.ts';
 import { isApiKey, newApiKey } from '../crypto/api-key.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { createSecret, readSecret } from '../private-files.ts';
+import { createSecret, makeDataDir, readSecret } from '../private-files.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { IssuedApiKey } from '../service/clients.ts';
-import { makeUsable } from '../store/embedded.ts';
 
 /** The API key of the first client, and the file that it is in. */
 export interface FirstKey {
@@ -33,7 +32,7 @@ export function firstKey(
 }
 
 function readOrCreate(dataDir: string, file: string): string {
-  makeUsable(dataDir);
+  makeDataDir(dataDir);
   try {
     createSecret(file, `${newApiKey()}\n`);
   } catch (error) {

@@ -1,3 +1,4 @@
+import { openedTwice } from '#embedded';
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
@@ -6,7 +7,6 @@ import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { distribute } from '../store/distribute.ts';
-import { openedTwice } from '../store/embedded-owner.ts';
 import { KeyringStore } from '../store/keyring.ts';
 import { migrate } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
