@@ -3,12 +3,12 @@ import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import type { LicenseFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { KeyringStore } from '../store/keyring.ts';
-import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
+import { readMigrations, schemaVersion } from '../store/schema.ts';
 import { serverFacts } from '../store/server.ts';
+import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
 import { isNamed, type KekSource, kekSourceOf } from './kek/source.ts';
@@ -66,7 +66,7 @@ async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]
   let wrapped: WrappedKey[] = [];
   await run(findings, 'schema', async () => {
     const version = await schemaVersion(pool, commandDeadline());
-    if (version > 0) wrapped = await new KeyringStore(pool).list(commandDeadline());
+    if (version > 0) wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
     return schema(version, readMigrations().at(-1)!.version);
   });
   return wrapped;
@@ -114,7 +114,7 @@ async function records(
 
 async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string): Promise<void> {
   await run(findings, 'token suffix', async () => {
-    await checkSuffix(new KeyringStore(pool), tokenSuffix, commandDeadline());
+    await checkSuffix(new WrappedKeyStore(pool), tokenSuffix, commandDeadline());
     return ok(`_${tokenSuffix}`);
   });
   await run(findings, 'clients', async () => {

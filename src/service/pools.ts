@@ -3,11 +3,10 @@ import { EmbeddedDatabase, EmbeddedError } from '#embedded';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { makeDataDir } from '../private-files.ts';
+import { PIN_SESSION } from '../store/connection.ts';
 import { databaseHosts } from '../store/hosts.ts';
 import { type Address, Pool } from '../store/pool.ts';
-import { PrimaryFinder } from '../store/primary-finder.ts';
-import { PIN_SESSION } from '../store/settings.ts';
-import { Timeline } from '../store/timeline.ts';
+import { PrimaryFinder, Timeline } from '../store/primary.ts';
 
 export interface VitalPools {
   /** For /health only, which reads no table. */

@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
@@ -47,6 +48,33 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     const { pid, cancel } = await underWay(pool, 'one');
     await cancel();
     expect(await pidOf(pool)).not.toBe(String(pid));
+  });
+
+  test('a grant without effect, 01007, leaves the outcome of its transaction known', async () => {
+    const admin = cluster.directUrl('postgres');
+    await query(admin, 'create schema theirs; create role outsider login; create role other');
+    await query(admin, 'grant usage on schema theirs to outsider');
+    const url = new URL(admin);
+    url.username = 'outsider';
+    const warnings: (string | undefined)[] = [];
+    const client = new pg.Client({ connectionString: url.href });
+    client.on('notice', ({ code }) => warnings.push(code));
+    await client.connect();
+    await client.query('grant usage on schema theirs to other');
+    await client.end();
+    expect(warnings).toEqual(['01007']);
+    const pool = newPool(1, async () => ({ url: url.href }));
+    const pid = await pidOf(pool);
+    await pool.transaction(soon(), (ask) => ask('grant usage on schema theirs to other'));
+    expect(await pidOf(pool)).toBe(pid);
+  });
+
+  test('after a plain warning, 01000, the outcome is unknown', async () => {
+    const pool = newPool(1, toPostgres);
+    const pid = await pidOf(pool);
+    const warning = "do $$ begin raise warning 'as of a wait that was cancelled'; end $$";
+    await expect(pool.query(warning, [], soon())).rejects.toBeInstanceOf(Unavailable);
+    expect(await pidOf(pool)).not.toBe(pid);
   });
 
   test('an older look for the primary that ends late does not put the older address back', async () => {

@@ -6,7 +6,7 @@ import { ROOT, readText } from '../support/docs.ts';
 const DOCUMENT = 'docs/operating/timeouts.md';
 const UNITS_MS: Record<string, number> = { ms: 1, s: 1_000, h: 3_600_000 };
 
-/** Constants that a row depends on: `store/cancel.ts CANCEL_TIMEOUT_MS`. */
+/** Constants that a row depends on: `store/connection.ts CANCEL_TIMEOUT_MS`. */
 const used = new Set<string>();
 
 /** The constant of a source file, read from its text: most are not exported. */
@@ -68,7 +68,7 @@ const ROWS: Record<string, readonly number[]> = {
   'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
-  'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
+  'cancel request': [constant('store/connection.ts', 'CANCEL_TIMEOUT_MS')],
   'closing of connections at the end': [sharedByAll('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
@@ -95,9 +95,9 @@ const WITHOUT_ROW = [
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
 
-  'store/distribute.ts COPY_PATIENCE_MS',
-  'store/keyring.ts LOCKS_PATIENCE_MS',
-  'store/records.ts READ_ONLY_PATIENCE_MS',
+  'store/schema.ts COPY_PATIENCE_MS',
+  'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
+  'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];
 
 function figuresMs(text: string): number[] {

@@ -1,7 +1,7 @@
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { InternalError, OperatorError, operatorError } from '../../errors.ts';
-import type { KeyringStore } from '../../store/keyring.ts';
+import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import type { WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
 import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
@@ -49,7 +49,7 @@ interface Backoff {
  * change. After a failed read or unwrap, the process keeps the keys that it has.
  */
 export class KeyRenewal {
-  readonly #store: KeyringStore;
+  readonly #store: WrappedKeyStore;
   readonly #source: KekSource;
   readonly #onChange: (problem: unknown) => void;
   readonly #listeners: ((news: KeyNews) => void)[] = [];
@@ -70,7 +70,7 @@ export class KeyRenewal {
    * @param onChange called with the problem when it changes; undefined: no problem any more
    */
   constructor(
-    store: KeyringStore,
+    store: WrappedKeyStore,
     source: KekSource,
     keys: readonly PlainKey[],
     onChange: (problem: unknown) => void = () => {},

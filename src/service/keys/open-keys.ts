@@ -3,13 +3,13 @@ import type { PlainKey } from '../../crypto/keyring.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
 import { allowedOr } from '../../store/database-error.ts';
-import type { KeyringStore } from '../../store/keyring.ts';
+import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
 import type { KekSource } from '../kek/source.ts';
 
 /** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
-  store: KeyringStore,
+  store: WrappedKeyStore,
   source: KekSource,
   tokenSuffix: string,
   deadlineMs: number,
@@ -56,7 +56,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
 }
 
 export async function checkSuffix(
-  store: KeyringStore,
+  store: WrappedKeyStore,
   tokenSuffix: string,
   deadlineMs: number,
 ): Promise<void> {

@@ -1,7 +1,7 @@
 import type { VaultOptions } from '../../options.ts';
 import type { Pool } from '../../store/pool.ts';
+import { Timeline } from '../../store/primary.ts';
 import { RecordStore } from '../../store/records.ts';
-import { Timeline } from '../../store/timeline.ts';
 import { REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { Detokenizer } from '../detokenizer.ts';
