@@ -69,12 +69,40 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     expect(await pidOf(pool)).toBe(pid);
   });
 
-  test('after a plain warning, 01000, the outcome is unknown', async () => {
+  test('a cancelled wait for the standby, 01000, leaves the outcome unknown', async () => {
+    const admin = cluster.directUrl('postgres');
+    const waitFor = async (standby: string) => {
+      await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
+      await query(admin, 'select pg_reload_conf()');
+    };
+    const cancelWait = async () => {
+      const find = () =>
+        query(admin, "select pid from pg_stat_activity where wait_event = 'SyncRep'");
+      await until(async () => (await find()).length === 1, 'a commit that waits');
+      const [{ pid }] = (await find()) as [{ pid: number }];
+      await query(admin, 'select pg_cancel_backend($1)', [pid]);
+    };
+    await query(admin, 'create table public.waited (n int)');
+    await waitFor('nobody');
+    onTestFinished(() => waitFor(''));
+
+    const client = new pg.Client({ connectionString: admin });
+    const warnings: (string | undefined)[] = [];
+    client.on('notice', ({ code }) => warnings.push(code));
+    await client.connect();
+    await Promise.all([client.query('insert into public.waited values (1)'), cancelWait()]);
+    await client.end();
+    expect(warnings).toEqual(['01000']);
+
     const pool = newPool(1, toPostgres);
     const pid = await pidOf(pool);
-    const warning = "do $$ begin raise warning 'as of a wait that was cancelled'; end $$";
-    await expect(pool.query(warning, [], soon())).rejects.toBeInstanceOf(Unavailable);
+    const outcome = expect(
+      pool.query('insert into public.waited values (2)', [], soon()),
+    ).rejects.toBeInstanceOf(Unavailable);
+    await cancelWait();
+    await outcome;
     expect(await pidOf(pool)).not.toBe(pid);
+    expect(await query(admin, 'select n from public.waited order by n')).toEqual([{ n: 1 }, { n: 2 }]);
   });
 
   test('an older look for the primary that ends late does not put the older address back', async () => {
