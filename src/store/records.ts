@@ -42,6 +42,8 @@ const MAX_BATCH_RECORDS = 1_000;
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
+/** The database writes this many while the next ones are sealed: 16 requests of three values. */
+const EAGER_RECORDS = 48;
 
 /**
  * The records of the vault. Concurrent calls share statements (group commit). Keeps no record in
@@ -67,6 +69,7 @@ export class RecordStore {
     ) =>
       new Batcher<Item, Result>({
         lanes: LANES,
+        eagerItems: EAGER_RECORDS,
         maxBatchItems: MAX_BATCH_RECORDS,
         maxBatchBytes: MAX_BATCH_BYTES,
         maxWaitingItems: MAX_WAITING_RECORDS,

@@ -102,7 +102,10 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     await cancelWait();
     await outcome;
     expect(await pidOf(pool)).not.toBe(pid);
-    expect(await query(admin, 'select n from public.waited order by n')).toEqual([{ n: 1 }, { n: 2 }]);
+    expect(await query(admin, 'select n from public.waited order by n')).toEqual([
+      { n: 1 },
+      { n: 2 },
+    ]);
   });
 
   test('an older look for the primary that ends late does not put the older address back', async () => {

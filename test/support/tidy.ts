@@ -74,7 +74,6 @@ const PACKAGES: Record<string, readonly string[]> = {
   '@electric-sql/pglite': ['#embedded'],
   '/assets/uplot.js': ['#console'],
   'node:crypto': ['crypto', 'http', 'ops'],
-  fastify: ['http', 'ops', 'process'],
   commander: ['commands', 'cli'],
   pino: ['log'],
   'prom-client': ['metrics'],

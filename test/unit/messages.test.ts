@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
-import { errorOf, failureOf } from '../../src/service/threads/thread-messages.ts';
+import { errorOf, failureOf } from '../../src/service/threads/messages.ts';
 
 describe('failures between threads', () => {
   test('come over with all that an answer and a log need', () => {
