@@ -50,7 +50,7 @@ export async function watched<T>(
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const renewal = new KeyRenewal(vault.keyringStore, kekSourceOf(vaultOptions), vault.plainKeys);
+  const renewal = new KeyRenewal(vault.wrappedKeys, kekSourceOf(vaultOptions), vault.plainKeys);
   const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
   const startedAtMs = performance.now();
   const listed: BadRecord[] = [];

@@ -39,7 +39,7 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
-  readonly keyringStore: WrappedKeyStore;
+  readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly PlainKey[];
   readonly schemaChanges: SchemaChanges;
@@ -89,7 +89,7 @@ function vaultOn(
     timeline,
     keyring: new Keyring(plainKeys),
     plainKeys,
-    keyringStore: new WrappedKeyStore(pool),
+    wrappedKeys: new WrappedKeyStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),

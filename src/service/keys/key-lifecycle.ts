@@ -188,7 +188,7 @@ export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
 }
 
 /** All keys, with the number of records of each DEK: an estimate above 200,000. */
-export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<KeyStatus[]> {
+export async function keyStatus({ wrappedKeys: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());
