@@ -86,7 +86,7 @@ async function rotate(
   options: OutputOptions,
 ): Promise<void> {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.keyringStore, kekSourceOf(vaultOptions));
+  const version = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
   print(
     options,
     { version },
@@ -122,7 +122,7 @@ async function resealRecords(
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.keyringStore, version);
+  await retireKey(vault.wrappedKeys, version);
   print(
     options,
     { version },

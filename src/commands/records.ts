@@ -50,7 +50,7 @@ export async function watched<T>(
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
   const follower = new KeyringFollower(
-    vault.keyringStore,
+    vault.wrappedKeys,
     kekSourceOf(vaultOptions),
     vault.plainKeys,
   );
