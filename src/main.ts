@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
 import { errorCode, operatorError } from './errors.ts';
-import { apiPages } from './http/openapi/pages.ts';
+import { apiPages } from './http/openapi.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
 import type { Gauges } from './metrics/gauges.ts';
 import { createMetrics } from './metrics/metrics.ts';

@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
 import { type Command, Option } from 'commander';
-import { documentText } from '../http/openapi/pages.ts';
+import { documentText } from '../http/openapi.ts';
 import { command, config } from './command.ts';
 
 export function addOpenApi(program: Command): void {

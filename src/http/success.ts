@@ -1,7 +1,8 @@
 import type { FastifyRequest } from 'fastify';
+import type { FieldContent } from '#openapi';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { InterfaceVersion } from './context.ts';
-import { type FieldContent, SUCCESS } from './schema.ts';
+import { SUCCESS } from './schema.ts';
 
 /**
  * Builds the text before and after `data` in a successful answer, with the names of the version.
