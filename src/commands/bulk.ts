@@ -14,9 +14,8 @@ import {
 import { InvalidValueError, LimitError, Standin, StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { command } from './command.ts';
-import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
-import type { OutputOptions } from './output.ts';
+import type { OutputOptions } from './command.ts';
+import { command, EXIT_INTERRUPTED, interruptible } from './command.ts';
 import { Progress } from './progress.ts';
 
 type Operation = Job['operation'];

@@ -4,8 +4,7 @@ import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { auditFinding } from '../service/audit/audit-finding.ts';
 import { certificateFinding } from '../service/certificate.ts';
 import { shown } from '../terminal.ts';
-import { command, config } from './command.ts';
-import { type OutputOptions, print } from './output.ts';
+import { command, config, type OutputOptions, print } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
 
