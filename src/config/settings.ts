@@ -4,7 +4,7 @@ import {
   databaseUrl,
   file,
   flag,
-  httpOrigin,
+  httpBase,
   matching,
   rate,
   redisUrl,
@@ -17,8 +17,8 @@ import {
 export const SERVICE_SETTINGS = {
   STANDIN_URL: setting(
     'http://127.0.0.1:8080',
-    'an http:// or https:// URL without a path',
-    httpOrigin,
+    'an http:// or https:// URL, without /api/v1',
+    httpBase,
     'Service that `standin tokenize` and `standin detokenize` call.',
   ),
   STANDIN_API_KEY: setting(
