@@ -47,7 +47,7 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
-  http: ['types', 'errors', 'service', 'log', 'metrics'],
+  http: ['types', 'errors', 'service', 'log', 'metrics', '#openapi'],
   ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
@@ -66,7 +66,7 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 
 /** Rooms that the service imports by these names in package.json. */
-const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek'];
+const OWN_PACKAGES = ['#bulk', '#client', '#console', '#embedded', '#kek', '#openapi'];
 
 /** npm packages that only one room may import. */
 const PACKAGES: Record<string, readonly string[]> = {

@@ -43,7 +43,9 @@ const ROWS: Record<string, readonly number[]> = {
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
   'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
   'request to the ops listener; next request': [ops('requestTimeout'), ops('keepAliveTimeout')],
-  "call of the console's playground": [constant('ops/console/playground.ts', 'TIMEOUT_MS')],
+  "call of the console's playground": [
+    constant('ops/console/playground-forwarder.ts', 'TIMEOUT_MS'),
+  ],
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
@@ -142,7 +144,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
   const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
   expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
   const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
-  const calls = constant('ops/console/playground.ts', 'MAX_UNDER_WAY');
+  const calls = constant('ops/console/playground-forwarder.ts', 'MAX_UNDER_WAY');
   expect(text).toContain(`takes ${ops('MAX_CONNECTIONS')} connections, ${readers} readers of`);
   expect(text).toContain(`and ${calls} playground calls`);
   expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);

@@ -1,4 +1,4 @@
-import type { Answered } from './playground-words.ts';
+import type { Answered } from './playground-errors.ts';
 import { API_KEY_HEADER, type Operation, PATHS } from './protocol.ts';
 
 export interface Timed extends Answered {

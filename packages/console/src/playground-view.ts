@@ -3,8 +3,8 @@ import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
 import { ms } from './format.ts';
 import { JsonField } from './json-field.ts';
-import { ask, type Timed } from './playground-call.ts';
-import { failureOf, problemOf } from './playground-words.ts';
+import { failureOf, problemOf } from './playground-errors.ts';
+import { ask, type Timed } from './playground-request.ts';
 import type { Operation } from './protocol.ts';
 import type { View } from './view.ts';
 
@@ -20,7 +20,7 @@ const EXAMPLE = {
 };
 
 /** Tokenizes and restores pasted JSON, for trying out the service. Keeps nothing. */
-export class Playground implements View {
+export class PlaygroundView implements View {
   readonly route = 'playground';
   readonly title = 'Playground';
   readonly element: HTMLElement;

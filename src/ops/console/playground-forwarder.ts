@@ -1,10 +1,13 @@
-import type { ServerResponse } from 'node:http';
-import { type ClientRequest, type IncomingMessage, request as requestInClear } from 'node:http';
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  request as requestInClear,
+  type ServerResponse,
+} from 'node:http';
 import { type RequestOptions, request as requestOverTls } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { API_KEY_HEADER, type Operation } from '#console';
-import { Refusal } from '../answers.ts';
-import { readJson } from '../bodies.ts';
+import { Refusal, readJson } from '../server.ts';
 
 /** Longer than the service needs for any answer. */
 const TIMEOUT_MS = 15_000;
@@ -22,7 +25,7 @@ export interface OwnCertificate {
   readonly asksClients: boolean;
 }
 
-export interface PlaygroundOptions {
+export interface ForwarderOptions {
   /** Address of the public listener. */
   readonly url: string;
   readonly bodyLimit: number;
@@ -34,20 +37,20 @@ export interface PlaygroundOptions {
  * Forwards requests of the console's playground to the public listener, with the API key that the
  * user typed, and returns the answers. Keeps neither.
  */
-export class Playground {
+export class PlaygroundForwarder {
   readonly #url: URL;
   readonly #bodyLimit: number;
   readonly #certificate: (() => OwnCertificate) | undefined;
   #underWay = 0;
 
-  constructor({ url, bodyLimit, certificate }: PlaygroundOptions) {
+  constructor({ url, bodyLimit, certificate }: ForwarderOptions) {
     this.#url = reachable(url);
     this.#bodyLimit = bodyLimit;
     this.#certificate = certificate;
   }
 
   /** @throws Refusal */
-  async call(
+  async forward(
     operation: Operation,
     request: IncomingMessage,
     response: ServerResponse,

@@ -1,13 +1,13 @@
 import type { Snapshot } from '../../metrics.ts';
 
 /** Counters since the start of the service. */
-export interface Totals {
-  readonly tokenize: OperationTotals;
-  readonly detokenize: OperationTotals;
+export interface Counters {
+  readonly tokenize: OperationCounters;
+  readonly detokenize: OperationCounters;
   readonly limited: Record<'requests' | 'detokenize' | 'unknown_tokens', number>;
   shed: number;
-  readonly insert: BatchTotals;
-  readonly find: BatchTotals;
+  readonly insert: BatchCounters;
+  readonly find: BatchCounters;
   readonly clients: Map<string, number>;
   /** null: REDIS_URL is not set. */
   areLimitsShared: boolean | null;
@@ -15,7 +15,7 @@ export interface Totals {
   isDatabaseSafe: boolean | null;
 }
 
-export interface OperationTotals {
+export interface OperationCounters {
   succeeded: number;
   refused: number;
   failed: number;
@@ -24,7 +24,7 @@ export interface OperationTotals {
   readonly buckets: Map<number, number>;
 }
 
-export interface BatchTotals {
+export interface BatchCounters {
   records: number;
   statements: number;
 }
@@ -41,8 +41,8 @@ const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
   '/api/v1/detokenize': 'detokenize',
 };
 
-export function totalsOf(metrics: Snapshot): Totals {
-  const totals: Totals = {
+export function countersOf(metrics: Snapshot): Counters {
+  const counters: Counters = {
     tokenize: noRequests(),
     detokenize: noRequests(),
     limited: { requests: 0, detokenize: 0, unknown_tokens: 0 },
@@ -56,55 +56,55 @@ export function totalsOf(metrics: Snapshot): Totals {
   for (const { name, values } of metrics) {
     const add = ADD[name];
     // The types of prom-client lack `metricName` and the labels of histograms.
-    if (add !== undefined) for (const series of values as Series[]) add(totals, series);
+    if (add !== undefined) for (const series of values as Series[]) add(counters, series);
   }
-  return totals;
+  return counters;
 }
 
-const ADD: Readonly<Record<string, (totals: Totals, series: Series) => void>> = {
-  standin_requests_total(totals, { labels, value }) {
-    const operation = operationOf(totals, labels);
+const ADD: Readonly<Record<string, (counters: Counters, series: Series) => void>> = {
+  standin_requests_total(counters, { labels, value }) {
+    const operation = operationOf(counters, labels);
     if (operation === undefined) return;
     const status = Number(labels.status);
     operation[status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'succeeded'] += value;
   },
-  standin_request_duration_seconds(totals, { labels, value, metricName }) {
-    const buckets = operationOf(totals, labels)?.buckets;
+  standin_request_duration_seconds(counters, { labels, value, metricName }) {
+    const buckets = operationOf(counters, labels)?.buckets;
     if (buckets === undefined || !metricName?.endsWith('_bucket')) return;
     const boundS = labels.le === '+Inf' ? Infinity : Number(labels.le);
     buckets.set(boundS, (buckets.get(boundS) ?? 0) + value);
   },
-  standin_values_total(totals, { labels, value }) {
-    totals[labels.operation as 'tokenize' | 'detokenize'].values += value;
+  standin_values_total(counters, { labels, value }) {
+    counters[labels.operation as 'tokenize' | 'detokenize'].values += value;
   },
-  standin_batch_records(totals, { labels, value, metricName }) {
-    const batch = totals[labels.statement as 'insert' | 'find'];
+  standin_batch_records(counters, { labels, value, metricName }) {
+    const batch = counters[labels.statement as 'insert' | 'find'];
     if (metricName?.endsWith('_sum')) batch.records += value;
     if (metricName?.endsWith('_count')) batch.statements += value;
   },
-  standin_rate_limit_rejections_total(totals, { labels, value }) {
-    totals.limited[labels.limit as keyof Totals['limited']] += value;
+  standin_rate_limit_rejections_total(counters, { labels, value }) {
+    counters.limited[labels.limit as keyof Counters['limited']] += value;
   },
-  standin_requests_shed_total(totals, { value }) {
-    totals.shed += value;
+  standin_requests_shed_total(counters, { value }) {
+    counters.shed += value;
   },
   standin_client_requests_total({ clients }, { labels, value }) {
     const clientId = String(labels.client_id);
     clients.set(clientId, (clients.get(clientId) ?? 0) + value);
   },
-  standin_rate_limit_shared(totals, { value }) {
-    totals.areLimitsShared = value === 1;
+  standin_rate_limit_shared(counters, { value }) {
+    counters.areLimitsShared = value === 1;
   },
-  standin_postgres_safe(totals, { value }) {
-    totals.isDatabaseSafe = value === 1;
+  standin_postgres_safe(counters, { value }) {
+    counters.isDatabaseSafe = value === 1;
   },
 };
 
-function operationOf(totals: Totals, { route }: Labels): OperationTotals | undefined {
+function operationOf(counters: Counters, { route }: Labels): OperationCounters | undefined {
   const operation = ROUTES[String(route)];
-  return operation && totals[operation];
+  return operation && counters[operation];
 }
 
-function noRequests(): OperationTotals {
+function noRequests(): OperationCounters {
   return { succeeded: 0, refused: 0, failed: 0, values: 0, buckets: new Map() };
 }

@@ -1,6 +1,6 @@
-import type { Schema } from '../schema.ts';
 import type { OpenApiDocument } from './document.ts';
 import type { Examples } from './examples.ts';
+import type { Schema } from './facts.ts';
 import type { Operation } from './operations.ts';
 import type { Response } from './responses.ts';
 

@@ -1,7 +1,8 @@
-import { type Schema, schemasOf } from '../schema.ts';
+import type { Facts, Schema } from './facts.ts';
+import { introduction } from './introduction.ts';
 import { type Operation, pathsOf } from './operations.ts';
-import { errorCodes, errorResponses, HEADERS, type Response } from './responses.ts';
-import { type DocumentSettings, introduction } from './text.ts';
+import { errorResponses, HEADERS, type Response } from './responses.ts';
+import { schemasOf } from './schemas.ts';
 
 export interface OpenApiDocument {
   readonly openapi: '3.1.0';
@@ -23,24 +24,25 @@ export interface OpenApiDocument {
   };
 }
 
-/** The OpenAPI document of a service that listens on `url`: JSON as plain data. */
-export function openApiDocument(settings: DocumentSettings, url: string): OpenApiDocument {
-  const version = settings.INTERFACE_VERSION;
+/** The OpenAPI document of a service: JSON as plain data. */
+export function openApiDocument(facts: Facts): OpenApiDocument {
   return {
     openapi: '3.1.0',
     info: {
       title: 'Standin',
-      version,
+      version: facts.version,
       summary: 'Tokens that keep the shape of the strings they stand for',
-      description: introduction(settings),
+      description: introduction(facts.limits),
       license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url, description: 'Where the service listens; a proxy may be before it.' }],
+    servers: [
+      { url: facts.url, description: 'Where the service listens; a proxy may be before it.' },
+    ],
     tags: [
       { name: 'Vault', description: 'Values to tokens and back.' },
       { name: 'Health', description: 'For probes and load balancers.' },
     ],
-    paths: pathsOf(version),
+    paths: pathsOf(facts),
     components: {
       securitySchemes: {
         apiKey: {
@@ -52,8 +54,8 @@ export function openApiDocument(settings: DocumentSettings, url: string): OpenAp
         },
       },
       headers: HEADERS,
-      responses: errorResponses(version),
-      schemas: schemasOf(version, errorCodes(version)),
+      responses: errorResponses(facts),
+      schemas: schemasOf(facts),
     },
   };
 }

@@ -41,11 +41,6 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
   }
 }
 
-/** The path at the start of a service's message: `data.emails[1]: must be a string`. */
-export function pathIn(message: string): string | undefined {
-  return /^(data(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /.exec(message)?.[1];
-}
-
 /** Why a text cannot be the `data` of a request; undefined: no problem. */
 export function problemOf(text: string): string | undefined {
   if (text.trim() === '') return 'Paste a JSON object first, or take the example.';

@@ -1,8 +1,7 @@
-import type { InterfaceVersion } from '../context.ts';
-import { METHODS } from '../routes.ts';
-import { LIMIT_CODES, ref, type Schema } from '../schema.ts';
-import { answerExamples, type ErrorCode, type Examples, requestExamples } from './examples.ts';
-import { OF_LIMITS, type Response, response, responseName, statusOf } from './responses.ts';
+import { answerExamples, type Examples, requestExamples } from './examples.ts';
+import type { Facts, Schema } from './facts.ts';
+import { errorReferences, OF_LIMITS, type Response, response } from './responses.ts';
+import { ref } from './schemas.ts';
 
 export interface Operation {
   readonly operationId: string;
@@ -19,7 +18,7 @@ export interface Operation {
 }
 
 /** Errors that any request can get, whatever its path. */
-const EVERY: readonly ErrorCode[] = [
+const EVERY: readonly string[] = [
   'not_found',
   'method_not_allowed',
   'request_timeout',
@@ -27,7 +26,7 @@ const EVERY: readonly ErrorCode[] = [
   'headers_too_large',
 ];
 
-const VAULT: readonly ErrorCode[] = [
+const VAULT: readonly string[] = [
   'invalid_type',
   'unauthorized',
   'forbidden',
@@ -38,22 +37,22 @@ const VAULT: readonly ErrorCode[] = [
 ];
 
 /** The operations of the document, one for each path of the service. */
-export function pathsOf(version: InterfaceVersion): Record<string, Record<string, Operation>> {
+export function pathsOf(facts: Facts): Record<string, Record<string, Operation>> {
   const operations: Readonly<Record<string, Operation>> = {
-    '/api/v1/tokenize': tokenize(version),
-    '/api/v1/detokenize': detokenize(version),
-    '/health': health(version),
-    '/health/live': LIVENESS,
+    '/api/v1/tokenize': tokenize(facts),
+    '/api/v1/detokenize': detokenize(facts),
+    '/health': health(facts),
+    '/health/live': liveness(facts),
   };
   return Object.fromEntries(
-    Object.entries(METHODS).map(([path, methods]) => [
+    Object.entries(facts.methods).map(([path, methods]) => [
       path,
       { [methods.split(',')[0]!.toLowerCase()]: operations[path]! },
     ]),
   );
 }
 
-function tokenize(version: InterfaceVersion): Operation {
+function tokenize(facts: Facts): Operation {
   return {
     operationId: 'tokenize',
     tags: ['Vault'],
@@ -66,15 +65,15 @@ function tokenize(version: InterfaceVersion): Operation {
       200: response(
         'Tokens in the places of the values. Their records are stored durably.',
         ref('TokenizeAnswer'),
-        answerExamples(version, 'tokenize'),
+        answerExamples(facts, 'tokenize'),
         OF_LIMITS,
       ),
-      ...errors([...VAULT, LIMIT_CODES[version]]),
+      ...errors(facts, [...VAULT, facts.limitCode]),
     },
   };
 }
 
-function detokenize(version: InterfaceVersion): Operation {
+function detokenize(facts: Facts): Operation {
   return {
     operationId: 'detokenize',
     tags: ['Vault'],
@@ -91,19 +90,19 @@ function detokenize(version: InterfaceVersion): Operation {
       200: response(
         'Values in the places of the tokens.',
         ref('DetokenizeAnswer'),
-        answerExamples(version, 'detokenize'),
+        answerExamples(facts, 'detokenize'),
         OF_LIMITS,
       ),
-      ...errors([...VAULT, LIMIT_CODES[version]]),
+      ...errors(facts, [...VAULT, facts.limitCode]),
     },
   };
 }
 
-function health(version: InterfaceVersion): Operation {
+function health(facts: Facts): Operation {
   const example = (status: string, postgres: string): Examples => ({
     [status]: {
       summary: status,
-      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres, version },
+      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres, version: facts.version },
     },
   });
   const narrowed = (status: string): Schema => ({
@@ -119,7 +118,7 @@ function health(version: InterfaceVersion): Operation {
     security: [],
     responses: {
       200: response('Send requests here.', narrowed('ok'), example('ok', 'ok')),
-      ...errors(['bad_request']),
+      ...errors(facts, ['bad_request']),
       503: response(
         'Send requests elsewhere: the database does not answer, or the process is about to end.',
         narrowed('error'),
@@ -129,20 +128,22 @@ function health(version: InterfaceVersion): Operation {
   };
 }
 
-const LIVENESS: Operation = {
-  operationId: 'live',
-  tags: ['Health'],
-  summary: 'Liveness',
-  description:
-    'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
-  security: [],
-  responses: {
-    200: response('The process answers.', ref('Liveness'), {
-      ok: { summary: 'ok', value: { status: 'ok' } },
-    }),
-    ...errors(['bad_request']),
-  },
-};
+function liveness(facts: Facts): Operation {
+  return {
+    operationId: 'live',
+    tags: ['Health'],
+    summary: 'Liveness',
+    description:
+      'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('The process answers.', ref('Liveness'), {
+        ok: { summary: 'ok', value: { status: 'ok' } },
+      }),
+      ...errors(facts, ['bad_request']),
+    },
+  };
+}
 
 function requestBody(schema: string, description: string, examples: Examples) {
   return {
@@ -152,12 +153,6 @@ function requestBody(schema: string, description: string, examples: Examples) {
   } as const;
 }
 
-/** References to the responses of these errors, and of the errors that every operation has. */
-function errors(codes: readonly ErrorCode[]): Record<string, { readonly $ref: string }> {
-  return Object.fromEntries(
-    [...codes, ...EVERY].map((code) => [
-      String(statusOf(code)),
-      { $ref: `#/components/responses/${responseName(code)}` },
-    ]),
-  );
-}
+/** References to these errors, and to the errors that every operation has. */
+const errors = (facts: Facts, codes: readonly string[]) =>
+  errorReferences(facts, [...codes, ...EVERY]);

@@ -1,7 +1,6 @@
-import { CALLER_ERRORS, type CallerErrorCode } from '../../errors.ts';
-import type { InterfaceVersion } from '../context.ts';
-import { ERROR_FIELDS, LIMIT_CODES, ref, type Schema } from '../schema.ts';
-import { type ErrorCode, type Examples, errorExamples } from './examples.ts';
+import { type Examples, errorExamples } from './examples.ts';
+import type { Facts, Schema } from './facts.ts';
+import { ref } from './schemas.ts';
 
 interface Header {
   readonly description: string;
@@ -78,7 +77,7 @@ export interface Response {
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
 /** Headers of answers to known clients. */
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
-const MORE: Readonly<Partial<Record<ErrorCode, readonly HeaderName[]>>> = {
+const MORE: Readonly<Record<string, readonly HeaderName[]>> = {
   unauthorized: ['WWW-Authenticate'],
   method_not_allowed: ['Allow'],
   invalid_type: OF_LIMITS,
@@ -105,35 +104,37 @@ export function response(
   };
 }
 
-/** All codes of `error` in this version of the interface. */
-export function errorCodes(version: InterfaceVersion): ErrorCode[] {
-  const ofOthers = Object.values(LIMIT_CODES).filter((code) => code !== LIMIT_CODES[version]);
-  const codes = Object.keys(CALLER_ERRORS) as CallerErrorCode[];
-  return [...codes.filter((code) => !ofOthers.includes(code as never)), 'internal_error'];
-}
-
 /**
  * One response for each code. `invalid_type` and `bad_request` have the same status, so the
  * response of the first describes both.
  */
-export function errorResponses(version: InterfaceVersion): Record<string, Response> {
+export function errorResponses(facts: Facts): Record<string, Response> {
   return Object.fromEntries(
-    errorCodes(version).map((code) => [
+    Object.keys(facts.errors).map((code) => [
       responseName(code),
-      errorResponse(code === 'invalid_type' ? [code, 'bad_request'] : [code]),
+      errorResponse(facts, code === 'invalid_type' ? [code, 'bad_request'] : [code]),
     ]),
   );
 }
 
-export const responseName = (code: ErrorCode): string =>
-  code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
-
-export function statusOf(code: ErrorCode): number {
-  return code === 'internal_error' ? 500 : CALLER_ERRORS[code].status;
+/** References to the responses of these errors, by status. */
+export function errorReferences(
+  { errors }: Facts,
+  codes: readonly string[],
+): Record<string, { readonly $ref: string }> {
+  return Object.fromEntries(
+    codes.map((code) => [
+      String(errors[code]!.status),
+      { $ref: `#/components/responses/${responseName(code)}` },
+    ]),
+  );
 }
 
-function errorResponse(codes: readonly ErrorCode[]): Response {
-  const fields = codes.map((code) => ERROR_FIELDS[code]);
+const responseName = (code: string): string =>
+  code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+
+function errorResponse(facts: Facts, codes: readonly string[]): Response {
+  const fields = codes.map((code) => facts.errors[code]!.field);
   const required = ['error', ...fields.filter((field) => field !== undefined)];
   const narrowed: Schema = {
     ...ref('Error'),
@@ -141,18 +142,13 @@ function errorResponse(codes: readonly ErrorCode[]): Response {
     properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
     ...(codes.length === 1 && required.length > 1 ? { required } : {}),
   };
-  const examples = Object.assign({}, ...codes.map(errorExamples));
+  const examples = Object.assign({}, ...codes.map((code) => errorExamples(facts, code)));
   const more = codes.flatMap((code) => MORE[code] ?? []);
   const retry: HeaderName[] = fields.includes('retry_after') ? ['Retry-After'] : [];
-  return response(meaningOf(codes), narrowed, examples, [...more, ...retry]);
+  return response(meaningOf(facts, codes), narrowed, examples, [...more, ...retry]);
 }
 
-function meaningOf(codes: readonly ErrorCode[]): string {
-  const meanings = codes.map((code) =>
-    code === 'internal_error'
-      ? 'the request is not at fault; `message` gives the reason in fixed words'
-      : CALLER_ERRORS[code].when.replace(/ \(interface .*/, ''),
-  );
-  const text = meanings.join('; or ');
+function meaningOf({ errors }: Facts, codes: readonly string[]): string {
+  const text = codes.map((code) => errors[code]!.when.replace(/ \(interface .*/, '')).join('; or ');
   return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
 }

@@ -1,8 +1,4 @@
-import { type CallerErrorCode, INTERNAL_REASONS } from '../../errors.ts';
-import type { InterfaceVersion } from '../context.ts';
-import { ERROR_FIELDS, type FieldContent, SUCCESS } from '../schema.ts';
-
-export type ErrorCode = CallerErrorCode | 'internal_error';
+import type { Facts, FieldContent, OperationName } from './facts.ts';
 
 export interface Example {
   readonly summary: string;
@@ -35,10 +31,7 @@ export function requestExamples(kind: 'values' | 'tokens'): Examples {
   return examplesOf(({ summary, ...contents }) => ({ summary, value: { data: contents[kind] } }));
 }
 
-export function answerExamples(
-  version: InterfaceVersion,
-  operation: 'tokenize' | 'detokenize',
-): Examples {
+export function answerExamples({ answers }: Facts, operation: OperationName): Examples {
   const kind = operation === 'tokenize' ? 'tokens' : 'values';
   return examplesOf(({ summary, ...contents }) => {
     const inFields: Record<FieldContent, unknown> = {
@@ -47,7 +40,7 @@ export function answerExamples(
       request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
       client_id: 'standin_4907e74b8c583784ff4253cc',
     };
-    const fields = Object.entries(SUCCESS[version][operation]);
+    const fields = Object.entries(answers[operation]);
     const value = Object.fromEntries(fields.map(([name, content]) => [name, inFields[content]]));
     return { summary, value };
   });
@@ -62,11 +55,13 @@ function examplesOf(
 interface ErrorExample {
   readonly message: string;
   /** undefined: both operations have the error. */
-  readonly operation?: 'tokenize' | 'detokenize';
+  readonly operation?: OperationName;
 }
 
-/** Error messages for the examples, by example name. */
-const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, ErrorExample>>>>> = {
+/** Error messages for the examples, by code and example name. */
+const messagesOf = ({
+  messages,
+}: Facts): Readonly<Record<string, Readonly<Record<string, ErrorExample>>>> => ({
   invalid_type: {
     no_string: {
       message:
@@ -77,16 +72,16 @@ const MESSAGES: Readonly<Partial<Record<ErrorCode, Readonly<Record<string, Error
     no_json: { message: 'body: must be valid JSON' },
   },
   internal_error: {
-    database: { message: INTERNAL_REASONS.database_unavailable },
-    license: { message: INTERNAL_REASONS.license_expired, operation: 'tokenize' },
-    audit: { message: INTERNAL_REASONS.audit_unavailable },
+    database: { message: messages.database },
+    license: { message: messages.license, operation: 'tokenize' },
+    audit: { message: messages.audit },
   },
-};
+});
 
-export function errorExamples(code: ErrorCode): Examples {
-  const messages = MESSAGES[code];
+export function errorExamples(facts: Facts, code: string): Examples {
+  const messages = messagesOf(facts)[code];
   if (messages === undefined) {
-    const more = ERROR_FIELDS[code] === 'retry_after' ? { retry_after: 1 } : {};
+    const more = facts.errors[code]!.field === 'retry_after' ? { retry_after: 1 } : {};
     return { [code]: { summary: code, value: { error: code, ...more } } };
   }
   return Object.fromEntries(

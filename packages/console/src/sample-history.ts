@@ -6,7 +6,7 @@ const MAX_SAMPLES = HISTORY_MS / SAMPLE_INTERVAL_MS + 1;
 const GAP_MS = 3 * SAMPLE_INTERVAL_MS;
 
 /** The samples of the last 15 minutes, oldest first. */
-export class Samples {
+export class SampleHistory {
   #kept: Sample[] = [];
 
   /** Keeps older samples, because a restarted service has lost them. */

@@ -1,7 +1,7 @@
 import { el, setText } from './dom.ts';
 
 /** A bar that shows a share, with a text. The bar alone adds no information. */
-export class Share {
+export class ShareBar {
   readonly element: HTMLElement;
   readonly #text = el('span', { class: 'share-text' });
   readonly #filled = el('i');

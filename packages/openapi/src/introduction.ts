@@ -1,23 +1,17 @@
-import type { InterfaceVersion } from '../context.ts';
-import { MAX_ANSWER_BODIES, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from '../schema.ts';
-
-/** The settings of a service that its document mentions. */
-export interface DocumentSettings {
-  readonly INTERFACE_VERSION: InterfaceVersion;
-  readonly BODY_LIMIT: number;
-  readonly VALUES_LIMIT: number;
-}
+import type { Limits } from './facts.ts';
 
 /**
  * Reasons for a 400 that JSON Schema cannot express. test/http/openapi-agreement.test.ts tests
  * schemas and rules against the service.
  */
 export const UNSTATED_RULES = {
-  valueBytes: () =>
-    `a value longer than ${MAX_VALUE_BYTES} bytes of UTF-8 (schemas count characters)`,
-  nameBytes: () => `a field name in \`data\` longer than ${MAX_NAME_BYTES} bytes of UTF-8`,
-  depth: () => `objects and arrays nested deeper than ${MAX_DEPTH} levels; \`data\` is the first`,
-  values: ({ VALUES_LIMIT }: DocumentSettings) => `more than ${VALUES_LIMIT} values in a request`,
+  valueBytes: ({ valueBytes }: Limits) =>
+    `a value longer than ${valueBytes} bytes of UTF-8 (schemas count characters)`,
+  nameBytes: ({ nameBytes }: Limits) =>
+    `a field name in \`data\` longer than ${nameBytes} bytes of UTF-8`,
+  depth: ({ depth }: Limits) =>
+    `objects and arrays nested deeper than ${depth} levels; \`data\` is the first`,
+  values: ({ values }: Limits) => `more than ${values} values in a request`,
   duplicates: () => 'the same field name twice in an object, anywhere in the body',
   unicode: () => 'half of a surrogate pair in `data`, or bytes that are not UTF-8',
 } as const;
@@ -63,14 +57,13 @@ HEAD works wherever GET does. OPTIONS gets a 204 with the methods of the path in
 /**
  * The introduction, in CommonMark with only paragraphs, headings, lists and code, for reference.ts.
  */
-export function introduction(settings: DocumentSettings): string {
-  const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(settings)}`);
-  const maxAnswerBytes = MAX_ANSWER_BODIES * settings.BODY_LIMIT;
+export function introduction(limits: Limits): string {
+  const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(limits)}`);
   return [
     REQUESTS,
     UNSTATED,
     rules.join('\n'),
-    `A body larger than ${settings.BODY_LIMIT} bytes is a 413. A detokenize request whose values have more than ${maxAnswerBytes} bytes of JSON together is a 400.`,
+    `A body larger than ${limits.bodyBytes} bytes is a 413. A detokenize request whose values have more than ${limits.answerBytes} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,
     METHODS,
