@@ -1,4 +1,5 @@
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -17,7 +18,7 @@ import {
   run,
   start,
 } from '../support/recipes.ts';
-import { kinds, type Service, startService, usualPlace } from '../support/service.ts';
+import { kinds, type Service, startService, until, usualPlace } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** Installations, and programs that start slowly on a busy machine. */
@@ -154,6 +155,13 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
   });
 });
 
+/** Whether somebody listens there. */
+const accepts = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true));
+    socket.on('error', () => resolve(false)).on('connect', () => socket.destroy());
+  });
+
 const BROKER = `<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>example</groupId><artifactId>broker</artifactId><version>1</version>
@@ -185,5 +193,6 @@ async function startBroker(): Promise<{ address: string; stop(): Promise<void> }
   const storage = [...java, 'kafka.tools.StorageTool', 'format', ...id] as const;
   await run([...storage, '-c', 'server.properties'], place);
   const broker = start([...java, 'kafka.Kafka', 'server.properties'], place);
+  await until(() => accepts(port), 'the broker accepts connections');
   return { address: `127.0.0.1:${port}`, stop: broker.stop };
 }

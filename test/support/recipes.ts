@@ -1,5 +1,13 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { CLI, endOf, ROOT } from './program.ts';
 import { until } from './service.ts';
@@ -24,7 +32,7 @@ export function folderOf(name: string, keep: readonly string[] = []): string {
 /** Installs Python packages. @returns the folder of their programs */
 export function installPython(name: string, ...packages: string[]): string {
   const folder = join(FOLDER, name);
-  execFileSync('python3', ['-m', 'venv', folder]);
+  if (!existsSync(join(folder, 'bin/pip'))) execFileSync('python3', ['-m', 'venv', folder]);
   execFileSync(join(folder, 'bin/pip'), ['install', '--quiet', ...packages]);
   return join(folder, 'bin');
 }
