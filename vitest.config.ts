@@ -7,6 +7,7 @@ const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion}.test.ts',
   'test/deploy/{alerts,image}.test.ts',
+  'test/examples/recipes.test.ts',
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',

@@ -42,6 +42,45 @@ test('configuration.md has every setting, with its default, what it accepts and 
   );
 });
 
+const MAX_WORDS = 32_000;
+/** How many words the texts have too many. */
+const wordsOver = (texts: readonly string[]) =>
+  Math.max(0, texts.flatMap((text) => text.match(/\S+/g) ?? []).length - MAX_WORDS);
+
+test('all documents together can be read: 32,000 words', () => {
+  const texts = documents()
+    .filter((path) => path !== 'test/register.md')
+    .map(readText);
+  expect(wordsOver(texts)).toBe(0);
+  // The canary: one more document of that size.
+  expect(wordsOver([...texts, 'word '.repeat(MAX_WORDS)])).toBeGreaterThan(0);
+});
+
+/** The texts of all files below a folder whose names end so. */
+const textsBelow = (folder: string, end: RegExp) =>
+  readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => end.test(name))
+    .map((name) => readText(join(folder, name)));
+
+test('troubleshooting.md quotes the program', () => {
+  const sources = ['src', 'packages'].flatMap((folder) => textsBelow(folder, /\.ts$/)).join('\n');
+  const quoted = [...readText('docs/troubleshooting.md').matchAll(/^- \*\*`([^`]+)`\*\*(.*)/gm)];
+  const ours = quoted.filter(([, , rest]) => !rest!.startsWith(', from PostgreSQL'));
+  expect(ours.length).toBeGreaterThan(15);
+  for (const [, text] of ours) expect(sources.includes(text!), text).toBe(true);
+});
+
+test('the pieces of recipes.md are pieces of the examples, which tests run', () => {
+  const files = textsBelow('examples', /\.(?:ts|py|java|yml)$/);
+  const pieces = ['ts', 'python', 'java', 'yaml'].flatMap((language) =>
+    blocks('docs/guides/recipes.md', language),
+  );
+  expect(pieces.length).toBeGreaterThan(4);
+  const missing = pieces.filter((piece) => !files.some((file) => file.includes(piece.trimEnd())));
+  // A model is the reader's own: the test of Django has one such.
+  expect(missing).toEqual(['email = TokenField(max_length=84)\n']);
+});
+
 test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
@@ -56,6 +95,7 @@ test('settings that documents name exist', () => {
     'TEST_CITUS',
     'TEST_IMAGE',
     'TEST_KINDS',
+    'TEST_RECIPES',
     'TEST_OPENBAO_BIN',
     'LOAD_SECONDS',
     'FAULT_LENGTH',

@@ -1,0 +1,198 @@
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { blocksUnder, ROOT } from '../support/docs.ts';
+import { freePort } from '../support/ports.ts';
+import { createDatabase } from '../support/postgres.ts';
+import {
+  areWanted,
+  commandFolder,
+  copyJavaExample,
+  example,
+  folderOf,
+  installNode,
+  installPython,
+  maven,
+  run,
+  start,
+} from '../support/recipes.ts';
+import { kinds, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
+
+/** Installations, and programs that start slowly on a busy machine. */
+const SLOW_MS = 1_800_000;
+const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
+const PYTHON = example('python');
+const ann = { name: 'Ann Lee', email: 'ann@example.com' };
+const name = expect.stringMatching(tokenPattern(ann.name));
+const email = expect.stringMatching(tokenPattern(ann.email));
+const CUSTOMERS = `id,name,email\n1,${ann.name},${ann.email}\n2,Bo Ray,bo@example.org\n`;
+
+describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
+  let service: Service;
+  let folder: string;
+  let env: Record<string, string>;
+  beforeAll(async () => {
+    service = await startService(await usualPlace());
+    folder = mkdtempSync(join(tmpdir(), 'standin-recipes-'));
+    const path = `${commandFolder(folder)}:${process.env.PATH}`;
+    env = { PATH: path, STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+  });
+  afterAll(async () => {
+    await service.stop();
+    service.place.remove();
+    rmSync(folder, { recursive: true });
+  });
+
+  async function add(port: string) {
+    const headers = { 'content-type': 'application/json' };
+    const url = `http://127.0.0.1:${port}/customers`;
+    const added = await fetch(url, { method: 'POST', headers, body: JSON.stringify(ann) });
+    return { url, added: (await added.json()) as Record<string, string> };
+  }
+
+  test('NestJS: stores tokens, finds by them, restores one value', async () => {
+    const place = folderOf('nestjs', ['node_modules', 'package-lock.json']);
+    const packages = ['common', 'core', 'platform-express'].map((one) => `@nestjs/${one}@11`);
+    installNode(place, ...packages, 'reflect-metadata@0.2', 'rxjs@7');
+    cpSync(example('nestjs'), place, { recursive: true });
+    await run([process.execPath, TSC, '-p', '.'], place);
+    const app = start([process.execPath, 'dist/main.js'], place, { ...env, PORT: '0' });
+    const { url, added } = await add(await app.wrote(/port: (\d+)/));
+    const { id, ...tokens } = added;
+    expect(tokens).toEqual({ name, email });
+    const found = await fetch(`${url}?email=${ann.email}`);
+    expect(await found.json()).toEqual([[id, tokens]]);
+    const restored = await fetch(`${url}/${id}/email`);
+    expect(await restored.json()).toEqual({ email: ann.email });
+    await app.stop();
+  });
+
+  test('Django: a field stores tokens, and finds by value', async () => {
+    const python = join(installPython('django', 'django==5.2.*'), 'python');
+    const check = join(ROOT, 'test/examples/django_check.py');
+    const paths = { PYTHONPATH: `${example('django')}:${PYTHON}` };
+    const shown = JSON.parse(await run([python, check], folder, { ...env, ...paths }));
+    expect(shown.first).toEqual([
+      ['Ann', email],
+      ['Bo', null],
+      ['Cy', ''],
+    ]);
+    // Saving again what was read makes no token of a token.
+    expect(shown.again).toEqual([['Anna', shown.first[0][1]], ...shown.first.slice(1)]);
+    expect(shown.restored).toEqual([ann.email]);
+  });
+
+  test('Spring: a service to inject', async () => {
+    const place = folderOf('spring');
+    copyJavaExample(place);
+    maven(place, 'package');
+    const settings = { ...env, SERVER_PORT: '0' };
+    const app = start(['java', '-jar', 'target/customers-1.jar'], place, settings);
+    const { url, added } = await add(await app.wrote(/Tomcat started on port (\d+)/));
+    expect(added).toEqual({ id: expect.any(String), name, email });
+    const restored = await fetch(`${url}/${added.id}/email`);
+    expect(await restored.json()).toEqual({ email: ann.email });
+    await app.stop();
+  });
+
+  test.skipIf(!kinds().includes('server'))('dbt: joins tokens, refuses values', async () => {
+    const bin = installPython('dbt', 'dbt-core==1.10.*', 'dbt-postgres==1.10.*');
+    const place = folderOf('dbt-project');
+    cpSync(example('dbt'), place, { recursive: true });
+    mkdirSync(join(place, 'raw'));
+    writeFileSync(join(place, 'raw/customers.csv'), CUSTOMERS);
+    const orders = `email,amount\n${ann.email},10\n${ann.email},5\nbo@example.org,7\n`;
+    writeFileSync(join(place, 'raw/orders.csv'), orders);
+    const url = new URL(await createDatabase(inject('serverUrl')));
+    const settings = {
+      ...{ ...env, PATH: `${bin}:${env.PATH}`, DBT_PROFILES_DIR: place },
+      ...{ PGHOST: url.hostname, PGPORT: url.port, PGUSER: url.username },
+      ...{ PGPASSWORD: decodeURIComponent(url.password), PGDATABASE: url.pathname.slice(1) },
+    };
+    const [commands] = blocksUnder('docs/guides/recipes.md', 'dbt');
+    expect(await run(['sh', '-ec', commands!], place, settings)).toContain('PASS=6');
+    // The canary of is_token: the same files, in clear.
+    for (const file of ['customers.csv', 'orders.csv'])
+      cpSync(join(place, 'raw', file), join(place, 'seeds', file));
+    const inClear = run(['dbt', 'build', '--no-use-colors'], place, settings);
+    await expect(inClear).rejects.toThrow(/FAIL 2 is_token_revenue_by_customer_email/);
+  });
+
+  test('Airflow: a task tokenizes the file of a day, once', async () => {
+    const airflow = join(installPython('airflow', 'apache-airflow==3.*'), 'airflow');
+    const home = folderOf('airflow-home');
+    const settings = {
+      ...{ ...env, AIRFLOW_HOME: home, AIRFLOW_VAR_CUSTOMERS_FOLDER: home },
+      AIRFLOW__CORE__DAGS_FOLDER: example('airflow'),
+      AIRFLOW__CORE__LOAD_EXAMPLES: 'False',
+    };
+    writeFileSync(join(home, '2026-11-21.csv'), CUSTOMERS);
+    await run([airflow, 'db', 'migrate'], home, settings);
+    await run([airflow, 'dags', 'test', 'customers', '2026-11-21'], home, settings);
+    const tokens = readFileSync(join(home, '2026-11-21-tokens.csv'), 'utf8');
+    const [, first] = tokens.split('\n');
+    expect(first!.split(',')).toEqual(['1', name, email]);
+    expect(tokens).not.toContain('example');
+  });
+
+  test('Kafka: copies a topic with tokens, on a broker', async () => {
+    const python = join(installPython('kafka', 'kafka-python==3.*'), 'python');
+    const broker = await startBroker();
+    const settings = { ...env, KAFKA_SERVERS: broker.address, PYTHONPATH: PYTHON };
+    const copier = start([python, example('kafka/tokenize_topic.py')], folder, settings);
+    const check = join(ROOT, 'test/examples/kafka_check.py');
+    const copies = JSON.parse(await run([python, check], folder, settings));
+    expect(copies).toEqual([
+      ['1', { id: 1, name, email }],
+      ['2', { id: 2, name: '', email: null }],
+      ['3', { id: 3, email: copies[0][1].email, is_new: true }],
+    ]);
+    await copier.stop();
+    await broker.stop();
+  });
+});
+
+/** Whether somebody listens there. */
+const accepts = (port: number) =>
+  new Promise<boolean>((resolve) => {
+    const socket = connect(port, '127.0.0.1', () => resolve(true));
+    socket.on('error', () => resolve(false)).on('connect', () => socket.destroy());
+  });
+
+const BROKER = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>example</groupId><artifactId>broker</artifactId><version>1</version>
+  <dependencies><dependency>
+    <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>3.9.1</version>
+  </dependency></dependencies>
+</project>`;
+
+/** A broker of Apache Kafka that is its own controller. */
+async function startBroker(): Promise<{ address: string; stop(): Promise<void> }> {
+  const place = folderOf('kafka-broker', ['libs']);
+  writeFileSync(join(place, 'pom.xml'), BROKER);
+  maven(place, 'dependency:copy-dependencies', '-DoutputDirectory=libs');
+  const [port, controllerPort] = [await freePort(), await freePort()];
+  const properties = {
+    'process.roles': 'broker,controller',
+    'node.id': 1,
+    'controller.quorum.voters': `1@127.0.0.1:${controllerPort}`,
+    listeners: `PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controllerPort}`,
+    'controller.listener.names': 'CONTROLLER',
+    'log.dirs': join(place, 'logs'),
+    'offsets.topic.replication.factor': 1,
+    'group.initial.rebalance.delay.ms': 0,
+  };
+  const lines = Object.entries(properties).map(([key, value]) => `${key}=${value}\n`);
+  writeFileSync(join(place, 'server.properties'), lines.join(''));
+  const java = ['java', '-Xmx384m', '-cp', 'libs/*'] as const;
+  const id = ['-t', 'MkU3OEVBNTcwNTJENDM2Qk'];
+  const storage = [...java, 'kafka.tools.StorageTool', 'format', ...id] as const;
+  await run([...storage, '-c', 'server.properties'], place);
+  const broker = start([...java, 'kafka.Kafka', 'server.properties'], place);
+  await until(() => accepts(port), 'the broker accepts connections');
+  return { address: `127.0.0.1:${port}`, stop: broker.stop };
+}

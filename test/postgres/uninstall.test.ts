@@ -1,0 +1,76 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { blocksUnder } from '../support/docs.ts';
+import { createDatabase, postgresBin, query } from '../support/postgres.ts';
+import { makeRole } from '../support/rights.ts';
+import {
+  CLI,
+  call,
+  kinds,
+  newPlace,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+
+const [restore, count, destroy] = blocksUnder('docs/operating/upgrade.md', 'Uninstall');
+const EMAILS = ['ann@example.com', 'a "quoted", odd\none@example.org', '', 'plain_toke', null];
+
+const exec = promisify(execFile);
+
+describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('uninstall', () => {
+  let service: Service;
+  let customersUrl: string;
+  beforeAll(async () => {
+    service = await startService(await newPlace('server'));
+    customersUrl = await createDatabase(inject('serverUrl'));
+    await query(customersUrl, 'create table customers (id bigint primary key, email text)');
+    const tokenized = EMAILS.slice(0, 2) as string[];
+    const { body } = await call(service, 'tokenize', { emails: tokenized });
+    const stored = [...body.data.emails, ...EMAILS.slice(2)];
+    const insert = 'insert into customers select * from unnest($1::bigint[], $2::text[])';
+    await query(customersUrl, insert, [stored.map((_, i) => i), stored]);
+  });
+  afterAll(async () => {
+    await service.stop();
+    service.place.remove();
+  });
+
+  test('the commands of upgrade.md give a column its values back', async () => {
+    expect(await query(customersUrl, count!)).toEqual([{ count: '2' }]);
+    const url = new URL(customersUrl);
+    const command = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${restore}`;
+    await exec('sh', ['-c', command], {
+      cwd: service.place.folder,
+      env: {
+        PATH: [postgresBin, process.env.PATH].join(':'),
+        HOME: service.place.folder,
+        PGHOST: url.hostname,
+        PGPORT: url.port,
+        PGUSER: url.username,
+        PGPASSWORD: url.password,
+        PGDATABASE: url.pathname.slice(1),
+        STANDIN_URL: service.url,
+        STANDIN_API_KEY: service.api_key,
+      },
+    });
+    const rows = await query(customersUrl, 'select email from customers order by id');
+    expect(rows.map(({ email }) => email)).toEqual(EMAILS);
+    expect(await query(customersUrl, count!)).toEqual([{ count: '0' }]);
+  });
+
+  test('its statements leave nothing of the vault', async () => {
+    const { place } = service;
+    const { name } = await makeRole(place);
+    const granted = await runCli(['migrate', '--grant-to', name], place);
+    expect(granted.code, granted.stderr).toBe(0);
+    await service.stop();
+    const url = place.env.DATABASE_URL!;
+    for (const statement of destroy!.replaceAll('standin_app', name).split(/;\n/).filter(Boolean))
+      await query(url, statement);
+    const left = `select (select count(*) from pg_namespace where nspname = 'standin')
+      + (select count(*) from pg_roles where rolname = '${name}') as left`;
+    expect(await query(url, left)).toEqual([{ left: '0' }]);
+  });
+});
