@@ -1,12 +1,7 @@
 import type { Mutant } from './mutant.ts';
 
 const KEYS = ['postgres/keys.test.ts'];
-const RECORDS = [
-  'postgres/records.test.ts',
-  'postgres/retention.test.ts',
-  'postgres/nodes.test.ts',
-];
-const FORGET = ['cli/forget.test.ts', 'postgres/retention.test.ts'];
+const RETENTION = ['postgres/retention.test.ts'];
 
 export const STORE: readonly Mutant[] = [
   {
@@ -56,7 +51,8 @@ export const STORE: readonly Mutant[] = [
     old: "expires_at <= now() then ''",
     new: "expires_at <= null then ''",
     promise: 'An expired token is unknown at once.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'a record is found during its time',
   },
   {
     id: 'records-keep-shortens',
@@ -64,7 +60,8 @@ export const STORE: readonly Mutant[] = [
     old: "there.sealed = '' or there.expires_at < excluded.expires_at",
     new: "there.sealed = '' or there.expires_at > excluded.expires_at",
     promise: 'A time to live is extended, never shortened.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'the longer counts',
   },
   {
     id: 'records-keep-not-removed',
@@ -72,7 +69,8 @@ export const STORE: readonly Mutant[] = [
     old: "(there.sealed = '' or there.expires_at < excluded",
     new: '(there.expires_at < excluded',
     promise: 'A forgotten value can be tokenized again.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'a forgotten record',
   },
   {
     id: 'records-keep-for-ever',
@@ -80,7 +78,8 @@ export const STORE: readonly Mutant[] = [
     old: '(there.expires_at is not null and excluded.expires_at is null)',
     new: 'false',
     promise: 'A value tokenized without a time to live stays for ever.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'the longer counts',
   },
   {
     id: 'records-keep-other-value',
@@ -96,7 +95,7 @@ export const STORE: readonly Mutant[] = [
     old: ' === rows.length',
     new: ' <= rows.length',
     promise: 'A row that was there before is compared before it counts as stored.',
-    tests: RECORDS,
+    tests: ['postgres/records.test.ts'],
   },
   {
     id: 'records-no-ping',
@@ -147,7 +146,8 @@ export const STORE: readonly Mutant[] = [
     old: 'where there.expires_at <= excluded.expires_at returning 1',
     new: 'where true returning 1',
     promise: 'A record that was extended in the meantime is not removed.',
-    tests: ['postgres/retention.test.ts'],
+    tests: RETENTION,
+    name: 'a removal spares',
   },
   {
     id: 'removal-twice',
@@ -155,7 +155,7 @@ export const STORE: readonly Mutant[] = [
     old: '.length > 0) await this.#pool.query(FORGET',
     new: '.length < 0) await this.#pool.query(FORGET',
     promise: 'Forget removes the values.',
-    tests: FORGET,
+    tests: [...RETENTION, 'cli/forget.test.ts'],
   },
   {
     id: 'batcher-late',
