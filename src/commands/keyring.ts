@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import type { KekSettings } from '#kek';
 import { newKekSettings } from '../config/config.ts';
-import type { KekSettings, VaultOptions } from '../options.ts';
-import { kekSourceOf } from '../service/kek/source.ts';
+import type { VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { reseal } from '../service/records/reseal.ts';
 import type { Vault } from '../service/vault.ts';
 import { command, config, withVault } from './command.ts';
@@ -85,7 +86,7 @@ async function rotate(
   options: OutputOptions,
 ): Promise<void> {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.keyringStore, kekSourceOf(vaultOptions));
+  const version = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
   print(
     options,
     { version },
@@ -121,7 +122,7 @@ async function resealRecords(
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.keyringStore, version);
+  await retireKey(vault.wrappedKeys, version);
   print(
     options,
     { version },

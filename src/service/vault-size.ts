@@ -1,5 +1,5 @@
 import type { Pool } from '../store/pool.ts';
-import { countRecords, recordsBytes } from '../store/server.ts';
+import { countRecords, recordsBytes } from '../store/record-counts.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 
 /** First interval between growth points. */
@@ -44,8 +44,7 @@ export class VaultSizes {
 
   /** Counts now, then less and less often. */
   start(): void {
-    this.#timer = setTimeout(() => this.start(), this.#intervalMs);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => this.start(), this.#intervalMs).unref();
     this.read().catch(() => {});
   }
 

@@ -1,0 +1,216 @@
+import type { KekSource } from '#kek';
+import { type Kek, kekOf } from '../../crypto/kek.ts';
+import type { PlainKey } from '../../crypto/keyring.ts';
+import { InternalError, type InternalReason, OperatorError, operatorError } from '../../errors.ts';
+import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
+import { monotonicMs } from '../../timeouts.ts';
+import type { WrappedKey } from '../../types.ts';
+import { primaryVersionOf, unwrap } from './open-keys.ts';
+
+/** The state of the vault's keys, for all code that seals and opens records. */
+export interface KeySnapshot {
+  readonly keys: readonly PlainKey[];
+  /**
+   * When standin.keyring was last read and every DEK unwrapped (a time of monotonicMs). `keys` has
+   * every key that is older.
+   */
+  readonly asOfMs: number;
+  /** Why the last read failed; undefined: it succeeded. */
+  readonly failure: InternalReason | undefined;
+}
+
+/** An added or retired key version becomes known after this time, plus one query. */
+const LOOK_INTERVAL_MS = 2_000;
+/** The shortest time between reads that requests wait for. */
+const DEMAND_INTERVAL_MS = 50;
+const LOOK_PATIENCE_MS = 4_000;
+/** Rows that do not unwrap are tried again after this pause, which doubles each time. */
+const FIRST_PAUSE_MS = 2_000;
+const LONGEST_PAUSE_MS = 10_000;
+/** Bounds the reads that wait for a database that does not answer. */
+const MAX_LOOKS_UNDER_WAY = 3;
+
+/**
+ * The primary is never retired, so its row was lost: deleted, or missing on a promoted standby. Its
+ * records cannot be opened once the last process that has the key ends.
+ */
+class PrimaryVersionGone extends OperatorError {
+  constructor(version: number) {
+    super(
+      `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
+    );
+  }
+}
+
+interface Known {
+  /** The wrapped bytes of its row at the last read. */
+  readonly wrapped: Buffer;
+  readonly key: PlainKey;
+}
+
+/** A failed unwrap. It is not repeated before `untilMs` unless the rows change. */
+interface Backoff {
+  readonly rows: string;
+  readonly error: unknown;
+  readonly pauseMs: number;
+  readonly untilMs: number;
+}
+
+/**
+ * Keeps the DEKs of an open vault equal to standin.keyring, which commands on other machines
+ * change. After a failed read or unwrap, the process keeps the keys that it has.
+ */
+export class KeyringFollower {
+  readonly #store: WrappedKeyStore;
+  readonly #source: KekSource;
+  readonly #onChange: (problem: unknown) => void;
+  readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
+  readonly #known = new Map<number, Known>();
+  #latest: KeySnapshot;
+  #problem: unknown;
+  #backoff: Backoff | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #due: NodeJS.Timeout | undefined;
+  #looks = 0;
+  #looksUnderWay = 0;
+  #lastTold = 0;
+  #startedAtMs = -Infinity;
+  #hasStopped = false;
+
+  /**
+   * @param keys the keys that the vault was opened with
+   * @param onChange called with the problem when it changes; undefined: no problem any more
+   */
+  constructor(
+    store: WrappedKeyStore,
+    source: KekSource,
+    keys: readonly PlainKey[],
+    onChange: (problem: unknown) => void = () => {},
+  ) {
+    this.#store = store;
+    this.#source = source;
+    this.#onChange = onChange;
+    this.#latest = { keys, asOfMs: -Infinity, failure: undefined };
+  }
+
+  get latest(): KeySnapshot {
+    return this.#latest;
+  }
+
+  /** The highest DEK version, which seals new records. */
+  get primaryVersion(): number {
+    return primaryVersionOf(this.#latest.keys);
+  }
+
+  /** Reads the keyring once, then every 2 s. Never fails. */
+  async start(): Promise<void> {
+    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS).unref();
+    await this.look();
+  }
+
+  stop(): void {
+    this.#hasStopped = true;
+    clearInterval(this.#timer);
+    clearTimeout(this.#due);
+  }
+
+  subscribe(listener: (snapshot: KeySnapshot) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  /** Starts a new read after this call. Calls at the same time share one read. */
+  demand(): void {
+    const pauseMs = this.#startedAtMs + DEMAND_INTERVAL_MS - monotonicMs();
+    this.#due ??= setTimeout(
+      () => {
+        this.#due = undefined;
+        if (this.#looksUnderWay < MAX_LOOKS_UNDER_WAY) void this.look();
+        else this.demand();
+      },
+      this.#looksUnderWay < MAX_LOOKS_UNDER_WAY ? Math.max(0, pauseMs) : DEMAND_INTERVAL_MS,
+    );
+  }
+
+  /** Reads the keyring. Resolves when all listeners have the result. Never fails. */
+  async look(): Promise<void> {
+    const asOfMs = monotonicMs();
+    this.#startedAtMs = asOfMs;
+    const look = ++this.#looks;
+    this.#looksUnderWay++;
+    try {
+      const rows = await this.#store.list(performance.now() + LOOK_PATIENCE_MS);
+      const keys = await this.#keysOf(rows.filter(({ purpose }) => purpose === 'dek'));
+      this.#tell(look, { keys, asOfMs, failure: undefined }, this.#backoff?.error);
+    } catch (error) {
+      const failure = error instanceof InternalError ? error.reason : 'key_missing';
+      const isGone = error instanceof PrimaryVersionGone;
+      const lastAsOfMs = isGone ? -Infinity : this.#latest.asOfMs;
+      this.#tell(look, { ...this.#latest, asOfMs: lastAsOfMs, failure }, error);
+    } finally {
+      this.#looksUnderWay--;
+    }
+  }
+
+  /** Drops the result of a slow read when a later read has already ended. */
+  #tell(look: number, snapshot: KeySnapshot, problem: unknown): void {
+    if (look < this.#lastTold || this.#hasStopped) return;
+    this.#lastTold = look;
+    this.#latest = snapshot;
+    for (const listener of this.#listeners) listener(snapshot);
+    if (inWords(problem) !== inWords(this.#problem)) this.#onChange(problem);
+    this.#problem = problem;
+  }
+
+  /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
+  async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
+    const primary = this.primaryVersion;
+    if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
+    if (this.#known.size === 0) this.#recognise(deks);
+    const changed = deks.filter(
+      ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
+    );
+    if (changed.length > 0) await this.#unwrap(changed);
+    else this.#backoff = undefined;
+    const missing = deks.find(({ version }) => !this.#known.has(version));
+    if (missing !== undefined) throw this.#backoff!.error;
+    const versions = new Set(deks.map(({ version }) => version));
+    for (const version of this.#known.keys()) {
+      if (!versions.has(version)) this.#known.delete(version);
+    }
+    const others = this.#latest.keys.filter(({ purpose }) => purpose !== 'dek');
+    return [...others, ...deks.map(({ version }) => this.#known.get(version)!.key)];
+  }
+
+  /**
+   * Matches rows with the keys that the vault was opened with, so that the KEK is not read again.
+   */
+  #recognise(deks: readonly WrappedKey[]): void {
+    for (const { version, wrapped } of deks) {
+      const key = this.#latest.keys.find((one) => one.purpose === 'dek' && one.version === version);
+      if (key !== undefined) this.#known.set(version, { wrapped, key });
+    }
+  }
+
+  /** Unwraps new and rewrapped rows. Keeps a failure as the backoff. */
+  async #unwrap(changed: readonly WrappedKey[]): Promise<void> {
+    const rows = changed.map(({ wrapped }) => wrapped.toString('base64')).join();
+    const last = this.#backoff?.rows === rows ? this.#backoff : undefined;
+    if (last !== undefined && monotonicMs() < last.untilMs) return;
+    try {
+      const kek: Kek = kekOf(await this.#source.read());
+      for (const row of changed) {
+        const [key] = unwrap([row], kek, this.#source);
+        this.#known.set(row.version, { wrapped: row.wrapped, key: key! });
+      }
+      this.#backoff = undefined;
+    } catch (error) {
+      const pauseMs = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pauseMs : FIRST_PAUSE_MS);
+      this.#backoff = { rows, error, pauseMs, untilMs: monotonicMs() + pauseMs };
+    }
+  }
+}
+
+/** Reasons for an unavailable database differ only in their cause, so their texts are compared. */
+function inWords(problem: unknown): string {
+  return String(operatorError(problem) ?? problem);
+}

@@ -1,0 +1,213 @@
+import {
+  afterwards,
+  type Bucket,
+  type Buckets,
+  type Grant,
+  MemoryBuckets,
+  NO_OUTCOME,
+  type Outcome,
+} from './buckets.ts';
+
+/** The buckets that SharedBuckets asks. */
+export interface RemoteBuckets {
+  take(bucket: Bucket, count: number): Promise<Grant>;
+  settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
+  /** The last failure: a code or a name. */
+  readonly failure: string | undefined;
+  close(): void;
+}
+
+/** Called when sharing ends, with the failure, and when it resumes. */
+export type OnSharing = (isShared: boolean, failure: string | undefined) => void;
+
+/**
+ * Opens the buckets of a process. A Redis that hangs delays the start by at most 3 s, and nothing
+ * else.
+ * @param redisUrl the Redis that nodes share limits in; undefined: each node limits alone
+ */
+export async function openBuckets(
+  redisUrl: string | undefined,
+  onSharing: OnSharing,
+): Promise<Buckets> {
+  if (redisUrl === undefined) return new MemoryBuckets();
+  // Loading the client library takes 0.1 s, so only nodes that use Redis load it.
+  const { RedisBuckets } = await import('./redis-buckets.ts');
+  return new SharedBuckets(await RedisBuckets.open(redisUrl), onSharing);
+}
+
+/**
+ * A call may take 100 ms, counted in ticks. When this process itself is held up, only one tick
+ * passes, so an answer that already waits in the socket is still read.
+ */
+const PATIENCE_TICKS = 4;
+const TICK_MS = 25;
+const PROBE_INTERVAL_MS = 1_000;
+/** Checks whether the buckets answer. No request takes from this bucket. */
+export const PROBE: Bucket = { name: 'probe', rate: 1, burstS: 1 };
+
+interface Question {
+  readonly bucket: Bucket;
+  readonly count: number;
+  /** Set for a budget of guesses; undefined: a bucket of requests. */
+  readonly outcome: Outcome | undefined;
+}
+
+const PROBING: Question = { bucket: PROBE, count: 0, outcome: undefined };
+
+/** Requests that share one call to a bucket. */
+interface Batch extends Question {
+  bucket: Bucket;
+  count: number;
+  outcome: Outcome | undefined;
+  /** Resolves to undefined when the buckets do not answer. */
+  readonly grant: Promise<Grant | undefined>;
+}
+
+/**
+ * Takes from buckets that several processes share. Requests that arrive during a call to a bucket
+ * share the next call, so a busy client costs one round trip at a time.
+ * No request fails when the buckets fail or are slow: this process limits alone until they answer
+ * again.
+ */
+export class SharedBuckets implements Buckets {
+  readonly #remote: RemoteBuckets;
+  readonly #onSharing: OnSharing;
+  readonly #local = new MemoryBuckets();
+  /** For each bucket, the batch that still accepts requests. */
+  readonly #gathering = new Map<string, Batch>();
+  /** For each bucket, the last batch that was started and not answered. */
+  readonly #last = new Map<string, Batch>();
+  readonly #prober: NodeJS.Timeout;
+  #isShared = true;
+  #isClosed = false;
+  /**
+   * The question to repeat after a failure: shared buckets can answer for some names and not for
+   * others.
+   */
+  #suspect: Question = PROBING;
+  #isProbing = false;
+
+  constructor(remote: RemoteBuckets, onSharing: OnSharing) {
+    this.#remote = remote;
+    this.#onSharing = onSharing;
+    this.#prober = setInterval(() => void this.#probe(), PROBE_INTERVAL_MS).unref();
+    void this.#probe();
+  }
+
+  get isShared(): boolean {
+    return this.#isShared;
+  }
+
+  take(bucket: Bucket): Grant | Promise<Grant> {
+    return this.#answer({ bucket, count: 1, outcome: undefined });
+  }
+
+  settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
+    return this.#answer({ bucket, count, outcome });
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    clearInterval(this.#prober);
+    this.#remote.close();
+  }
+
+  #answer(question: Question): Grant | Promise<Grant> {
+    const shared = this.#isShared ? this.#join(question) : undefined;
+    return afterwards(shared, (grant) => grant ?? (ask(this.#local, question) as Grant));
+  }
+
+  /** Resolves to the part of the batch's grant that the question gets. */
+  async #join({ bucket, count, outcome }: Question): Promise<Grant | undefined> {
+    const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
+    const place = batch.count;
+    batch.bucket = bucket;
+    batch.count += count;
+    if (outcome !== undefined) batch.outcome = sum(batch.outcome, outcome);
+    const grant = await batch.grant;
+    return grant && { ...grant, granted: Math.max(0, Math.min(grant.granted - place, count)) };
+  }
+
+  #begin(bucket: Bucket): Batch {
+    const { name } = bucket;
+    // Wait for the end of this turn of the event loop, so that requests read in the same turn share
+    // the call.
+    const turn =
+      this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
+    const grant = turn.then(() => this.#send(name));
+    const batch: Batch = { bucket, count: 0, outcome: undefined, grant };
+    this.#gathering.set(name, batch);
+    this.#last.set(name, batch);
+    return batch;
+  }
+
+  async #send(name: string): Promise<Grant | undefined> {
+    const batch = this.#gathering.get(name)!;
+    this.#gathering.delete(name);
+    try {
+      if (!this.#isShared) return undefined;
+      return await inTime(ask(this.#remote, batch));
+    } catch {
+      const { bucket, outcome } = batch;
+      this.#suspect = { bucket, count: 0, outcome: outcome && NO_OUTCOME };
+      this.#setShared(false);
+      return undefined;
+    } finally {
+      if (this.#last.get(name) === batch) this.#last.delete(name);
+    }
+  }
+
+  /** Runs while all is well, too, so that the state is known even without requests. */
+  async #probe(): Promise<void> {
+    if (this.#isProbing) return;
+    this.#isProbing = true;
+    try {
+      await inTime(ask(this.#remote, this.#suspect));
+      this.#suspect = PROBING;
+      this.#setShared(true);
+    } catch {
+      this.#setShared(false);
+    } finally {
+      this.#isProbing = false;
+    }
+  }
+
+  #setShared(isShared: boolean): void {
+    if (this.#isClosed || this.#isShared === isShared) return;
+    this.#isShared = isShared;
+    const failure = isShared ? undefined : (this.#remote.failure ?? 'no answer in time');
+    this.#onSharing(isShared, failure);
+  }
+}
+
+function ask(
+  buckets: RemoteBuckets | MemoryBuckets,
+  { bucket, count, outcome }: Question,
+): Grant | Promise<Grant> {
+  return outcome === undefined
+    ? buckets.take(bucket, count)
+    : buckets.settle(bucket, count, outcome);
+}
+
+function inTime<T>(answer: T | Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    let ticks = 0;
+    const timer = setInterval(() => {
+      if (++ticks < PATIENCE_TICKS) return;
+      clearInterval(timer);
+      reject(new Error('no answer in time'));
+    }, TICK_MS);
+    Promise.resolve(answer)
+      .then(resolve, reject)
+      .finally(() => clearInterval(timer));
+  });
+}
+
+function sum(one: Outcome = NO_OUTCOME, other: Outcome): Outcome {
+  return {
+    ended: one.ended + other.ended,
+    known: one.known + other.known,
+    unknown: one.unknown + other.unknown,
+    guessed: one.guessed + other.guessed,
+  };
+}
