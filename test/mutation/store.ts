@@ -88,6 +88,7 @@ export const STORE: readonly Mutant[] = [
     new: ' <= rows.length\n',
     promise: 'A row that was there before is compared before it counts as stored.',
     tests: ['postgres/records.test.ts'],
+    name: 'collision',
   },
   {
     id: 'records-no-ping',
@@ -204,6 +205,7 @@ export const STORE: readonly Mutant[] = [
     new: 'else client.release(false);',
     promise: 'A connection that failed is never used again.',
     tests: ['postgres/pool.test.ts'],
+    name: 'is never used again',
   },
   {
     id: 'pool-late-reused',
@@ -228,6 +230,7 @@ export const STORE: readonly Mutant[] = [
     new: '',
     promise: 'An older primary is refused.',
     tests: ['fault/failover.test.ts'],
+    name: 'F33',
   },
   {
     id: 'pool-no-rollback',
@@ -244,6 +247,7 @@ export const STORE: readonly Mutant[] = [
     new: '',
     promise: 'After a failure the primary is looked for again.',
     tests: ['fault/failover.test.ts'],
+    name: 'the primary is killed and its standby promoted',
   },
   {
     id: 'primary-lower-timeline',
@@ -252,6 +256,7 @@ export const STORE: readonly Mutant[] = [
     new: 'a.timeline - b.timeline ||',
     promise: 'Of two servers that take writes, the newer one is the primary.',
     tests: ['fault/failover.test.ts'],
+    name: 'promoted while the primary lives',
   },
   {
     id: 'primary-standby',
@@ -260,5 +265,6 @@ export const STORE: readonly Mutant[] = [
     new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],
+    name: 'a host that is silent and a standby',
   },
 ];
