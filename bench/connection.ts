@@ -7,18 +7,23 @@ export interface Answer {
 }
 
 const CONTENT_LENGTH = /\r\ncontent-length: *(\d+)/i;
+const CHUNKED = /\r\ntransfer-encoding: *chunked\r\n/i;
+const CHUNK_SIZES = /\r\n[\da-f]+\r\n/gi;
+const LAST_CHUNK = '\r\n0\r\n\r\n';
 const STATUS_AT = 'HTTP/1.1 '.length;
 const READ_BYTES = 262_144;
 
 /**
  * A keep-alive HTTP/1.1 connection without pipelining, as cheap as node:net allows. It supports
- * only answers with a Content-Length. All connections share one read buffer.
+ * answers with a Content-Length, and chunks of JSON. All connections share one read buffer.
  */
 export class Connection {
   readonly #socket: Socket;
   readonly #onAnswer: (answer: Answer) => void;
   #text = '';
   #neededBytes = 0;
+  #isChunked = false;
+  /** 0: the head is not complete. */
   #bodyStart = 0;
 
   /** @param onLost called once if the connection ends without close() */
@@ -60,12 +65,15 @@ export class Connection {
   #read(bytes: number): void {
     const chunk = shared.latin1Slice(0, bytes);
     this.#text = this.#text === '' ? chunk : this.#text + chunk;
-    if (this.#neededBytes === 0 && !this.#readHead()) return;
-    if (this.#text.length < this.#neededBytes) return;
+    if (this.#bodyStart === 0 && !this.#readHead()) return;
+    if (this.#isChunked ? !this.#text.endsWith(LAST_CHUNK) : this.#text.length < this.#neededBytes)
+      return;
     const status = Number(this.#text.slice(STATUS_AT, STATUS_AT + 3));
-    const body = this.#text.slice(this.#bodyStart, this.#neededBytes);
+    const raw = this.#text.slice(this.#bodyStart);
+    // JSON has no line breaks outside of the chunks' sizes.
+    const body = this.#isChunked ? `\r\n${raw}`.replace(CHUNK_SIZES, '').trimEnd() : raw;
     this.#text = '';
-    this.#neededBytes = 0;
+    this.#bodyStart = 0;
     this.#onAnswer({ status, body });
   }
 
@@ -73,9 +81,12 @@ export class Connection {
   #readHead(): boolean {
     const end = this.#text.indexOf('\r\n\r\n');
     if (end === -1) return false;
-    const length = CONTENT_LENGTH.exec(this.#text)?.[1];
-    if (length === undefined) throw new Error('an answer without Content-Length');
     this.#bodyStart = end + 4;
+    const length = CONTENT_LENGTH.exec(this.#text)?.[1];
+    this.#isChunked = length === undefined;
+    if (this.#isChunked && !CHUNKED.test(this.#text)) {
+      throw new Error('an answer without Content-Length');
+    }
     this.#neededBytes = this.#bodyStart + Number(length);
     return true;
   }
@@ -85,8 +96,3 @@ export class Connection {
 const shared = Buffer.allocUnsafeSlow(READ_BYTES) as Buffer & {
   latin1Slice(start: number, end: number): string;
 };
-
-/** The bytes of a POST of `{"data": ...}`. @param data JSON, ASCII only */
-export function post(path: string, apiKey: string, data: string): string {
-  return `POST ${path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer ${apiKey}\r\nContent-Type: application/json\r\nContent-Length: ${data.length + 9}\r\n\r\n{"data":${data}}`;
-}

@@ -1,9 +1,9 @@
+import { type Counter, type Request, requests } from './bodies.ts';
 import { announce } from './child.ts';
-import { type Answer, Connection, post } from './connection.ts';
-import type { Job, JobResult, Reply } from './job.ts';
-import { quantile } from './measure.ts';
-import { peerBody, peerText } from './peers.ts';
-import { type Counter, type Next, type Request, requests } from './requests.ts';
+import { type Answer, Connection } from './connection.ts';
+import { answerText, isSuccess, requestText } from './interfaces.ts';
+import type { Job, JobResult, Latencies, Reply } from './job.ts';
+import { quantile } from './numbers.ts';
 
 /**
  * The load generator, a separate process that runs one job after another and checks every answer.
@@ -14,24 +14,22 @@ const MAX_SAMPLES = 50;
 const MAX_LARGE_SAMPLES = 1;
 /** An answer that is still missing this long after the end of a job is a failure. */
 const DRAIN_TIMEOUT_MS = 60_000;
-/** The pause of a patient job before a retry. */
-const PATIENCE_PAUSE_MS = 200;
 const ANSWER_START = '{"data":';
+
+/** Sends a request. Its latency counts from this time. */
+type Send = (sinceMs: number) => void;
 
 class Run {
   readonly #job: Job;
-  readonly #next: Next;
-  readonly #latenciesMs: number[] = [];
-  readonly #besideLatenciesMs: number[] = [];
+  readonly #next: () => Request;
+  readonly #latenciesMs: Record<'right' | 'shed', number[]> = { right: [], shed: [] };
   readonly #samples: [string, string][] = [];
   readonly #failures: Record<string, number> = {};
   readonly #connections: Connection[] = [];
   readonly #counter: Counter;
-  #right = 0;
-  #repeated = 0;
   #inFlight = 0;
   #endMs = 0;
-  #lastAnswerMs = 0;
+  #lastRightMs = 0;
   #settle: (error?: Error) => void = () => {};
 
   constructor(job: Job) {
@@ -41,43 +39,43 @@ class Run {
   }
 
   async run(): Promise<JobResult> {
-    const cpu = process.cpuUsage();
+    const { durationMs, intervalMs } = this.#job;
     const startMs = performance.now();
-    this.#endMs = startMs + this.#job.duration_ms;
+    this.#endMs = startMs + durationMs;
     const finished = new Promise<void>((resolve, reject) => {
       this.#settle = (error) => (error === undefined ? resolve() : reject(error));
     });
     const tooLate = setTimeout(
       () => this.#settle(new Error(`no answer within ${DRAIN_TIMEOUT_MS} ms after the end`)),
-      this.#job.duration_ms + DRAIN_TIMEOUT_MS,
+      durationMs + DRAIN_TIMEOUT_MS,
     );
-    if (this.#job.intervalMs === undefined) this.#startClosed();
-    else this.#startPaced(this.#job.intervalMs);
-    if (this.#job.beside !== undefined) this.#startBeside(this.#job.beside);
+    if (intervalMs === undefined) this.#startClosed();
+    else this.#startPaced(intervalMs);
     try {
       await finished;
     } finally {
       clearTimeout(tooLate);
       for (const connection of this.#connections) connection.close();
     }
-    const { user, system } = process.cpuUsage(cpu);
-    return this.#result((this.#lastAnswerMs - startMs) / 1_000, (user + system) / 1e6);
+    const lastMs =
+      intervalMs === undefined ? this.#lastRightMs : Math.max(this.#lastRightMs, this.#endMs);
+    return this.#result((lastMs - startMs) / 1_000);
   }
 
   #startClosed(): void {
     for (let i = 0; i < this.#job.connections; i++) {
-      const lane = this.#lane(this.#next, this.#latenciesMs, () => {
-        if (!this.#isOver()) lane(performance.now());
+      const send = this.#lane(() => {
+        if (!this.#isOver()) send(performance.now());
       });
-      if (!this.#isOver()) lane(performance.now());
+      if (!this.#isOver()) send(performance.now());
     }
   }
 
   #startPaced(intervalMs: number): void {
-    const idle: ((dueMs: number) => void)[] = [];
+    const idle: Send[] = [];
     const waiting: number[] = [];
     for (let i = 0; i < this.#job.connections; i++) {
-      const lane = this.#lane(this.#next, this.#latenciesMs, () => {
+      const lane = this.#lane(() => {
         const dueMs = waiting.shift();
         if (dueMs === undefined) idle.push(lane);
         else lane(dueMs);
@@ -97,18 +95,8 @@ class Run {
     }, 1);
   }
 
-  #startBeside(beside: NonNullable<Job['beside']>): void {
-    const next = requests({ kind: 'fresh', records: beside.records }, this.#counter);
-    const lane = this.#lane(next, this.#besideLatenciesMs, () => {
-      setTimeout(() => {
-        if (performance.now() < this.#endMs) lane(performance.now());
-      }, beside.pauseMs);
-    });
-    lane(performance.now());
-  }
-
-  /** Opens a connection. Returns a function that sends a request; its latency counts from `sinceMs`. */
-  #lane(next: Next, latenciesMs: number[], onAnswer: () => void): (sinceMs: number) => void {
+  /** Opens a connection. */
+  #lane(onAnswer: () => void): Send {
     const { hostname, port } = new URL(this.#job.url);
     let sinceMs = 0;
     let request: Request;
@@ -116,15 +104,8 @@ class Run {
       hostname,
       Number(port),
       (answer) => {
-        if (this.#job.isPatient && (answer.status === 500 || answer.status === 503)) {
-          this.#repeated++;
-          setTimeout(() => connection.send(this.#text(request)), PATIENCE_PAUSE_MS);
-          return;
-        }
-        this.#lastAnswerMs = performance.now();
-        latenciesMs.push(this.#lastAnswerMs - sinceMs);
         this.#inFlight--;
-        this.#check(request, answer);
+        this.#take(request, answer, sinceMs);
         onAnswer();
         this.#finishIfDone();
       },
@@ -133,16 +114,14 @@ class Run {
     this.#connections.push(connection);
     return (fromMs) => {
       sinceMs = fromMs;
-      request = next();
+      request = this.#next();
       this.#inFlight++;
       connection.send(this.#text(request));
     };
   }
 
   #text({ sent }: Request): string {
-    const { peer, operation, api_key: apiKey } = this.#job;
-    if (peer !== undefined) return peerText(peer, operation, apiKey, sent);
-    return post(`/api/v1/${operation}`, apiKey, sent);
+    return requestText(this.#job, this.#job.operation, sent);
   }
 
   #finishIfDone(): void {
@@ -153,13 +132,21 @@ class Run {
     return performance.now() >= this.#endMs || this.#counter.next >= (this.#job.to ?? Infinity);
   }
 
-  #check({ sent, expected }: Request, { status, body: answered }: Answer): void {
+  #take({ sent, expected }: Request, { status, body: answered }: Answer, sinceMs: number): void {
+    const nowMs = performance.now();
     const { peer, operation } = this.#job;
-    const body = peer === undefined ? answered : peerBody(peer, operation, answered);
-    if (status !== 200) this.#fail(String(status));
-    else if (!isExpected(body, expected)) this.#fail('wrong answer');
-    else {
-      this.#right++;
+    if (status === 503 && answered.includes('"overloaded"')) {
+      this.#latenciesMs.shed.push(nowMs - sinceMs);
+    } else if (!isSuccess(peer, status)) {
+      this.#fail(String(status));
+    } else {
+      const body = answerText(this.#job, operation, sent, answered);
+      if (!isExpected(body, expected)) {
+        this.#fail('wrong answer');
+        return;
+      }
+      this.#lastRightMs = nowMs;
+      this.#latenciesMs.right.push(nowMs - sinceMs);
       if (expected === undefined) this.#sample(sent, body);
     }
   }
@@ -172,25 +159,18 @@ class Run {
   #sample(sent: string, body: string): void {
     const max = sent.startsWith('{"records"') ? MAX_LARGE_SAMPLES : MAX_SAMPLES;
     const place =
-      this.#samples.length < max ? this.#samples.length : Math.floor(Math.random() * this.#right);
+      this.#samples.length < max
+        ? this.#samples.length
+        : Math.floor(Math.random() * this.#latenciesMs.right.length);
     if (place < max) this.#samples[place] = [sent, body];
   }
 
-  #result(durationS: number, cpuS: number): JobResult {
-    const sorted = this.#latenciesMs.sort((a, b) => a - b);
+  #result(durationS: number): JobResult {
     return {
-      right: this.#right,
-      repeated: this.#repeated,
+      right: latencies(this.#latenciesMs.right),
+      shed: latencies(this.#latenciesMs.shed),
       failures: this.#failures,
       durationS,
-      p50_ms: quantile(sorted, 0.5),
-      p99_ms: quantile(sorted, 0.99),
-      maxMs: quantile(sorted, 1),
-      besideP50Ms: quantile(
-        this.#besideLatenciesMs.sort((a, b) => a - b),
-        0.5,
-      ),
-      cpuS,
       samples: this.#samples.map(([sent, body]) => [JSON.parse(sent), JSON.parse(body).data]),
       next: this.#counter.next,
     };
@@ -200,6 +180,16 @@ class Run {
 function isExpected(body: string, expected: string | undefined): boolean {
   if (!body.startsWith(ANSWER_START)) return false;
   return expected === undefined || body.startsWith(expected, ANSWER_START.length);
+}
+
+function latencies(allMs: number[]): Latencies {
+  const sorted = allMs.sort((a, b) => a - b);
+  return {
+    count: sorted.length,
+    p50Ms: quantile(sorted, 0.5),
+    p99Ms: quantile(sorted, 0.99),
+    maxMs: quantile(sorted, 1),
+  };
 }
 
 process.on('message', (job: Job) => {

@@ -3,12 +3,11 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
 import { UNSTATED_RULES } from '../../src/http/openapi/text.ts';
+import { DocumentSchemas } from '../support/docs.ts';
 import { send } from '../support/http.ts';
-import { array, bodies, type JsonText, object, scalar, walk, write } from '../support/json-text.ts';
-import { DocumentSchemas } from '../support/openapi.ts';
-import { freePort } from '../support/ports.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { type Service, startService } from '../support/service.ts';
+import { freePort } from '../support/processes.ts';
+import { array, bodies, type JsonText, object, scalar, walk, write } from '../support/random.ts';
+import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
 
 /** Few, so that generated requests get there. */
 const VALUES_LIMIT = 40;

@@ -8,7 +8,7 @@ import { kekAwsKms } from '../../src/service/kek/aws-kms.ts';
 import type { KekTimeouts } from '../../src/timeouts.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 const KEK = testKey('kek');

@@ -8,7 +8,7 @@ import type { TransitSettings } from '../../src/options.ts';
 import { kekTransit } from '../../src/service/kek/transit.ts';
 import type { KekTimeouts } from '../../src/timeouts.ts';
 import { testKey } from '../support/keys.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { TransitStandIn } from '../support/transit.ts';
 

@@ -11,11 +11,9 @@ import { openKeys } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyUseStore } from '../../src/store/api-key-uses.ts';
 import { ApiKeyStore } from '../../src/store/api-keys.ts';
-import { runJson } from '../support/commands.ts';
 import { query } from '../support/postgres.ts';
-import { kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
-import { soon } from '../support/store.ts';
-import { openedVault } from '../support/vault.ts';
+import { kinds, newPlace, type Place, runCli, runJson, startService } from '../support/service.ts';
+import { openedVault, soon } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
 let place: Place;

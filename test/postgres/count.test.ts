@@ -5,7 +5,7 @@ import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { countRecords } from '../../src/store/server.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { openTestPool, soon } from '../support/store.ts';
+import { openTestPool, soon } from '../support/vault.ts';
 
 describe.each(kinds())('the number of records on the %s database', (kind) => {
   let place: Place;

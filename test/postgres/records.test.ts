@@ -4,7 +4,7 @@ import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
+import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/vault.ts';
 
 describe.each(kinds())('records on the %s database', (kind) => {
   let place: Place;

@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { newPlace, startService } from '../support/service.ts';
-import { vaultAddress } from '../support/sql.ts';
+import { vaultAddress } from '../support/vault.ts';
 
 const CLIENTS = 6;
 const QUERIES = 200;

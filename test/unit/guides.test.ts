@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { grow, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
 import { DRAWS_A_LENGTH, MAX_DRAWS } from '../../src/shape/token.ts';
 import { readText, table } from '../support/docs.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/samples.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 const REVEALS = 'docs/guides/what-a-token-reveals.md';
 const MODES = 'docs/guides/deterministic-or-random.md';

@@ -7,8 +7,7 @@ import { openApiDocument } from '../../src/http/openapi/document.ts';
 import { documentText } from '../../src/http/openapi/pages.ts';
 import { referencePage } from '../../src/http/openapi/reference.ts';
 import { METHODS } from '../../src/http/routes.ts';
-import { readText } from '../support/docs.ts';
-import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
+import { DocumentSchemas, operationsOf, readText, responseOf } from '../support/docs.ts';
 
 const URL_OF_DEFAULTS = `http://${SETTINGS.HOST.default}:${SETTINGS.PORT.default}`;
 const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
