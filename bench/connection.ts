@@ -19,24 +19,19 @@ const READ_BYTES = 262_144;
  */
 export class Connection {
   readonly #socket: Socket;
-  readonly #onAnswer: (answer: Answer) => void;
+  #resolve: (answer: Answer) => void = () => {};
+  #reject: (error: Error) => void = () => {};
   #text = '';
   #neededBytes = 0;
   #isChunked = false;
   /** 0: the head is not complete. */
   #bodyStart = 0;
 
-  /** @param onLost called once if the connection ends without close() */
-  constructor(
-    host: string,
-    port: number,
-    onAnswer: (answer: Answer) => void,
-    onLost: (reason: string) => void,
-  ) {
-    this.#onAnswer = onAnswer;
+  constructor(url: string) {
+    const { hostname, port } = new URL(url);
     this.#socket = connect({
-      host,
-      port,
+      host: hostname,
+      port: Number(port),
       noDelay: true,
       onread: {
         buffer: shared,
@@ -50,11 +45,17 @@ export class Connection {
     this.#socket.on('error', (error: NodeJS.ErrnoException) => {
       reason = error.code ?? error.message;
     });
-    this.#socket.once('close', () => onLost(reason));
+    this.#socket.once('close', () => this.#reject(new Error(`lost a connection: ${reason}`)));
   }
 
-  send(request: string): void {
-    this.#socket.write(request, 'latin1');
+  /** @throws Error if the connection ends before the answer */
+  ask(request: string): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
+      if (this.#socket.destroyed) reject(new Error('lost a connection'));
+      else this.#socket.write(request, 'latin1');
+    });
   }
 
   close(): void {
@@ -74,7 +75,7 @@ export class Connection {
     const body = this.#isChunked ? `\r\n${raw}`.replace(CHUNK_SIZES, '').trimEnd() : raw;
     this.#text = '';
     this.#bodyStart = 0;
-    this.#onAnswer({ status, body });
+    this.#resolve({ status, body });
   }
 
   /** @returns whether the head is complete */

@@ -1,4 +1,5 @@
 import { createDatabase, freePort } from '../test/support/postgres.ts';
+import { childrenOf } from '../test/support/processes.ts';
 import {
   type Kind,
   makePlace,
@@ -10,15 +11,7 @@ import {
 import type { DatabaseServer } from './database.ts';
 import { ADAPTERS, type PeerName } from './interfaces.ts';
 import type { Leftovers } from './leftovers.ts';
-import {
-  childrenOf,
-  cpuSeconds,
-  end,
-  familyCpuSeconds,
-  healthy,
-  rssMib,
-  startProgram,
-} from './processes.ts';
+import { cpuSeconds, end, familyCpuSeconds, healthy, rssMib, startProgram } from './processes.ts';
 
 export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
 type OwnName = (typeof CONTESTANTS)[number];
@@ -41,9 +34,10 @@ export interface Contestant {
   readonly peer: PeerName | undefined;
   readonly url: string;
   readonly apiKey: string;
-  serviceCpuS(): number | undefined;
-  databaseCpuS(): number | undefined;
-  rssMib(): number | undefined;
+  /** CPU time and memory so far; NaN: not known, or no database. */
+  serviceCpuS(): number;
+  databaseCpuS(): number;
+  rssMib(): number;
   /** The table of its tokens; undefined: not in PostgreSQL. */
   readonly vault: { readonly databaseUrl: string; readonly table: string } | undefined;
 }
@@ -61,16 +55,9 @@ export function startContestant(
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
 ): Promise<Contestant> {
-  switch (name) {
-    case 'echo':
-      return startEchoes(leftovers);
-    case 'naive':
-      return startNaive(server!, leftovers);
-    case 'postgres':
-      return startStandin('server', server, leftovers);
-    case 'embedded':
-      return startStandin('embedded', undefined, leftovers);
-  }
+  if (name === 'echo') return startEchoes(leftovers);
+  if (name === 'naive') return startNaive(server!, leftovers);
+  return startStandin(name === 'postgres' ? 'server' : 'embedded', server, leftovers);
 }
 
 /** Whether this machine has a Node whose servers can share a port. */
@@ -158,8 +145,8 @@ export function ofProcesses(
     name,
     title: TITLES[name],
     peer: name === 'openbao' || name === 'secrets' ? name : undefined,
-    serviceCpuS: () => cpuSeconds(pids),
-    databaseCpuS: () => databasePid && familyCpuSeconds(databasePid),
+    serviceCpuS: () => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0),
+    databaseCpuS: () => (databasePid === undefined ? NaN : familyCpuSeconds(databasePid)),
     rssMib: () => rssMib(pids[0]!),
   };
 }

@@ -94,14 +94,12 @@ function list(name: 'batch' | 'bulk', records: number): Load {
 /** @param unit what counts, and how many of it a request has */
 function costs(unit: 'request' | 'value', turn: Turn, count: number): Figures {
   const { rate, result, serviceCpuS, databaseCpuS, walBytes } = turn;
-  const cpuUs = (seconds: number | undefined) =>
-    seconds === undefined ? undefined : (seconds * 1e6) / (result.right.count * count);
+  const each = (total: number) => total / (result.right.count * count);
   return {
     [`${unit}s/s`]: rate * count,
     'p99 ms': result.right.p99Ms,
-    [unit === 'request' ? CPU : 'CPU of the service, µs a value']: cpuUs(serviceCpuS),
-    'CPU of the database': cpuUs(databaseCpuS),
-    [`WAL bytes a ${unit}`]:
-      walBytes === undefined ? undefined : walBytes / (result.right.count * count),
+    [unit === 'request' ? CPU : 'CPU of the service, µs a value']: each(1e6 * serviceCpuS),
+    'CPU of the database': each(1e6 * databaseCpuS),
+    [`WAL bytes a ${unit}`]: each(walBytes),
   };
 }

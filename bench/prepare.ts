@@ -14,8 +14,9 @@ export interface Prepared {
   readonly repeatedFile: string;
 }
 
-/** The preparation uses the records below this number. */
+/** The preparation uses records below this number, in so many requests at most. */
 export const FIRST_FRESH_RECORD = 10_000;
+const REQUESTS = 100;
 const REPEATED_RECORDS = 3_333;
 /** What a request may have by default: 10,000 values, or 100 of another product. */
 const MOST_RECORDS = 1_000;
@@ -33,10 +34,12 @@ export function mostRecords({ peer }: Contestant): number {
 export async function prepare(
   contestant: Contestant,
   folder: string,
-  numbers: readonly number[] = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => i),
+  numberOf: (i: number) => number = (i) => i,
 ): Promise<Prepared> {
   const pairs: [values: string, tokens: string][] = [];
   const records = mostRecords(contestant);
+  const length = Math.min(FIRST_FRESH_RECORD, REQUESTS * records);
+  const numbers = Array.from({ length }, (_, i) => numberOf(i));
   // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
   for (let from = 0; from < numbers.length; from += records) {
     const data = JSON.parse(listData(numbers.slice(from, from + records)));
@@ -81,22 +84,11 @@ export async function verify(
 
 /** @returns `data` of the answer */
 async function call(contestant: Contestant, operation: Operation, data: unknown): Promise<any> {
-  const { hostname, port } = new URL(contestant.url);
   const sent = JSON.stringify(data);
-  return await new Promise((resolve, reject) => {
-    const fail = (reason: string) =>
-      reject(new Error(`${contestant.title}: ${operation}: ${reason}`));
-    const connection = new Connection(
-      hostname,
-      Number(port),
-      ({ status, body }) => {
-        connection.close();
-        const answer = answerText(contestant, operation, sent, body);
-        if (isSuccess(contestant.peer, status) && answer !== '') resolve(JSON.parse(answer).data);
-        else fail(`${status} ${body}`);
-      },
-      fail,
-    );
-    connection.send(requestText(contestant, operation, sent));
-  });
+  const connection = new Connection(contestant.url);
+  const { status, body } = await connection.ask(requestText(contestant, operation, sent));
+  connection.close();
+  const answer = answerText(contestant, operation, sent, body);
+  if (isSuccess(contestant.peer, status) && answer !== '') return JSON.parse(answer).data;
+  throw new Error(`${contestant.title}: ${operation}: ${status} ${body}`);
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, execFileSync, fork } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
+import { childrenOf } from '../test/support/processes.ts';
 import type { Leftovers } from './leftovers.ts';
 
 /** Processes under test: their start, their end, and their CPU time and memory from /proc. */
@@ -58,54 +59,36 @@ export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<
 
 const TICKS_PER_S = Number(execFileSync('getconf', ['CLK_TCK'], { encoding: 'utf8' }));
 
-/** CPU time of these processes, with all threads; undefined: a system without /proc. */
-export function cpuSeconds(pids: readonly number[]): number | undefined {
-  return seconds(pids.map((pid) => readTimes(pid)?.ownTicks));
+/** Fields of /proc/PID/stat, see proc(5): user and system time, of the process and of ended children. */
+const [OWN, REAPED] = [
+  [14, 15],
+  [16, 17],
+] as const;
+
+/** CPU time of a process with all threads; NaN: a system without /proc. */
+export function cpuSeconds(pid: number, times: readonly (readonly number[])[] = [OWN]): number {
+  const text = readProc(`${pid}/stat`);
+  // The fields are counted after the name, which may have spaces.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+  const ticks = times.flat().map((number) => Number(fields[number - 3]));
+  return ticks.reduce((sum, one) => sum + one, 0) / TICKS_PER_S;
 }
 
 /** CPU time of a process and all its children, even ended ones: a Postgres with its backends. */
-export function familyCpuSeconds(pid: number): number | undefined {
-  const head = readTimes(pid);
-  const children = childrenOf(pid).map((child) => readTimes(child)?.ownTicks ?? 0);
-  return seconds([head?.ownTicks, head?.reapedTicks, ...children]);
+export function familyCpuSeconds(pid: number): number {
+  const children = childrenOf(pid).map((child) => cpuSeconds(child) || 0);
+  return children.reduce((sum, one) => sum + one, cpuSeconds(pid, [OWN, REAPED]));
 }
 
-function seconds(ticks: readonly (number | undefined)[]): number | undefined {
-  let sum = 0;
-  for (const one of ticks) {
-    if (one === undefined) return undefined;
-    sum += one;
-  }
-  return sum / TICKS_PER_S;
+/** Resident memory of a process; NaN: a system without /proc. */
+export function rssMib(pid: number): number {
+  return Number(/^VmRSS:\s+(\d+) kB$/m.exec(readProc(`${pid}/status`))?.[1]) / 1_024;
 }
 
-export function childrenOf(pid: number): number[] {
-  if (!existsSync('/proc')) return [];
-  const processes = readdirSync('/proc').map(Number).filter(Number.isInteger);
-  return processes.filter((other) => readTimes(other)?.parentPid === pid);
-}
-
-/** Resident memory of a process; undefined: a system without /proc. */
-export function rssMib(pid: number): number | undefined {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readProc(`${pid}/status`) ?? '')?.[1];
-  return kib === undefined ? undefined : Number(kib) / 1_024;
-}
-
-/** proc(5): fields 4, 14 to 17 of /proc/PID/stat, counted after the name, which may have spaces. */
-function readTimes(pid: number) {
-  const text = readProc(`${pid}/stat`);
-  if (text === undefined) return undefined;
-  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-  const field = (number: number) => Number(fields[number - 3]);
-  // User and system time of the process itself, and of ended children that it has waited for.
-  const [ownTicks, reapedTicks] = [field(14) + field(15), field(16) + field(17)];
-  return { parentPid: field(4), ownTicks, reapedTicks };
-}
-
-function readProc(path: string): string | undefined {
+function readProc(path: string): string {
   try {
     return readFileSync(`/proc/${path}`, 'latin1');
   } catch {
-    return undefined;
+    return '';
   }
 }

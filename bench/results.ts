@@ -1,7 +1,7 @@
 import type { JobResult } from './job.ts';
 import { median, NONE, table, whole } from './numbers.ts';
 
-/** The figures of one turn, by the heading of their column; undefined: not known. */
+/** The figures of one turn, by the heading of their column; undefined or NaN: not known. */
 export type Figures = Readonly<Record<string, number | undefined>>;
 
 /** A cell of a table of the page. */
@@ -34,7 +34,8 @@ export class Results {
     this.#columns.set(section, columns);
     for (const [column, figure] of Object.entries(figures)) {
       columns.add(column);
-      if (figure !== undefined) this.#samples.push({ section, row, column, round, figure });
+      if (figure === undefined || Number.isNaN(figure)) continue;
+      this.#samples.push({ section, row, column, round, figure });
     }
   }
 
@@ -96,7 +97,7 @@ export class Results {
   checks(): string {
     const lines = [
       `${whole(this.#right)} requests were answered with the right data; ${whole(this.#failed)} were not.`,
-      `The tokens of ${whole(this.verifiedTokens)} values were detokenized and compared, before the measurements and in samples drawn at random.`,
+      `The tokens of ${whole(this.verifiedTokens)} values from the measurements, drawn at random, were detokenized and compared, and of all values that were sent before them.`,
       ...this.#failures,
     ];
     return `## Checks\n\n${lines.map((line) => `- ${line}`).join('\n')}`;

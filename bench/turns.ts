@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { query } from '../test/support/postgres.ts';
-import { VALUES_PER_RECORD } from './bodies.ts';
 import type { Contestant } from './contestants.ts';
 import type { DatabaseServer } from './database.ts';
 import { ADAPTERS } from './interfaces.ts';
@@ -11,7 +10,7 @@ import type { Job, JobResult, Reply } from './job.ts';
 import type { Leftovers } from './leftovers.ts';
 import { watchLiveness } from './liveness.ts';
 import { type Load, STEADY_SHARE } from './loads.ts';
-import { FIRST_FRESH_RECORD, type Prepared, prepare, verify } from './prepare.ts';
+import { type Prepared, prepare, verify } from './prepare.ts';
 import type { Results } from './results.ts';
 
 /** What all parts of a run share. */
@@ -37,9 +36,10 @@ export interface Turn {
   readonly result: JobResult;
   /** Correct answers a second. */
   readonly rate: number;
-  readonly serviceCpuS: number | undefined;
-  readonly databaseCpuS: number | undefined;
-  readonly walBytes: number | undefined;
+  /** NaN: not known, also for the others. */
+  readonly serviceCpuS: number;
+  readonly databaseCpuS: number;
+  readonly walBytes: number;
   /** The longest time of GET /health/live during a watched load: a block of the event loop. */
   readonly heldUpMs: number | undefined;
 }
@@ -51,7 +51,7 @@ export type Starter = (part: Leftovers) => Promise<Contestant>;
 
 /**
  * Starts contestants, checks that they return what they were given, and removes them afterwards.
- * @param fill undefined: the usual preparation
+ * @param ready prepares a contestant for the loads
  */
 export async function withEntrants(
   bench: Bench,
@@ -67,7 +67,6 @@ export async function withEntrants(
     const contestant = await start(part);
     tell(`Checking ${contestant.title}`);
     entrants.push({ contestant, prepared: await ready(contestant, folder) });
-    bench.results.verifiedTokens += FIRST_FRESH_RECORD * VALUES_PER_RECORD;
   }
   await use(entrants);
   await part.removeAll();
@@ -130,8 +129,7 @@ export async function measure(
   const what = `${contestant.title}, ${title}`;
   const { url, peer, apiKey } = contestant;
   const whole = { url, peer, apiKey, connections, from: bench.nextRecord, ...job };
-  const startBytes = await walBytes(contestant);
-  const startS = [contestant.serviceCpuS(), contestant.databaseCpuS()];
+  const start = await usage(contestant);
   const endWatch = isWatched ? watchLiveness(url) : undefined;
   const named = (error: Error): never => {
     throw new Error(`${what}: ${error.message}`);
@@ -139,26 +137,26 @@ export async function measure(
   const sent = { ...whole, durationMs: 1_000 * seconds };
   const result = await generate(bench.generator, sent).catch(named);
   const heldUpMs = await endWatch?.().catch(named);
-  const [serviceCpuS, databaseCpuS] = [contestant.serviceCpuS(), contestant.databaseCpuS()].map(
-    (end, i) => (end === undefined || startS[i] === undefined ? undefined : end - startS[i]),
-  );
-  const endBytes = await walBytes(contestant);
+  if (result.right.count === 0) named(new Error(`no right answer: ${JSON.stringify(result)}`));
+  const end = await usage(contestant);
+  const used = (name: keyof typeof end) => end[name] - start[name];
   bench.nextRecord = result.next;
   bench.results.count(what, result, mayShed);
   bench.results.verifiedTokens += await verify(contestant, result.samples);
   const rate = result.right.count / result.durationS;
   tell(`${what}: ${Math.round(rate)}/s, p99 ${result.right.p99Ms.toFixed(1)} ms`);
   return {
-    ...{ result, rate, serviceCpuS, databaseCpuS, heldUpMs },
-    walBytes: endBytes === undefined ? undefined : endBytes - startBytes!,
+    ...{ result, rate, heldUpMs },
+    ...{ serviceCpuS: used('serviceCpuS'), databaseCpuS: used('databaseCpuS') },
+    walBytes: used('walBytes'),
   };
 }
 
-/** WAL of the server so far; undefined: not in PostgreSQL. */
-async function walBytes({ vault }: Contestant): Promise<number | undefined> {
-  if (vault === undefined) return undefined;
+/** What a contestant has used so far; NaN: not known. */
+async function usage({ serviceCpuS, databaseCpuS, vault }: Contestant) {
   const sql = "select pg_current_wal_insert_lsn() - '0/0' as bytes";
-  return Number((await query(vault.databaseUrl, sql))[0]!.bytes);
+  const walBytes = vault ? Number((await query(vault.databaseUrl, sql))[0]!.bytes) : NaN;
+  return { serviceCpuS: serviceCpuS(), databaseCpuS: databaseCpuS(), walBytes };
 }
 
 /** @throws Error for a lost answer or a dead generator */
