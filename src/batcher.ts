@@ -8,6 +8,8 @@ export interface BatcherOptions<Item, Result> {
   readonly onBatch: (items: number) => void;
   /** Batches in flight at once. */
   readonly lanes: number;
+  /** This many items do not wait for the end of the turn. */
+  readonly eagerItems?: number;
   readonly maxBatchItems: number;
   /** Most bytes in a batch. A single larger call still goes alone. */
   readonly maxBatchBytes: number;
@@ -28,7 +30,8 @@ interface Entry<Item, Result> {
 /**
  * Natural batching: calls that arrive while a batch is in flight share the next one. An idle
  * batcher flushes at the end of the event loop's turn, so requests that were read together go
- * together. No timer is involved.
+ * together. No timer is involved. With `eagerItems`, a part of a long turn goes earlier, so that
+ * the database works while the rest is prepared.
  */
 export class Batcher<Item, Result> {
   readonly #options: BatcherOptions<Item, Result>;
@@ -68,15 +71,18 @@ export class Batcher<Item, Result> {
   }
 
   #schedule(): void {
+    if (this.#waiting.length === 0) return;
+    const { lanes, eagerItems = Infinity } = this.#options;
+    if (this.#inFlight < lanes && this.#waitingItems >= eagerItems) void this.#flush();
     if (this.#flushScheduled || this.#waiting.length === 0) return;
-    if (this.#inFlight >= this.#options.lanes) {
+    if (this.#inFlight >= lanes) {
       this.#sweepInTime();
       return;
     }
     this.#flushScheduled = true;
     setImmediate(() => {
       this.#flushScheduled = false;
-      while (this.#inFlight < this.#options.lanes && this.#waiting.length > 0) void this.#flush();
+      while (this.#inFlight < lanes && this.#waiting.length > 0) void this.#flush();
       this.#schedule();
     });
   }

@@ -1,19 +1,18 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import {
-  type Ask,
   BadRowError,
   BulkError,
   type FormatOptions,
   type Job,
-  RefusedValue,
   type RunEnd,
   RunFailure,
   runBulk,
   WriteError,
 } from '#bulk';
-import { InvalidValueError, LimitError, Standin, StandinError } from '#client';
+import { StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
+import { BulkService } from './bulk-service.ts';
 import { command } from './command.ts';
 import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
 import type { OutputOptions } from './output.ts';
@@ -38,11 +37,16 @@ interface BulkOptions extends OutputOptions {
 }
 
 export function addTokenize(program: Command): void {
-  addOperation(program, 'tokenize', 'Replace values in a CSV, TSV or NDJSON file with tokens.', [
-    'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
-    'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
-    'standin tokenize customers.csv --fields email -o out.csv --rejects rejects.csv --resume',
-  ]);
+  addOperation(
+    program,
+    'tokenize',
+    'Replace values in a CSV, TSV, NDJSON or JSON file with tokens.',
+    [
+      'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
+      'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
+      'standin tokenize customers.csv --fields email -o out.csv --rejects rejects.csv --resume',
+    ],
+  );
 }
 
 export function addDetokenize(program: Command): void {
@@ -66,6 +70,7 @@ function addOperation(
         'csv',
         'tsv',
         'ndjson',
+        'json',
       ]),
     )
     .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
@@ -114,15 +119,19 @@ function seconds(text: string): number {
 
 /** All rows were read, but some were rejected and are missing in the output. */
 const EXIT_REJECTED = 3;
+const TICK_MS = 1_000;
 
 /** @throws OperatorError */
 async function bulk(
   operation: Operation,
   path: string,
-  service: ServiceSettings,
+  settings: ServiceSettings,
   options: BulkOptions,
 ): Promise<void> {
-  const progress = new Progress({ unit: 'values' });
+  const progress: Progress = new Progress({ unit: 'values', waitsFor: () => service.waitsFor });
+  const onWait = () => progress.tick();
+  const { timeout: timeoutS } = options;
+  const service = new BulkService({ operation, service: settings, timeoutS, onWait });
   const startedAtMs = performance.now();
   let values = 0;
   const job: Job = {
@@ -137,17 +146,19 @@ async function bulk(
     rejectedRowsPath: options.rejectedRows,
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
-    ask: askOf(operation, service, options.timeout * 1000),
+    ask: service.ask,
     onProgress(count, share) {
       values += count;
       progress.advance(count, share);
     },
   };
-  const end = await explained(job, service.url, async () => {
+  const end = await explained(job, service, async () => {
+    const ticking = setInterval(onWait, TICK_MS);
     try {
       return await interruptible((stop) => runBulk(job, stop));
     } finally {
-      if (values > 0) progress.end();
+      clearInterval(ticking);
+      progress.end();
     }
   });
   const seconds = Math.round(performance.now() - startedAtMs) / 1000;
@@ -157,13 +168,14 @@ async function bulk(
 const FORMATS: Record<string, FormatOptions['format']> = {
   csv: 'csv',
   tsv: 'tsv',
+  json: 'json',
   ndjson: 'ndjson',
   jsonl: 'ndjson',
 };
 
 function formatFor(path: string, { format, delimiter, header }: BulkOptions) {
   const found = format ?? formatOf(path);
-  if (found === 'ndjson' && (delimiter !== undefined || !header))
+  if ((found === 'ndjson' || found === 'json') && (delimiter !== undefined || !header))
     throw new OperatorError('--delimiter and --no-header are for csv and tsv: leave them out');
   return found;
 }
@@ -172,31 +184,17 @@ function formatOf(path: string): FormatOptions['format'] {
   const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
   if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
   const name = path === '-' ? 'Standard input' : path;
-  throw new OperatorError(`${name} does not show its format: add --format csv, tsv or ndjson`);
-}
-
-function askOf(
-  operation: Operation,
-  { url, api_key: apiKey }: ServiceSettings,
-  timeoutMs: number,
-): Ask {
-  const standin = new Standin({ url, apiKey: apiKey, timeoutMs: timeoutMs });
-  return async (values, signal) => {
-    try {
-      return await (operation === 'tokenize'
-        ? standin.tokenizeValues(values, { signal })
-        : standin.detokenizeValues(values, { signal }));
-    } catch (error) {
-      if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
-      if (error instanceof StandinError && error.code === 'payload_too_large')
-        throw new RefusedValue(undefined, 'is larger than a body that the service takes');
-      throw error;
-    }
-  };
+  throw new OperatorError(
+    `${name} does not show its format: add --format csv, tsv, ndjson or json`,
+  );
 }
 
 /** Turns failures into messages for the operator, with what to do. */
-async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Promise<RunEnd> {
+async function explained(
+  job: Job,
+  service: BulkService,
+  work: () => Promise<RunEnd>,
+): Promise<RunEnd> {
   try {
     return await work();
   } catch (error) {
@@ -212,24 +210,17 @@ async function explained(job: Job, url: string, work: () => Promise<RunEnd>): Pr
       );
     }
     const isService = reason instanceof StandinError;
-    const who = isService ? ` STANDIN_URL is ${url}.` : '';
     const isPassing = isService || reason instanceof WriteError;
     const remedy = isPassing && isResumable ? ` The rows so far are kept: ${again}.` : '';
-    throw new OperatorError(`${inOurWords(reason)}.${who}${remedy}`);
+    const problem = isService ? service.problem(reason) : reason.message;
+    throw new OperatorError(`${problem}.${remedy}`);
   }
-}
-
-/** The client's message names options of the client, which this command does not have. */
-function inOurWords(reason: Error): string {
-  return reason instanceof LimitError
-    ? `A limit of the client is exceeded (429); it ends in ${Math.ceil(reason.retryAfterMs / 1000)} s, which is longer than --timeout allows to wait`
-    : reason.message;
 }
 
 /** @param done work of this run only; earlier runs may have written rows of the same files */
 function conclude(
   job: Job,
-  { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
+  { is_complete: isComplete, isResumable, rows, rejected, fields }: RunEnd,
   done: { readonly values: number; readonly seconds: number },
   { json }: BulkOptions,
 ): void {
@@ -238,12 +229,18 @@ function conclude(
     is_complete: isComplete,
     rows,
     rejected,
+    ...(fields.length > 0 && { fields: Object.fromEntries(fields) }),
     ...done,
     values_per_second: valuesPerSecond,
   };
   const inWords = [
-    `${job.operation}d ${count(done.values)} values in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
-    `${count(rows)} rows, ${count(rejected)} of them rejected`,
+    `${job.operation}d ${count(done.values, 'value')} in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
+    rows === 1
+      ? `1 row, ${rejected} rejected`
+      : `${count(rows, 'row')}, ${count(rejected)} of them rejected`,
+    ...fields
+      .filter(([, found]) => found < rows)
+      .map(([field, found]) => `${field} is in ${count(found)} of ${count(rows, 'row')}`),
   ].join('; ');
   const text = json ? JSON.stringify(summary) : `${inWords}.`;
   const output = job.outputPath === '-' ? process.stderr : process.stdout;
@@ -257,6 +254,8 @@ function conclude(
   }
 }
 
-function count(number: number): string {
-  return number.toLocaleString('en-US');
+/** With a unit: `1 row`, `1,000 rows`. */
+function count(number: number, unit = ''): string {
+  const ending = unit === '' || number === 1 ? unit : `${unit}s`;
+  return `${number.toLocaleString('en-US')} ${ending}`.trim();
 }

@@ -1,25 +1,32 @@
 const DRAW_INTERVAL_MS = 200;
 const LINE_INTERVAL_MS = 10_000;
 const BAR_CELLS = 24;
+/** Of a terminal that does not tell its width. */
+const USUAL_COLUMNS = 80;
 
 export interface ProgressOptions {
   /** The counted things, for example `records`. */
   readonly unit: string;
   /** undefined: unknown. The bar then shows the share, if known. */
   readonly total?: number | undefined;
+  /** What the work waits for at the moment; undefined: nothing. */
+  readonly waitsFor?: () => string | undefined;
   readonly output?: NodeJS.WriteStream;
   readonly nowMs?: () => number;
 }
 
 /**
- * Shows the progress of long work on standard error. On a terminal: a bar with rate and time left.
- * Elsewhere: a plain line every 10 s.
+ * Shows the progress of long work on standard error. On a terminal: a line that fits, with a bar,
+ * rate and time left. Elsewhere: a plain line every 10 s. A new reason to wait is shown at once.
  */
 export class Progress {
   readonly #unit: string;
   readonly #total: number | undefined;
   #share: number | undefined;
   #firstShare: number | undefined;
+  readonly #waitsFor: () => string | undefined;
+  #shownWait: string | undefined;
+  #isShown = false;
   readonly #output: NodeJS.WriteStream;
   readonly #nowMs: () => number;
   readonly #startedAtMs: number;
@@ -29,6 +36,7 @@ export class Progress {
   constructor(options: ProgressOptions) {
     this.#unit = options.unit;
     this.#total = options.total;
+    this.#waitsFor = options.waitsFor ?? (() => undefined);
     this.#output = options.output ?? process.stderr;
     this.#nowMs = options.nowMs ?? (() => performance.now());
     this.#startedAtMs = this.#nowMs();
@@ -40,8 +48,16 @@ export class Progress {
     this.#done += count;
     this.#share = share;
     this.#firstShare ??= share;
+    this.tick();
+  }
+
+  /** Shows the state, unless it was shown a moment ago. */
+  tick(): void {
     const intervalMs = this.#output.isTTY ? DRAW_INTERVAL_MS : LINE_INTERVAL_MS;
-    if (this.#nowMs() - this.#shownAtMs >= intervalMs) this.#show();
+    const wait = this.#waitsFor();
+    const isNew = wait !== undefined && wait !== this.#shownWait;
+    if (isNew) this.#shownWait = wait;
+    if (isNew || this.#nowMs() - this.#shownAtMs >= intervalMs) this.#show();
   }
 
   /** Prints a line above the bar. */
@@ -49,41 +65,60 @@ export class Progress {
     this.#output.write(this.#output.isTTY ? `\r\x1b[K${line}\n` : `${line}\n`);
   }
 
-  /** Shows the last state and ends its line. */
+  /** Shows the last state and ends its line. Work that did nothing leaves no line. */
   end(): void {
-    this.#show();
-    if (this.#output.isTTY) this.#output.write('\n');
+    if (this.#done > 0) this.#show();
+    if (!this.#output.isTTY) return;
+    if (this.#done > 0) this.#output.write('\n');
+    else if (this.#isShown) this.#output.write('\r\x1b[K');
   }
 
   #show(): void {
+    this.#isShown = true;
     this.#shownAtMs = this.#nowMs();
     this.#output.write(this.#output.isTTY ? `\r${this.#text()}\x1b[K` : `${this.#text()}\n`);
   }
 
+  /** The longest form that fits the terminal. */
   #text(): string {
-    const elapsedS = (this.#nowMs() - this.#startedAtMs) / 1000;
-    const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
-    const done = `${format(this.#done)} ${this.#unit}, ${format(Math.round(rate))}/s`;
-    if (this.#total === undefined) return this.#share === undefined ? done : this.#shared(done);
-    // An estimated or growing total must not be below the count.
-    const total = Math.max(this.#total, this.#done);
-    const share = total === 0 ? 1 : this.#done / total;
-    const left = rate > 0 ? `, ${duration((total - this.#done) / rate)} left` : '';
-    return `${this.#bar(share)}  ${format(this.#done)} of ${format(total)} ${this.#unit}, ${format(Math.round(rate))}/s${left}`;
+    const { isTTY, columns } = this.#output;
+    const room = isTTY ? columns || USUAL_COLUMNS : Number.POSITIVE_INFINITY;
+    const forms = this.#forms();
+    return forms.find((form) => form.length < room) ?? forms.at(-1)!.slice(0, room - 1);
   }
 
-  #shared(done: string): string {
-    const share = this.#share!;
-    const gained = share - this.#firstShare!;
+  /** The state in words, the longest form first. */
+  #forms(): string[] {
     const elapsedS = (this.#nowMs() - this.#startedAtMs) / 1000;
-    const left = gained > 0 ? `, ${duration((elapsedS * (1 - share)) / gained)} left` : '';
-    return `${this.#bar(share)}  ${done}${left}`;
+    const rate = elapsedS > 0 ? this.#done / elapsedS : 0;
+    const { share, leftS, of } = this.#part(elapsedS, rate);
+    const wait = this.#waitsFor();
+    const done = `${format(this.#done)}${of} ${this.#unit}`;
+    const left = leftS === undefined ? '' : `, ${duration(leftS)} left`;
+    const inShort = wait === undefined ? `, ${format(Math.round(rate))}/s` : ', waiting';
+    const inFull = wait === undefined ? inShort + left : `, waiting: ${wait}`;
+    if (share === undefined) return [done + inFull, done + inShort, done];
+    const percent = `${Math.floor(share * 100)} %`.padStart(5);
+    const lines = [inFull, inShort].map((end) => `${percent}  ${done}${end}`);
+    return [`${this.#bar(share)}${lines[0]}`, ...lines, percent + inShort, percent.trim()];
+  }
+
+  /** The part of the work that is done, if known, and the time for the rest. */
+  #part(elapsedS: number, rate: number) {
+    if (this.#total !== undefined) {
+      // An estimated or growing total must not be below the count.
+      const total = Math.max(this.#total, this.#done);
+      const leftS = rate > 0 ? (total - this.#done) / rate : undefined;
+      return { share: total === 0 ? 1 : this.#done / total, leftS, of: ` of ${format(total)}` };
+    }
+    const share = this.#share;
+    const gained = share === undefined ? 0 : share - this.#firstShare!;
+    return { share, leftS: gained > 0 ? (elapsedS * (1 - share!)) / gained : undefined, of: '' };
   }
 
   #bar(share: number): string {
     const cells = Math.floor(share * BAR_CELLS);
-    const bar = this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
-    return `${bar}${`${Math.floor(share * 100)} %`.padStart(5)}`;
+    return this.#output.isTTY ? `[${'#'.repeat(cells).padEnd(BAR_CELLS, '.')}] ` : '';
   }
 }
 

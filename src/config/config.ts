@@ -154,7 +154,7 @@ function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
       `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
     );
   }
-  // Fastify listens on both addresses of localhost, but can close only one of the sockets early.
+  // Node listens on one of the two addresses, and nodes that share a port need the same one.
   if (HOST.toLowerCase() === 'localhost') {
     problems.push(
       'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',

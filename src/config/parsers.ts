@@ -47,12 +47,13 @@ export function httpsUrl(text: string): string | undefined {
   return isFit && username + password + search + hash === '' ? text : undefined;
 }
 
-/** `http://` or `https://` with a host and nothing after it. */
-export function httpOrigin(text: string): string | undefined {
+/** `http://` or `https://` with a host, and perhaps a path before `/api/v1`. */
+export function httpBase(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
-  return url !== undefined && /^https?:$/.test(url.protocol) && url.href === `${url.origin}/`
-    ? url.origin
-    : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return undefined;
+  const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  const hasMore = url.href.replace(/\/+$/, '') !== base || /\/(api\/v1|health)$/.test(base);
+  return hasMore ? undefined : base;
 }
 
 /** Names separated by slashes, such as a mount or a namespace. */

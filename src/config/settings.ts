@@ -2,7 +2,7 @@ import { KEK_SETTINGS } from './kek.ts';
 import {
   databaseUrl,
   flag,
-  httpOrigin,
+  httpBase,
   matching,
   oneOf,
   parseRate,
@@ -16,8 +16,8 @@ import { setting } from './setting.ts';
 export const SERVICE_SETTINGS = {
   STANDIN_URL: setting(
     'http://127.0.0.1:8080',
-    'an http:// or https:// URL without a path',
-    httpOrigin,
+    'an http:// or https:// URL, without /api/v1',
+    httpBase,
     'Service that `standin tokenize` and `standin detokenize` call.',
   ),
   STANDIN_API_KEY: setting(

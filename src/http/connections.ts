@@ -1,6 +1,7 @@
+import { readFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Descriptors } from './descriptors.ts';
+import type { CallerErrorCode } from '../errors.ts';
 
 /** When unsent bytes make no progress for this long, their reader has stopped reading. */
 const UNREAD_TIMEOUT_MS = 30_000;
@@ -60,4 +61,77 @@ function unsentOf(socket: Socket, before: Unsent | undefined, nowMs: number): Un
   if (waiting === 0) return undefined;
   if (before !== undefined && socket.bytesWritten - waiting < before.untilByte) return before;
   return { untilByte: socket.bytesWritten, sinceMs: nowMs };
+}
+
+/** Further connections are closed as soon as they are made. */
+const MOST_CONNECTIONS = 20_000;
+/**
+ * Descriptors kept for files, libraries, Redis and the ops listener. Database connections are
+ * added.
+ */
+const RESERVE = 128;
+/** Even with very few descriptors, a process answers some callers. */
+const LEAST_CONNECTIONS = 16;
+const OPEN_FILES = /^Max open files +(\d+|unlimited) /m;
+
+/**
+ * Derives the number of callers from the limit of file descriptors. The limit can change while the
+ * process runs. If it cannot be read, the last one stays.
+ */
+export class Descriptors {
+  readonly #reserve: number;
+  #connections = MOST_CONNECTIONS;
+
+  constructor(databaseConnections: number) {
+    this.#reserve = RESERVE + databaseConnections;
+    this.look();
+  }
+
+  get connections(): number {
+    return this.#connections;
+  }
+
+  look(): void {
+    let limits: string;
+    try {
+      limits = readFileSync('/proc/self/limits', 'latin1');
+    } catch {
+      // Not Linux, or no descriptor is free to read the file.
+      return;
+    }
+    this.#connections = connectionsWithin(limits, this.#reserve);
+  }
+}
+
+/** @param limits the text of /proc/self/limits */
+export function connectionsWithin(limits: string, reserve: number): number {
+  const files = OPEN_FILES.exec(limits)?.[1];
+  if (files === undefined || files === 'unlimited') return MOST_CONNECTIONS;
+  return Math.min(MOST_CONNECTIONS, Math.max(LEAST_CONNECTIONS, Number(files) - reserve));
+}
+
+/** A caller may correct a wrong API key this many times on one connection. */
+const MAX_UNAUTHORIZED = 5;
+
+/** Number of 401 answers on a connection. */
+const unauthorized = new WeakMap<Socket, number>();
+/** Connections that close after the current answer. */
+const ending = new WeakSet<Socket>();
+
+/** Counts the error, and tells whether its answer is the last one on its connection. */
+export function endsConnection(socket: Socket, code: CallerErrorCode): boolean {
+  // After these errors, the parser and the service may disagree about where the request ends.
+  let isLast = code === 'bad_request' || code === 'headers_too_large';
+  if (code === 'unauthorized') {
+    const count = (unauthorized.get(socket) ?? 0) + 1;
+    unauthorized.set(socket, count);
+    isLast = count >= MAX_UNAUTHORIZED;
+  }
+  if (isLast) ending.add(socket);
+  return isLast;
+}
+
+/** Whether the connection is ending. Further requests and parser errors on it are ignored. */
+export function isEnding(socket: Socket): boolean {
+  return ending.has(socket);
 }

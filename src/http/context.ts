@@ -1,13 +1,13 @@
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { AuditLog } from '../service/audit/audit-log.ts';
-import type { Authenticator, Caller } from '../service/authenticator.ts';
+import type { Authenticator } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';
-import type { ByteBudget, Holder } from '../service/limits/byte-budget.ts';
-import type { ClientLimits, ClientOperation } from '../service/limits/client-limits.ts';
+import type { ByteBudget } from '../service/limits/byte-budget.ts';
+import type { ClientLimits } from '../service/limits/client-limits.ts';
 import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
-import type { Descriptors } from './descriptors.ts';
+import type { Descriptors } from './connections.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -22,7 +22,7 @@ export interface ServerContext {
   readonly bodyLimit: number;
   readonly valuesLimit: number;
   /** The ending of every token, after `_`. */
-  readonly token_suffix: string;
+  readonly tokenSuffix: string;
   readonly authenticator: Authenticator;
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
@@ -36,18 +36,4 @@ export interface ServerContext {
   readonly descriptors: Descriptors;
   /** undefined: no TLS. */
   readonly tls: TlsPem | undefined;
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    startedAtMs: number;
-    /** null until the API key is accepted. */
-    caller: Caller | null;
-    /** The request's part of the budget of bytes; null until the API key is accepted. */
-    held: Holder | null;
-    /** The event for the audit log; null until the API key is checked. */
-    operation: ClientOperation | null;
-    /** Number of distinct tokens in the request that the vault has never issued. */
-    unknown_tokens: number;
-  }
 }

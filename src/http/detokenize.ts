@@ -1,21 +1,23 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
-import { answer } from './answer.ts';
-import { audit } from './audit.ts';
-import { invalid, type JsonObject, parseData } from './body.ts';
 import type { ServerContext } from './context.ts';
-import { collectFields, type Field, pathOf, replaceFields } from './fields.ts';
-import { overLimit } from './guards.ts';
-import { hold, holdFields } from './held.ts';
+import {
+  collectFields,
+  type Field,
+  invalid,
+  type JsonObject,
+  parseData,
+  pathOf,
+  replaceFields,
+} from './data.ts';
+import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
-import { addRateLimit } from './rate-limit-headers.ts';
 import { readBody } from './request-body.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
-import { successFrame } from './success.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -27,11 +29,12 @@ export function detokenizeHandler(context: ServerContext) {
   const frame = successFrame(context.interfaceVersion, 'detokenize');
   const maxBytes = Math.min(MAX_ANSWER_BODIES * context.bodyLimit, context.budget.largest);
   const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
-    const data = parseData(await readBody(context, request, reply));
+  return async (exchange: Exchange): Promise<Answer> => {
+    await admit(context, exchange, 'detokenize');
+    const data = parseData(await readBody(context, exchange));
     const fields = collectFields(data, context.valuesLimit);
-    holdFields(context, request, fields.length);
-    const found = await lookUp(context, request, reply, fields, maxBytes);
+    exchange.holdFields(context, fields.length);
+    const found = await lookUp(context, exchange, fields, maxBytes);
     const missing = found.findIndex((one) => one === undefined || one === null);
     if (missing !== -1) throw invalid(`${pathOf(data, fields[missing]!)}: is not a known token`);
     const values = found as readonly Value[];
@@ -39,26 +42,22 @@ export function detokenizeHandler(context: ServerContext) {
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
     replaceFields(fields, values);
-    const body = bodyOf(context, request, reply, data, frame(request), bytes);
-    const audited = audit(context, request, 'success', 200, fields.length);
-    if (audited !== undefined) await audited;
-    context.metrics.values('detokenize', fields.length);
-    return answer(context, request, reply, 200, body, fields.length);
+    const body = bodyOf(context, exchange, data, frame(exchange), bytes);
+    return { status: 200, body, values: fields.length };
   };
 }
 
 function bodyOf(
   { budget }: ServerContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: Exchange,
   data: JsonObject,
   frame: readonly [string, string],
   valueBytes: number,
 ) {
   if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + JSON.stringify(data) + frame[1];
-  const onTaken = () => budget.move(request.held!);
+  const onTaken = () => budget.move(exchange.held!);
   const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken);
-  reply.header('Content-Length', bytes);
+  exchange.headers['Content-Length'] = String(bytes);
   return body;
 }
 
@@ -71,26 +70,25 @@ type Found = Value | number | null | undefined;
  */
 async function lookUp(
   context: ServerContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: Exchange,
   fields: readonly Field[],
   maxBytes: number,
 ): Promise<readonly Found[]> {
   if (fields.length === 0) return [];
   const { limits, metrics } = context;
-  const { client } = request.caller!;
+  const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
   const refused = reserved instanceof Promise ? await reserved : reserved;
   if (refused !== undefined) {
-    addRateLimit(reply, refused);
+    addRateLimit(exchange, refused);
     throw overLimit(context, refused);
   }
   let found: readonly Found[] = [];
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await fetch(context, request, fields, maxBytes);
-    counts = countTokens(fields, found, `_${context.token_suffix}`);
-    request.unknown_tokens = counts.unknown;
+    found = await fetch(context, exchange, fields, maxBytes);
+    counts = countTokens(fields, found, `_${context.tokenSuffix}`);
+    exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
   } finally {
     const settled = limits.settle(client, counts);
@@ -106,7 +104,7 @@ async function lookUp(
  */
 function fetch(
   context: ServerContext,
-  request: FastifyRequest,
+  exchange: Exchange,
   fields: readonly Field[],
   maxBytes: number,
 ): Promise<readonly Found[]> {
@@ -118,15 +116,15 @@ function fetch(
     if (isLong(token)) unsized++;
   }
   if (unsized <= MAX_UNSIZED) {
-    hold(context, request, most);
+    exchange.hold(context, most);
     return context.vault.detokenize(tokens);
   }
-  return fetchLarge(context, request, tokens, maxBytes);
+  return fetchLarge(context, exchange, tokens, maxBytes);
 }
 
 async function fetchLarge(
   context: ServerContext,
-  request: FastifyRequest,
+  exchange: Exchange,
   tokens: readonly Token[],
   maxBytes: number,
 ): Promise<readonly Found[]> {
@@ -135,7 +133,7 @@ async function fetchLarge(
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
-  hold(context, request, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
+  exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
   return context.vault.detokenize(tokens, sizes, deadlineMs);
 }
 

@@ -1,15 +1,16 @@
 import type { IncomingMessage } from 'node:http';
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { Caller } from '../service/authenticator.ts';
 import {
   type Admission,
   type ClientOperation,
   isAllowed,
+  type Quota,
 } from '../service/limits/client-limits.ts';
+import type { LimitName } from '../types.ts';
 import type { ServerContext } from './context.ts';
+import type { Exchange } from './exchange.ts';
 import { MAX_HEADERS } from './listener.ts';
-import { addRateLimit } from './rate-limit-headers.ts';
 import { LIMIT_CODES } from './schema.ts';
 
 const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
@@ -19,10 +20,10 @@ const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 /** The most that Node reads of a body before anybody asks for it. */
 const MAX_EARLY_BYTES = 65_536;
 
-/** Runs before routing. Refuses requests that Node accepts but HTTP forbids. */
-export function protocolGuard(request: FastifyRequest): void {
-  const { rawHeaders, headers } = request.raw;
-  if (!isWellFormed(request.raw)) throw new CallerError('bad_request');
+/** Refuses requests that Node accepts but HTTP forbids. */
+export function checkProtocol(request: IncomingMessage): void {
+  const { rawHeaders, headers } = request;
+  if (!isWellFormed(request)) throw new CallerError('bad_request');
   if (rawHeaders.length >= 2 * MAX_HEADERS) throw new CallerError('headers_too_large');
   const { expect } = headers;
   if (expect !== undefined && expect.toLowerCase() !== '100-continue') {
@@ -46,55 +47,50 @@ export function isWellFormed({ rawHeaders, headers, httpVersion }: IncomingMessa
 
 /**
  * Checks before the body is read, in this order: API key, permission, limits, content type, size.
+ * Resolves at once when neither the database nor Redis is asked.
  */
-export function admission(context: ServerContext, operation: ClientOperation) {
-  return (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void => {
-    try {
-      if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
-      request.operation = operation;
-      // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
-      if (countOf(request.raw.rawHeaders, 'authorization') > 1)
-        throw new CallerError('unauthorized');
-      const caller = context.authenticator.authenticate(request.headers.authorization);
-      if (!(caller instanceof Promise)) admit(context, request, reply, caller, done);
-      else
-        holdUnknown(context, request, caller)
-          .then((late) => admit(context, request, reply, late, done))
-          .catch(done);
-    } catch (error) {
-      done(error as Error);
-    }
-  };
+export function admit(
+  context: ServerContext,
+  exchange: Exchange,
+  operation: ClientOperation,
+): Caller | Promise<Caller> {
+  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+  exchange.operation = operation;
+  const { headers, rawHeaders } = exchange.request;
+  // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
+  if (countOf(rawHeaders, 'authorization') > 1) throw new CallerError('unauthorized');
+  const caller = context.authenticator.authenticate(headers.authorization);
+  if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
+  return holdUnknown(context, exchange, caller).then((late) =>
+    admitCaller(context, exchange, late, operation),
+  );
 }
 
-function admit(
+function admitCaller(
   context: ServerContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: Exchange,
   caller: Caller,
-  done: HookHandlerDoneFunction,
-): void {
-  request.caller = caller;
-  request.held = context.budget.open(caller.client.client_id);
-  const operation = request.operation!;
+  operation: ClientOperation,
+): Caller | Promise<Caller> {
+  exchange.caller = caller;
+  exchange.held = context.budget.open(caller.client.client_id);
   if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');
-  const admission = context.limits.admit(caller.client, operation);
-  const next = (admission: Admission): void => {
-    addRateLimit(reply, admission);
+  const next = (admission: Admission): Caller => {
+    addRateLimit(exchange, admission);
     if (admission.isRefused) throw overLimit(context, admission);
-    checkMedia(request, context.bodyLimit);
-    checkRoom(context, request);
-    if (request.headers.expect !== undefined) reply.raw.writeContinue();
-    done();
+    checkMedia(exchange.request, context.bodyLimit);
+    checkRoom(context, exchange);
+    if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();
+    return caller;
   };
-  if (admission instanceof Promise) admission.then(next).catch(done);
-  else next(admission);
+  const admission = context.limits.admit(caller.client, operation);
+  return admission instanceof Promise ? admission.then(next) : next(admission);
 }
 
 /** Holds the bytes that arrive while the API key is looked up, in the share of unknown callers. */
 async function holdUnknown(
   { budget }: ServerContext,
-  request: FastifyRequest,
+  { request }: Exchange,
   caller: Promise<Caller>,
 ): Promise<Caller> {
   const held = budget.open(undefined);
@@ -111,9 +107,9 @@ async function holdUnknown(
 }
 
 /** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */
-function checkRoom({ budget }: ServerContext, request: FastifyRequest): void {
+function checkRoom({ budget }: ServerContext, { request, held }: Exchange): void {
   const declared = Number(request.headers['content-length'] ?? 0);
-  if (!budget.hasRoom(request.held!, declared)) throw new CallerError('overloaded', '', 1);
+  if (!budget.hasRoom(held!, declared)) throw new CallerError('overloaded', '', 1);
 }
 
 /** The error for a request that a limit refuses. */
@@ -122,16 +118,11 @@ export function overLimit(context: ServerContext, { state }: Admission): CallerE
   return new CallerError(LIMIT_CODES[context.interfaceVersion], '', state!.windowS);
 }
 
-function checkMedia(request: FastifyRequest, bodyLimit: number): void {
-  const {
-    'content-type': type,
-    'content-encoding': encoding,
-    'content-length': length,
-  } = request.headers;
+function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number): void {
+  const { 'content-type': type, 'content-encoding': encoding, 'content-length': length } = headers;
   if (type !== 'application/json' && !isJson(type)) throw new CallerError('unsupported_media_type');
   // Node keeps the first of two, but a proxy may have used the other.
-  if (countOf(request.raw.rawHeaders, 'content-type') > 1)
-    throw new CallerError('unsupported_media_type');
+  if (countOf(rawHeaders, 'content-type') > 1) throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
   if (Number(length ?? 0) > bodyLimit) throw new CallerError('payload_too_large');
@@ -149,4 +140,33 @@ function countOf(rawHeaders: readonly string[], name: string): number {
     if (header.length === name.length && header.toLowerCase() === name) count++;
   }
   return count;
+}
+
+/** Names of the limits in headers. */
+const NAMES: Readonly<Record<LimitName, string>> = {
+  requests: '"requests"',
+  detokenize: '"detokenize"',
+  unknown_tokens: '"unknown-tokens"',
+};
+
+const policies = new WeakMap<readonly Quota[], string>();
+
+/**
+ * Adds headers with the limits, and with the state of the limit that refuses, else of the request
+ * limit (draft-ietf-httpapi-ratelimit-headers-11).
+ * They never tell how many unknown tokens are left: the number would tell a forgotten token, which
+ * costs nothing, from an unknown one.
+ */
+export function addRateLimit({ headers }: Exchange, { quotas, state }: Admission): void {
+  if (quotas.length === 0) return;
+  let policy = policies.get(quotas);
+  if (policy === undefined) {
+    policy = quotas
+      .map(({ limit, size, windowS }) => `${NAMES[limit]};q=${size};w=${windowS}`)
+      .join(', ');
+    policies.set(quotas, policy);
+  }
+  headers['RateLimit-Policy'] = policy;
+  if (state === undefined) return;
+  headers.RateLimit = `${NAMES[state.limit]};r=${state.left};t=${state.windowS}`;
 }

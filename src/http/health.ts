@@ -1,11 +1,10 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
-import { answer } from './answer.ts';
 import type { ServerContext } from './context.ts';
+import type { Answer } from './exchange.ts';
 import type { HEALTH } from './schema.ts';
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+  return async (): Promise<Answer> => {
     const { isDatabaseWell, isAble } = await context.health.look();
     const isReady = isAble && context.state.phase === 'serving';
     const body: Record<keyof (typeof HEALTH)['properties'], string> = {
@@ -14,12 +13,11 @@ export function healthHandler(context: ServerContext) {
       postgres: isDatabaseWell ? 'ok' : 'error',
       version: context.interfaceVersion,
     };
-    return answer(context, request, reply, isReady ? 200 : 503, JSON.stringify(body));
+    return { status: isReady ? 200 : 503, body: JSON.stringify(body) };
   };
 }
 
 /** GET /health/live: 200 while the process runs, even without a database. */
-export function livenessHandler(context: ServerContext) {
-  return async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> =>
-    answer(context, request, reply, 200, '{"status":"ok"}');
+export function livenessHandler(): Answer {
+  return { status: 200, body: '{"status":"ok"}' };
 }

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { isObject } from './body.ts';
+import { isObject } from './data.ts';
 
 /** A larger answer is built and written in pieces, as its reader takes them. */
 export const MAX_WHOLE_BYTES = 2_097_152;

@@ -2,8 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerOptions } f
 import { createServer as createTlsServer, type ServerOptions as TlsOptions } from 'node:https';
 import type { Server as TlsServer } from 'node:tls';
 import type { TlsPem } from '../types.ts';
-import { boundConnections } from './connections.ts';
-import type { Descriptors } from './descriptors.ts';
+import { boundConnections, type Descriptors } from './connections.ts';
 
 /**
  * A client that sends its handshake, headers or body too slowly is cut off after these. Node checks

@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { isEnding } from './ending.ts';
+import { isEnding } from './connections.ts';
 
 const CODES: Record<string, CallerErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { isEnding } from './ending.ts';
+import { isEnding } from './connections.ts';
 
 /** Requests of one connection that run at the same time. */
 const MAX_IN_HAND = 8;

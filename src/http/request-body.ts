@@ -1,6 +1,6 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
+import type { Exchange } from './exchange.ts';
 
 /** Smaller pieces are copied together, because each buffer costs more than its bytes. */
 const SEGMENT_BYTES = 16_384;
@@ -8,16 +8,15 @@ const NO_BYTES = Buffer.alloc(0);
 
 /**
  * Reads the body of a request, and takes its bytes from the budget as they arrive, not as a header
- * declares. Fastify's own reader has no budget.
+ * declares.
  * @throws CallerError payload_too_large, overloaded or request_timeout; then the connection closes
  */
 export function readBody(
   { budget, bodyLimit }: ServerContext,
-  request: FastifyRequest,
-  reply: FastifyReply,
+  exchange: Exchange,
 ): Promise<Buffer> {
-  const { raw: payload, held: holder } = request;
-  const held = holder!;
+  const { request } = exchange;
+  const held = exchange.held!;
   const declared = Number(request.headers['content-length'] ?? Number.NaN);
   const pieces = new Pieces();
   let bytes = 0;
@@ -30,7 +29,7 @@ export function readBody(
         budget.wait(held, () => fail(new CallerError('request_timeout')));
     };
     const leave = (): void => {
-      payload.off('data', take).off('end', finish).off('error', fail);
+      request.off('data', take).off('end', finish).off('error', fail);
       budget.goOn(held);
     };
     const finish = (): void => {
@@ -41,11 +40,11 @@ export function readBody(
       leave();
       // Throw the rest of the body away. Without an error listener, its errors would end the
       // process.
-      payload.on('error', () => {}).resume();
-      reply.header('connection', 'close');
+      request.on('error', () => {}).resume();
+      exchange.isLast = true;
       reject(error);
     };
-    payload.on('data', take).on('end', finish).on('error', fail);
+    request.on('data', take).on('end', finish).on('error', fail);
   });
 }
 

@@ -1,11 +1,11 @@
+import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { FastifyInstance } from 'fastify';
 import type { Config } from '../config/config.ts';
 import { Unavailable } from '../errors.ts';
+import { Descriptors } from '../http/connections.ts';
 import type { ServerContext } from '../http/context.ts';
-import { Descriptors } from '../http/descriptors.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
@@ -53,7 +53,7 @@ export interface PublicListenerOptions {
 /** The listener for callers, with everything behind it except the vault. */
 export class PublicListener {
   readonly url: string;
-  readonly #app: FastifyInstance;
+  readonly #server: HttpServer;
   readonly #context: ServerContext;
   readonly #limits: Limits;
   readonly #uses: ApiKeyUses;
@@ -79,13 +79,13 @@ export class PublicListener {
       keyVersion: () => primaryVersion(options.keys.latest),
     });
     const context = await createContext(options, limits, uses, guards, budget);
-    const app = createHttpServer(context);
+    const server = createHttpServer(context);
     const url = await listen(
-      app.server,
+      server,
       config.HOST,
       config.PORT,
       'PORT',
-      () => app.listen(addressOf(config)),
+      () => server.listen(addressOf(config)),
       options.tls === undefined ? 'http' : 'https',
       config.REUSE_PORT,
     );
@@ -95,12 +95,12 @@ export class PublicListener {
       options.vault.pool.reconnect();
       context.vault.reconnect();
     });
-    return new PublicListener(url, app, context, limits, uses, guards, config.REUSE_PORT);
+    return new PublicListener(url, server, context, limits, uses, guards, config.REUSE_PORT);
   }
 
   private constructor(
     url: string,
-    app: FastifyInstance,
+    server: HttpServer,
     context: ServerContext,
     limits: Limits,
     uses: ApiKeyUses,
@@ -112,7 +112,7 @@ export class PublicListener {
     this.#uses = uses;
     this.#guards = guards;
     this.url = url;
-    this.#app = app;
+    this.#server = server;
     this.#context = context;
   }
 
@@ -127,7 +127,7 @@ export class PublicListener {
 
   /** Renews the certificate for new connections. */
   renew(tls: TlsPem): void {
-    renewCertificate(this.#app.server, tls);
+    renewCertificate(this.#server, tls);
   }
 
   /** Drains in order: readiness fails, the listener closes, requests in flight finish. */
@@ -145,7 +145,7 @@ export class PublicListener {
    * ended, or after LEAVE_TIMEOUT_MS.
    */
   async #leavePort(): Promise<void> {
-    const { server } = this.#app;
+    const server = this.#server;
     // The system resets connections that still wait to be accepted when the socket closes.
     await untilAccepted(server);
     // Not the HTTP server's own close, which would cut idle connections now.
@@ -157,10 +157,10 @@ export class PublicListener {
 
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
-    const cut = setTimeout(() => this.#app.server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    const cut = setTimeout(() => this.#server.closeAllConnections(), FINISH_TIMEOUT_MS);
     // Requests in flight were counted when they were accepted.
     const usesWritten = this.#uses.stop();
-    await this.#app.close();
+    await new Promise((resolve) => this.#server.close(resolve));
     clearTimeout(cut);
     this.#context.authenticator.stop();
     this.#guards.stop();
@@ -201,8 +201,8 @@ async function createContext(
   await authenticator.start().catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
   });
-  const engine = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
-  const vaultClient = new VaultClient(engine, guards, {
+  const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
+  const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
@@ -214,7 +214,7 @@ async function createContext(
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
     vault: vaultClient,
-    token_suffix: config.TOKEN_SUFFIX,
+    tokenSuffix: config.TOKEN_SUFFIX,
     limits: openClientLimits(options, limits),
     budget,
     health: new Health(vault.vital.health, guards),

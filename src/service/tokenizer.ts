@@ -105,7 +105,7 @@ export class Tokenizer {
     terms: TokenTerms,
     deadlineMs: number,
   ): Promise<readonly InsertOutcome[]> {
-    await this.#keys.readyToSeal(deadlineMs);
+    if (!this.#keys.isLeased()) await this.#keys.readyToSeal(deadlineMs);
     const records = drafts.map(({ value, token_fingerprint: tokenFingerprint, source }) =>
       this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
     );

@@ -38,6 +38,8 @@ const MAX_BATCH_RECORDS = 1_000;
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
+/** The database writes this many while the next ones are sealed: 16 requests of three values. */
+const EAGER_RECORDS = 48;
 /** First pause before another attempt. The pause doubles each time, within the deadline. */
 const RETRY_PAUSE_MS = 25;
 /**
@@ -66,6 +68,7 @@ export class RecordStore {
     this.#patienceMs = options.patienceMs;
     const bounds = {
       lanes: LANES,
+      eagerItems: EAGER_RECORDS,
       maxBatchItems: MAX_BATCH_RECORDS,
       maxBatchBytes: MAX_BATCH_BYTES,
       maxWaitingItems: MAX_WAITING_RECORDS,

@@ -102,7 +102,7 @@ test('standard input to standard output; what was told goes to standard error', 
   const there = await runs.run(command, input);
   expect(there).toMatchObject({ code: 0 });
   expect(there.stdout).toMatch(/^a\tb\n\S+_tok\t"1\n$/);
-  expect(there.stderr).toContain('tokenized 1 values');
+  expect(there.stderr).toContain('tokenized 1 value in');
   const back = await runs.run('detokenize - --format tsv --fields a -o -', there.stdout);
   expect(back.stdout).toBe(input);
   expect((await runs.run(command, gzipSync(input))).stdout).toBe(there.stdout);
@@ -149,7 +149,7 @@ describe('bad rows', () => {
     const command = 'tokenize d.csv --fields email -o d.out.csv';
     const stopped = await runs.run(command);
     expect(stopped.code).toBe(1);
-    expect(stopped.stderr).toContain('Line 3: the row has 1 cells instead of 2. To leave bad rows');
+    expect(stopped.stderr).toContain('Line 3: the row has 1 cell instead of 2. To leave bad rows');
     expect(runs.exists('d.out.csv')).toBe(false);
     const files = '--rejects d.rejects.csv --rejected-rows d.bad.csv';
     const { code, stdout } = await runs.run(`${command} --resume ${files} --json`);
@@ -161,7 +161,7 @@ describe('bad rows', () => {
       rejected: 2,
     });
     expect(runs.read('d.rejects.csv')).toBe(
-      'line,field,reason\n3,,has 1 cells instead of 2\n4,,has 3 cells instead of 2\n',
+      'line,field,reason\n3,,has 1 cell instead of 2\n4,,has 3 cells instead of 2\n',
     );
     expect(runs.read('d.bad.csv')).toBe('id,email\n2\n3,"\n,",\n');
     expect(statSync(runs.path('d.bad.csv')).mode & 0o777).toBe(0o600);
@@ -216,7 +216,7 @@ describe('it refuses', () => {
     ['none.csv --fields a -o g.csv', 'none.csv cannot be read (ENOENT)'],
     ['. --fields a -o g.csv', 'add --format'],
     ['. --format csv --fields a -o g.csv', 'is a folder'],
-    ['- --fields a -o g.csv', 'add --format csv, tsv or ndjson'],
+    ['- --fields a -o g.csv', 'add --format csv, tsv, ndjson or json'],
     ['- --format csv --fields a -o g.csv --resume', 'Only a run from a file to a file'],
     ['f.csv --fields a -o g.csv --format ndjson --no-header', 'are for csv and tsv'],
     ['f.csv --fields b -o g.csv', 'f.csv has no field b; its fields are: a'],

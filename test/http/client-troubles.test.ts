@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { Standin, StandinError, TimeoutError, UnavailableError } from '#client';
+import { type Retry, Standin, StandinError, TimeoutError, UnavailableError } from '#client';
 import { Front, type Trouble } from '../support/balancer.ts';
 import { FaultProxy } from '../support/fault-proxy.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
@@ -57,6 +57,29 @@ describe('what passes is tried again', () => {
     const tokens = await standin().tokenize({ name: 'Ann Lee' }, PATIENT);
     expect(front.bodies).toEqual(Array(3).fill('{"data":{"name":"Ann Lee"}}'));
     expect(await standin().detokenize(tokens)).toEqual({ name: 'Ann Lee' });
+  });
+
+  test('onRetry is told of each pause', async () => {
+    front.troubles.push('reset', { status: 503, body: '{"error":"overloaded","retry_after":1}' });
+    const told: Retry[] = [];
+    const onRetry = (one: Retry) => told.push(one);
+    const client = new Standin({ url: front.url, apiKey: service.api_key, onRetry });
+    await client.tokenize({ name: 'Ann Lee' }, PATIENT);
+    expect(told.map(({ error }) => [error.code, error.attempts])).toEqual([
+      ['network_error', 1],
+      ['overloaded', 2],
+    ]);
+    expect(told[0]!.error.detail).toMatch(/^\w+$/);
+    expect(told[1]!.pauseMs).toBeGreaterThanOrEqual(1_000);
+  });
+
+  test('a base address with a path is kept', async () => {
+    const gateway = await Front.start(service.url, '/standin');
+    const client = new Standin({ url: `${gateway.url}/standin/`, apiKey: service.api_key });
+    const tokens = await client.tokenize({ name: 'Ann Lee' });
+    expect(await client.detokenize(tokens)).toEqual({ name: 'Ann Lee' });
+    expect(await client.health()).toMatchObject({ status: 'ok' });
+    gateway.stop();
   });
 
   test('retry_after is honoured', async () => {

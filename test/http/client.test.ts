@@ -76,6 +76,35 @@ describe('data', () => {
     expect(await client.detokenize(tokens)).toEqual(data);
   });
 
+  test('fields: the named strings of records that have numbers, dates and nulls, in one request', async () => {
+    const order = (i: number) => ({
+      id: i,
+      email: `picked${i}@example.org`,
+      phone: null,
+      born: new Date(i),
+      items: [{ to: `Picked ${i}`, count: 2 }],
+    });
+    const orders = [order(1), order(2)];
+    noteSecrets(orders.map(({ email }) => email));
+    const client = standin();
+    const fields = ['email', 'phone', 'items[*].to'] as const;
+    const tokens = await client.tokenize(orders, { fields });
+    expect(front.bodies).toHaveLength(1);
+    expect(Object.keys(JSON.parse(front.bodies[0]!).data)).toEqual(['values']);
+    const [first] = tokens;
+    expect(first).toEqual({
+      ...order(1),
+      email: expect.stringMatching(/^[a-z]+@[a-z]+\.[a-z]+_tok$/),
+      items: [{ to: expect.stringMatching(/_tok$/), count: 2 }],
+    });
+    expect(await client.detokenize(tokens, { fields })).toEqual(orders);
+    const error = await failure(
+      InvalidValueError,
+      client.detokenize({ id: 7, email: 'nobody@knows.me_tok' }, { fields: ['email'] }),
+    );
+    expect(error.message).toBe('data.email: is not a known token');
+  });
+
   test('a list of records keeps its form, in requests that it shares', async () => {
     const records = names(30, 'Record').map((name) => ({ name, city: 'Bern' }));
     const client = standin({ maxValues: 10, concurrency: 2 });

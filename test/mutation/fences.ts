@@ -68,7 +68,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'ending-401',
-    file: 'http/ending.ts',
+    file: 'http/connections.ts',
     old: 'isLast = count >= MAX_UNAUTHORIZED;',
     new: '',
     promise: 'A connection ends after a few wrong API keys.',

@@ -3,7 +3,7 @@ import type { Mutant } from './mutant.ts';
 export const HTTP: readonly Mutant[] = [
   {
     id: 'fields-depth',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'if (path.length > MAX_DEPTH)',
     new: 'if (path.length > 1_000)',
     promise: 'Nesting has a bound.',
@@ -11,7 +11,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-count',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'if (fields.length === maxFields) {',
     new: 'if (fields.length > maxFields) {',
     promise: 'A request has at most so many values.',
@@ -19,7 +19,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-proto',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'if (name === FORBIDDEN_NAME)',
     new: 'if (name === String(undefined))',
     promise: '`__proto__` is no name of a field.',
@@ -27,7 +27,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-half-pair',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: '  if (!text.isWellFormed()) {',
     new: "  if (text === '\\ud800') {",
     promise: 'Half a surrogate pair is refused, never repaired.',
@@ -35,7 +35,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-name-half-pair',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'if (!name.isWellFormed()) throw',
     new: "if (name === '\\ud800') throw",
     promise: 'A name with half a surrogate pair is refused.',
@@ -43,7 +43,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-long-value',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'Buffer.byteLength(text) > MAX_VALUE_BYTES',
     new: 'Buffer.byteLength(text) > MAX_VALUE_BYTES + 1',
     promise: 'A value has at most so many bytes.',
@@ -51,7 +51,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-long-name',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: 'Buffer.byteLength(name) > MAX_NAME_BYTES',
     new: 'Buffer.byteLength(name) > MAX_NAME_BYTES + 1',
     promise: 'A name has at most so many bytes.',
@@ -59,7 +59,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'fields-order',
-    file: 'http/fields.ts',
+    file: 'http/data.ts',
     old: '= replacements[i];',
     new: '= replacements[fields.length - 1 - i];',
     promise: 'Each token stands where its value was.',
@@ -67,7 +67,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-utf8',
-    file: 'http/body.ts',
+    file: 'http/data.ts',
     old: "if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');",
     new: '',
     promise: 'Bytes that are not UTF-8 are refused, never replaced.',
@@ -75,7 +75,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-twice',
-    file: 'http/body.ts',
+    file: 'http/data.ts',
     old: 'if (countMembers(text) !== countNames(parsed)) {',
     new: 'if (countMembers(text) < countNames(parsed)) {',
     promise: 'A name that occurs twice is refused.',
@@ -83,7 +83,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-escape',
-    file: 'http/body.ts',
+    file: 'http/data.ts',
     old: 'return backslashes % 2 === 1;',
     new: 'return backslashes > 0;',
     promise: 'An escaped backslash before a quote ends the string.',
@@ -91,7 +91,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-white-space',
-    file: 'http/body.ts',
+    file: 'http/data.ts',
     old: 'while (isWhiteSpace(text.charCodeAt(next))) next++;',
     new: '',
     promise: 'White space before a colon is no way to hide a second name.',
@@ -99,7 +99,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'body-inherited',
-    file: 'http/body.ts',
+    file: 'http/data.ts',
     old: "if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');",
     new: "if (parsed.data === undefined) throw invalid('data: must be a JSON object');",
     promise: 'A missing `data` is told as missing.',
@@ -132,8 +132,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'guards-two-keys',
     file: 'http/guards.ts',
-    old: "if (countOf(request.raw.rawHeaders, 'authorization') > 1)",
-    new: "if (countOf(request.raw.rawHeaders, 'authorization') > 2)",
+    old: "if (countOf(rawHeaders, 'authorization') > 1)",
+    new: "if (countOf(rawHeaders, 'authorization') > 2)",
     promise: 'Two Authorization headers are refused.',
     tests: ['http/protocol.test.ts'],
   },
@@ -179,7 +179,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-bad-request-open',
-    file: 'http/ending.ts',
+    file: 'http/connections.ts',
     old: "let isLast = code === 'bad_request' ||",
     new: 'let isLast =',
     promise: 'No second request is read after a doubtful end.',
@@ -187,39 +187,39 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-unread-open',
-    file: 'http/answer.ts',
-    old: "if (isUnread || context.state.phase !== 'serving') reply",
-    new: "if (context.state.phase !== 'serving') reply",
+    file: 'http/exchange.ts',
+    old: "if (isUnread || context.state.phase !== 'serving') exchange",
+    new: "if (context.state.phase !== 'serving') exchange",
     promise: 'A body without bound is not read on after a refusal.',
     tests: ['http/protocol.test.ts', 'http/timeouts.test.ts'],
   },
   {
     id: 'answer-drain-open',
-    file: 'http/answer.ts',
-    old: "if (isUnread || context.state.phase !== 'serving') reply",
-    new: 'if (isUnread) reply',
+    file: 'http/exchange.ts',
+    old: "if (isUnread || context.state.phase !== 'serving') exchange",
+    new: 'if (isUnread) exchange',
     promise: 'Connections end while the service drains.',
     tests: ['fault/nodes.test.ts', 'cli/start.test.ts'],
   },
   {
     id: 'answer-challenge',
-    file: 'http/answer.ts',
-    old: "if (code === 'unauthorized') reply.header('WWW-Authenticate', challenge(request));",
+    file: 'http/exchange.ts',
+    old: "if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);",
     new: '',
     promise: 'A 401 says how to authenticate.',
     tests: ['http/protocol.test.ts', 'http/errors.test.ts'],
   },
   {
     id: 'answer-cached',
-    file: 'http/answer.ts',
-    old: "'cache-control': 'no-store',",
-    new: "'cache-control': 'private',",
+    file: 'http/exchange.ts',
+    old: "'no-store',",
+    new: "'private',",
     promise: 'No answer is kept by a cache.',
     tests: ['http/errors.test.ts', 'http/round-trip.test.ts'],
   },
   {
     id: 'answer-message',
-    file: 'http/answer.ts',
+    file: 'http/exchange.ts',
     old: "if (ERROR_FIELDS[code] === 'message') body.message",
     new: 'if (failure.message) body.message',
     promise: 'Only errors of the table have a message.',

@@ -1,3 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
 /** A change of one place in the program that breaks a promise, and the tests that must notice. */
 export interface Mutant {
   readonly id: string;
@@ -27,4 +30,16 @@ export function pathsOf({ file, tests }: Pick<Mutant, 'file' | 'tests'>): {
 /** As in `service` or `bulk`. */
 export function roomOf({ file }: Pick<Mutant, 'file'>): string {
   return file.replace(/^packages\//, '').split('/')[0]!;
+}
+
+/** What makes an entry worthless in the repository at `root`; undefined: nothing. */
+export function problemOf(mutant: Mutant, root: string): string | undefined {
+  const { file, tests } = pathsOf(mutant);
+  const path = join(root, file);
+  if (!existsSync(path)) return 'its file is gone';
+  const times = readFileSync(path, 'utf8').split(mutant.old).length - 1;
+  if (times !== 1) return `its old text occurs ${times} times`;
+  if (mutant.new === mutant.old || mutant.promise === '' || tests.length === 0)
+    return 'it has no change, promise or tests';
+  return tests.every((one) => existsSync(join(root, one))) ? undefined : 'a test is gone';
 }

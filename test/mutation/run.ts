@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
   closeSync,
@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ROOT } from '../support/program.ts';
 import { MUTANTS } from './list.ts';
-import { type Mutant, pathsOf, roomOf } from './mutant.ts';
+import { type Mutant, pathsOf, problemOf, roomOf } from './mutant.ts';
 
 /**
  * Makes each change of the list in a copy of the repository, builds it and runs its tests, which must fail.
@@ -26,18 +26,28 @@ type Outcome = 'killed' | 'survived' | 'timed out' | 'does not build' | 'tests f
 interface Result {
   readonly outcome: Outcome;
   readonly seconds: number;
+  /** The first test that failed. */
+  readonly by?: string | undefined;
 }
 interface Tests {
   readonly end: 'passed' | 'failed' | 'late';
   readonly seconds: number;
+  readonly by?: string | undefined;
 }
 
 const FOLDER = join(ROOT, 'build/mutation');
 const RESULTS = join(FOLDER, 'results.json');
-const LEAST_TIMEOUT_S = 120;
+/** Longer than tests wait for a condition, so that they can tell which one. */
+const LEAST_TIMEOUT_S = 180;
 /** Of the time without the change; a change that hangs is noticed by this. */
 const TIMEOUT_FACTOR = 4;
 const BASE_TIMEOUT_S = 900;
+/** A machine that needs so much longer for the same tests was too slow to tell a hang. */
+const SLOW_FACTOR = 2;
+/** Logs without colours. */
+const PLAIN = { ...process.env, NO_COLOR: '1', FORCE_COLOR: '0' };
+/** These run sources: they need neither a database nor a build. */
+const PURE = /^(test\/unit|packages)\//;
 
 const { values: options } = parseArgs({
   options: {
@@ -53,13 +63,17 @@ const results: Record<string, Result> = existsSync(RESULTS)
   ? JSON.parse(readFileSync(RESULTS, 'utf8'))
   : {};
 const running = new Set<ChildProcess>();
-/** By tests: what they do without a change. */
+/** By test file: what it does without a change. */
 const bases = new Map<string, Promise<Tests>>();
 
+function secondsSince(startedAtMs: number): number {
+  return Math.round((performance.now() - startedAtMs) / 1000);
+}
+
 /** A result holds as long as all that it came of is the same. */
-function keyOf(mutant: Mutant): string {
+function keyOf(mutant: Mutant, folder = ROOT): string {
   const { file, tests } = pathsOf(mutant);
-  const texts = [file, ...tests].map((path) => readFileSync(join(ROOT, path), 'utf8'));
+  const texts = [file, ...tests].map((path) => readFileSync(join(folder, path), 'utf8'));
   const hash = createHash('sha256').update(JSON.stringify([mutant, texts]));
   return `${mutant.id} ${hash.digest('hex').slice(0, 16)}`;
 }
@@ -80,24 +94,32 @@ function newCopy(name: string): string {
   const settings = join(folder, 'tsconfig.json');
   const strict = readFileSync(settings, 'utf8');
   writeFileSync(settings, strict.replace(/("noUnused\w+": )true/g, '$1false'));
-  execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' });
+  if (!builds(folder)) throw new Error('the repository does not build');
   return folder;
 }
 
-async function runTests(folder: string, mutant: Mutant, timeoutS: number): Promise<Tests> {
+async function runTests(
+  folder: string,
+  { id, name }: Mutant,
+  file: string,
+  timeoutS: number,
+): Promise<Tests> {
   const projects = ['main', 'long', 'fault'].flatMap((one) => ['--project', one]);
-  const named = mutant.name === undefined ? [] : ['-t', mutant.name];
-  const log = openSync(join(folder, '..', `${mutant.id}.log`), 'w');
+  const named = name === undefined ? [] : ['-t', name];
+  const env = PURE.test(file) ? { ...PLAIN, TEST_DATABASE_URL: '' } : PLAIN;
+  const path = join(folder, '..', `${id}.log`);
+  const log = openSync(path, 'w');
   const startedAtMs = performance.now();
   // A group of its own: what the tests start ends with it.
   const child = spawn(
     'node_modules/.bin/vitest',
-    ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, ...pathsOf(mutant).tests],
-    { cwd: folder, detached: true, stdio: ['ignore', log, log] },
+    ['run', ...projects, '--maxWorkers', '1', '--bail', '1', ...named, file],
+    { cwd: folder, detached: true, stdio: ['ignore', log, log], env },
   );
   const end = await endOf(child, timeoutS);
   closeSync(log);
-  return { end, seconds: Math.round((performance.now() - startedAtMs) / 1000) };
+  const [, by] = /^ *FAIL +(.+)$/m.exec(readFileSync(path, 'utf8')) ?? [];
+  return { end, seconds: secondsSince(startedAtMs), by };
 }
 
 function endOf(child: ChildProcess, timeoutS: number): Promise<Tests['end']> {
@@ -115,38 +137,74 @@ function endOf(child: ChildProcess, timeoutS: number): Promise<Tests['end']> {
   });
 }
 
-async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
-  const testsKey = JSON.stringify([mutant.tests, mutant.name]);
-  let base = bases.get(testsKey);
-  if (base === undefined) {
-    base = runTests(folder, mutant, BASE_TIMEOUT_S);
-    bases.set(testsKey, base);
-  }
-  const { end, seconds } = await base;
-  if (end !== 'passed') return { outcome: 'tests fail without it', seconds };
+/** What the tests of a file do without a change, once for all that name them. */
+function baseOf(folder: string, mutant: Mutant, file: string): Promise<Tests> {
+  const key = JSON.stringify([file, mutant.name]);
+  const base = bases.get(key) ?? runTests(folder, mutant, file, BASE_TIMEOUT_S);
+  bases.set(key, base);
+  return base;
+}
+
+function builds(folder: string): boolean {
+  return spawnSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' }).status === 0;
+}
+
+/** Runs tests with the change made, and takes it back. Undefined: it does not build. */
+async function runChanged(
+  folder: string,
+  mutant: Mutant,
+  file: string,
+  limitS: number,
+): Promise<Tests | undefined> {
   const path = join(folder, pathsOf(mutant).file);
   const text = readFileSync(path, 'utf8');
+  const isBuilt = !PURE.test(file);
   writeFileSync(
     path,
     text.replace(mutant.old, () => mutant.new),
   );
   try {
-    try {
-      execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'pipe' });
-    } catch {
-      return { outcome: 'does not build', seconds: 0 };
-    }
-    const timeoutS = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * seconds);
-    const tests = await runTests(folder, mutant, timeoutS);
-    const outcome = { passed: 'survived', failed: 'killed', late: 'timed out' } as const;
-    return { outcome: outcome[tests.end], seconds: tests.seconds };
+    if (isBuilt && !builds(folder)) return undefined;
+    return await runTests(folder, mutant, file, limitS);
   } finally {
     writeFileSync(path, text);
-    execFileSync('npm', ['run', '-s', 'build'], { cwd: folder, stdio: 'ignore' });
+    if (isBuilt) builds(folder);
   }
 }
 
+/** File by file: the first that notices is enough. */
+async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
+  const startedAtMs = performance.now();
+  const result = (outcome: Outcome, by?: string) => ({
+    outcome,
+    seconds: secondsSince(startedAtMs),
+    by,
+  });
+  for (const file of pathsOf(mutant).tests) {
+    let base = await baseOf(folder, mutant, file);
+    for (;;) {
+      if (base.end !== 'passed') return result('tests fail without it', base.by ?? file);
+      const limitS = Math.max(LEAST_TIMEOUT_S, TIMEOUT_FACTOR * base.seconds);
+      const tests = await runChanged(folder, mutant, file, limitS);
+      if (tests === undefined) return result('does not build');
+      if (tests.end === 'failed') return result('killed', tests.by);
+      if (tests.end === 'passed') break;
+      // Does the change hang, or was the machine slow?
+      const { seconds } = base;
+      base = await runTests(folder, mutant, file, BASE_TIMEOUT_S);
+      if (base.end === 'passed' && base.seconds <= SLOW_FACTOR * seconds)
+        return result('timed out', file);
+    }
+  }
+  return result('survived');
+}
+
 const chosen = MUTANTS.filter(({ id, file }) => `${id} ${file}`.includes(options.only));
+const broken = MUTANTS.flatMap((mutant) => {
+  const problem = problemOf(mutant, ROOT);
+  return problem === undefined ? [] : [`${mutant.id}: ${problem}`];
+});
+if (broken.length > 0) throw new Error(`Mend the list first:\n${broken.join('\n')}`);
 const left = chosen.filter((mutant) => options.again || results[keyOf(mutant)] === undefined);
 
 /** One copy, and what it takes from the list. */
@@ -154,10 +212,10 @@ async function work(name: string): Promise<void> {
   const folder = newCopy(name);
   for (let next = left.shift(); next !== undefined; next = left.shift()) {
     const result = await tryOut(folder, next);
-    results[keyOf(next)] = result;
+    results[keyOf(next, folder)] = result;
     writeFileSync(RESULTS, JSON.stringify(results, undefined, 1));
     console.log(
-      `${result.outcome.padEnd(9)} ${result.seconds} s  ${next.id}  (${left.length} left)`,
+      `${result.outcome.padEnd(9)} ${result.seconds} s  ${next.id}  (${left.length} left)  ${result.by ?? ''}`,
     );
   }
   rmSync(folder, { recursive: true, force: true });
@@ -165,8 +223,8 @@ async function work(name: string): Promise<void> {
 
 function report(): boolean {
   const rooms = [...new Set(chosen.map(roomOf))];
-  const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]!.outcome;
-  const count = (among: readonly Mutant[], outcome: Outcome) =>
+  const outcomeOf = (mutant: Mutant) => results[keyOf(mutant)]?.outcome ?? 'changed meanwhile';
+  const count = (among: readonly Mutant[], outcome: string) =>
     among.filter((mutant) => outcomeOf(mutant) === outcome).length;
   console.log(
     '\n| Room | Changes | Killed | Timed out | Survived | Score |\n|---|---|---|---|---|---|',

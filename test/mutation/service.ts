@@ -1,6 +1,6 @@
 import type { Mutant } from './mutant.ts';
 
-const KEYS = ['postgres/keys.test.ts', 'cli/keyring.test.ts'];
+const KEYS = ['postgres/keys.test.ts'];
 
 export const SERVICE: readonly Mutant[] = [
   {
@@ -10,6 +10,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (version > primaryVersionOf(keys)) {',
     promise: 'The newest key version cannot be retired.',
     tests: KEYS,
+    name: 'retire refuses',
   },
   {
     id: 'retire-early',
@@ -18,6 +19,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (ageS < 0) {',
     promise: 'Retire waits until no node seals with the version.',
     tests: KEYS,
+    name: 'retire refuses',
   },
   {
     id: 'retire-needed',
@@ -26,6 +28,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (records >= 0) return;',
     promise: 'A version that records need cannot be retired.',
     tests: KEYS,
+    name: 'retire refuses',
   },
   {
     id: 'retire-no-count',
@@ -42,6 +45,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'const version = primaryVersionOf(keys) + 2;',
     promise: 'Versions are counted one by one.',
     tests: KEYS,
+    name: 'rotations at once',
   },
   {
     id: 'rotate-any-kek',
@@ -66,6 +70,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (deks.length === 0) throw new PrimaryVersionGone(primary);',
     promise: 'A node whose newest key is gone from the keyring does not seal.',
     tests: KEYS,
+    name: 'the row of the primary',
   },
   {
     id: 'renewal-not-told',
@@ -74,6 +79,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'void problem;',
     promise: 'A keyring that cannot be renewed is told.',
     tests: KEYS,
+    name: 'cannot read the KEK',
   },
   {
     id: 'renewal-never',
@@ -82,12 +88,13 @@ export const SERVICE: readonly Mutant[] = [
     new: 'this.#timer = setInterval(() => {}, LOOK_INTERVAL_MS);',
     promise: 'New keys come into force without a restart.',
     tests: KEYS,
+    name: 'C12',
   },
   {
     id: 'engine-no-lease',
     file: 'service/keys/engine-keys.ts',
-    old: 'if (monotonicMs() - this.#asOfMs < SEAL_LEASE_MS) return;',
-    new: 'if (monotonicMs() - this.#asOfMs < Infinity) return;',
+    old: 'return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
+    new: 'return monotonicMs() - this.#asOfMs < Infinity;',
     promise: 'A process with old keys asks before it seals.',
     tests: ['unit/engine-keys.test.ts'],
   },
@@ -211,7 +218,8 @@ export const SERVICE: readonly Mutant[] = [
     old: 'await this.#keys.readyToOpen(versionsOf(records), deadlineMs);',
     new: '',
     promise: 'A node reads the keyring for a version that it has not seen.',
-    tests: ['postgres/keys.test.ts'],
+    tests: KEYS,
+    name: 'added a moment ago',
   },
   {
     id: 'authenticator-stale-header',

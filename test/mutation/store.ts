@@ -1,6 +1,6 @@
 import type { Mutant } from './mutant.ts';
 
-const KEYS = ['postgres/keys.test.ts', 'fault/reseal.test.ts'];
+const KEYS = ['postgres/keys.test.ts'];
 const RECORDS = [
   'postgres/records.test.ts',
   'postgres/retention.test.ts',
@@ -39,7 +39,7 @@ export const STORE: readonly Mutant[] = [
     old: 'where token_fingerprint >= $1::uuid',
     new: 'where token_fingerprint > $1::uuid',
     promise: 'A walk sees the first record of each window.',
-    tests: KEYS,
+    tests: ['postgres/fences.test.ts'],
   },
   {
     id: 'walk-removed-too',
@@ -48,6 +48,7 @@ export const STORE: readonly Mutant[] = [
     new: 'records: all.map(recordOf)',
     promise: 'A walk leaves out records whose value was removed.',
     tests: KEYS,
+    name: 'a forgotten record is passed by',
   },
   {
     id: 'records-expired-found',
@@ -104,6 +105,7 @@ export const STORE: readonly Mutant[] = [
     new: '',
     promise: 'Detokenize never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
+    name: 'a standby in the place',
   },
   {
     id: 'records-no-retry',
@@ -128,7 +130,8 @@ export const STORE: readonly Mutant[] = [
     old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);',
     new: '',
     promise: 'Forget never says unknown because of a standby.',
-    tests: ['postgres/pgbouncer.test.ts', ...FORGET],
+    tests: ['postgres/pgbouncer.test.ts'],
+    name: 'a standby in the place',
   },
   {
     id: 'removal-descending',
@@ -197,8 +200,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-lanes',
     file: 'batcher.ts',
-    old: 'while (this.#inFlight < this.#options.lanes &&',
-    new: 'while (this.#inFlight <= this.#options.lanes &&',
+    old: 'while (this.#inFlight < lanes &&',
+    new: 'while (this.#inFlight <= lanes &&',
     promise: 'No more batches are under way than there are lanes.',
     tests: ['unit/batcher.test.ts'],
   },
@@ -240,7 +243,7 @@ export const STORE: readonly Mutant[] = [
     old: "await query('rollback');",
     new: '',
     promise: 'A connection comes back without an open transaction.',
-    tests: ['postgres/keys.test.ts', 'cli/keyring.test.ts'],
+    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts', 'cli/keyring.test.ts'],
   },
   {
     id: 'pool-address-kept',

@@ -4,7 +4,7 @@ import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import { KeyringStore } from '../../src/store/keyring.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { hexOf, RecordWalk } from '../../src/store/record-walk.ts';
+import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import type { SealedRecord } from '../../src/types.ts';
@@ -122,6 +122,14 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     }));
     expect(await walk.replace(replacements, 10, soon())).toBe(1);
     expect(await sealedOf(forgotten)).toHaveLength(0);
+  });
+
+  test('a window of a walk has the record that it begins with', async () => {
+    const fingerprints = ['0', '1'].map((digit) => fingerprintOf('e'.repeat(31) + digit));
+    const made = fingerprints.map((one) => randomRecord({ token_fingerprint: one }));
+    await records.insert(made);
+    const window = await walk.window(fingerprints[0]!, undefined, soon());
+    expect(window.records.slice(0, 2)).toEqual(made);
   });
 
   test('a batch of reseal waits for a rotation under way, and sees it', async () => {

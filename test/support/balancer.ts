@@ -133,17 +133,20 @@ export class Front {
   mostOpen = 0;
   readonly #server: Server;
   readonly #target: string;
+  readonly #path: string;
 
-  static async start(target: string): Promise<Front> {
+  /** @param path what callers write before the paths of the target */
+  static async start(target: string, path = ''): Promise<Front> {
     const server = createServer();
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    return new Front(server, target);
+    return new Front(server, target, path);
   }
 
-  private constructor(server: Server, target: string) {
+  private constructor(server: Server, target: string, path: string) {
     this.#server = server;
     this.#target = target;
+    this.#path = path;
     this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     server.on('request', (incoming, outgoing) => void this.#take(incoming, outgoing));
   }
@@ -167,13 +170,18 @@ export class Front {
   }
 
   #pass(incoming: IncomingMessage, body: Buffer, outgoing: ServerResponse, isCut: boolean): void {
-    const { method = '', url, headers } = incoming;
-    const passed = request(this.#target + url, { method, headers }, async (answer) => {
-      const bytes = Buffer.concat(await answer.toArray());
-      outgoing.writeHead(answer.statusCode!, answer.headers);
-      if (isCut) outgoing.write(bytes.subarray(0, -1), () => outgoing.destroy());
-      else outgoing.end(bytes);
-    });
+    const { method = '', url = '', headers } = incoming;
+    if (!url.startsWith(this.#path)) return void outgoing.writeHead(404).end();
+    const passed = request(
+      this.#target + url.slice(this.#path.length),
+      { method, headers },
+      async (answer) => {
+        const bytes = Buffer.concat(await answer.toArray());
+        outgoing.writeHead(answer.statusCode!, answer.headers);
+        if (isCut) outgoing.write(bytes.subarray(0, -1), () => outgoing.destroy());
+        else outgoing.end(bytes);
+      },
+    );
     passed.on('error', () => outgoing.destroy());
     passed.end(body);
   }

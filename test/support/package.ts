@@ -51,13 +51,18 @@ const NO_REGISTRY = /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETU
 
 /**
  * Runs npm install of the tarball in a new folder.
+ * @param more options of npm
  * @returns false if the registry is unreachable; @throws on any other failure
  */
-export async function install(tarball: string, folder: string): Promise<boolean> {
+export async function install(
+  tarball: string,
+  folder: string,
+  more: readonly string[] = [],
+): Promise<boolean> {
   mkdirSync(folder);
   writeFileSync(join(folder, 'package.json'), '{}');
   const offline = ['--prefer-offline', '--fetch-retries=1', '--fetch-retry-mintimeout=200'];
-  const args = ['install', '--no-audit', '--no-fund', ...offline, tarball];
+  const args = ['install', '--no-audit', '--no-fund', ...offline, ...more, tarball];
   const { code, stderr } = await run('npm', args, { cwd: folder });
   if (code === 0) return true;
   if (NO_REGISTRY.test(stderr)) return false;

@@ -73,7 +73,6 @@ const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['store'],
   'node:crypto': ['crypto', 'http', 'ops'],
-  fastify: ['http', 'ops', 'process'],
   commander: ['commands', 'cli'],
   pino: ['log'],
   'prom-client': ['metrics'],

@@ -109,15 +109,15 @@ describe('grouping', () => {
 });
 
 describe('bounds', () => {
-  test('a batch has at most max_batch_items, and no call is split', async () => {
+  test('a batch has at most max_batch_items, is filled up to them, and no call is split', async () => {
     const { batcher, next } = setUp();
-    const results = [4, 4, 4, 4].map((n, i) => batcher.submit(numbered(`${i}.`, n)));
-    for (const size of [8, 8]) {
+    const results = [4, 6, 4, 4].map((n, i) => batcher.submit(numbered(`${i}.`, n)));
+    for (const size of [10, 8]) {
       const batch = await next();
       expect(batch.items).toHaveLength(size);
       batch.answer();
     }
-    expect((await Promise.all(results)).flat()).toHaveLength(16);
+    expect((await Promise.all(results)).flat()).toHaveLength(18);
   });
 
   test('a call larger than a batch is a batch of its own', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { parseData } from '../../src/http/body.ts';
+import { parseData } from '../../src/http/data.ts';
 
 /** The refusal of a body, which must be an invalid_type. */
 function refusal(body: string | Buffer): string {

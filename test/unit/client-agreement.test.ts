@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { snapshot } from '../../packages/client/src/data.ts';
 import { InvalidValueError } from '../../packages/client/src/errors.ts';
 import { CallerError } from '../../src/errors.ts';
-import { parseData } from '../../src/http/body.ts';
-import { collectFields } from '../../src/http/fields.ts';
+import { collectFields, parseData } from '../../src/http/data.ts';
 import { MAX_DEPTH } from '../../src/http/schema.ts';
 
 /** What the client says of data that it does not send. */

@@ -187,8 +187,8 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
   STANDIN_URL: {
-    takes: ['http://127.0.0.1:8080', 'https://standin.example.com/', 'http://[::1]:80'],
-    refuses: ['localhost:8080', 'http://u:p@host', 'http://host/api', 'http://host/?a', 'ftp://a'],
+    takes: ['http://127.0.0.1:8080', 'https://host.example.com/standin/', 'http://[::1]:80'],
+    refuses: ['localhost:80', 'http://u:p@host', 'http://host/api/v1', 'http://host/?a', 'ftp://a'],
   },
   STANDIN_API_KEY: {
     takes: [`stk_${'aZ9'.repeat(11)}x`],

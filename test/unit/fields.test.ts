@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { type JsonObject, parseData } from '../../src/http/body.ts';
-import { collectFields, pathOf, pathText, replaceFields } from '../../src/http/fields.ts';
+import {
+  collectFields,
+  type JsonObject,
+  parseData,
+  pathOf,
+  pathText,
+  replaceFields,
+} from '../../src/http/data.ts';
 
 const VALUES_LIMIT = 10_000;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseConfig } from '../../src/config/config.ts';
-import { connectionsWithin } from '../../src/http/descriptors.ts';
+import { connectionsWithin } from '../../src/http/connections.ts';
 import { defaultBudget } from '../../src/memory.ts';
 
 const MIB = 1_048_576;

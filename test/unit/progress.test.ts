@@ -1,13 +1,16 @@
 import { expect, test } from 'vitest';
 import { Progress } from '../../src/commands/progress.ts';
 
-function progress(isTTY: boolean, total: number | undefined) {
+function progress(isTTY: boolean, total: number | undefined, columns?: number) {
   let written = '';
   let nowMs = 0;
-  const output = { isTTY, write: (text: string) => (written += text) } as never;
-  const made = new Progress({ unit: 'records', total, output, nowMs: () => nowMs });
+  const state: { wait: string | undefined } = { wait: undefined };
+  const output = { isTTY, columns, write: (text: string) => (written += text) } as never;
+  const waitsFor = () => state.wait;
+  const made = new Progress({ unit: 'records', total, waitsFor, output, nowMs: () => nowMs });
   return {
     made,
+    state,
     at(timeMs: number) {
       nowMs = timeMs;
     },
@@ -58,4 +61,53 @@ test('a total that is not known is left out, or told as a share; one that was to
   small.made.advance(10);
   small.made.end();
   expect(small.written()).toContain('100 %  10 of 10 records');
+});
+
+test('the line fits any width: a line that wrapped would stay on the terminal', () => {
+  const shownAt = (columns: number, wait?: string) => {
+    const { made, state, at, written } = progress(true, 1_000, columns);
+    state.wait = wait;
+    at(1_000);
+    made.advance(500);
+    return written().replace('\r', '').replace('\x1b[K', '');
+  };
+  for (let columns = 1; columns < 100; columns++) {
+    expect(shownAt(columns).length).toBeLessThan(columns);
+    expect(shownAt(columns, 'the service does not answer').length).toBeLessThan(columns);
+  }
+  expect(shownAt(70)).toBe(' 50 %  500 of 1,000 records, 500/s, 1 s left');
+  expect(shownAt(40)).toBe(' 50 %  500 of 1,000 records, 500/s');
+  expect(shownAt(40, 'the service does not answer')).toBe(' 50 %  500 of 1,000 records, waiting');
+  expect(shownAt(20)).toBe(' 50 %, 500/s');
+});
+
+test('a reason to wait is shown at once, once, and then with the progress', () => {
+  for (const isTTY of [true, false]) {
+    const { made, state, at, written } = progress(isTTY, undefined);
+    made.tick();
+    expect(written()).toBe('');
+    state.wait = 'a limit (429)';
+    made.tick();
+    expect(written()).toContain('0 records, waiting: a limit (429)');
+    const before = written();
+    made.tick();
+    expect(written()).toBe(before);
+    at(10_000);
+    made.tick();
+    expect(written().slice(before.length)).toContain('0 records, waiting: a limit (429)');
+    state.wait = undefined;
+    at(20_000);
+    made.advance(20);
+    expect(written()).toContain('20 records, 1/s');
+  }
+});
+
+test('work that did nothing leaves no line on a terminal', () => {
+  const { made, state, written } = progress(true, undefined);
+  made.end();
+  expect(written()).toBe('');
+  state.wait = 'the service';
+  made.tick();
+  made.end();
+  expect(written().endsWith('\r\x1b[K')).toBe(true);
 });

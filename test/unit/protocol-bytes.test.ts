@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError, InternalError } from '../../src/errors.ts';
-import { errorOf, failureOf } from '../../src/service/threads/thread-messages.ts';
+import { errorOf, failureOf } from '../../src/service/threads/messages.ts';
 import { byteaArray } from '../../src/store/bytea-array.ts';
 import { Framer, leavesIdle, simpleQuery } from '../../src/store/wire.ts';
 

@@ -133,7 +133,7 @@ test('a row that says another time, or that is missing, is found', () => {
 
 test('bounds in the sentences of timeouts.md are those of the program', () => {
   const text = readText(DOCUMENT);
-  const descriptors = file('http/descriptors.ts');
+  const descriptors = file('http/connections.ts');
   const queue = file('service/threads/queue-delay.ts');
   const client = file('service/threads/vault-client.ts');
   const whole = (number: number) => number.toLocaleString('en');

@@ -5,8 +5,7 @@ import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { drawStem } from '../../src/shape/stem.ts';
-import { drawToken } from '../../src/shape/token.ts';
+import { drawStem, drawToken } from '../../src/shape/token.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 
 /** The same file serves implementations in other languages; its expected values come from one in Python. */

@@ -79,6 +79,6 @@ function* readRows(
 
 function tooLong(line: number): BulkError {
   return new BulkError(
-    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close?`,
+    `The row that begins on line ${line} is longer than ${MAX_ROW_BYTES} bytes: does a quote in it never close? Of a JSON file, only the items of one array are rows`,
   );
 }

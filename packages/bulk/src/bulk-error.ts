@@ -1,4 +1,4 @@
-import type { Problem } from './row.ts';
+import { NOT_UTF8, type Problem } from './row.ts';
 
 /** The file or the options end the run. The message is for the person who runs the command. */
 export class BulkError extends Error {}
@@ -9,6 +9,10 @@ export class WriteError extends BulkError {}
 /** A bad row, when bad rows end the run. */
 export class BadRowError extends BulkError {
   constructor(line: number, { field, reason }: Problem) {
-    super(`Line ${line}: ${field === undefined ? 'the row' : `the field ${field}`} ${reason}`);
+    const remedy =
+      reason === NOT_UTF8 ? ' (convert the file, for example with iconv -f LATIN1 -t UTF-8)' : '';
+    super(
+      `Line ${line}: ${field === undefined ? 'the row' : `the field ${field}`} ${reason}${remedy}`,
+    );
   }
 }

@@ -3,7 +3,7 @@ import { BulkError } from './bulk-error.ts';
 import type { InputIdentity } from './input.ts';
 import { syncFolder, writing } from './output.ts';
 
-const VERSION = 1;
+const VERSION = 2;
 
 /** The progress of a run: all rows before this position are written. */
 export interface Position {
@@ -14,6 +14,8 @@ export interface Position {
   readonly rows: number;
   readonly values: number;
   readonly rejected: number;
+  /** How many rows have each field that rows may lack. */
+  readonly found: readonly number[];
 }
 
 /** The options that must be the same when a run resumes. */

@@ -1,6 +1,14 @@
 import { BulkError } from './bulk-error.ts';
 import type { CsvScanner } from './csv-scanner.ts';
-import { type Cell, decode, type Problem, type Row, type RowFormat, valueProblem } from './row.ts';
+import {
+  type Cell,
+  decode,
+  NOT_UTF8,
+  type Problem,
+  type Row,
+  type RowFormat,
+  valueProblem,
+} from './row.ts';
 
 const QUOTE = 0x22;
 
@@ -13,6 +21,8 @@ export interface Column {
 
 /** Rows of a CSV or TSV file. */
 export class CsvFormat implements RowFormat {
+  readonly fields = [];
+  readonly sample = [];
   readonly #scanner: CsvScanner;
   readonly #cells: number;
   readonly #columns: readonly Column[];
@@ -35,7 +45,7 @@ export class CsvFormat implements RowFormat {
       throw new BulkError(`The quote that opens on line ${line + scanner.quoteLine} never closes`);
     const { lineEnds } = scanner;
     const isBlank = scanner.cells === 1 && scanner.starts[0] === scanner.ends[0];
-    const row = { line, lineEnds, start, end, isBlank, cells: [], problem: undefined };
+    const row = { line, lineEnds, start, end, isBlank, cells: [], paths: [], problem: undefined };
     if (isBlank) return row;
     const problem = this.#shapeProblem();
     if (problem !== undefined) return { ...row, problem: { field: undefined, reason: problem } };
@@ -45,7 +55,8 @@ export class CsvFormat implements RowFormat {
   #shapeProblem(): string | undefined {
     const { problem, cells } = this.#scanner;
     if (problem !== undefined) return 'has text after a closing quote';
-    return cells === this.#cells ? undefined : `has ${cells} cells instead of ${this.#cells}`;
+    if (cells === this.#cells) return undefined;
+    return `has ${cells} ${cells === 1 ? 'cell' : 'cells'} instead of ${this.#cells}`;
   }
 
   #withCells(bytes: Buffer, row: Row): Row {
@@ -58,7 +69,7 @@ export class CsvFormat implements RowFormat {
       const isQuoted = hasQuotes && start < end && bytes[start] === QUOTE;
       const value = isQuoted ? unquoted(bytes, start + 1, end - 1) : decode(bytes, start, end);
       if (value === '') continue;
-      const reason = value === undefined ? 'is not UTF-8' : valueProblem(value);
+      const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
       if (reason !== undefined) problem ??= { field, reason };
       cells.push({ field, start, end, value: value ?? '', isQuoted });
     }

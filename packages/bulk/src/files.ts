@@ -1,5 +1,5 @@
 import { rm } from 'node:fs/promises';
-import { BadRowError } from './bulk-error.ts';
+import { BadRowError, BulkError } from './bulk-error.ts';
 import {
   type Checkpoint,
   checkpointOf,
@@ -7,45 +7,60 @@ import {
   removeCheckpoint,
   writeCheckpoint,
 } from './checkpoint.ts';
+import { listed, suggested } from './fields.ts';
+import type { Beginning } from './header.ts';
 import type { Input } from './input.ts';
 import { isResumable, type Job, outputPaths, termsOf } from './job.ts';
+import { withoutComma } from './json.ts';
 import { nameAtLast, type Output, OutputFile, partialOf, StandardOutput } from './output.ts';
 import type { Replaced } from './replace.ts';
-import type { Row } from './row.ts';
+import type { Row, RowFormat } from './row.ts';
 
 const PRIVATE_MODE = 0o600;
 const USUAL_MODE = 0o666;
 const CHECKPOINT_INTERVAL_MS = 1_000;
 const REJECTS_HEADER = Buffer.from('line,field,reason\n');
 
+/** No row has a field of --fields, so that its values would be copied in clear. */
+class MissingFieldError extends BulkError {
+  constructor(name: string, field: string, rows: number, sample: readonly string[]) {
+    const fields = sample.length === 0 ? '' : `; the first row has: ${listed(sample)}`;
+    const counted = rows === 1 ? 'its only row' : `any of ${rows.toLocaleString('en-US')} rows`;
+    super(
+      `${name} has no field ${suggested(field, sample)} in ${counted}${fields}. A field that a file may lack has a question mark after it: --fields "${field}?"`,
+    );
+  }
+}
+
 /** The files that a run writes: rows, rejects and the checkpoint. */
 export class BulkFiles {
   readonly #job: Job;
   readonly #input: Input;
+  readonly #format: RowFormat;
   readonly #outputs = new Map<string, Output>();
   position: Position;
   #savedAtMs = performance.now();
   /** Whether all outputs end at `position`. */
   #isWhole = true;
 
-  private constructor(job: Job, input: Input, position: Position) {
+  private constructor(job: Job, input: Input, format: RowFormat, position: Position) {
     this.#job = job;
     this.#input = input;
+    this.#format = format;
     this.position = position;
   }
 
   /**
-   * @param head bytes before the rows
    * @param position of the first row to write
    */
   static async open(
     job: Job,
     input: Input,
-    head: Buffer,
+    { bytes: head, format }: Beginning,
     position: Position,
     lengths: Checkpoint['lengths'],
   ): Promise<BulkFiles> {
-    const files = new BulkFiles(job, input, position);
+    const files = new BulkFiles(job, input, format, position);
     const isNew = Object.keys(lengths).length === 0;
     try {
       // The checkpoint comes first, so that --resume recognizes the other files.
@@ -84,26 +99,63 @@ export class BulkFiles {
     const [bad] = badRows;
     if (bad !== undefined && rejects === undefined) throw new BadRowError(bad.line, bad.problem!);
     this.#isWhole = false;
-    await this.#outputs.get('--output')!.write(replaced.bytes);
+    const output = this.#outputs.get('--output')!;
+    await output.write(this.#after(this.#goodRows, replaced.bytes));
     if (bad !== undefined) {
       await rejects!.write(Buffer.from(badRows.map(rejectLine).join('')));
       const pieces = badRows.map(({ start, end }) => bytes.subarray(start, end));
-      await this.#outputs.get('--rejected-rows')?.write(Buffer.concat(pieces));
+      const rejected = this.#after(this.position.rejected, Buffer.concat(pieces));
+      await this.#outputs.get('--rejected-rows')?.write(rejected);
     }
     this.#advance(rows, replaced);
     this.#isWhole = true;
+    const isFound = this.#missing() === undefined;
+    if (isFound) await output.release();
+    else if (output instanceof StandardOutput && output.isFull) this.#checkFields();
     if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.save();
+  }
+
+  get fields(): [field: string, rows: number][] {
+    return this.#format.fields.map(({ path }, i) => [path, this.position.found[i] ?? 0]);
+  }
+
+  get #goodRows(): number {
+    return this.position.rows - this.position.rejected;
+  }
+
+  /** Rows that are written after others; the first row has no comma before it. */
+  #after(rowsBefore: number, bytes: Buffer): Buffer {
+    return this.#format.end === undefined || rowsBefore > 0 ? bytes : withoutComma(bytes);
+  }
+
+  /** The first field that no row had so far. */
+  #missing(): string | undefined {
+    const { found } = this.position;
+    return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
+  }
+
+  /** Rows without a field would be in the output as they were. @throws MissingFieldError */
+  #checkFields(): void {
+    const missing = this.#missing();
+    if (missing === undefined || this.#goodRows === 0) return;
+    const { sample } = this.#format;
+    throw new MissingFieldError(this.#input.name, missing, this.position.rows, sample);
   }
 
   #advance(rows: readonly Row[], { values, badRows }: Replaced): void {
     const last = rows.at(-1)!;
     const { position } = this;
+    const found = this.#format.fields.map(
+      ({ path }, i) =>
+        (position.found[i] ?? 0) + rows.filter(({ paths }) => paths.includes(path)).length,
+    );
     this.position = {
       input_bytes: position.input_bytes + last.end - rows[0]!.start,
       line: last.line + last.lineEnds,
       rows: position.rows + rows.filter((row) => !row.isBlank).length,
       values: position.values + values,
       rejected: position.rejected + badRows.length,
+      found,
     };
   }
 
@@ -127,8 +179,12 @@ export class BulkFiles {
     });
   }
 
-  /** Call after the last row. */
+  /** Call after the last row. @throws MissingFieldError */
   async finish(): Promise<void> {
+    this.#checkFields();
+    await this.#outputs.get('--output')!.release();
+    const { end } = this.#format;
+    if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
     await this.save(true);
     // From here on, a resumed run only renames the files.
     this.#isWhole = false;
@@ -136,9 +192,15 @@ export class BulkFiles {
     if (this.#job.outputPath !== '-') await removeCheckpoint(checkpointOf(this.#job.outputPath));
   }
 
-  /** Ends the run early. Removes the files if no run can resume from them. */
-  async leave(): Promise<void> {
-    return this.#isResumable ? this.save() : this.#discard();
+  /**
+   * Ends the run early. Removes the files if no run can resume from them, or has anything to gain.
+   * @returns whether a run can resume
+   */
+  async leave(error: unknown): Promise<boolean> {
+    const isKept =
+      this.#isResumable && this.position.rows > 0 && !(error instanceof MissingFieldError);
+    await (isKept ? this.save() : this.#discard());
+    return isKept;
   }
 
   async #discard(): Promise<void> {

@@ -1,14 +1,16 @@
 import { BulkError } from './bulk-error.ts';
 import { type Column, CsvFormat } from './csv.ts';
 import { CsvScanner } from './csv-scanner.ts';
+import { listed, suggested } from './fields.ts';
 import type { Input } from './input.ts';
+import { JsonFormat } from './json.ts';
 import { parsePaths } from './json-path.ts';
-import { NdjsonFormat } from './ndjson.ts';
+import { afterSpaces, lineEndsIn, NdjsonFormat } from './ndjson.ts';
 import { MAX_ROW_BYTES, type RowFormat } from './row.ts';
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
-  readonly format: 'csv' | 'tsv' | 'ndjson';
+  readonly format: 'csv' | 'tsv' | 'ndjson' | 'json';
   /** As on the command line: names or numbers of columns, or JSON paths. */
   readonly fields: string;
   /** One ASCII character; undefined: tab for tsv, guessed from the first line for csv. */
@@ -19,19 +21,25 @@ export interface FormatOptions {
 /** The bytes before the rows, and the format of the rows. */
 export interface Beginning {
   readonly format: RowFormat;
-  /** Byte order mark and header line, which are copied unchanged. */
+  /** Byte order mark and header line or opening bracket, which are copied unchanged. */
   readonly bytes: Buffer;
   readonly lineEnds: number;
 }
 
 const BOM = Buffer.from([0xef, 0xbb, 0xbf]);
+const OPEN_ARRAY = 0x5b;
 const CSV_DELIMITERS = [',', ';', '\t', '|'];
 
 /**
  * Reads the bytes before the rows. The next read of the input returns the first row.
+ * @param hasRows whether an earlier run has read rows
  * @throws BulkError
  */
-export async function readBeginning(input: Input, options: FormatOptions): Promise<Beginning> {
+export async function readBeginning(
+  input: Input,
+  options: FormatOptions,
+  hasRows: boolean,
+): Promise<Beginning> {
   const start = await readTo(input, Buffer.alloc(0), BOM.length);
   refuseUtf16(input, start);
   const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
@@ -40,6 +48,7 @@ export async function readBeginning(input: Input, options: FormatOptions): Promi
     input.unread(start.subarray(bomBytes));
     return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
   }
+  if (options.format === 'json') return readJson(input, start, bomBytes, options.fields, hasRows);
   const names = parseList(options.fields);
   const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
   const columns = findColumns(input, line, names, options.hasHeader);
@@ -50,6 +59,35 @@ export async function readBeginning(input: Input, options: FormatOptions): Promi
     bytes: bytes.subarray(0, end),
     lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
   };
+}
+
+/** An opening bracket comes before rows that are the items of an array. */
+async function readJson(
+  input: Input,
+  start: Buffer,
+  from: number,
+  fields: string,
+  hasRows: boolean,
+): Promise<Beginning> {
+  let bytes = start;
+  let at = afterSpaces(bytes, from);
+  for (
+    let length = -1;
+    at === bytes.length && bytes.length > length;
+    at = afterSpaces(bytes, from)
+  ) {
+    length = bytes.length;
+    bytes = await readTo(input, bytes, length + 1);
+  }
+  const isArray = bytes[at] === OPEN_ARRAY;
+  const end = isArray ? at + 1 : from;
+  // An array that ends here would have no row to complain about.
+  if (isArray && end === bytes.length) bytes = await readTo(input, bytes, end + 1);
+  if (isArray && end === bytes.length)
+    throw new BulkError(`${input.name} ends in the middle of its JSON`);
+  input.unread(bytes.subarray(end));
+  const format = new JsonFormat(parsePaths(fields, isArray), input.name, isArray, hasRows);
+  return { format, bytes: bytes.subarray(0, end), lineEnds: lineEndsIn(bytes, 0, end) };
 }
 
 /** The first record, scanned with one delimiter. */
@@ -121,18 +159,13 @@ function findColumns(
         `The header of ${input.name} has the field ${field} ${named.length} times`,
       );
     if (named.length === 0) {
-      const remedy = isEmpty(cells) ? 'its first line is empty' : `its fields are: ${shown(cells)}`;
-      throw new BulkError(`${input.name} has no field ${field}; ${remedy}`);
+      const remedy = isEmpty(cells)
+        ? 'its first line is empty'
+        : `its fields are: ${listed(cells)}`;
+      throw new BulkError(`${input.name} has no field ${suggested(field, cells)}; ${remedy}`);
     }
     return { field, index: named[0]! };
   });
-}
-
-const MAX_SHOWN = 500;
-
-function shown(cells: readonly string[]): string {
-  const text = cells.join(', ').replaceAll(/\p{Cc}/gu, '?');
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
 }
 
 function columnNumber(input: Input, field: string, cells: readonly string[]): number {

@@ -8,29 +8,51 @@ export interface PathNode {
   readonly indexes: Map<number, PathNode>;
   every: PathNode | undefined;
   isValue: boolean;
+  /** Whether no row need have the value: the path ends in `?`. */
+  isOptional: boolean;
 }
 
 /** A name, `[0]`, `[*]` or `["a name"]`. A step, a comma or the end follows. */
 const STEP =
-  /(?:\.?(?<name>[^.,[\]"\s](?:[^.,[\]"]*[^.,[\]"\s])?)|\[(?:(?<index>\d{1,15})|(?<every>\*)|(?<quoted>"(?:[^"\\]|\\.)*"))\])/y;
+  /(?:\.?(?<name>[^.,[\]"?\s](?:[^.,[\]"?]*[^.,[\]"?\s])?)|\[(?:(?<index>\d{1,15})|(?<every>\*)|(?<quoted>"(?:[^"\\]|\\.)*"))\])/y;
+/** The row in JSONPath: `$.email`, `$["full name"]`. */
+const ROW = /\$(?:\.(?![.[])|(?=\[))/y;
+/** Each row of an array. */
+const ITEM = /\$\[\*\](?:\.(?![.[])|(?=\[))/y;
 
 /**
- * The tree of paths such as `customer.emails[*],customer["full name"]`.
+ * The tree of paths such as `customer.emails[*],customer["full name"],$.phone?`.
+ * @param isArray the rows are the items of an array, so a path may begin with `$[*]`
  * @throws BulkError with the text that is not a path
  */
-export function parsePaths(text: string): PathNode {
+export function parsePaths(text: string, isArray = false): PathNode {
   const root = newNode('');
+  const roots = isArray ? [ITEM, ROW] : [ROW];
   for (let at = 0; ; at++) {
-    at = afterSpaces(text, addPath(root, text, afterSpaces(text, at)));
+    const start = roots.reduce((from, one) => after(one, text, from), after(SPACES, text, at));
+    at = after(SPACES, text, addPath(root, text, start));
     if (at === text.length) return root;
     if (text[at] !== ',') throw wrong(text, at);
   }
 }
 
-function afterSpaces(text: string, start: number): number {
-  const spaces = /\s*/y;
-  spaces.lastIndex = start;
-  return start + spaces.exec(text)![0].length;
+/** The nodes of all values. */
+export function valueNodes(node: PathNode): PathNode[] {
+  if (node.isValue) return [node];
+  const inner = [
+    ...node.names.values(),
+    ...node.indexes.values(),
+    ...(node.every ? [node.every] : []),
+  ];
+  return inner.flatMap(valueNodes);
+}
+
+const SPACES = /\s*/y;
+
+/** The offset after a text of this form; without one, the same offset. */
+function after(form: RegExp, text: string, start: number): number {
+  form.lastIndex = start;
+  return start + (form.exec(text)?.[0].length ?? 0);
 }
 
 /** The offset after the path. */
@@ -50,7 +72,8 @@ function addPath(root: PathNode, text: string, start: number): number {
   if (node.isValue) throw new BulkError(`--fields names ${node.path} twice`);
   if (node.names.size + node.indexes.size > 0 || node.every) throw overlap(node.path);
   node.isValue = true;
-  return at;
+  node.isOptional = text[at] === '?';
+  return node.isOptional ? at + 1 : at;
 }
 
 function stepInto(node: PathNode, groups: Record<string, string>, path: string): PathNode {
@@ -72,7 +95,14 @@ function getOrAdd<K>(nodes: Map<K, PathNode>, key: K, path: string): PathNode {
 }
 
 function newNode(path: string): PathNode {
-  return { path, names: new Map(), indexes: new Map(), every: undefined, isValue: false };
+  return {
+    path,
+    names: new Map(),
+    indexes: new Map(),
+    every: undefined,
+    isValue: false,
+    isOptional: false,
+  };
 }
 
 function parseName(quoted: string, path: string): string {

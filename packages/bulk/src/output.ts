@@ -8,6 +8,8 @@ import { BulkError, WriteError } from './bulk-error.ts';
 /** A destination of rows. @throws BulkError with the remedy */
 export interface Output {
   write(bytes: Buffer): Promise<void>;
+  /** Lets all rows out: every field was found. */
+  release(): Promise<void>;
   /** Syncs all written bytes to the disk. Returns the length of the file. */
   settle(): Promise<number>;
   close(): Promise<void>;
@@ -67,6 +69,9 @@ export class OutputFile implements Output {
     if (!this.#isGzip || this.#heldBytes >= GZIP_MEMBER_BYTES) await this.#flush();
   }
 
+  /** Nobody takes a file for complete while it has its partial name. */
+  async release(): Promise<void> {}
+
   async settle(): Promise<number> {
     await this.#flush();
     await writing(partialOf(this.#path), () => this.#file.datasync());
@@ -117,21 +122,35 @@ export async function syncFolder(path: string): Promise<void> {
   }
 }
 
-/** Standard output. No run can resume it. */
+/** Most bytes that wait for a field to occur. */
+const MAX_HELD_BYTES = 8 << 20;
+
+/** Standard output. No run can resume it. Its rows wait until every field was found. */
 export class StandardOutput implements Output {
+  #held: Buffer[] | undefined = [];
+  #heldBytes = 0;
+
   constructor() {
     // Each write reports its own failure. Without a listener, this event would end the process.
     process.stdout.on('error', () => {});
   }
 
-  write(bytes: Buffer): Promise<void> {
-    return writing(
-      'standard output',
-      () =>
-        new Promise<void>((resolve, reject) => {
-          process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
-        }),
-    );
+  async write(bytes: Buffer): Promise<void> {
+    if (this.#held === undefined) return print(bytes);
+    this.#held.push(bytes);
+    this.#heldBytes += bytes.length;
+  }
+
+  /** Whether the rows that wait are too many. */
+  get isFull(): boolean {
+    return this.#heldBytes > MAX_HELD_BYTES;
+  }
+
+  async release(): Promise<void> {
+    const held = this.#held;
+    this.#held = undefined;
+    this.#heldBytes = 0;
+    if (held !== undefined) await print(Buffer.concat(held));
   }
 
   async settle(): Promise<number> {
@@ -139,6 +158,16 @@ export class StandardOutput implements Output {
   }
 
   async close(): Promise<void> {}
+}
+
+function print(bytes: Buffer): Promise<void> {
+  return writing(
+    'standard output',
+    () =>
+      new Promise<void>((resolve, reject) => {
+        process.stdout.write(bytes, (error) => (error ? reject(error) : resolve()));
+      }),
+  );
 }
 
 const REMEDIES: Record<string, string> = {

@@ -17,9 +17,9 @@ export interface Problem {
 }
 
 export interface Row {
-  /** Line number of the first byte, from 1. */
+  /** Line number of the first byte, in an array of the item's first byte, from 1. */
   readonly line: number;
-  /** How many line ends the row has, the last one included. */
+  /** How many line ends follow in the row, the last one included. */
   readonly lineEnds: number;
   /** Offsets in the bytes of the block. The row includes its line end. */
   readonly start: number;
@@ -28,11 +28,19 @@ export interface Row {
   readonly isBlank: boolean;
   /** In the order of their bytes, without blank cells. */
   readonly cells: readonly Cell[];
+  /** The paths in --fields that the row has. */
+  readonly paths: readonly string[];
   problem: Problem | undefined;
 }
 
 /** The format of a file's rows. */
 export interface RowFormat {
+  /** The fields that rows may lack. A column is in every row. */
+  readonly fields: readonly { readonly path: string; readonly isOptional: boolean }[];
+  /** Fields of the first row, for messages. */
+  readonly sample: readonly string[];
+  /** Closes an array of rows; undefined: the rows are no array. */
+  readonly end?: Buffer | undefined;
   /**
    * The row that begins at `start`; undefined: the row is incomplete.
    * @param isEnd no bytes follow
@@ -48,6 +56,8 @@ export const MAX_ROW_BYTES = 16 * 1024 * 1024;
 
 /** The service's limit for one value. */
 export const MAX_VALUE_BYTES = 65_536;
+
+export const NOT_UTF8 = 'is not UTF-8';
 
 /** Why the service would refuse a value, in the service's words; undefined: it would not. */
 export function valueProblem(value: string): string | undefined {

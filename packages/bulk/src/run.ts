@@ -11,7 +11,9 @@ import { replaceCells } from './replace.ts';
 const BLOCKS_AT_ONCE = 4;
 
 /** How a run ended. */
-export interface RunEnd extends Position {
+export interface RunEnd extends Omit<Position, 'found'> {
+  /** Each field that rows may lack, and how many rows have it. */
+  readonly fields: readonly (readonly [field: string, rows: number])[];
   readonly is_complete: boolean;
   /** Whether --resume can continue an incomplete run. */
   readonly isResumable: boolean;
@@ -40,10 +42,12 @@ export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
     if (checkpoint?.is_complete) {
       await nameFiles(job);
       await removeCheckpoint(checkpointOf(job.outputPath));
-      return { ...checkpoint.position, is_complete: true, isResumable: false };
+      return { ...checkpoint.position, fields: [], is_complete: true, isResumable: false };
     }
-    const beginning = await untilStopped(readBeginning(input, job), stop);
-    if (beginning === undefined) return { ...NOWHERE, is_complete: false, isResumable: false };
+    const hasRows = (checkpoint?.position.rows ?? 0) > 0;
+    const beginning = await untilStopped(readBeginning(input, job, hasRows), stop);
+    if (beginning === undefined)
+      return { ...NOWHERE, fields: [], is_complete: false, isResumable: false };
     const files = await openFiles(job, input, beginning, checkpoint);
     try {
       return await replaceAll(job, input, beginning, files, stop);
@@ -63,17 +67,18 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T |
   return Promise.race([work, stopped]);
 }
 
-const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 };
+const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0, found: [] };
 
 async function openFiles(
   job: Job,
   input: Input,
-  { bytes, lineEnds }: Beginning,
+  beginning: Beginning,
   checkpoint: Checkpoint | undefined,
 ): Promise<BulkFiles> {
+  const { bytes, lineEnds } = beginning;
   const start = { ...NOWHERE, input_bytes: bytes.length, line: 1 + lineEnds };
   const position = checkpoint?.position ?? start;
-  const files = await BulkFiles.open(job, input, bytes, position, checkpoint?.lengths ?? {});
+  const files = await BulkFiles.open(job, input, beginning, position, checkpoint?.lengths ?? {});
   if (checkpoint !== undefined) await input.seek(position.input_bytes);
   return files;
 }
@@ -99,13 +104,13 @@ async function replaceAll(
       job.onProgress(replaced.values, input.share);
     }
     await files.finish();
-    return { ...files.position, is_complete: true, isResumable: false };
+    return { ...files.position, fields: files.fields, is_complete: true, isResumable: false };
   } catch (error) {
     failed.abort(error);
     // Report the failure that ended the run, not a later failure that it causes.
-    await files.leave().catch(() => {});
-    const canResume = isResumable(job, input);
-    if (stop.aborted) return { ...files.position, is_complete: false, isResumable: canResume };
-    throw new RunFailure(error, canResume);
+    const canResume = await files.leave(error).catch(() => isResumable(job, input));
+    if (!stop.aborted) throw new RunFailure(error, canResume);
+    const { position, fields } = files;
+    return { ...position, fields, is_complete: false, isResumable: canResume };
   }
 }

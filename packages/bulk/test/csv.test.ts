@@ -161,13 +161,13 @@ describe('a changed cell', () => {
 
 describe('bad rows', () => {
   test.each([
-    ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cells instead of 2'],
+    ['too few cells', 'a,b\nx,y\nx\n', '3: has 1 cell instead of 2'],
     ['too many cells', 'a,b\n1,2,3\n', '2: has 3 cells instead of 2'],
     ['text after a quote', 'a,b\n"x"y,z\n', '2: has text after a closing quote'],
     [
       'a line after cells with line ends',
       'a,b\n"1\r2\r\n3\n4",y\nx\n',
-      '6: has 1 cells instead of 2',
+      '6: has 1 cell instead of 2',
     ],
     [
       'a value that is too long',

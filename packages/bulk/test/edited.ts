@@ -40,7 +40,7 @@ export async function edited(
   pieceBytes?: number,
 ): Promise<Edited> {
   const input = inputOf(Buffer.from(bytes as string), pieceBytes);
-  const beginning = await readBeginning(input, { ...DEFAULTS, ...options });
+  const beginning = await readBeginning(input, { ...DEFAULTS, ...options }, false);
   const pieces = [beginning.bytes];
   const cells: Cell[] = [];
   const problems: string[] = [];

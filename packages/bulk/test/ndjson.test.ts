@@ -36,6 +36,8 @@ describe('paths', () => {
     [String.raw`customer["o'dd, [n]ame\""]`, ['Odd']],
     ['orders[*].to', ['One', 'Two']],
     ['orders[*].to, orders[2].from ,customer.full name', ['Ann', 'One', 'Two', 'Three']],
+    ['$.customer.full name, $.orders[1].to', ['Ann', 'Two']],
+    ['$["customer"].emails[0]?', ['a@x.org']],
     ['nothing.there[*],customer.emails[7],customer.phone', []],
   ])('%s', async (fields, found) => {
     expect(await values(row, fields)).toEqual(found);
@@ -46,6 +48,8 @@ describe('paths', () => {
     ['a,', 'no path at its end'],
     ['.a', 'no path at ".a"'],
     ['a..b', 'no path at "..b"'],
+    ['$..a', 'no path at "..a"'],
+    ['a?b', 'no path at "b"'],
     ['a[b]', 'no path at "[b]"'],
     ['a[-1]', 'no path at "[-1]"'],
     ['a[*', 'no path at "[*"'],

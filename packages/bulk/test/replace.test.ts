@@ -14,7 +14,7 @@ async function detokenized(
 ) {
   const input = inputOf(Buffer.from(`${fields}\n${rows.join('\n')}\n`));
   const options = { format: 'csv', fields, delimiter: undefined, hasHeader: true } as const;
-  const { format } = await readBeginning(input, options);
+  const { format } = await readBeginning(input, options, false);
   const requests: (readonly string[])[] = [];
   let unknown = 0;
   const ask = async (tokens: readonly string[]) => {

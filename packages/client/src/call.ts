@@ -62,6 +62,7 @@ export class Call {
       if (!failure.isPassing || performance.now() + pauseMs >= this.#deadlineMs)
         throw failure.error;
       this.#last = failure;
+      this.#settings.onRetry({ error: failure.error, pauseMs });
       await this.#pause(pauseMs, attempts);
     }
   }
@@ -138,7 +139,11 @@ export class Call {
     if (this.#caller?.aborted) return this.#caller.reason;
     const before = this.#last === undefined ? '' : `; last failure: ${this.#last.error.message}`;
     const message = `${this.#operation}: no answer within ${this.#timeoutMs} ms${before}`;
-    return new TimeoutError(message, { code: 'timeout', attempts });
+    return new TimeoutError(message, {
+      code: 'timeout',
+      attempts,
+      detail: this.#last?.error.detail,
+    });
   }
 }
 

@@ -8,7 +8,7 @@ const MAX_VALUE_BYTES = 65_536;
 const MAX_NAME_BYTES = 256;
 const MAX_DEPTH = 16;
 
-type Path = (string | number)[];
+export type Path = (string | number)[];
 
 /**
  * A copy, which the caller cannot change during the call, and its strings in order. The copy omits
@@ -17,7 +17,7 @@ type Path = (string | number)[];
  */
 export function snapshot(data: unknown): { readonly copy: Data; readonly values: string[] } {
   if (typeof data !== 'object' || data === null)
-    throw invalid(['data'], `must be an object or a list, not ${typeName(data)}`);
+    throw refused(['data'], `must be an object or a list, not ${typeName(data)}`);
   const values: string[] = [];
   return { copy: copied(data, ['data'], values), values };
 }
@@ -29,9 +29,8 @@ function copied(data: unknown, path: Path, values: string[]): Data {
     return data;
   }
   const isList = Array.isArray(data);
-  if (!isList && !isPlainObject(data))
-    throw invalid(path, `must be a string, not ${typeName(data)}${remedy(data)}`);
-  if (path.length > MAX_DEPTH) throw invalid(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  if (!isList && !isPlainObject(data)) throw notAString(data, path);
+  if (path.length > MAX_DEPTH) throw refused(path, `is nested deeper than ${MAX_DEPTH} levels`);
   const inside = (name: string | number, one: unknown) => {
     path.push(name);
     const copy = copied(one, path, values);
@@ -91,23 +90,36 @@ export function utf8Bytes(text: string): number {
   return bytes;
 }
 
+/** @throws InvalidValueError unless the value is a string that the service takes */
+export function mustBeString(value: unknown, path: Path): asserts value is string {
+  if (typeof value === 'string') return checkText(value, path);
+  throw notAString(value, path);
+}
+
+function notAString(value: unknown, path: Path): InvalidValueError {
+  return refused(path, `must be a string, not ${typeName(value)}${remedy(value)}`);
+}
+
+/** Node 18 has no String.isWellFormed. */
+const HALF_PAIR = /\p{Surrogate}/u;
+
 function checkText(text: string, path: Path): void {
-  if (!text.isWellFormed())
-    throw invalid(path, 'must be well-formed Unicode; it has half of a surrogate pair');
+  if (HALF_PAIR.test(text))
+    throw refused(path, 'must be well-formed Unicode; it has half of a surrogate pair');
   if (text.length * 3 > MAX_VALUE_BYTES && utf8Bytes(text) > MAX_VALUE_BYTES)
-    throw invalid(path, `must not be longer than ${MAX_VALUE_BYTES} bytes`);
+    throw refused(path, `must not be longer than ${MAX_VALUE_BYTES} bytes`);
 }
 
 function checkName(name: string, path: Path): void {
   if (name === '__proto__')
-    throw invalid(path, 'has a field named __proto__, which is not allowed');
-  if (!name.isWellFormed()) throw invalid(path, 'has a field name that is not well-formed Unicode');
+    throw refused(path, 'has a field named __proto__, which is not allowed');
+  if (HALF_PAIR.test(name)) throw refused(path, 'has a field name that is not well-formed Unicode');
   if (name.length * 3 > MAX_NAME_BYTES && utf8Bytes(name) > MAX_NAME_BYTES)
-    throw invalid(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
+    throw refused(path, `has a field name longer than ${MAX_NAME_BYTES} bytes`);
 }
 
 /** False for instances of classes such as Date or Map, which JSON would alter. Any realm. */
-function isPlainObject(data: unknown): data is object {
+export function isPlainObject(data: unknown): data is object {
   if (typeof data !== 'object' || data === null) return false;
   const prototype = Object.getPrototypeOf(data);
   return prototype === null || Object.getPrototypeOf(prototype) === null;
@@ -126,12 +138,12 @@ function remedy(data: unknown): string {
   return typeof data === 'object' ? '; use plain objects and lists' : '';
 }
 
-function invalid(path: Path, reason: string): InvalidValueError {
+export function refused(path: Path, reason: string): InvalidValueError {
   return new InvalidValueError(pathText(path), reason, { code: 'invalid_type', attempts: 0 });
 }
 
 /** In the service's notation: `data.customer.emails[1]`, `data["e mail"]`. */
-function pathText([root, ...steps]: Path): string {
+export function pathText([root, ...steps]: Path): string {
   const written = steps.map((step) => {
     if (typeof step === 'number') return `[${step}]`;
     return /^[A-Za-z_][\w-]*$/.test(step) ? `.${step}` : `[${JSON.stringify(step)}]`;

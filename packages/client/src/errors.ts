@@ -4,6 +4,7 @@ export interface Circumstances {
   readonly status?: number | undefined;
   readonly requestId?: string | undefined;
   readonly attempts: number;
+  readonly detail?: string | undefined;
 }
 
 /**
@@ -22,17 +23,20 @@ export class StandinError extends Error {
   readonly requestId: string | undefined;
   /** How often the client sent the request; 0 if the client refused it. */
   readonly attempts: number;
+  /** Why there is no answer (`ECONNREFUSED`), or the text of a 500 (`license expired`). */
+  readonly detail: string | undefined;
 
   static {
     StandinError.prototype.name = 'StandinError';
   }
 
-  constructor(message: string, { code, status, requestId, attempts }: Circumstances) {
+  constructor(message: string, { code, status, requestId, attempts, detail }: Circumstances) {
     super(message);
     this.code = code;
     this.status = status;
     this.requestId = requestId;
     this.attempts = attempts;
+    this.detail = detail;
   }
 }
 

@@ -52,9 +52,9 @@ export function failureOf(operation: string, answer: Answer): Failure | undefine
   if (status === 200) return undefined;
   const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
-  const circumstances = { code, status, requestId, attempts };
-  const retryAfterMs = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
   const detail = textOf(body.message, MESSAGES_OF_500);
+  const circumstances = { code, status, requestId, attempts, detail };
+  const retryAfterMs = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
   const isPassing =
     PASSING.includes(status) || (status === 500 && detail === 'database unavailable');
   const remedy = code === 'bad_answer' ? NOT_STANDIN : REMEDIES[status];
@@ -90,7 +90,7 @@ export function networkFailure(operation: string, error: unknown, attempts: numb
   const reason = reasonOf(error);
   const message = `${operation}: no answer from the service (${reason}); is url right, and is the service running?`;
   return {
-    error: new UnavailableError(message, { code: 'network_error', attempts }),
+    error: new UnavailableError(message, { code: 'network_error', attempts, detail: reason }),
     isPassing: !LASTING.test(reason),
     retryAfterMs: 0,
   };

@@ -8,6 +8,6 @@ export {
   UnauthorizedError,
   UnavailableError,
 } from './errors.ts';
-export type { CallOptions, Fetch, StandinOptions } from './options.ts';
+export type { CallOptions, Fetch, FieldOptions, Retry, StandinOptions } from './options.ts';
 export { type Health, Standin } from './standin.ts';
-export type { Replaced, StringsOnly } from './types.ts';
+export type { FieldOf, Replaced, StringsOnly } from './types.ts';

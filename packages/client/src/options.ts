@@ -1,4 +1,6 @@
+import type { StandinError } from './errors.ts';
 import { IN_A_BROWSER, isBrowser } from './surroundings.ts';
+import type { FieldOf } from './types.ts';
 
 /** The part of `fetch` that the client needs. Node, Deno, Bun and undici all have it. */
 export type Fetch = (
@@ -16,8 +18,14 @@ export type Fetch = (
   text(): Promise<string>;
 }>;
 
+/** Why the client sends a request again, and when. */
+export interface Retry {
+  readonly error: StandinError;
+  readonly pauseMs: number;
+}
+
 export interface StandinOptions {
-  /** Address of the service: `http://127.0.0.1:8080`. */
+  /** Address of the service: `http://127.0.0.1:8080`, `https://gateway.example.com/standin`. */
   url: string;
   apiKey: string;
   /** Time for a call with all its attempts and requests. Default: 30,000. */
@@ -30,6 +38,8 @@ export interface StandinOptions {
   concurrency?: number;
   /** Replaces the global `fetch`, for example with undici's and a client certificate. */
   fetch?: Fetch;
+  /** Called before each pause, for a log or a progress line. Must not throw. */
+  onRetry?: (retry: Retry) => void;
 }
 
 export interface CallOptions {
@@ -37,6 +47,15 @@ export interface CallOptions {
   signal?: AbortSignal;
   /** Overrides `timeoutMs` of the client. */
   timeoutMs?: number;
+}
+
+/** Options of a call that replaces some strings of a record, and keeps everything else. */
+export interface FieldOptions<T> extends CallOptions {
+  /**
+   * Paths of the strings: `email`, `customer.emails[*]`, `orders[0].to`, `["full name"]`. A field
+   * that may be missing ends in `?`. In a list of records, the fields of each record.
+   */
+  fields: readonly FieldOf<T>[];
 }
 
 /** Checked options, complete with defaults. */
@@ -50,7 +69,7 @@ const NUMBERS = {
   maxBytes: { default: 900_000, max: 67_108_864 },
   concurrency: { default: 4, max: 64 },
 };
-const NAMES = ['url', 'apiKey', 'fetch', ...Object.keys(NUMBERS)];
+const NAMES = ['url', 'apiKey', 'fetch', 'onRetry', ...Object.keys(NUMBERS)];
 
 /** @throws TypeError with the option and the remedy, never with the API key */
 export function checkOptions(options: StandinOptions): Settings {
@@ -60,14 +79,16 @@ export function checkOptions(options: StandinOptions): Settings {
   const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
   if (unknown !== undefined)
     throw new TypeError(`${unknown}: is not an option; the options are ${NAMES.join(', ')}`);
-  const { fetch: own = globalThis.fetch } = options;
+  const { fetch: own = globalThis.fetch, onRetry = () => {} } = options;
   if (typeof own !== 'function')
     throw new TypeError('fetch: must be a function; pass one if the runtime has no fetch');
+  if (typeof onRetry !== 'function') throw new TypeError('onRetry: must be a function');
   return {
     url: checkUrl(options.url),
     apiKey: checkApiKey(options.apiKey),
     // The global fetch throws when it is called as a method of another object.
     fetch: (url, init) => own(url, init),
+    onRetry,
     timeoutMs: checkNumber('timeoutMs', options.timeoutMs),
     maxValues: checkNumber('maxValues', options.maxValues),
     maxBytes: checkNumber('maxBytes', options.maxBytes),
@@ -89,9 +110,12 @@ function checkUrl(text: unknown): string {
     throw new TypeError('url: must be like http://127.0.0.1:8080 or https://standin.example.com');
   if (url.username !== '' || url.password !== '')
     throw new TypeError('url: must not contain a user or password; the API key goes in apiKey');
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '')
-    throw new TypeError('url: must end after host and port; the client adds the path itself');
-  return url.origin;
+  if (url.search !== '' || url.hash !== '')
+    throw new TypeError('url: must not contain a query or fragment');
+  const base = url.pathname.replace(/\/+$/, '');
+  if (/\/(?:api\/v1(?:\/\w+)?|health)$/.test(base))
+    throw new TypeError('url: must be the base address; the client adds /api/v1 itself');
+  return url.origin + base;
 }
 
 /** The service, not the client, verifies the check digits. */

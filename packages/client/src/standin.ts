@@ -3,7 +3,14 @@ import { Call } from './call.ts';
 import { type Data, pathOf, rebuilt, snapshot, utf8Bytes } from './data.ts';
 import { InvalidValueError } from './errors.ts';
 import { type Answer, badAnswer, parseBody } from './failures.ts';
-import { type CallOptions, checkOptions, type Settings, type StandinOptions } from './options.ts';
+import { Pick } from './fields.ts';
+import {
+  type CallOptions,
+  checkOptions,
+  type FieldOptions,
+  type Settings,
+  type StandinOptions,
+} from './options.ts';
 import type { Replaced, StringsOnly } from './types.ts';
 
 /** The answer of `/health`. */
@@ -18,6 +25,7 @@ export interface Health {
 }
 
 type Operation = 'tokenize' | 'detokenize';
+type AnyOptions = CallOptions & { readonly fields?: readonly unknown[] };
 
 /**
  * A client of one service. A whole program can share it, and it has nothing to close.
@@ -40,26 +48,32 @@ export class Standin {
   }
 
   /**
-   * A copy of `data`, an object or a list, with a token in place of each string at any depth.
+   * A copy of `data`, an object or a list, with a token in place of each string at any depth, or of
+   * the strings at `fields`. With `fields`, all other values stay as they are.
    * @throws StandinError; the reason of `signal`; TypeError for an invalid option
    */
-  tokenize<T extends object>(
-    data: T & StringsOnly<T>,
-    options?: CallOptions,
-  ): Promise<Replaced<T>> {
-    return this.#replace('tokenize', data, options) as Promise<Replaced<T>>;
+  tokenize<T extends object>(data: T, options: FieldOptions<T>): Promise<T>;
+  tokenize<T extends object>(data: T & StringsOnly<T>, options?: CallOptions): Promise<Replaced<T>>;
+  tokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
+    return options.fields === undefined
+      ? this.#replace('tokenize', data, options)
+      : this.#replacePicked('tokenize', data, options.fields, options);
   }
 
   /**
-   * A copy of `data` with the value in place of each token.
+   * A copy of `data` with the value in place of each token, or of the tokens at `fields`.
    * @throws StandinError; InvalidValueError for an unknown token; the reason of `signal`; TypeError
    * for an invalid option
    */
+  detokenize<T extends object>(data: T, options: FieldOptions<T>): Promise<T>;
   detokenize<T extends object>(
     data: T & StringsOnly<T>,
     options?: CallOptions,
-  ): Promise<Replaced<T>> {
-    return this.#replace('detokenize', data, options) as Promise<Replaced<T>>;
+  ): Promise<Replaced<T>>;
+  detokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
+    return options.fields === undefined
+      ? this.#replace('detokenize', data, options)
+      : this.#replacePicked('detokenize', data, options.fields, options);
   }
 
   /** The tokens of a list of values, in the same order. Throws the errors of `tokenize`. */
@@ -85,6 +99,20 @@ export class Standin {
       return { status, timestamp, postgres, version } as Health;
     } finally {
       call.close();
+    }
+  }
+
+  async #replacePicked(
+    operation: Operation,
+    data: object,
+    fields: readonly unknown[],
+    options: CallOptions,
+  ): Promise<unknown> {
+    const pick = new Pick(data, fields);
+    try {
+      return pick.with((await this.#replace(operation, pick.values, options)) as string[]);
+    } catch (error) {
+      throw pick.inTermsOf(error);
     }
   }
 

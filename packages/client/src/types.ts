@@ -31,3 +31,57 @@ type OnlyStrings<T> = T extends string | undefined
     : T extends object
       ? { [Name in keyof T]: OnlyStrings<T[Name]> }
       : never;
+
+/**
+ * The paths of T that lead to a string, as `fields` takes them. A path ends in `?` where the value
+ * may be missing; null may be anywhere. Paths have at most six steps, so that a type that refers to
+ * itself has an end.
+ */
+export type FieldOf<T> =
+  IsAny<T> extends true
+    ? string
+    : [T] extends [readonly (infer Record)[]]
+      ? Paths<Record, '', [], ''>
+      : Paths<T, '', [], ''>;
+
+type IsAny<T> = 0 extends 1 & T ? true : false;
+type MaxSteps = 6;
+
+/** All paths inside an object. */
+type Paths<
+  T,
+  Optional extends '' | '?',
+  Steps extends 0[],
+  Dot extends '' | '.',
+> = Steps['length'] extends MaxSteps
+  ? never
+  : {
+      [Name in keyof T & string]-?: `${Named<Name, Dot>}${Rest<T[Name], Optional, [...Steps, 0]>}`;
+    }[keyof T & string];
+
+type Odd = '.' | ',' | '[' | ']' | '"' | '?' | ' ';
+type Named<Name extends string, Dot extends '' | '.'> = Name extends `${string}${Odd}${string}`
+  ? `["${Name}"]`
+  : `${Dot}${Name}`;
+
+/** What follows a step that leads to T: nothing for a string. */
+type Rest<T, Optional extends '' | '?', Steps extends 0[]> =
+  IsAny<T> extends true
+    ? Optional | `${'.' | '['}${string}`
+    : unknown extends T
+      ? never
+      : undefined extends T
+        ? Rest<Exclude<T, undefined>, '?', Steps>
+        : [T] extends [string | null]
+          ? Optional
+          : [T] extends [readonly (infer Item)[] | null]
+            ? Items<Item, Optional, Steps>
+            : [T] extends [((...args: never) => unknown) | null]
+              ? never
+              : [T] extends [object | null]
+                ? Paths<NonNullable<T>, Optional, Steps, '.'>
+                : never;
+
+type Items<Item, Optional extends '' | '?', Steps extends 0[]> = Steps['length'] extends MaxSteps
+  ? never
+  : `[*]${Rest<Item, Optional, [...Steps, 0]>}` | `[${number}]${Rest<Item, '?', [...Steps, 0]>}`;

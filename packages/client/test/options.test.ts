@@ -18,9 +18,11 @@ describe('options', () => {
     [{ url: '127.0.0.1:8080' }, 'url: must be like'],
     [{ url: 'ftp://127.0.0.1' }, 'url: must be like'],
     [{ url: 'http://ann:hunter2@127.0.0.1' }, 'url: must not contain a user or password'],
-    [{ url: `${url}/api/v1` }, 'url: must end after host and port'],
-    [{ url: `${url}/?a=b` }, 'url: must end after host and port'],
-    [{ url: `${url}/#a` }, 'url: must end after host and port'],
+    [{ url: `${url}/api/v1` }, 'url: must be the base address; the client adds /api/v1 itself'],
+    [{ url: `${url}/a/api/v1/tokenize` }, 'url: must be the base address'],
+    [{ url: `${url}/health/` }, 'url: must be the base address'],
+    [{ url: `${url}/?a=b` }, 'url: must not contain a query or fragment'],
+    [{ url: `${url}/#a` }, 'url: must not contain a query or fragment'],
     [{ apiKey: undefined }, 'apiKey: is missing'],
     [{ apiKey: '' }, 'apiKey: is missing'],
     [{ apiKey: 'hunter2' }, 'apiKey: must be stk_ and 34 letters and digits'],
@@ -34,7 +36,11 @@ describe('options', () => {
     [{ maxBytes: -1 }, 'maxBytes: must be a whole number from 1 to 67108864'],
     [{ concurrency: 65 }, 'concurrency: must be a whole number from 1 to 64'],
     [{ fetch: 'fetch' }, 'fetch: must be a function'],
-    [{ timeout: 500 }, 'timeout: is not an option; the options are url, apiKey, fetch, timeoutMs'],
+    [{ onRetry: true }, 'onRetry: must be a function'],
+    [
+      { timeout: 500 },
+      'timeout: is not an option; the options are url, apiKey, fetch, onRetry, timeoutMs',
+    ],
   ])('%o is refused in words', (options, message) => {
     expect(make(options)).toThrow(TypeError);
     expect(make(options)).toThrow(message);
@@ -48,6 +54,7 @@ describe('options', () => {
   test.each([
     { url: 'https://standin.example.com' },
     { url: 'http://[::1]:8080/' },
+    { url: 'https://gateway.example.com/standin/' },
     { timeoutMs: undefined, maxValues: undefined, fetch: undefined },
     { timeoutMs: 2_147_483_647, maxValues: 1, maxBytes: 1, concurrency: 64 },
   ])('%o are taken', (options) => {

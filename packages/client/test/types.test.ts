@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, test } from 'vitest';
-import { type Fetch, Standin, type StandinOptions } from '../src/index.ts';
+import { type Fetch, type FieldOf, Standin, type StandinOptions } from '../src/index.ts';
 
 /** Echoes the values: this file tests what the compiler infers. */
 const echo: Fetch = async (_, { body = '' }) => ({
@@ -87,6 +87,80 @@ test('what is not of strings does not compile, and is refused', async () => {
     client.tokenizeValues(['a', 1]),
   ];
   for (const promise of refused) await expect(promise).rejects.toThrow(/^data.*: must be /);
+});
+
+interface Order {
+  id: number;
+  to: string;
+  note?: string | null;
+  lines: { sku: string; count: number }[];
+}
+interface Shopper {
+  id: number;
+  email: string;
+  phone: string | null;
+  born: Date;
+  'full name': string;
+  address?: { city: string; tags: readonly string[] };
+  orders: Order[];
+  friend: Shopper | null;
+}
+const shopper: Shopper = {
+  id: 7,
+  email: 'a',
+  phone: null,
+  born: new Date(0),
+  'full name': 'b',
+  orders: [{ id: 1, to: 'c', lines: [{ sku: 'd', count: 1 }] }],
+  friend: null,
+};
+
+describe('fields', () => {
+  test('are paths to strings, and the answer has the type of the record', async () => {
+    const answer = await client.tokenize(shopper, {
+      fields: [
+        'email',
+        'phone',
+        '["full name"]',
+        'address.city?',
+        'address.tags[*]?',
+        'friend.email',
+      ],
+    });
+    expectTypeOf(answer).toEqualTypeOf<Shopper>();
+    expect(answer).toEqual(shopper);
+    const fields = ['orders[*].to', 'orders[*].note?', 'orders[0].lines[*].sku?'] as const;
+    expectTypeOf(await client.detokenize(shopper, { fields })).toEqualTypeOf<Shopper>();
+    const list = await client.tokenize([shopper], { fields: ['email'], timeoutMs: 500 });
+    expectTypeOf(list).toEqualTypeOf<Shopper[]>();
+    const any: any = { a: ['b'] };
+    expectTypeOf(await client.tokenize(any, { fields: ['a[*]'] })).toBeAny();
+    const rows: Record<string, string>[] = [{ a: 'b' }];
+    expect(await client.tokenize(rows, { fields: ['a'] })).toEqual(rows);
+    expectTypeOf<FieldOf<Order>>().toEqualTypeOf<
+      'to' | 'note?' | 'lines[*].sku' | `lines[${number}].sku?`
+    >();
+  });
+
+  test('that lead to no string, or may be missing without saying so, do not compile', async () => {
+    const refused: Promise<unknown>[] = [
+      // @ts-expect-error
+      client.tokenize(shopper, { fields: ['emial'] }),
+      // @ts-expect-error
+      client.tokenize(shopper, { fields: ['id'] }),
+      // @ts-expect-error
+      client.tokenize(shopper, { fields: ['born'] }),
+      // @ts-expect-error
+      client.tokenize(shopper, { fields: ['orders[*].note'] }),
+      // @ts-expect-error
+      client.tokenize(shopper, { fields: ['orders'] }),
+      // @ts-expect-error
+      client.detokenize([shopper], { fields: ['[*].email'] }),
+      // @ts-expect-error
+      client.detokenize(shopper, { fields: [] as string[] }),
+    ];
+    for (const promise of refused) await expect(promise).rejects.toThrow(/^(data|fields)/);
+  });
 });
 
 test('the fetch of a runtime is one that options take', () => {

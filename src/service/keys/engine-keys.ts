@@ -36,13 +36,18 @@ export class EngineKeys {
     for (const look of this.#waiting.splice(0)) look();
   }
 
+  /** Whether the keys are new enough to seal with. */
+  isLeased(): boolean {
+    return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;
+  }
+
   /**
    * Resolves when records may be sealed.
    * @param deadlineMs a performance.now() time, as in all methods below
    * @throws InternalError when the keys cannot be read
    */
   async readyToSeal(deadlineMs = Infinity): Promise<void> {
-    if (monotonicMs() - this.#asOfMs < SEAL_LEASE_MS) return;
+    if (this.isLeased()) return;
     if (!(await this.lookAgain(deadlineMs)))
       throw new InternalError(this.#failure ?? 'key_missing');
   }

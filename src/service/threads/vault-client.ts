@@ -1,13 +1,23 @@
+import { Worker } from 'node:worker_threads';
 import { CallerError } from '../../errors.ts';
 import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
 import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
+import {
+  errorOf,
+  isPiece,
+  Outbox,
+  type Part,
+  packCall,
+  type Question,
+  type Report,
+  type Results,
+  type ThreadData,
+  unpackReports,
+} from './messages.ts';
 import { QueueDelay } from './queue-delay.ts';
-import { ThreadClient } from './thread-client.ts';
-import { type Call, isPiece } from './thread-messages.ts';
-import type { EngineData, EngineObserver, Operation, Results } from './vault-engine.ts';
 
 /** Cryptography takes about 10 us a text, so a small call waits at most 2.5 ms for a piece. */
 const PIECE_TEXTS = 250;
@@ -19,6 +29,7 @@ const PIECE_BYTES = 1_048_576;
  */
 const MAX_PENDING_CALLS = 5_000;
 const MAX_PENDING_TEXTS = 100_000;
+const THREAD = new URL('./vault-thread.js', import.meta.url);
 
 /** Decides whether tokenize may write now, and learns of failed writes. */
 export interface Writes {
@@ -26,10 +37,27 @@ export interface Writes {
   check(): void;
   failed(error: unknown): void;
 }
-/** The most bytes that the value of a text can have. */
-type Weigh = (text: string) => number;
 
-type Piece = Pick<Call, 'texts' | 'bytes'>;
+/** Events of the threads besides answers. */
+export interface ThreadObserver {
+  batch(statement: 'insert' | 'find', records: number): void;
+  damaged(records: number): void;
+  /** A thread lacks a key, or its keys are old. It waits for `renew`. */
+  keysWanted(): void;
+}
+
+interface Thread {
+  readonly worker: Worker;
+  readonly outbox: Outbox<Part>;
+  pendingTexts: number;
+}
+
+interface Pending {
+  readonly thread: Thread;
+  readonly texts: number;
+  readonly resolve: (results: Results) => void;
+  readonly reject: (error: Error) => void;
+}
 
 /** The deadline of a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
@@ -42,20 +70,25 @@ export function requestDeadline(): number {
  * together. Large calls are cut into pieces, and each piece goes to the less busy thread.
  */
 export class VaultClient {
-  readonly #first: ThreadClient;
-  readonly #second: ThreadClient;
+  readonly #first: Thread;
+  readonly #second: Thread;
   readonly #writes: Writes;
+  readonly #observer: ThreadObserver;
   /** Measures small calls only. Large calls run beside them. */
   readonly #delay = new QueueDelay(performance.now());
-  #pendingCalls = 0;
-  #pendingTexts = 0;
+  /** Calls without an answer, pieces counted one by one. */
+  readonly #pending = new Map<number, Pending>();
+  #lastId = 0;
+  #isClosing = false;
 
-  constructor(engine: EngineData, writes: Writes, observer: EngineObserver) {
-    const connections = engine.vault.databaseConnections - CONTROL_CONNECTIONS;
-    const ofSecond = Math.floor(connections / 2);
-    this.#first = new ThreadClient({ engine, connections: connections - ofSecond }, observer);
-    this.#second = new ThreadClient({ engine, connections: ofSecond }, observer);
+  /** @param data its connections are shared by the threads */
+  constructor(data: Omit<ThreadData, 'connections'>, writes: Writes, observer: ThreadObserver) {
     this.#writes = writes;
+    this.#observer = observer;
+    const connections = data.vault.databaseConnections - CONTROL_CONNECTIONS;
+    const ofSecond = Math.floor(connections / 2);
+    this.#first = this.#start({ ...data, connections: connections - ofSecond });
+    this.#second = this.#start({ ...data, connections: ofSecond });
   }
 
   /**
@@ -66,7 +99,8 @@ export class VaultClient {
   async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
     this.#writes.check();
     try {
-      return (await this.#call(terms, values, lengthOf)) as readonly Token[];
+      const asked = { operation: 'tokenize', texts: values, terms } as const;
+      return (await this.#ask(asked, lengthOf)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
       throw error;
@@ -79,35 +113,32 @@ export class VaultClient {
    * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
-  detokenize(
+  async detokenize(
     tokens: readonly Token[],
     sizes?: readonly number[],
     deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
     const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
-    const weigh: Weigh = byToken ? (token) => byToken.get(token)! : mostValueBytes;
-    return this.#call('detokenize', tokens, weigh, deadlineMs) as Promise<
-      (Value | null | undefined)[]
-    >;
+    const weigh = byToken ? (token: string) => byToken.get(token)! : mostValueBytes;
+    const results = await this.#ask({ operation: 'detokenize', texts: tokens }, weigh, deadlineMs);
+    return results as (Value | null | undefined)[];
   }
 
   /**
    * See Detokenizer.sizes.
    * @throws as tokenize
    */
-  sizes(
+  async sizes(
     tokens: readonly Token[],
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    return this.#call('sizes', tokens, () => 0, deadlineMs) as Promise<
-      (number | null | undefined)[]
-    >;
+    const results = await this.#ask({ operation: 'sizes', texts: tokens }, () => 0, deadlineMs);
+    return results as (number | null | undefined)[];
   }
 
   /** Passes newer keys to the threads. */
   renew(news: KeyNews): void {
-    this.#first.renew(news);
-    this.#second.renew(news);
+    for (const { worker } of [this.#first, this.#second]) worker.postMessage(news);
   }
 
   /**
@@ -115,8 +146,7 @@ export class VaultClient {
    * unsafe settings that they began with.
    */
   reconnect(): void {
-    this.#first.reconnect();
-    this.#second.reconnect();
+    for (const { worker } of [this.#first, this.#second]) worker.postMessage('reconnect');
   }
 
   /** Whether a call that arrives now would wait so long that refusing it is better. */
@@ -125,88 +155,125 @@ export class VaultClient {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#first.close(), this.#second.close()]);
+    this.#isClosing = true;
+    await Promise.all([this.#first.worker.terminate(), this.#second.worker.terminate()]);
   }
 
-  async #call(
-    operation: Operation,
-    texts: readonly string[],
-    weigh: Weigh,
+  #start(data: ThreadData): Thread {
+    const worker = new Worker(THREAD, { workerData: data, execArgv: [] });
+    const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
+    const onReport = (report: Report) => this.#take(report);
+    worker.on('message', (parts: (Part | Report)[]) => unpackReports(parts, onResults, onReport));
+    // Rethrown to end the process: without its thread it is useless, and a supervisor can restart
+    // it.
+    worker.on('error', (error) => {
+      throw error;
+    });
+    worker.on('exit', () => {
+      if (!this.#isClosing) throw new Error('a vault thread ended');
+    });
+    return { worker, outbox: new Outbox((parts) => worker.postMessage(parts)), pendingTexts: 0 };
+  }
+
+  /** @param weigh the most bytes that the value of a text can have */
+  async #ask(
+    question: Question,
+    weigh: (text: string) => number,
     deadlineMs = requestDeadline(),
   ): Promise<Results> {
+    const { texts } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    this.#pendingCalls++;
-    this.#pendingTexts += texts.length;
-    try {
-      const distinct = [...new Set(texts)];
-      const results = await this.#ask(operation, distinct, weigh, deadlineMs);
-      if (distinct.length === texts.length) return results;
-      const byText = new Map(distinct.map((text, i) => [text, results[i]]));
-      return texts.map((text) => byText.get(text));
-    } finally {
-      this.#pendingCalls--;
-      this.#pendingTexts -= texts.length;
-    }
+    const distinct = new Set<Value | Token>(texts);
+    if (distinct.size === texts.length) return this.#askDistinct(question, weigh, deadlineMs);
+    const asked = [...distinct];
+    const results = await this.#askDistinct(withTexts(question, asked), weigh, deadlineMs);
+    const byText = new Map<string, Results[number]>(asked.map((text, i) => [text, results[i]]));
+    return texts.map((text) => byText.get(text));
   }
 
-  async #ask(
-    operation: Operation,
-    texts: readonly string[],
-    weigh: Weigh,
+  async #askDistinct(
+    question: Question,
+    weigh: (text: string) => number,
     deadlineMs: number,
   ): Promise<Results> {
+    const { texts } = question;
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
-    if (isPiece({ texts, bytes }))
-      return this.#askInPieces(operation, cut(texts, weigh), deadlineMs);
+    if (isPiece(texts.length, bytes)) {
+      const pieces = cut(texts, weigh).map(([from, to, bytesOfPiece]) => {
+        const piece = withTexts(question, texts.slice(from, to));
+        return this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs);
+      });
+      return (await Promise.all(pieces)).flat();
+    }
     this.#delay.begin(performance.now());
     try {
-      return await this.#first.call({ operation, texts, bytes, deadlineMs });
+      return await this.#call(this.#first, question, bytes, deadlineMs);
     } finally {
       this.#delay.end(performance.now());
     }
   }
 
-  async #askInPieces(
-    operation: Operation,
-    pieces: readonly Piece[],
-    deadlineMs: number,
-  ): Promise<Results> {
-    const results = pieces.map((piece) => {
-      const isFirstIdler = this.#first.pendingTexts < this.#second.pendingTexts;
-      const thread = isFirstIdler ? this.#first : this.#second;
-      const result = thread.call({ operation, ...piece, deadlineMs });
-      // The failure is thrown below. Until then Node must not report it as unhandled.
-      result.catch(() => {});
-      return result;
+  #call(thread: Thread, question: Question, bytes: number, deadlineMs: number): Promise<Results> {
+    return new Promise((resolve, reject) => {
+      const id = ++this.#lastId;
+      const texts = question.texts.length;
+      this.#pending.set(id, { thread, texts, resolve, reject });
+      thread.pendingTexts += texts;
+      packCall({ id, bytes, deadlineMs, ...question }, thread.outbox.due());
     });
-    return (await Promise.all(results)).flat();
+  }
+
+  #take(report: Report): void {
+    if ('batch' in report) this.#observer.batch(report.batch, report.records);
+    else if ('damaged' in report) this.#observer.damaged(report.damaged);
+    else if ('wantsKeys' in report) this.#observer.keysWanted();
+    else this.#end(report.id).reject(errorOf(report.failure));
+  }
+
+  #end(id: number): Pending {
+    const pending = this.#pending.get(id)!;
+    this.#pending.delete(id);
+    pending.thread.pendingTexts -= pending.texts;
+    return pending;
+  }
+
+  #lessBusy(): Thread {
+    return this.#first.pendingTexts < this.#second.pendingTexts ? this.#first : this.#second;
   }
 
   /**
    * A call is always accepted when no other is pending, however large: its size has its own limit.
    */
   #isFull(texts: number): boolean {
-    if (this.#pendingCalls === 0) return false;
-    const tooManyTexts = this.#pendingTexts + texts > MAX_PENDING_TEXTS;
-    return tooManyTexts || this.#pendingCalls >= MAX_PENDING_CALLS;
+    if (this.#pending.size === 0) return false;
+    const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
+    return pendingTexts + texts > MAX_PENDING_TEXTS || this.#pending.size >= MAX_PENDING_CALLS;
   }
 }
 
-function cut(texts: readonly string[], weigh: Weigh): Piece[] {
-  const pieces: Piece[] = [];
+function withTexts(question: Question, texts: readonly (Value | Token)[]): Question {
+  return { ...question, texts } as Question;
+}
+
+/** The first text, the end and the bytes of each piece. */
+function cut(
+  texts: readonly string[],
+  weigh: (text: string) => number,
+): (readonly [from: number, to: number, bytes: number])[] {
+  const pieces: (readonly [number, number, number])[] = [];
   let from = 0;
   let bytes = 0;
   texts.forEach((text, i) => {
     const weight = weigh(text);
     if (i - from === PIECE_TEXTS || (i > from && bytes + weight > PIECE_BYTES)) {
-      pieces.push({ texts: texts.slice(from, i), bytes });
+      pieces.push([from, i, bytes]);
       from = i;
       bytes = 0;
     }
     bytes += weight;
   });
-  pieces.push({ texts: texts.slice(from), bytes });
+  pieces.push([from, texts.length, bytes]);
   return pieces;
 }
 

@@ -1,7 +1,13 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
-import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { RecordStore } from '../../store/records.ts';
+import { Timeline } from '../../store/timeline.ts';
+import { REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
+import { Detokenizer } from '../detokenizer.ts';
+import { EngineKeys } from '../keys/engine-keys.ts';
 import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import { openPool } from '../pools.ts';
+import { Tokenizer } from '../tokenizer.ts';
 import {
   type Call,
   failureOf,
@@ -10,76 +16,72 @@ import {
   type Part,
   packResults,
   type Report,
+  type Results,
   type ThreadData,
   type ToThread,
   unpackCalls,
-} from './thread-messages.ts';
-import { VaultEngine } from './vault-engine.ts';
+} from './messages.ts';
 
 /**
- * Entry point of a vault thread: an engine off the event loop that serves HTTP.
- * Each turn of the event loop starts a few small calls and one piece of a large call. So the thread
- * seals one batch while the database writes another and the answers of a third go out. If all calls
- * started at once, each batch would wait for the others. Small calls wait for one piece at most.
+ * Entry point of a vault thread: tokenizes and detokenizes on its own database connections, off the
+ * event loop that serves HTTP.
+ * Small calls start when they arrive. One piece of a large call starts in each turn of the event
+ * loop, so small calls wait for one piece at most.
  */
-const SMALL_TEXTS_A_TURN = 48;
+
 /** When a running piece finds the database away, pieces that have waited this long fail with it. */
 const STALLED_AFTER_MS = 1_000;
 /** More pieces would only delay small calls that wait for a statement. */
 const MAX_PIECES_UNDER_WAY = 8;
 
-const { engine: data, connections } = workerData as ThreadData;
+const data = workerData as ThreadData;
 const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(parts));
-const engine = new VaultEngine(data, connections, {
-  batch: (batch, records) => outbox.put({ batch, records }),
-  damaged: (damaged) => outbox.put({ damaged }),
-  keysWanted: () => outbox.put({ wantsKeys: true }),
+const onDamaged = (damaged: number) => outbox.put({ damaged });
+const keys = new EngineKeys(data.keys, () => outbox.put({ wantsKeys: true }));
+const pool = openPool(data.vault, data.connections, new Timeline(data.timeline));
+const records = new RecordStore(pool, {
+  patienceMs: REQUEST_PATIENCE_MS,
+  onBatch: (batch, count) => outbox.put({ batch, records: count }),
 });
-const small: Call[] = [];
+const tokenizer = new Tokenizer(records, keys, data.vault.token_suffix, onDamaged);
+const detokenizer = new Detokenizer(records, keys, onDamaged);
+
 /** Waiting pieces, with their time of arrival. */
 const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
 let piecesUnderWay = 0;
-let isBeginDue = false;
+let isPieceDue = false;
 
 parentPort!.on('message', (message: ToThread) => {
-  if (message === 'reconnect') return engine.reconnect();
-  if (!isCalls(message)) return engine.renew(message);
+  if (message === 'reconnect') return pool.reconnect();
+  if (!isCalls(message)) return keys.take(message);
   const sinceMs = performance.now();
   for (const call of unpackCalls(message)) {
-    if (isPiece(call)) pieces.push({ call, sinceMs });
-    else small.push(call);
+    if (isPiece(call.texts.length, call.bytes)) pieces.push({ call, sinceMs });
+    else void answer(call);
   }
-  beginSoon();
+  beginPieceSoon();
 });
-
-function beginSoon(): void {
-  const hasPiece = pieces.length > 0 && piecesUnderWay < MAX_PIECES_UNDER_WAY;
-  if (isBeginDue || (small.length === 0 && !hasPiece)) return;
-  isBeginDue = true;
-  setImmediate(begin);
-}
-
-function begin(): void {
-  isBeginDue = false;
-  for (let texts = 0; texts < SMALL_TEXTS_A_TURN && small.length > 0; ) {
-    const call = small.shift()!;
-    texts += call.texts.length;
-    void answer(call);
-  }
-  if (pieces.length > 0 && piecesUnderWay < MAX_PIECES_UNDER_WAY) {
-    piecesUnderWay++;
-    const deadlineMs = monotonicMs() + REQUEST_PATIENCE_MS;
-    void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
-      piecesUnderWay--;
-      if (error instanceof Unavailable) failStalled(error);
-      beginSoon();
-    });
-  }
-  beginSoon();
-}
 
 function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[] {
   return Array.isArray(message);
+}
+
+function beginPieceSoon(): void {
+  if (isPieceDue || pieces.length === 0 || piecesUnderWay >= MAX_PIECES_UNDER_WAY) return;
+  isPieceDue = true;
+  setImmediate(beginPiece);
+}
+
+function beginPiece(): void {
+  isPieceDue = false;
+  piecesUnderWay++;
+  const deadlineMs = monotonicMs() + REQUEST_PATIENCE_MS;
+  void answer({ ...pieces.shift()!.call, deadlineMs }).then((error) => {
+    piecesUnderWay--;
+    if (error instanceof Unavailable) failStalled(error);
+    beginPieceSoon();
+  });
+  beginPieceSoon();
 }
 
 /**
@@ -93,16 +95,25 @@ function failStalled(error: Unavailable): void {
 }
 
 /** Resolves to the error of the call, or to undefined. */
-function answer(call: Call): Promise<unknown> {
-  const { id } = call;
-  return engine.call(call).then(
-    (results) => {
-      packResults(id, results, outbox.due());
-      return undefined;
-    },
-    (error) => {
-      outbox.put({ id, failure: failureOf(error) });
-      return error;
-    },
-  );
+async function answer(call: Call): Promise<unknown> {
+  try {
+    packResults(call.id, await resultsOf(call), outbox.due());
+    return undefined;
+  } catch (error) {
+    outbox.put({ id: call.id, failure: failureOf(error) });
+    return error;
+  }
+}
+
+function resultsOf(call: Call): Promise<Results> {
+  // performance.now() of this thread differs from that of the caller's thread.
+  const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
+  switch (call.operation) {
+    case 'tokenize':
+      return tokenizer.tokenize(call.texts, call.terms, byMs);
+    case 'detokenize':
+      return detokenizer.detokenize(call.texts, call.bytes, byMs);
+    case 'sizes':
+      return detokenizer.sizes(call.texts, byMs);
+  }
 }

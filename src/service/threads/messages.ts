@@ -5,26 +5,41 @@ import {
   InternalError,
   type InternalReason,
 } from '../../errors.ts';
-import type { TokenMode } from '../../types.ts';
+import type { VaultOptions } from '../../options.ts';
+import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
 import type { KeyNews } from '../keys/key-news.ts';
-import type { EngineData, Operation, Results } from './vault-engine.ts';
 
 /** The data that a vault thread starts with. */
 export interface ThreadData {
-  readonly engine: EngineData;
+  readonly vault: VaultOptions;
   readonly connections: number;
+  readonly keys: KeyNews;
+  /** The shared memory of a Timeline. */
+  readonly timeline: SharedArrayBuffer;
 }
 
-/** A call to a thread, with values or tokens. */
-export interface Call {
+/** A question to a vault thread. Its texts are distinct. */
+export type Question =
+  | {
+      readonly operation: 'tokenize';
+      readonly texts: readonly Value[];
+      readonly terms: TokenTerms;
+    }
+  | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] };
+
+/**
+ * One result for each text, in order: a token, a value or its size. undefined: an unknown token;
+ * null: a forgotten one.
+ */
+export type Results = readonly (Token | Value | number | null | undefined)[];
+
+export type Call = Question & {
   readonly id: number;
-  readonly operation: Operation;
-  readonly texts: readonly string[];
   /** Upper bound of the values' bytes; 0 for `sizes`. */
   readonly bytes: number;
   /** A time of monotonicMs. Each piece of a large call gets its own deadline when it starts. */
   readonly deadlineMs: number;
-}
+};
 
 /** A message to a thread: packed calls, newer keys, or the request to reconnect. */
 export type ToThread = readonly Part[] | KeyNews | 'reconnect';
@@ -33,11 +48,11 @@ export type ToThread = readonly Part[] | KeyNews | 'reconnect';
 const MAX_SMALL_TEXTS = 64;
 const MAX_SMALL_BYTES = 262_144;
 
-export function isPiece({ texts, bytes }: Pick<Call, 'texts' | 'bytes'>): boolean {
-  return texts.length > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
+export function isPiece(texts: number, bytes: number): boolean {
+  return texts > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
 }
 
-/** Messages from a thread besides results: failed calls, and counts for metrics. */
+/** A message from a thread besides results: failed calls, and counts for metrics. */
 export type Report =
   | { readonly id: number; readonly failure: Failure }
   | { readonly batch: 'insert' | 'find'; readonly records: number }
@@ -50,9 +65,10 @@ export type Report =
  */
 export type Part = string | number | null | undefined;
 
-export function packCall({ id, operation, texts, bytes, deadlineMs }: Call, parts: Part[]): void {
-  if (typeof operation === 'string') parts.push(id, operation, null);
-  else parts.push(id, operation.token_mode, operation.time_to_live_s);
+export function packCall(call: Call, parts: Part[]): void {
+  const { id, operation, texts, bytes, deadlineMs } = call;
+  if (operation !== 'tokenize') parts.push(id, operation, null);
+  else parts.push(id, call.terms.token_mode, call.terms.time_to_live_s);
   parts.push(bytes, deadlineMs, texts.length);
   for (const text of texts) parts.push(text);
 }
@@ -60,22 +76,28 @@ export function packCall({ id, operation, texts, bytes, deadlineMs }: Call, part
 export function unpackCalls(parts: readonly Part[]): Call[] {
   const calls: Call[] = [];
   for (let at = 0; at < parts.length; ) {
-    const [id, name, timeToLiveS, bytes, deadlineMs, count] = parts.slice(at, at + 6);
-    at += 6 + (count as number);
-    calls.push({
-      id: id as number,
-      operation: operationOf(name as Operation | TokenMode, timeToLiveS as number | null),
-      texts: parts.slice(at - (count as number), at) as string[],
-      bytes: bytes as number,
-      deadlineMs: deadlineMs as number,
-    });
+    const id = parts[at++] as number;
+    const name = parts[at++] as TokenMode | 'detokenize' | 'sizes';
+    const timeToLiveS = parts[at++] as number | null;
+    const bytes = parts[at++] as number;
+    const deadlineMs = parts[at++] as number;
+    const count = parts[at++] as number;
+    const texts = parts.slice(at, at + count) as string[];
+    at += count;
+    calls.push({ id, bytes, deadlineMs, ...questionOf(name, timeToLiveS, texts) });
   }
   return calls;
 }
 
-function operationOf(name: Operation | TokenMode, timeToLiveS: number | null): Operation {
-  if (name !== 'random' && name !== 'deterministic') return name;
-  return { token_mode: name, time_to_live_s: timeToLiveS };
+function questionOf(
+  name: TokenMode | 'detokenize' | 'sizes',
+  timeToLiveS: number | null,
+  texts: readonly string[],
+): Question {
+  if (name === 'detokenize' || name === 'sizes')
+    return { operation: name, texts: texts as Token[] };
+  const terms = { token_mode: name, time_to_live_s: timeToLiveS };
+  return { operation: 'tokenize', texts: texts as Value[], terms };
 }
 
 export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {

@@ -1,0 +1,56 @@
+/** Longer lists of fields are cut off in a message. */
+const MAX_SHOWN = 500;
+/** Other names can be values: a map from e-mail addresses, for example. */
+const NAME = /^[A-Za-z_][\w -]{0,40}$/;
+const MAX_PATHS = 50;
+const MAX_DEPTH = 16;
+/** Most letters that a misspelt field has wrong. */
+const MAX_WRONG = 2;
+
+/** The fields of a file, for a message. */
+export function listed(fields: readonly string[]): string {
+  const names = fields.map((field) => (/^\s|\s$|[,"]/.test(field) ? JSON.stringify(field) : field));
+  const text = names.join(', ').replaceAll(/\p{Cc}/gu, '?');
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
+}
+
+/** A field and, in brackets, the field that was probably meant. */
+export function suggested(field: string, fields: readonly string[]): string {
+  const plain = (name: string) => name.trim().toLowerCase();
+  const near = fields
+    .map((name) => ({ name, wrong: distance(plain(field), plain(name)) }))
+    .filter(({ wrong }) => wrong <= MAX_WRONG && wrong < field.length / 2)
+    .toSorted((a, b) => a.wrong - b.wrong)[0];
+  return near === undefined ? field : `${field} (did you mean ${listed([near.name])}?)`;
+}
+
+/** Levenshtein's distance: how many letters must change. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (const [i, letter] of [...a].entries()) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) {
+      const swapped = row[j]! + (letter === b[j] ? 0 : 1);
+      next.push(Math.min(swapped, row[j + 1]! + 1, next[j]! + 1));
+    }
+    row = next;
+  }
+  return row[b.length]!;
+}
+
+/** The paths of the strings in a row, as --fields takes them. Leaves out unusual names. */
+export function pathsIn(json: unknown): string[] {
+  return [...new Set(paths(json, '', 0))].slice(0, MAX_PATHS);
+}
+
+function paths(json: unknown, path: string, depth: number): string[] {
+  if (typeof json === 'string') return [path];
+  if (depth === MAX_DEPTH) return [];
+  if (Array.isArray(json))
+    return json.slice(0, MAX_PATHS).flatMap((one) => paths(one, `${path}[*]`, depth + 1));
+  if (typeof json !== 'object' || json === null) return [];
+  const named = Object.entries(json).filter(([name]) => NAME.test(name));
+  return named
+    .slice(0, MAX_PATHS)
+    .flatMap(([name, one]) => paths(one, path === '' ? name : `${path}.${name}`, depth + 1));
+}

@@ -1,0 +1,115 @@
+import { type Ask, type Job, RefusedValue } from '#bulk';
+import {
+  ForbiddenError,
+  InvalidValueError,
+  LimitError,
+  Standin,
+  StandinError,
+  TimeoutError,
+  UnauthorizedError,
+} from '#client';
+import type { ServiceSettings } from '../config/config.ts';
+
+/** A request without an answer is shown after this time. */
+const PATIENCE_MS = 3_000;
+
+export interface BulkServiceOptions {
+  readonly operation: Job['operation'];
+  readonly service: ServiceSettings;
+  /** For one request with all its attempts. */
+  readonly timeoutS: number;
+  /** Called when a new reason to wait may be there. */
+  readonly onWait: () => void;
+}
+
+/** The service as `standin tokenize FILE` uses it, and its failures in the words of the command. */
+export class BulkService {
+  readonly #operation: Job['operation'];
+  readonly #url: string;
+  readonly #timeoutS: number;
+  readonly #standin: Standin;
+  /** Requests that are open, the oldest first. */
+  readonly #open = new Set<{ readonly sinceMs: number }>();
+  /** Of the latest retry, until a request succeeds. */
+  #reason: string | undefined;
+
+  constructor({ operation, service, timeoutS, onWait }: BulkServiceOptions) {
+    this.#operation = operation;
+    this.#url = service.url;
+    this.#timeoutS = timeoutS;
+    this.#standin = new Standin({
+      url: service.url,
+      apiKey: service.api_key,
+      timeoutMs: timeoutS * 1000,
+      onRetry: ({ error }) => {
+        this.#reason = reasonToWait(error);
+        onWait();
+      },
+    });
+  }
+
+  /** What all work waits for; undefined: nothing. */
+  get waitsFor(): string | undefined {
+    const [oldest] = this.#open;
+    if (oldest === undefined || this.#reason !== undefined) return this.#reason;
+    const isLate = performance.now() - oldest.sinceMs > PATIENCE_MS;
+    return isLate ? 'the service has not answered yet' : undefined;
+  }
+
+  readonly ask: Ask = async (values, signal) => {
+    const request = { sinceMs: performance.now() };
+    this.#open.add(request);
+    try {
+      const answer = await (this.#operation === 'tokenize'
+        ? this.#standin.tokenizeValues(values, { signal })
+        : this.#standin.detokenizeValues(values, { signal }));
+      this.#reason = undefined;
+      return answer;
+    } catch (error) {
+      if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
+      if (error instanceof StandinError && error.code === 'payload_too_large')
+        throw new RefusedValue(undefined, 'is larger than a body that the service takes');
+      throw error;
+    } finally {
+      this.#open.delete(request);
+    }
+  };
+
+  /** A failure with its remedy. The client's own message names options of the client. */
+  problem(error: StandinError): string {
+    const { status, detail } = error;
+    const service = `The service at ${this.#url}`;
+    if (error instanceof LimitError)
+      return `A limit of the client is exceeded (429) for ${Math.ceil(error.retryAfterMs / 1000)} s more, and --timeout is ${this.#timeoutS} s`;
+    if (error instanceof UnauthorizedError)
+      return `${service} refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue`;
+    if (error instanceof ForbiddenError)
+      return `The client of this API key may not ${this.#operation} (403). Allow it with standin client update --can`;
+    if (error instanceof TimeoutError)
+      return `${service} gave no result within ${this.#timeoutS} s${inBrackets(detail)}. --timeout sets how long to try`;
+    if (error.code === 'network_error')
+      return `${service} does not answer ${networkRemedy(detail)}`;
+    if (error.code === 'bad_answer')
+      return `What answers at ${this.#url} is not Standin (${status}). Set STANDIN_URL to the address of the service`;
+    return `${service} cannot ${this.#operation}: ${status} ${detail ?? error.code}`;
+  }
+}
+
+function reasonToWait(error: StandinError): string {
+  if (error instanceof LimitError) return 'a limit of the client (429)';
+  const { status, detail } = error;
+  if (status === undefined) return `the service does not answer${inBrackets(detail)}`;
+  return `the service answers ${status}${detail === undefined ? '' : `, ${detail}`}`;
+}
+
+function networkRemedy(code = 'no reason given'): string {
+  if (code === 'ERR_SSL_WRONG_VERSION_NUMBER')
+    return `over TLS (${code}). Does it speak HTTP? Then write http: in STANDIN_URL`;
+  if (/CERT|SIGNED|SIGNATURE|ISSUER/.test(code))
+    return `with a certificate that is trusted here (${code}). Set NODE_EXTRA_CA_CERTS`;
+  return `(${code}). Start the service, or correct STANDIN_URL`;
+}
+
+function inBrackets(detail: string | undefined): string {
+  return detail === undefined ? '' : ` (${detail})`;
+}
