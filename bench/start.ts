@@ -10,6 +10,7 @@ type Command = readonly [string, ...string[]];
 
 const STARTS = 5;
 const LOOK_INTERVAL_MS = 5;
+const STOP_TIMEOUT_MS = 20_000;
 
 const NPM_START: Command = ['npm', 'start'];
 const SERVE: Command = [process.execPath, CLI, 'serve'];
@@ -60,19 +61,27 @@ async function timeStart([file, ...args]: Command, place: Place, { leftovers }: 
   const child = spawn(file, args, {
     cwd: ROOT,
     env: { ...inherited, ...NO_SETTINGS, ...own },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'ignore', 'pipe'],
     // A process group, as a shell makes it: Ctrl-C goes to all of it.
     detached: true,
   });
+  child.stderr.pipe(process.stderr, { end: false });
+  // When no process of the group has standard error open, so all have ended.
   const over = new Promise((resolve) => child.once('close', resolve));
   const signal = (name: NodeJS.Signals) => {
-    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, name);
+    try {
+      process.kill(-child.pid!, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
   };
   leftovers.add(async () => signal('SIGKILL'));
   await healthy(`${file} ${args[0]}`, `http://127.0.0.1:${port}/health`, child, LOOK_INTERVAL_MS);
   const tookMs = performance.now() - startedMs;
   signal('SIGINT');
+  const force = setTimeout(() => signal('SIGKILL'), STOP_TIMEOUT_MS);
   await over;
+  clearTimeout(force);
   return tookMs;
 }
 
