@@ -26,13 +26,15 @@ export interface Flags {
   readonly write: string | undefined;
 }
 
-const ABOUT = `Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run,
-and with other open products whose programs you name. It takes about twenty minutes;
---seconds 1 --rounds 1 gives a first impression in three.`;
+const ABOUT =
+  'Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one ' +
+  'run, and with other open products whose programs you name. It takes about twenty minutes; ' +
+  '--seconds 1 --rounds 1 gives a first impression in three.';
 
 const MORE = `
 Contestants: ${CONTESTANTS.join(', ')}
-Loads: ${[...LOADS, ...OTHERS].join(', ')}
+Loads: ${LOADS.join(', ')}
+Loads with contestants of their own: ${OTHERS.join(', ')}
 growth runs only if --only names it; a million rows take half a minute.
 
 The benchmark starts its own PostgreSQL, with default settings, if a contestant needs one.
@@ -69,14 +71,13 @@ export function parseFlags(args: readonly string[]): Flags {
   const chosen = <T extends string>(names: readonly T[]) =>
     names.filter((name) => only.includes(name));
   const named = chosen(ALL_LOADS);
-  const loads = named.length > 0 ? named : ALL_LOADS.filter((name) => name !== 'growth');
   const contestants = chosen(all);
   return {
     ...(flags as Flags),
     peers: peer,
     contestants: contestants.length > 0 ? contestants : all,
-    loads: LOADS.filter((name) => loads.includes(name)),
-    others: OTHERS.filter((name) => loads.includes(name)),
+    loads: LOADS.filter((name) => named.length === 0 || named.includes(name)),
+    others: only.length === 0 ? OTHERS.filter((name) => name !== 'growth') : chosen(OTHERS),
   };
 }
 
