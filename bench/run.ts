@@ -28,6 +28,9 @@ import { type Bench, type Entrant, type Starter, takeTurns, tell, withEntrants }
 const FAILED = 1;
 const INTERRUPTED = 130;
 
+const NODES_LOAD = small('tokenize', 256);
+const NODES: Load = { ...NODES_LOAD, title: `Nodes on one port: ${NODES_LOAD.title}` };
+
 const leftovers = new Leftovers();
 let isInterrupted = false;
 
@@ -82,9 +85,6 @@ function starter(name: ContestantName, { peers }: Flags, { server }: Bench): Sta
   return (part) =>
     peer === undefined ? startContestant(own, server, part) : startPeer(peer, server, part);
 }
-
-const NODES_LOAD = small('tokenize', 256);
-const NODES: Load = { ...NODES_LOAD, title: `Nodes on one port: ${NODES_LOAD.title}` };
 
 function nodesStarters({ server }: Bench): Starter[] {
   if (!canSharePorts) {
