@@ -3,7 +3,7 @@ import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { EngineKeys } from '../../src/service/keys/engine-keys.ts';
+import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 
 /** A key derived from its name. */
@@ -29,9 +29,9 @@ export function testKeyring(dekVersions?: readonly number[]): Keyring {
 }
 
 /** The test keys in the form of an engine, never too old to seal. */
-export function testEngineKeys(): EngineKeys {
-  const news = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
-  return new EngineKeys(news, () => {});
+export function testLeasedKeyring(): LeasedKeyring {
+  const snapshot = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
+  return new LeasedKeyring(snapshot, () => {});
 }
 
 /**

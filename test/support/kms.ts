@@ -33,16 +33,16 @@ interface Answer {
 export class KmsStandIn {
   readonly url: string;
   /** Operation and access key id of each request. */
-  readonly asked: { target: string; access_key_id: string }[] = [];
+  readonly asked: { target: string; accessKeyId: string }[] = [];
   readonly credentials: Credentials = {
-    access_key_id: 'AKIASTANDINTEST00001',
-    secret_access_key: 'a-secret/access+key',
+    accessKeyId: 'AKIASTANDINTEST00001',
+    secretAccessKey: 'a-secret/access+key',
   };
   /** The credentials of the container and the instance. */
   readonly temporary: Credentials = {
-    access_key_id: 'ASIASTANDINTEST00002',
-    secret_access_key: 'another-secret/access+key',
-    session_token: 'FwoGZXIvYXdzEXAMPLE',
+    accessKeyId: 'ASIASTANDINTEST00002',
+    secretAccessKey: 'another-secret/access+key',
+    sessionToken: 'FwoGZXIvYXdzEXAMPLE',
   };
   /** Faults of the next requests, one for each request. */
   failures: ('hang up' | 'be silent' | Answer)[] = [];
@@ -121,11 +121,7 @@ export class KmsStandIn {
   }
 
   #given(): Record<string, string> {
-    const {
-      access_key_id: accessKeyId,
-      secret_access_key: secretAccessKey,
-      session_token: sessionToken,
-    } = this.temporary;
+    const { accessKeyId, secretAccessKey, sessionToken } = this.temporary;
     return {
       AccessKeyId: accessKeyId,
       SecretAccessKey: secretAccessKey,
@@ -137,13 +133,13 @@ export class KmsStandIn {
   #operation(request: Parameters<typeof checkSignature>[0]): Answer {
     const known = [this.credentials, this.temporary];
     const secretOf = (id: string) =>
-      known.find(({ access_key_id: accessKeyId }) => accessKeyId === id)?.secret_access_key;
+      known.find(({ accessKeyId }) => accessKeyId === id)?.secretAccessKey;
     const scope = { region: REGION, service: 'kms' };
-    const { access_key_id: accessKeyId, isRight } = checkSignature(request, scope, secretOf);
+    const { accessKeyId, isRight } = checkSignature(request, scope, secretOf);
     const target = String(request.headers['x-amz-target']);
-    this.asked.push({ target, access_key_id: accessKeyId });
-    const who = known.find((one) => one.access_key_id === accessKeyId);
-    if (who?.session_token !== request.headers['x-amz-security-token'] || who === undefined)
+    this.asked.push({ target, accessKeyId });
+    const who = known.find((one) => one.accessKeyId === accessKeyId);
+    if (who?.sessionToken !== request.headers['x-amz-security-token'] || who === undefined)
       return error(
         'UnrecognizedClientException',
         'The security token included in the request is invalid.',
@@ -213,9 +209,9 @@ export interface SignedRequest {
 }
 
 export interface Credentials {
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-  readonly session_token?: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
 }
 
 /** Headers that a signature must cover: host, time and operation. */
@@ -230,7 +226,7 @@ export function checkSignature(
   request: SignedRequest,
   scope: { region: string; service: string },
   secretOf: (accessKeyId: string) => string | undefined,
-): { access_key_id: string; isRight: boolean } {
+): { accessKeyId: string; isRight: boolean } {
   const { headers } = request;
   const [, accessKeyId = '', date, region, service, names = '', signature] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/([^/]+)\/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
@@ -244,7 +240,7 @@ export function checkSignature(
   const isInScope = region === scope.region && service === scope.service;
   const isNow = amzDate.startsWith(date ?? '-') && skewMs(amzDate) < MAX_SKEW_MS;
   if (secret === undefined || !isComplete || !isInScope || !isNow)
-    return { access_key_id: accessKeyId, isRight: false };
+    return { accessKeyId, isRight: false };
   const canonical = [
     request.method,
     request.path,
@@ -261,7 +257,7 @@ export function checkSignature(
     `AWS4${secret}`,
   );
   const expected = createHmac('sha256', key).update(toSign).digest('hex');
-  return { access_key_id: accessKeyId, isRight: signature === expected };
+  return { accessKeyId, isRight: signature === expected };
 }
 
 function sha256(text: string): string {

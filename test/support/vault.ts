@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
-import { kekOf, parseKek } from '../../src/crypto/kek.ts';
+import { type KekSource, parseKek } from '#kek';
+import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { type KekSource, kekSource } from '../../src/service/kek/source.ts';
-import { openKeys } from '../../src/service/keys/open-keys.ts';
+import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
 import { EmbeddedDatabase } from '../../src/store/embedded.ts';
 import { KeyringStore } from '../../src/store/keyring.ts';
 import { Pool } from '../../src/store/pool.ts';
@@ -29,7 +29,8 @@ export function openedVault(place: Place): OpenedVault {
   const pool = openTestPool(place);
   const keys = new KeyringStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-  const source = kekSource({ file }, place.env.DATA_DIR!, place.kind === 'embedded');
+  const { DATA_DIR: dataDir, DATABASE_URL: databaseUrl } = place.env;
+  const source = kekSourceOf({ kek: { file }, dataDir: dataDir!, databaseUrl });
   onTestFinished(() => pool.end());
   return {
     pool,

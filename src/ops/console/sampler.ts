@@ -1,5 +1,5 @@
 import { HISTORY_MS, SAMPLE_INTERVAL_MS, type Sample } from '#console';
-import type { Snapshot } from '../../metrics/metrics.ts';
+import type { Snapshot } from '../../metrics.ts';
 import { rise, rounded, sampleBetween } from './sample.ts';
 import { type Totals, totalsOf } from './totals.ts';
 
