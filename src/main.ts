@@ -1,26 +1,21 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
 import { errorCode, operatorError } from './errors.ts';
-import { apiPages } from './http/openapi.ts';
 import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
-import type { Gauges } from './metrics/gauges.ts';
-import { createMetrics } from './metrics/metrics.ts';
-import { announce, firstKey } from './process/first-client.ts';
+import { createMetrics } from './metrics.ts';
+import { createFirst } from './process/first-client.ts';
 import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
-import { PublicListener } from './process/public-listener.ts';
-import { Signals } from './process/signals.ts';
+import { openPublicListener, type PublicListener } from './process/public-listener.ts';
 import { checkAuditFile } from './service/audit/audit-file.ts';
 import { Certificate } from './service/certificate.ts';
-import { createFirstClient } from './service/clients.ts';
-import { kekSourceOf } from './service/kek/source.ts';
-import { monotonicMs } from './service/keys/key-news.ts';
-import { KeyRenewal } from './service/keys/key-renewal.ts';
+import { KeyringFollower } from './service/keys/keyring-follower.ts';
+import { kekSourceOf } from './service/keys/open-keys.ts';
 import { License } from './service/license.ts';
-import { Expiry } from './service/records/expiry.ts';
+import { Expiry } from './service/records/removal.ts';
 import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
 import { KeyringStore } from './store/keyring.ts';
-import { CLOSE_TIMEOUT_MS } from './timeouts.ts';
+import { CLOSE_TIMEOUT_MS, monotonicMs } from './timeouts.ts';
 
 /** How long a stop waits for a listener that is still opening. */
 const OPEN_TIMEOUT_MS = 3_000;
@@ -41,8 +36,8 @@ export async function serve(config: Config): Promise<void> {
 }
 
 async function start(config: Config, signals: Signals): Promise<void> {
-  const forReaders = isPretty(config.LOG_FORMAT);
-  const log = await openLog({ level: config.LOG_LEVEL, isPretty: forReaders });
+  const isForReaders = isPretty(config.LOG_FORMAT);
+  const log = await openLog({ level: config.LOG_LEVEL, isPretty: isForReaders });
   endOnUncaught(log);
   log.debug({}, 'starting');
   const license = new License(config.license);
@@ -50,10 +45,9 @@ async function start(config: Config, signals: Signals): Promise<void> {
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
   if (config.OPS_PORT !== 0) await checkOpsPort(config);
   const certificate = config.tls && new Certificate(config.tls);
-  const isEmbedded = config.DATABASE_URL === undefined;
   // The first start creates the database, which takes seconds. Show people at a terminal that it is
   // at work.
-  if (isEmbedded && forReaders) {
+  if (config.DATABASE_URL === undefined && isForReaders) {
     log.info({ data_dir: config.DATA_DIR }, 'opening the embedded database');
   }
   const vault = await openVault(config.vault);
@@ -65,10 +59,16 @@ async function start(config: Config, signals: Signals): Promise<void> {
   await keys.start();
   const sizes = new VaultSizes(vault.pool);
   const metrics = createMetrics();
-  metrics.observe(gaugesOf(expiry, keys, sizes, license, certificate, config));
+  metrics.observe({
+    expiredRecords: () => expiry.removed,
+    vaultRows: async () => (await sizes.read()).records,
+    keyringAge: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
+    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
+    certificateExpires: certificate && (() => certificate.expiresAt),
+  });
   log.debug({}, 'vault opened');
-  const parts = { config, vault, keys, license, tls: certificate?.pem, metrics, log };
-  const opening = PublicListener.open(parts);
+  const parts = { config, vault, keys, license, certificate, metrics, log };
+  const opening = openPublicListener(parts);
   let ops: OpsListener | undefined;
   signals.handle(
     async (delayMs) => {
@@ -85,17 +85,11 @@ async function start(config: Config, signals: Signals): Promise<void> {
   const listener = await opening;
   if (certificate !== undefined) keepFresh(certificate, listener, log);
   const { url } = listener;
-  if (config.OPS_PORT !== 0) {
-    ops = await openOpsListener({
-      ...{ config, url, metrics, vault, keys, sizes, license, certificate, log },
-      pages: apiPages(config, url),
-    });
-  }
-  const key = firstKey(config, process.stdout.isTTY === true);
-  const first = await createFirstClient(vault, config.CLIENT_PREFIX, key.take);
-  if (first !== undefined) announce({ first, url, opsUrl: ops?.url, certificate }, key.file, log);
+  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, url, sizes });
+  await createFirst(vault, config, { url, opsUrl: ops?.url, certificate }, log);
   tellListening(log, config, vault, url, ops?.url);
-  remindOf(license, log);
+  const daysLeft = () => ({ days_left: license.daysLeft() });
+  remind(log, () => license.warning(), daysLeft);
 }
 
 /**
@@ -105,24 +99,6 @@ async function start(config: Config, signals: Signals): Promise<void> {
 async function stopAnswering(opening: Promise<PublicListener>, delayMs: number): Promise<void> {
   const listener = await Promise.race([opening.catch(() => undefined), sleep(OPEN_TIMEOUT_MS)]);
   await listener?.drain(delayMs);
-}
-
-/** Gauges of the process, read at each scrape. */
-function gaugesOf(
-  expiry: Expiry,
-  keys: KeyRenewal,
-  sizes: VaultSizes,
-  license: License,
-  certificate: Certificate | undefined,
-  config: Config,
-): Gauges {
-  return {
-    expiredRecords: () => expiry.removed,
-    vaultRows: async () => (await sizes.read()).records,
-    keyringAge: () => (monotonicMs() - keys.latest.asOfMs) / 1000,
-    licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
-    certificateExpires: certificate && (() => certificate.expiresAt),
-  };
 }
 
 function tellListening(
@@ -145,22 +121,14 @@ function tellListening(
 }
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
-function renewedKeys(vault: Vault, config: Config, log: Log): KeyRenewal {
+function renewedKeys(vault: Vault, config: Config, log: Log): KeyringFollower {
   const store = new KeyringStore(vault.vital.keys);
-  return new KeyRenewal(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
+  return new KeyringFollower(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
     const problems = operatorError(problem)?.problems;
     const code = errorCode(problem) ?? errorCode((problem as Error).cause);
     log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
   });
-}
-
-function remindOf(license: License, log: Log): void {
-  remind(
-    log,
-    () => license.warning(),
-    () => ({ days_left: license.daysLeft() }),
-  );
 }
 
 /** Uses new certificate files without a restart. */
@@ -200,4 +168,45 @@ function remind(
   };
   warn();
   setInterval(warn, REMINDER_LOOK_MS).unref();
+}
+
+/**
+ * Handles SIGTERM, SIGINT and SIGHUP from the start of the service. Without a handler, each of them
+ * would kill the process, even while it answers its first requests.
+ */
+class Signals {
+  #end: (delayMs: number) => Promise<void> = async () => process.exit(0);
+  #onHangUp = () => {};
+  #ended: Promise<void> | undefined;
+
+  /** @param drainDelayMs delay before a stop by SIGTERM */
+  constructor(drainDelayMs: number) {
+    // Remove the handlers that the command line uses while the program loads.
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.removeAllListeners(signal);
+    process.on('SIGTERM', () => this.#stop(drainDelayMs));
+    process.on('SIGINT', () => this.#stop(0));
+    process.on('SIGHUP', () => this.#onHangUp());
+  }
+
+  /**
+   * Sets what the signals do. Until then there is nothing to finish, so a signal ends the process
+   * at once.
+   */
+  handle(end: (delayMs: number) => Promise<void>, onHangUp: () => void): void {
+    this.#end = end;
+    this.#onHangUp = onHangUp;
+  }
+
+  /** Only the first call has an effect. */
+  #stop(delayMs: number): void {
+    this.#ended ??= this.#end(delayMs);
+  }
+
+  /**
+   * Resolves when no signal has asked the process to end. Otherwise it never resolves, and the
+   * process ends by itself.
+   */
+  async unlessEnding(): Promise<void> {
+    if (this.#ended !== undefined) await new Promise(() => {});
+  }
 }

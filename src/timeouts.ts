@@ -26,17 +26,10 @@ export function migrationDeadline(): number {
   return performance.now() + MIGRATION_PATIENCE_MS;
 }
 
-/** How long a KEK source may take. Nothing listens before it has answered. */
-export interface KekTimeouts {
-  /** All attempts together, from the first request to the key. */
-  readonly total_ms: number;
-  /** One attempt over the network. */
-  readonly attempt_ms: number;
+/** Milliseconds of a clock that all threads of a process share. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint()) / 1e6;
 }
-
-export const KEK_TIMEOUTS: KekTimeouts = { total_ms: 10_000, attempt_ms: 4_000 };
-/** Attempts over the network, the first included. */
-export const KEK_ATTEMPTS = 3;
 
 /**
  * Calls `act` after the deadline, but first lets Node read what has arrived. After a process stood

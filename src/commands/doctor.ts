@@ -1,8 +1,6 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
-import { auditFinding } from '../service/audit/audit-finding.ts';
-import { certificateFinding } from '../service/certificate.ts';
+import type { Examined } from '../service/doctor.ts';
 import { shown } from '../terminal.ts';
 import { command, config, type OutputOptions, print } from './command.ts';
 
@@ -17,25 +15,13 @@ export function addDoctor(program: Command): void {
   ).action((options) => doctor(config(), options));
 }
 
-/** The parts of the configuration that doctor checks. */
-interface Examined {
-  readonly vault: VaultOptions;
-  readonly license: LicenseFiles | undefined;
-  readonly tls: TlsFiles | undefined;
-  readonly REDIS_URL: string | undefined;
-  readonly AUDIT_LOG: string | undefined;
-}
-
 /** Prints every finding. Fails when one of them is a problem. */
 async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
-  const { vault, license, tls, REDIS_URL, AUDIT_LOG } = examined;
   // Imported here, so that help does not wait for the driver of the database.
   const { examine } = await import('../service/doctor.ts');
   const findings = [
     { check: 'configuration', status: 'ok', detail: 'complete' } as const,
-    ...(await examine(vault, license, REDIS_URL)),
-    ...(tls === undefined ? [] : [certificateFinding(tls)]),
-    ...(AUDIT_LOG === undefined ? [] : [await auditFinding(AUDIT_LOG)]),
+    ...(await examine(examined)),
   ];
   print(
     options,

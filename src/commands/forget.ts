@@ -3,7 +3,7 @@ import { statSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { forgetTokens, type TokenState, tokenStates } from '../service/records/forget.ts';
+import { forgetTokens, type TokenState, tokenStates } from '../service/records/removal.ts';
 import type { Vault } from '../service/vault.ts';
 import type { Token } from '../types.ts';
 import {

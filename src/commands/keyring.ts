@@ -1,7 +1,8 @@
 import { type Command, InvalidArgumentError } from 'commander';
+import type { KekSettings } from '#kek';
 import { newKekSettings } from '../config/config.ts';
-import type { KekSettings, VaultOptions } from '../options.ts';
-import { kekSourceOf } from '../service/kek/source.ts';
+import type { VaultOptions } from '../options.ts';
+import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Vault } from '../service/vault.ts';
 import { command, config, type OutputOptions, print, table, time, withVault } from './command.ts';
 import { addReseal } from './records.ts';

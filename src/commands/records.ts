@@ -1,12 +1,11 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { kekSourceOf } from '../service/kek/source.ts';
-import { KeyRenewal } from '../service/keys/key-renewal.ts';
+import { KeyringFollower } from '../service/keys/keyring-follower.ts';
+import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
-import type { BadRecord } from '../service/records/record-reader.ts';
 import { reseal } from '../service/records/reseal.ts';
-import { type VerifySettings, verify } from '../service/records/verify.ts';
+import { type BadRecord, type ReadSettings, verify } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
 import {
   command,
@@ -122,7 +121,7 @@ async function resealRecords(
   conclude(result, bad);
 }
 
-type Work<T> = (vault: Vault, settings: VerifySettings) => Promise<T>;
+type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
 
 /**
  * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
@@ -134,7 +133,11 @@ async function watched<T>(
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
-  const renewal = new KeyRenewal(vault.keyringStore, kekSourceOf(vaultOptions), vault.plainKeys);
+  const follower = new KeyringFollower(
+    vault.keyringStore,
+    kekSourceOf(vaultOptions),
+    vault.plainKeys,
+  );
   const progress = new Progress({ unit: 'records', total: await recordsFrom(vault, from) });
   const startedAtMs = performance.now();
   const listed: BadRecord[] = [];
@@ -145,7 +148,7 @@ async function watched<T>(
   const onProgress = (records: number) => progress.advance(records);
   try {
     const result = await interruptible((stop) =>
-      work(vault, { from, rate, stop, renewal, onBad, onProgress }),
+      work(vault, { from, rate, stop, follower, onBad, onProgress }),
     );
     const seconds = Math.round(performance.now() - startedAtMs) / 1000;
     return { result, listed, seconds };

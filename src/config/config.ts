@@ -1,7 +1,8 @@
 import { parseEnv } from 'node:util';
+import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { KekSettings, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';

@@ -1,5 +1,5 @@
+import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
-import type { KekSettings } from '../options.ts';
 import {
   credential,
   file,
@@ -198,13 +198,14 @@ function awsRegion({ KEK_AWS_KMS_KEY_ID: keyId, AWS_REGION: region }: KekValues)
 export function kekSettings(values: KekValues): KekSettings {
   const { KEK_FILE: file, KEK_COMMAND: command } = values;
   if (command !== undefined) return { file, command };
-  if (values.KEK_AWS_KMS_KEY_ID !== undefined) return { file, aws_kms: awsKms(values) };
+  if (values.KEK_AWS_KMS_KEY_ID !== undefined) return { file, awsKms: awsKms(values) };
   if (values.KEK_TRANSIT_URL !== undefined) return { file, transit: transit(values) };
   return { file };
 }
 
-function awsKms(values: KekValues): NonNullable<KekSettings['aws_kms']> {
+function awsKms(values: KekValues): NonNullable<KekSettings['awsKms']> {
   const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = values;
+  const { AWS_SESSION_TOKEN: sessionToken } = values;
   return {
     keyId: values.KEK_AWS_KMS_KEY_ID!,
     region: awsRegion(values)!,
@@ -212,9 +213,9 @@ function awsKms(values: KekValues): NonNullable<KekSettings['aws_kms']> {
     credentials:
       accessKeyId !== undefined && secretAccessKey !== undefined
         ? {
-            access_key_id: accessKeyId,
-            secret_access_key: secretAccessKey,
-            session_token: values.AWS_SESSION_TOKEN,
+            accessKeyId,
+            secretAccessKey,
+            ...(sessionToken !== undefined && { sessionToken }),
           }
         : undefined,
   };

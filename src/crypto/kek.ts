@@ -27,15 +27,6 @@ export function kekOf(bytes: Buffer): Kek {
   };
 }
 
-/**
- * Accepts 32 raw bytes, or 64 hex digits with white space around them. undefined: anything else.
- */
-export function parseKek(content: Buffer): Buffer | undefined {
-  if (content.length === 32) return content;
-  const text = content.toString('latin1').trim();
-  return /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : undefined;
-}
-
 function wrapAad(purpose: KeyPurpose, version: number): Buffer {
   return Buffer.from(`standin key 1 ${purpose} ${version}`);
 }

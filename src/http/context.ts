@@ -1,5 +1,5 @@
 import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics.ts';
 import type { AuditLog } from '../service/audit/audit-log.ts';
 import type { Authenticator } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics.ts';
 import { isEnding } from './connections.ts';
 
 const CODES: Record<string, CallerErrorCode> = {

@@ -5,31 +5,43 @@ import { errorCode, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
 import { createSecret, readSecret } from '../private-files.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { IssuedApiKey } from '../service/clients.ts';
+import { createFirstClient, type IssuedApiKey } from '../service/clients.ts';
+import type { Vault } from '../service/vault.ts';
 import { makeUsable } from '../store/embedded.ts';
 
-/** The API key of the first client, and the file that it is in. */
-export interface FirstKey {
-  /** undefined: the key is printed on the terminal. */
-  readonly file: string | undefined;
-  /**
-   * Call this before creating the first client. Then the key is in its file, and a later start can
-   * use it if this process ends too early.
-   * @throws OperatorError that says what to do
-   */
-  take(): string;
+/** Where the first client can be called. */
+interface Place {
+  readonly url: string;
+  readonly opsUrl: string | undefined;
+  readonly certificate: Certificate | undefined;
 }
 
-/** @param isTerminal whether a person, not a log, reads the output */
-export function firstKey(
-  { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given }: Pick<Config, 'DATA_DIR' | 'BOOTSTRAP_API_KEY_FILE'>,
-  isTerminal: boolean,
-): FirstKey {
-  if (given !== undefined)
-    return { file: given, take: () => read(given, `BOOTSTRAP_API_KEY_FILE (${given})`) };
-  if (isTerminal) return { file: undefined, take: newApiKey };
-  const file = resolve(DATA_DIR, 'first-api-key');
-  return { file, take: () => readOrCreate(resolve(DATA_DIR), file) };
+/**
+ * Creates the first client of a new vault. Prints its API key on a terminal. Otherwise the key is
+ * in a file before the client is created. Then a later start can use it if this process ends too
+ * early.
+ * @throws OperatorError that says what to do
+ */
+export async function createFirst(
+  vault: Vault,
+  { DATA_DIR, BOOTSTRAP_API_KEY_FILE: given, CLIENT_PREFIX }: Config,
+  place: Place,
+  log: Log,
+): Promise<void> {
+  const isTerminal = process.stdout.isTTY === true;
+  const made = isTerminal ? undefined : resolve(DATA_DIR, 'first-api-key');
+  const file = given ?? made;
+  const first = await createFirstClient(vault, CLIENT_PREFIX, () => {
+    if (given !== undefined) return read(given, `BOOTSTRAP_API_KEY_FILE (${given})`);
+    return made === undefined ? newApiKey() : readOrCreate(resolve(DATA_DIR), made);
+  });
+  if (first === undefined) return;
+  if (file === undefined) process.stdout.write(firstStart(first, place));
+  else
+    log.warn(
+      { client_id: first.client_id, api_key_file: file },
+      'first start: created a client; give its API key to the caller, and delete the file',
+    );
 }
 
 function readOrCreate(dataDir: string, file: string): string {
@@ -62,43 +74,17 @@ function readText(file: string, name: string): string {
   }
 }
 
-interface FirstStart {
-  readonly first: IssuedApiKey;
-  readonly url: string;
-  readonly opsUrl: string | undefined;
-  readonly certificate: Certificate | undefined;
-}
-
-/**
- * Reports the first client: its API key on a terminal, or the name of the key's file in the log.
- */
-export function announce(
-  shown: FirstStart,
-  file: string | undefined,
-  log: Pick<Log, 'warn'>,
-): void {
-  if (file === undefined) {
-    process.stdout.write(firstStart(shown));
-    return;
-  }
-  log.warn(
-    { client_id: shown.first.client_id, api_key_file: file },
-    'first start: created a client; give its API key to the caller, and delete the file',
-  );
-}
-
 /**
  * The output of a first start: the API key, a call to try, and the address of the console. The call
  * checks the certificate even when its name resolves elsewhere or its authority is not trusted
  * here.
  */
-function firstStart({
-  first: { client_id: clientId, api_key: apiKey },
-  url,
-  opsUrl,
-  certificate,
-}: FirstStart): string {
-  const { options, base } = certificate === undefined ? inClear(url) : overTls(url, certificate);
+function firstStart(
+  { client_id: clientId, api_key: apiKey }: IssuedApiKey,
+  { url, opsUrl, certificate }: Place,
+): string {
+  const { options, base } =
+    certificate === undefined ? { options: '', base: url } : overTls(url, certificate);
   return `
 First start: created client ${clientId}. Its API key is shown only once:
 
@@ -109,10 +95,6 @@ Try it:
   curl -s${options} '${base}/api/v1/tokenize' -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com","name":"Ann Lee"}}'
 
 ${opsUrl === undefined ? '' : `Look at it: ${opsUrl}/\n\n`}`;
-}
-
-function inClear(url: string) {
-  return { options: '', base: url };
 }
 
 function overTls(url: string, { files, nameFor }: Certificate) {

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
-import { failureFields, type Log } from '../log.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import { apiPages } from '../http/openapi.ts';
+import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
@@ -12,26 +12,14 @@ import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { KeyRenewal } from '../service/keys/key-renewal.ts';
-import type { License } from '../service/license.ts';
-import type { Vault } from '../service/vault.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import { VERSION } from '../version.ts';
+import type { ListenerOptions } from './public-listener.ts';
 
-export interface OpsListenerOptions {
-  readonly config: Config;
+interface OpsListenerOptions extends ListenerOptions {
   /** URL of the public listener. */
   readonly url: string;
-  readonly metrics: Metrics;
-  readonly vault: Vault;
-  readonly keys: KeyRenewal;
   readonly sizes: VaultSizes;
-  readonly license: License;
-  /** undefined: no TLS. */
-  readonly certificate: Certificate | undefined;
-  /** Additional pages, by path. */
-  readonly pages: Readonly<Record<string, OpsPage>>;
-  readonly log: Log;
 }
 
 export interface OpsListener {
@@ -69,7 +57,10 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
     metrics,
     access,
     routes: consoleRoutes({ access, state, events, playground }),
-    pages: new Map([...readAssets(), ...Object.entries(options.pages)]),
+    pages: new Map<string, OpsPage>([
+      ...readAssets(),
+      ...Object.entries(apiPages(config, options.url)),
+    ]),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const url = await listen(server, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT');

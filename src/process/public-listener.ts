@@ -11,22 +11,23 @@ import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
 import type { Log } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
-import type { Metrics } from '../metrics/metrics.ts';
+import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
 import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
+import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
-import { primaryVersion } from '../service/keys/key-news.ts';
-import type { KeyRenewal } from '../service/keys/key-renewal.ts';
+import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import type { License } from '../service/license.ts';
+import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
-import { type Limits, openLimits } from '../service/limits/limits.ts';
+import { openBuckets } from '../service/limits/shared-buckets.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
+import { WriteGuards } from '../service/write-guards.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import type { TlsPem } from '../types.ts';
-import { WriteGuards } from './write-guards.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
@@ -39,81 +40,65 @@ const LEAVE_TIMEOUT_MS = 5_000;
 /** Below this many connections, the log of the start says so. */
 const FEW_CONNECTIONS = 10_000;
 
-export interface PublicListenerOptions {
+/** What main.ts has opened for both listeners. */
+export interface ListenerOptions {
   readonly config: Config;
   readonly vault: Vault;
-  readonly keys: KeyRenewal;
+  readonly keys: KeyringFollower;
   readonly license: License;
   /** undefined: no TLS. */
-  readonly tls: TlsPem | undefined;
+  readonly certificate: Certificate | undefined;
   readonly metrics: Metrics;
   readonly log: Log;
 }
 
-/** The listener for callers, with everything behind it except the vault. */
+/** Opens the listener for callers, with everything behind it except the vault. */
+export async function openPublicListener(options: ListenerOptions): Promise<PublicListener> {
+  const { config, vault, certificate, log } = options;
+  const parts = await openParts(options);
+  const { context, uses, guards } = parts;
+  const server = createHttpServer(context);
+  const url = await listen(
+    server,
+    config.HOST,
+    config.PORT,
+    'PORT',
+    () => server.listen(addressOf(config)),
+    certificate === undefined ? 'http' : 'https',
+    config.REUSE_PORT,
+  );
+  uses.start();
+  context.budget.start();
+  guards.start((settings) => {
+    if (settings.length > 0) return log.error({ settings }, 'PostgreSQL can lose tokens');
+    log.info({}, 'PostgreSQL keeps tokens again');
+    vault.pool.reconnect();
+    context.vault.reconnect();
+  });
+  return new PublicListener(url, server, parts, config.REUSE_PORT);
+}
+
+/** What the listener opens and closes. */
+interface Parts {
+  readonly context: ServerContext;
+  readonly buckets: Buckets;
+  readonly uses: ApiKeyUses;
+  readonly guards: WriteGuards;
+}
+
 export class PublicListener {
   readonly url: string;
   readonly #server: HttpServer;
+  readonly #parts: Parts;
   readonly #context: ServerContext;
-  readonly #limits: Limits;
-  readonly #uses: ApiKeyUses;
-  readonly #guards: WriteGuards;
-  readonly #isShared: boolean;
+  readonly #isPortShared: boolean;
 
-  static async open(options: PublicListenerOptions): Promise<PublicListener> {
-    const { config, metrics, log } = options;
-    const limits = await openLimits({
-      redisUrl: config.REDIS_URL,
-      onChange: (isShared, code) => log.warn({ code }, changeOfLimits(isShared)),
-    });
-    const uses = new ApiKeyUses(options.vault.api_key_uses);
-    const guards = new WriteGuards({ ...options, options: config.vault });
-    const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
-    log.countWaiting((bytes) => budget.count(bytes));
-    metrics.observe({
-      postgresSafe: guards.isServerSafe,
-      bytesHeld: () => budget.held,
-      clientRequests: () => uses.requests(),
-      droppedLogLines: () => log.dropped(),
-      rateLimitShared: limits.isShared,
-      keyVersion: () => primaryVersion(options.keys.latest),
-    });
-    const context = await createContext(options, limits, uses, guards, budget);
-    const server = createHttpServer(context);
-    const url = await listen(
-      server,
-      config.HOST,
-      config.PORT,
-      'PORT',
-      () => server.listen(addressOf(config)),
-      options.tls === undefined ? 'http' : 'https',
-      config.REUSE_PORT,
-    );
-    uses.start();
-    budget.start();
-    guards.start(() => {
-      options.vault.pool.reconnect();
-      context.vault.reconnect();
-    });
-    return new PublicListener(url, server, context, limits, uses, guards, config.REUSE_PORT);
-  }
-
-  private constructor(
-    url: string,
-    server: HttpServer,
-    context: ServerContext,
-    limits: Limits,
-    uses: ApiKeyUses,
-    guards: WriteGuards,
-    isShared: boolean,
-  ) {
-    this.#isShared = isShared;
-    this.#limits = limits;
-    this.#uses = uses;
-    this.#guards = guards;
+  constructor(url: string, server: HttpServer, parts: Parts, isPortShared: boolean) {
     this.url = url;
     this.#server = server;
-    this.#context = context;
+    this.#parts = parts;
+    this.#context = parts.context;
+    this.#isPortShared = isPortShared;
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -136,7 +121,7 @@ export class PublicListener {
       this.#context.state.phase = 'draining';
       await sleep(delayMs);
     }
-    if (this.#isShared) await this.#leavePort();
+    if (this.#isPortShared) await this.#leavePort();
     await this.#close();
   }
 
@@ -158,14 +143,15 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#server.closeAllConnections(), FINISH_TIMEOUT_MS);
+    const { uses, guards, buckets } = this.#parts;
     // Requests in flight were counted when they were accepted.
-    const usesWritten = this.#uses.stop();
+    const usesWritten = uses.stop();
     await new Promise((resolve) => this.#server.close(resolve));
     clearTimeout(cut);
     this.#context.authenticator.stop();
-    this.#guards.stop();
+    guards.stop();
     this.#context.budget.stop();
-    this.#limits.close();
+    buckets.close();
     await this.#context.audit?.close();
     await usesWritten;
     await this.#context.vault.close();
@@ -182,20 +168,47 @@ function budgetOf({ MEMORY_BUDGET, BODY_LIMIT }: Config): number {
   return MEMORY_BUDGET ?? defaultBudget(memoryLimits(), BODY_LIMIT);
 }
 
-function changeOfLimits(isShared: boolean): string {
-  return isShared
-    ? 'Redis answers again: rate limits are shared'
-    : 'Redis does not answer: this process limits on its own';
+async function openParts(options: ListenerOptions): Promise<Parts> {
+  const { config, vault, keys, license, metrics, log } = options;
+  const buckets = await openBuckets(config.REDIS_URL, (isShared, code) =>
+    log.warn(
+      { code },
+      isShared
+        ? 'Redis answers again: rate limits are shared'
+        : 'Redis does not answer: this process limits on its own',
+    ),
+  );
+  const uses = new ApiKeyUses(vault.api_key_uses);
+  const pool = vault.vital.keys;
+  const guards = new WriteGuards({
+    ...{ vault: config.vault, pool, keys, license },
+    onSpace: (hasSpace) => {
+      if (hasSpace) log.info({}, 'the disk of the database has space again');
+      else log.error({}, 'the disk of the database is full: /health answers 503');
+    },
+  });
+  const budget = new ByteBudget(budgetOf(config), metrics.cutOff);
+  log.countWaiting((bytes) => budget.count(bytes));
+  metrics.observe({
+    postgresSafe: guards.isServerSafe,
+    bytesHeld: () => budget.held,
+    clientRequests: () => uses.requests(),
+    droppedLogLines: () => log.dropped(),
+    rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
+    keyVersion: () => keys.primaryVersion,
+  });
+  const context = await createContext(options, buckets, uses, guards, budget);
+  return { context, buckets, uses, guards };
 }
 
 async function createContext(
-  options: PublicListenerOptions,
-  limits: Limits,
+  options: ListenerOptions,
+  buckets: Buckets,
   uses: ApiKeyUses,
   guards: WriteGuards,
   budget: ByteBudget,
 ): Promise<ServerContext> {
-  const { config, vault, keys, tls, metrics, log } = options;
+  const { config, vault, keys, certificate, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
   // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {
@@ -207,7 +220,7 @@ async function createContext(
     damaged: metrics.damaged,
     keysWanted: () => keys.demand(),
   });
-  keys.subscribe((news) => vaultClient.renew(news));
+  keys.subscribe((snapshot) => vaultClient.renew(snapshot));
   return {
     interfaceVersion: config.INTERFACE_VERSION,
     bodyLimit: config.BODY_LIMIT,
@@ -215,7 +228,7 @@ async function createContext(
     authenticator,
     vault: vaultClient,
     tokenSuffix: config.TOKEN_SUFFIX,
-    limits: openClientLimits(options, limits),
+    limits: openClientLimits(options, buckets),
     budget,
     health: new Health(vault.vital.health, guards),
     metrics,
@@ -223,11 +236,11 @@ async function createContext(
     audit: openAudit(options, budget),
     state: { phase: 'serving' },
     descriptors: descriptorsOf(options),
-    tls,
+    tls: certificate?.pem,
   };
 }
 
-function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
+function descriptorsOf({ config, log }: ListenerOptions): Descriptors {
   const descriptors = new Descriptors(config.DATABASE_CONNECTIONS);
   const { connections } = descriptors;
   if (connections < FEW_CONNECTIONS)
@@ -235,18 +248,18 @@ function descriptorsOf({ config, log }: PublicListenerOptions): Descriptors {
   return descriptors;
 }
 
-function openClientLimits({ config, log }: PublicListenerOptions, limits: Limits): ClientLimits {
+function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): ClientLimits {
   const defaults = {
     requests: config.RATE_LIMIT,
     detokenize: config.DETOKENIZE_LIMIT,
-    unknown_tokens: config.UNKNOWN_TOKEN_LIMIT,
+    unknownTokens: config.UNKNOWN_TOKEN_LIMIT,
   };
-  return new ClientLimits(limits.rateLimiter, defaults, (clientId, limit, refused) =>
+  return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
 }
 
-function openAudit(options: PublicListenerOptions, budget: ByteBudget): AuditLog | undefined {
+function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
   const { config, metrics, log } = options;
   if (config.AUDIT_LOG === undefined) return undefined;
   return new AuditLog({

@@ -60,8 +60,7 @@ export class Authenticator {
    * and requests ask the database until then.
    */
   async start(): Promise<void> {
-    this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS).unref();
     await this.#load();
   }
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { examineTls, nameFor } from '../crypto/certificate.ts';
 import { OperatorError } from '../errors.ts';
 import type { TlsFiles } from '../options.ts';
-import type { Finding, TlsPem } from '../types.ts';
+import type { TlsPem } from '../types.ts';
 
 export interface CertificateListener {
   /** Called with a new, usable certificate. */
@@ -62,8 +62,7 @@ export class Certificate {
 
   /** Checks the files every 5 s. */
   watch(listener: CertificateListener): void {
-    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => this.#look(listener), LOOK_INTERVAL_MS).unref();
   }
 
   stop(): void {
@@ -101,21 +100,6 @@ export class Certificate {
       }
       this.#doubted = message;
     }
-  }
-}
-
-/** The certificate check of `standin doctor`. */
-export function certificateFinding(files: TlsFiles): Finding {
-  const check = 'tls certificate';
-  try {
-    const certificate = new Certificate(files);
-    const warning = certificate.warning();
-    return warning === undefined
-      ? { check, status: 'ok', detail: `until ${certificate.expiresAt.toISOString()}` }
-      : { check, status: 'warning', detail: `${warning}. Replace it.` };
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return { check, status: 'problem', detail: error.message };
   }
 }
 

@@ -3,16 +3,16 @@ import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
-import type { EngineKeys } from './keys/engine-keys.ts';
+import type { LeasedKeyring } from './keys/leased-keyring.ts';
 
 /** Opens the records of tokens. */
 export class Detokenizer {
   readonly #records: RecordStore;
-  readonly #keys: EngineKeys;
+  readonly #keys: LeasedKeyring;
   readonly #onDamaged: (records: number) => void;
 
   /** @param onDamaged called for records that fail authentication: somebody changed the vault */
-  constructor(records: RecordStore, keys: EngineKeys, onDamaged: (records: number) => void) {
+  constructor(records: RecordStore, keys: LeasedKeyring, onDamaged: (records: number) => void) {
     this.#records = records;
     this.#keys = keys;
     this.#onDamaged = onDamaged;

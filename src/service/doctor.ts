@@ -1,6 +1,10 @@
+import { constants } from 'node:fs';
+import { access, realpath, stat, statfs } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { isNamed, type KekSource } from '#kek';
 import { kekOf } from '../crypto/kek.ts';
 import { errorCode, OperatorError, operatorError } from '../errors.ts';
-import type { LicenseFiles, VaultOptions } from '../options.ts';
+import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { KeyringStore } from '../store/keyring.ts';
@@ -11,49 +15,58 @@ import { missingRights } from '../store/rights.ts';
 import { serverFacts } from '../store/server.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
-import { isNamed, type KekSource, kekSourceOf } from './kek/source.ts';
-import { checkSuffix, unwrap } from './keys/open-keys.ts';
+import { cannotWrite, STANDARD_OUTPUT } from './audit/audit-file.ts';
+import { Certificate } from './certificate.ts';
+import { checkSuffix, kekSourceOf, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
-import { PROBE } from './limits/shared-rate-limit.ts';
+import { PROBE } from './limits/shared-buckets.ts';
 import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
+
+/** The parts of the configuration that doctor checks. */
+export interface Examined {
+  readonly vault: VaultOptions;
+  readonly license: LicenseFiles | undefined;
+  readonly tls: TlsFiles | undefined;
+  readonly REDIS_URL: string | undefined;
+  readonly AUDIT_LOG: string | undefined;
+}
+
+/** The result of one check. A check that throws has found a problem. */
+type Result = Omit<Finding, 'check'>;
 
 /**
  * Checks everything that a start needs, and changes nothing. After a problem, it continues with the
  * checks that are still possible.
  */
-export async function examine(
-  options: VaultOptions,
-  license: LicenseFiles | undefined,
-  redisUrl: string | undefined,
-): Promise<Finding[]> {
+export async function examine(examined: Examined): Promise<Finding[]> {
+  const { vault, license, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
   const findings: Finding[] = [];
-  const pool = openPool(options);
+  const pool = openPool(vault);
   try {
-    await run(findings, 'database', () => database(pool, options));
-    const wrapped = isOk(findings) ? await storedKeys(findings, pool) : [];
+    await run(findings, 'database', () => database(pool, vault));
+    const isReached = findings.at(-1)!.status !== 'problem';
+    const wrapped = isReached ? await storedKeys(findings, pool) : [];
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
     // Without a vault, the KEK file in DATA_DIR does not exist yet.
-    if (wrapped.length > 0 || isNamed(options.kek))
-      await run(findings, 'key-encryption key', () => kek(kekSourceOf(options), wrapped));
+    if (wrapped.length > 0 || isNamed(vault.kek))
+      await run(findings, 'key-encryption key', () => kek(kekSourceOf(vault), wrapped));
     if (wrapped.length > 0) {
       await run(findings, 'records', () => records(pool, wrapped));
-      await examineVault(findings, pool, options.token_suffix);
+      await examineVault(findings, pool, vault.token_suffix);
     }
-    if (license !== undefined) await run(findings, 'license', () => licenseFinding(license));
-    if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
   } finally {
     await pool.end();
   }
+  if (license !== undefined) await run(findings, 'license', () => licenseState(license));
+  if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
+  if (tls !== undefined) await run(findings, 'tls certificate', async () => certificate(tls));
+  if (auditLog !== undefined) await run(findings, 'audit log', () => auditFile(auditLog));
   return findings;
 }
 
-function isOk(findings: readonly Finding[]): boolean {
-  return findings.at(-1)!.status !== 'problem';
-}
-
-async function rights(pool: Pool): Promise<Omit<Finding, 'check'>> {
+async function rights(pool: Pool): Promise<Result> {
   const missing = await missingRights(pool, commandDeadline());
   if (missing.length === 0) return ok('the database user has the rights it needs');
   throw new OperatorError(
@@ -72,10 +85,7 @@ async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]
   return wrapped;
 }
 
-async function kek(
-  source: KekSource,
-  wrapped: readonly WrappedKey[],
-): Promise<Omit<Finding, 'check'>> {
+async function kek(source: KekSource, wrapped: readonly WrappedKey[]): Promise<Result> {
   const kek = kekOf(await source.read());
   unwrap(wrapped, kek, source);
   const opens = wrapped.length > 0 ? `opens all ${wrapped.length} keys` : 'can be read';
@@ -89,10 +99,7 @@ async function kek(
 const ROTATE_AT_RECORDS = 2 ** 39;
 
 /** Samples a large vault. `verify` opens every record. */
-async function records(
-  pool: Pool,
-  wrapped: readonly WrappedKey[],
-): Promise<Omit<Finding, 'check'>> {
+async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Result> {
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const about = isExact ? '' : 'about ';
   const deks = new Set(wrapped.filter(({ purpose }) => purpose === 'dek').map((k) => k.version));
@@ -134,7 +141,7 @@ async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string
   });
 }
 
-async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding, 'check'>> {
+async function database(pool: Pool, options: VaultOptions): Promise<Result> {
   const facts = await serverFacts(pool, commandDeadline());
   const problems = serverProblems(facts, options);
   if (problems.length > 0) throw new OperatorError(...problems);
@@ -150,7 +157,7 @@ async function database(pool: Pool, options: VaultOptions): Promise<Omit<Finding
     : ok(`PostgreSQL ${facts.version}`);
 }
 
-function schema(version: number, newest: number): Omit<Finding, 'check'> {
+function schema(version: number, newest: number): Result {
   if (version > newest) {
     throw new OperatorError(
       `The schema has version ${version}, but this program knows only ${newest}. Start a newer release.`,
@@ -163,7 +170,7 @@ function schema(version: number, newest: number): Omit<Finding, 'check'> {
     : ok(`version ${version}`);
 }
 
-async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check'>> {
+async function licenseState(files: LicenseFiles): Promise<Result> {
   const state = await verifyLicense(files);
   if (state.status === 'valid')
     return ok(`${state.subject}, until ${state.expires_at.toISOString()}`);
@@ -174,7 +181,7 @@ async function licenseFinding(files: LicenseFiles): Promise<Omit<Finding, 'check
 }
 
 /** Never a problem: the service works without Redis. */
-async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
+async function redis(redisUrl: string): Promise<Result> {
   const { RedisBuckets } = await import('./limits/redis-buckets.ts');
   const buckets = await RedisBuckets.open(redisUrl);
   try {
@@ -190,19 +197,73 @@ async function redis(redisUrl: string): Promise<Omit<Finding, 'check'>> {
   }
 }
 
-function ok(detail: string): Omit<Finding, 'check'> {
+function certificate(files: TlsFiles): Result {
+  const made = new Certificate(files);
+  const problem = made.warning();
+  return problem === undefined
+    ? ok(`until ${made.expiresAt.toISOString()}`)
+    : warning(`${problem}. Replace it.`);
+}
+
+const GIB = 2 ** 30;
+/** Room for two million lines of 500 bytes: time enough to react. */
+const WARN_FREE_BYTES = GIB;
+
+/** Unlike the check at start, this creates no file. */
+async function auditFile(path: string): Promise<Result> {
+  if (path === STANDARD_OUTPUT) return ok('standard output');
+  try {
+    return await auditPath(path);
+  } catch (error) {
+    throw new OperatorError(cannotWrite(path, errorCode(error)));
+  }
+}
+
+/** @throws the system's error when the audit log cannot be written */
+async function auditPath(path: string): Promise<Result> {
+  const { R_OK, W_OK, X_OK } = constants;
+  const there = await stat(path).catch((error) => {
+    if (errorCode(error) !== 'ENOENT') throw error;
+  });
+  if (there?.isDirectory()) throw Object.assign(new Error(path), { code: 'EISDIR' });
+  if (there !== undefined && !there.isFile()) {
+    await access(path, W_OK);
+    return ok(`${path} can be written, and is not a file on a disk`);
+  }
+  const folder = dirname(resolve(path));
+  // An existing file is also read, at its end. A missing file is created in its folder.
+  if (there === undefined) await access(folder, W_OK | X_OK);
+  else await access(path, R_OK | W_OK);
+  const written = await realpath(there === undefined ? folder : path);
+  const { bavail, bsize } = await statfs(written);
+  const space = `${((bavail * bsize) / GIB).toFixed(1)} GiB free on the disk of ${await mountOf(written)}`;
+  return bavail * bsize >= WARN_FREE_BYTES
+    ? ok(`${path} can be written, ${space}`)
+    : warning(
+        `${path} can be written, but ${space}. Make room there, or set AUDIT_LOG to a file on another disk.`,
+      );
+}
+
+/**
+ * The topmost folder on the same file system.
+ * @param path without symbolic links
+ */
+async function mountOf(path: string): Promise<string> {
+  const { dev } = await stat(path);
+  let at = path;
+  while (at !== dirname(at) && (await stat(dirname(at))).dev === dev) at = dirname(at);
+  return at;
+}
+
+function ok(detail: string): Result {
   return { status: 'ok', detail };
 }
 
-function warning(detail: string): Omit<Finding, 'check'> {
+function warning(detail: string): Result {
   return { status: 'warning', detail };
 }
 
-async function run(
-  findings: Finding[],
-  check: string,
-  look: () => Promise<Omit<Finding, 'check'>>,
-): Promise<void> {
+async function run(findings: Finding[], check: string, look: () => Promise<Result>): Promise<void> {
   try {
     findings.push({ check, ...(await look()) });
   } catch (error) {

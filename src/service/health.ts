@@ -1,4 +1,7 @@
 import type { Pool } from '../store/pool.ts';
+import type { WriteGuards } from './write-guards.ts';
+
+type Guards = Pick<WriteGuards, 'canSeal' | 'hasSpace'>;
 
 /** Leaves time to answer an orchestrator within 1.5 s. */
 const PROBE_PATIENCE_MS = 1_000;
@@ -8,34 +11,26 @@ const PROBE_PATIENCE_MS = 1_000;
  */
 const SHARED_FOR_MS = 100;
 
-/** What a node needs to work, besides a database that answers. */
-export interface Work {
-  /** Whether the node has a current key to seal with. */
-  canSeal(): boolean;
-  /** Whether the disk of the database has space for records. */
-  hasSpace(): boolean;
-}
-
 /** Tells whether the database answers and the node can work. */
 export class Health {
   readonly #pool: Pool;
-  readonly #work: Work | undefined;
+  readonly #guards: Guards | undefined;
   #probe: Promise<boolean> | undefined;
 
   /**
    * @param pool whose connection nothing else uses
-   * @param work undefined: this process seals nothing
+   * @param guards undefined: this process seals nothing
    */
-  constructor(pool: Pool, work?: Work) {
+  constructor(pool: Pool, guards?: Guards) {
     this.#pool = pool;
-    this.#work = work;
+    this.#guards = guards;
   }
 
   /** `isDatabaseWell`: the database answers and has space. */
   async look(): Promise<{ readonly isDatabaseWell: boolean; readonly isAble: boolean }> {
     const isUp = await this.isDatabaseUp();
-    const isDatabaseWell = isUp && this.#work?.hasSpace() !== false;
-    return { isDatabaseWell, isAble: isDatabaseWell && this.#work?.canSeal() !== false };
+    const isDatabaseWell = isUp && this.#guards?.hasSpace() !== false;
+    return { isDatabaseWell, isAble: isDatabaseWell && this.#guards?.canSeal() !== false };
   }
 
   isDatabaseUp(): Promise<boolean> {

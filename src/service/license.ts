@@ -100,8 +100,7 @@ export class License {
   async start(): Promise<void> {
     if (this.#files === undefined) return;
     await this.#load(this.#files);
-    this.#timer = setInterval(() => void this.#load(this.#files!), RELOAD_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => void this.#load(this.#files!), RELOAD_INTERVAL_MS).unref();
   }
 
   stop(): void {

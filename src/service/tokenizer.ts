@@ -13,7 +13,7 @@ import type {
   Value,
 } from '../types.ts';
 import { versionsOf } from './detokenizer.ts';
-import type { EngineKeys } from './keys/engine-keys.ts';
+import type { LeasedKeyring } from './keys/leased-keyring.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
 /** A value with the token drawn for it. */
@@ -31,7 +31,7 @@ type Step = 'done' | 'draw' | 'store';
 /** Replaces values with tokens. */
 export class Tokenizer {
   readonly #records: RecordStore;
-  readonly #keys: EngineKeys;
+  readonly #keys: LeasedKeyring;
   readonly #keyring: Keyring;
   readonly #suffix: string;
   readonly #onDamaged: (records: number) => void;
@@ -41,7 +41,7 @@ export class Tokenizer {
   /** @param onDamaged called with the number of stored records that did not open */
   constructor(
     records: RecordStore,
-    keys: EngineKeys,
+    keys: LeasedKeyring,
     suffix: string,
     onDamaged: (records: number) => void,
   ) {

@@ -44,8 +44,7 @@ export class VaultSizes {
 
   /** Counts now, then less and less often. */
   start(): void {
-    this.#timer = setTimeout(() => this.start(), this.#intervalMs);
-    this.#timer.unref();
+    this.#timer = setTimeout(() => this.start(), this.#intervalMs).unref();
     this.read().catch(() => {});
   }
 

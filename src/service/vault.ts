@@ -1,3 +1,4 @@
+import { isNamed, readAhead } from '#kek';
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
@@ -14,8 +15,7 @@ import { grantService } from '../store/rights.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { Timeline } from '../store/timeline.ts';
 import { commandDeadline, migrationDeadline } from '../timeouts.ts';
-import { isNamed, kekSourceOf, readAhead } from './kek/source.ts';
-import { openKeys } from './keys/open-keys.ts';
+import { kekSourceOf, openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
   HOUSEKEEPING_CONNECTIONS,

@@ -2,10 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { OperatorError } from '../../src/errors.ts';
-import type { AwsKmsSettings } from '../../src/options.ts';
-import { kekAwsKms } from '../../src/service/kek/aws-kms.ts';
-import type { KekTimeouts } from '../../src/timeouts.ts';
+import { type AwsKmsSettings, kekAwsKms } from '../../packages/kek/src/aws-kms.ts';
+import { KekError, type KekTimeouts } from '../../packages/kek/src/source.ts';
+import * as files from '../../src/private-files.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
 import { freePort } from '../support/ports.ts';
@@ -32,7 +31,7 @@ afterEach(() => {
 function source(changes: Partial<AwsKmsSettings> = {}, patience?: KekTimeouts) {
   const { url: endpoint, credentials } = kms;
   const settings = { keyId, region: REGION, endpoint, credentials, ...changes };
-  return kekAwsKms(file, settings as AwsKmsSettings, patience);
+  return kekAwsKms(file, settings as AwsKmsSettings, files, patience);
 }
 
 async function problemOf(
@@ -42,8 +41,8 @@ async function problemOf(
   const caught = await source(changes, patience)
     .read()
     .catch((caught: unknown) => caught);
-  expect(caught).toBeInstanceOf(OperatorError);
-  const { message } = caught as OperatorError;
+  expect(caught).toBeInstanceOf(KekError);
+  const { message } = caught as KekError;
   expect(message).not.toMatch(SECRETS);
   return message;
 }
@@ -69,8 +68,8 @@ describe('the file may have', () => {
 
 test('the key may be named by its ARN; the request is the Decrypt of KMS, signed', async () => {
   expect(await source({ keyId: kms.arnOf(keyId) }).read()).toEqual(KEK);
-  const { access_key_id: accessKeyId } = kms.credentials;
-  expect(kms.asked).toEqual([{ target: 'TrentService.Decrypt', access_key_id: accessKeyId }]);
+  const { accessKeyId } = kms.credentials;
+  expect(kms.asked).toEqual([{ target: 'TrentService.Decrypt', accessKeyId }]);
 });
 
 test('temporary credentials go with their session token', async () => {
@@ -79,7 +78,7 @@ test('temporary credentials go with their session token', async () => {
 
 describe('what KMS refuses is named with its code and what to do', () => {
   test('another secret: the signature is wrong', async () => {
-    const credentials = { ...kms.credentials, secret_access_key: 'a-secret' } as never;
+    const credentials = { ...kms.credentials, secretAccessKey: 'a-secret' } as never;
     expect(await problemOf({ credentials })).toMatch(
       /\(InvalidSignatureException\).*AWS_SECRET_ACCESS_KEY/,
     );
@@ -90,7 +89,7 @@ describe('what KMS refuses is named with its code and what to do', () => {
   });
 
   test('an unknown access key', async () => {
-    const credentials = { ...kms.credentials, access_key_id: 'AKIANOBODY' } as never;
+    const credentials = { ...kms.credentials, accessKeyId: 'AKIANOBODY' } as never;
     expect(await problemOf({ credentials })).toMatch(
       /\(UnrecognizedClientException\)\. Check AWS_ACCESS_KEY_ID/,
     );
@@ -172,7 +171,7 @@ describe('the network', () => {
 
   test('no answer is an error when the time is up', async () => {
     kms.failures = Array(5).fill('be silent');
-    const problem = await problemOf({}, { attempt_ms: 100, total_ms: 1_500 });
+    const problem = await problemOf({}, { attemptMs: 100, totalMs: 1_500 });
     expect(problem).toMatch(/^AWS KMS (cannot be reached at|, or the source of its credentials)/);
   });
 });
@@ -210,8 +209,8 @@ describe('the program', () => {
   });
   afterEach(() => place.remove());
   const given = () => ({
-    AWS_ACCESS_KEY_ID: kms.credentials.access_key_id,
-    AWS_SECRET_ACCESS_KEY: kms.credentials.secret_access_key,
+    AWS_ACCESS_KEY_ID: kms.credentials.accessKeyId,
+    AWS_SECRET_ACCESS_KEY: kms.credentials.secretAccessKey,
   });
 
   test('with credentials in .env makes a vault, asks KMS once a start, and doctor names the key', async () => {
@@ -233,7 +232,7 @@ describe('the program', () => {
       const giverEnv = giver === 'container' ? kms.containerEnv : kms.instanceEnv;
       const { code, stderr } = await runCli(['keyring', 'status'], place, { ...env, ...giverEnv });
       expect({ code, stderr: stderr.includes('standin:') }).toEqual({ code: 0, stderr: false });
-      expect(kms.asked.map((one) => one.access_key_id)).toEqual([kms.temporary.access_key_id]);
+      expect(kms.asked.map((one) => one.accessKeyId)).toEqual([kms.temporary.accessKeyId]);
     },
   );
 

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { OperatorError } from '../../src/errors.ts';
-import { kekCommand } from '../../src/service/kek/command.ts';
+import { kekCommand } from '../../packages/kek/src/command.ts';
+import { KekError } from '../../packages/kek/src/source.ts';
 import { testKey } from '../support/keys.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { newBlankPlace, newPlace, runCli, startService, until } from '../support/service.ts';
@@ -19,8 +19,8 @@ async function problemOf(command: string, timeoutMs?: number): Promise<string> {
   const error = await kekCommand(command, timeoutMs)
     .read()
     .catch((error: unknown) => error);
-  expect(error).toBeInstanceOf(OperatorError);
-  const { message } = error as OperatorError;
+  expect(error).toBeInstanceOf(KekError);
+  const { message } = error as KekError;
   expect(message).toMatch(/^KEK_COMMAND /);
   return message;
 }

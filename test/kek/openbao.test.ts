@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { TransitSettings } from '../../src/options.ts';
-import { kekTransit } from '../../src/service/kek/transit.ts';
+import { kekTransit, type TransitSettings } from '../../packages/kek/src/transit.ts';
+import * as files from '../../src/private-files.ts';
 import { OpenBao, openbao } from '../support/openbao.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { TransitStandIn } from '../support/transit.ts';
@@ -48,7 +48,7 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   /** What the transit source says of a failure, without the address. */
   async function problemOf(url: string, changes: Partial<TransitSettings>): Promise<string> {
     const settings = { url, key: 'standin', mount: 'transit', token, ...changes };
-    const source = kekTransit(file, settings as TransitSettings);
+    const source = kekTransit(file, settings as TransitSettings, files);
     const answer = await source.read().catch((error: Error) => error);
     expect(answer).toBeInstanceOf(Error);
     return (answer as Error).message.replaceAll(url, 'URL');

@@ -200,8 +200,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'batcher-lanes',
     file: 'batcher.ts',
-    old: 'while (this.#inFlight < this.#options.lanes &&',
-    new: 'while (this.#inFlight <= this.#options.lanes &&',
+    old: 'while (this.#inFlight < lanes &&',
+    new: 'while (this.#inFlight <= lanes &&',
     promise: 'No more batches are under way than there are lanes.',
     tests: ['unit/batcher.test.ts'],
   },

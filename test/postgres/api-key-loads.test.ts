@@ -5,9 +5,8 @@ import { CallerError } from '../../src/errors.ts';
 import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
 import { Authenticator } from '../../src/service/authenticator.ts';
 import { createFirstClient } from '../../src/service/clients.ts';
-import { primaryVersion } from '../../src/service/keys/key-news.ts';
-import { KeyRenewal } from '../../src/service/keys/key-renewal.ts';
-import { openKeys } from '../../src/service/keys/open-keys.ts';
+import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
+import { openKeys, primaryVersionOf } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyUseStore } from '../../src/store/api-key-uses.ts';
 import { ApiKeyStore } from '../../src/store/api-keys.ts';
@@ -191,18 +190,18 @@ describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
   test('a slow look that ends after a later one brings back neither older keys nor doubt', async () => {
     await open();
     const { keys, source } = openedVault(place);
-    const renewal = new KeyRenewal(keys, source, await openKeys(keys, source, 'tok', soon()));
+    const follower = new KeyringFollower(keys, source, await openKeys(keys, source, 'tok', soon()));
     const slow = heldBack(keys, 'list');
-    const first = renewal.look();
+    const first = follower.look();
     await slow.read();
     await runJson(place, 'keyring', 'rotate');
-    await renewal.look();
-    const newest = renewal.latest;
-    expect(primaryVersion(newest)).toBe(2);
+    await follower.look();
+    const newest = follower.latest;
+    expect(primaryVersionOf(newest.keys)).toBe(2);
     slow.release();
     await first;
     // Neither its keys nor a failure: to it, the newest version looks gone.
-    expect(renewal.latest).toBe(newest);
+    expect(follower.latest).toBe(newest);
   });
 });
 

@@ -5,7 +5,7 @@ import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { migrate } from '../../src/store/migrate.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import type { Value } from '../../src/types.ts';
-import { testEngineKeys } from '../support/keys.ts';
+import { testLeasedKeyring } from '../support/keys.ts';
 import { query } from '../support/postgres.ts';
 import {
   call,
@@ -49,8 +49,8 @@ test.skipIf(!hasServer)(
     await migrate(pool, soon());
     await addKeyVersions(pool, 1, 2, 3);
     const store = () => new RecordStore(pool, { patienceMs: 3_600_000, onBatch: () => {} });
-    const tokenizer = new Tokenizer(store(), testEngineKeys(), 'tok', () => {});
-    const detokenizer = new Detokenizer(store(), testEngineKeys(), () => {});
+    const tokenizer = new Tokenizer(store(), testLeasedKeyring(), 'tok', () => {});
+    const detokenizer = new Detokenizer(store(), testLeasedKeyring(), () => {});
     const tokens = await tokenizer.tokenize(['known' as Value], TERMS, soon());
     const deadline = () => performance.now() + 600;
 

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
+import { kekSourceOf } from '../../src/service/keys/open-keys.ts';
 import { MixedLoad } from '../support/load.ts';
 import { freePort } from '../support/postgres.ts';
 import {
@@ -153,8 +154,8 @@ test('a node that cannot read the KEK any more goes on with its keys, says so on
   const { token } = (await call(service, 'tokenize', { token: 'before' })).body.data;
   copyFileSync(kekFile, `${kekFile}.copy`);
   renameSync(kekFile, `${kekFile}.away`);
-  const { kekSource } = await import('../../src/service/kek/source.ts');
-  await rotateKey(keys, kekSource({ file: `${kekFile}.copy` }, place.folder, false));
+  const copy = kekSourceOf({ kek: { file: `${kekFile}.copy` }, dataDir: '', databaseUrl: '' });
+  await rotateKey(keys, copy);
   const warnings = () => service.output().split('the keyring cannot be renewed').length - 1;
   await until(() => warnings() === 1, 'a warning');
   expect(service.output()).toContain('The key-encryption key cannot be read from');

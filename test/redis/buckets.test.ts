@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
 import { RedisBuckets } from '../../src/service/limits/redis-buckets.ts';
 import { budgetBucket, refusalOf, requestBucket } from '../support/buckets.ts';
 import { blocks } from '../support/docs.ts';
@@ -23,9 +23,9 @@ async function open(url: string): Promise<RedisBuckets> {
 let names = 0;
 const newClient = () => `client ${names++}`;
 
-/** What a MemoryRateLimiter gives for several requests at one time, in the words of a Grant. */
+/** What a MemoryBuckets gives for several requests at one time, in the words of a Grant. */
 function takeInMemory(
-  limiter: MemoryRateLimiter,
+  limiter: MemoryBuckets,
   clientId: string,
   rate: number,
   requests: number,
@@ -63,7 +63,7 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
       fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (firstRate, steps) => {
         const clientId = newClient();
         let nowUs = 1_700_000_000_000_000;
-        const limiter = new MemoryRateLimiter(() => (nowUs - 1_700_000_000_000_000) / 1_000);
+        const limiter = new MemoryBuckets(() => (nowUs - 1_700_000_000_000_000) / 1_000);
         let rate = firstRate;
         for (const { pauseUs, requests, rate: newRate } of steps) {
           nowUs += pauseUs;
@@ -96,7 +96,7 @@ describe.skipIf(redisServer === undefined)('buckets in Redis', () => {
       fc.asyncProperty(rate, fc.array(step, { maxLength: 30 }), async (firstRate, steps) => {
         const name = newClient();
         let nowUs = 1_700_000_000_000_000;
-        const limiter = new MemoryRateLimiter(() => (nowUs - 1_700_000_000_000_000) / 1_000);
+        const limiter = new MemoryBuckets(() => (nowUs - 1_700_000_000_000_000) / 1_000);
         let rate = firstRate;
         for (const { pauseUs, count, outcome, rate: newRate } of steps) {
           nowUs += pauseUs;

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { type Limits, openLimits } from '../../src/service/limits/limits.ts';
+import type { Buckets } from '../../src/service/limits/buckets.ts';
+import { openBuckets } from '../../src/service/limits/shared-buckets.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { until } from '../support/service.ts';
@@ -11,26 +12,23 @@ describe.skipIf(redisServer === undefined)('limits that nodes share', () => {
   });
   afterAll(() => redis?.stop());
 
-  const nodes: Limits[] = [];
+  const nodes: Buckets[] = [];
   afterEach(() => {
     for (const node of nodes.splice(0)) node.close();
   });
 
-  async function startNode(changes: boolean[] = []): Promise<Limits> {
-    const node = await openLimits({
-      redisUrl: redis.url,
-      onChange: (isShared) => changes.push(isShared),
-    });
+  async function startNode(changes: boolean[] = []): Promise<Buckets> {
+    const node = await openBuckets(redis.url, (isShared) => changes.push(isShared));
     nodes.push(node);
     return node;
   }
 
   /** Asks without a pause, eight at a time, until stopped; counts what goes on. */
-  function hammer(node: Limits, clientId: string, rate: number) {
+  function hammer(node: Buckets, clientId: string, rate: number) {
     const state = { allowed: 0, refused: 0, isOver: false };
     const one = async () => {
       while (!state.isOver) {
-        const { granted } = await node.rateLimiter.take(requestBucket(clientId, rate));
+        const { granted } = await node.take(requestBucket(clientId, rate));
         if (granted === 1) state.allowed++;
         else state.refused++;
         // A limiter of one process alone answers in the same turn: others must get theirs.
@@ -50,12 +48,12 @@ describe.skipIf(redisServer === undefined)('limits that nodes share', () => {
    * within 100 ms they rightly limit alone for a while: what was counted then says nothing.
    */
   async function whileShared(
-    all: readonly Limits[],
+    all: readonly Buckets[],
     changes: readonly boolean[],
     attempt: (number: number) => Promise<() => void>,
   ): Promise<void> {
     for (let number = 0; ; number++) {
-      await until(() => all.every((node) => node.isShared!()), 'shared limits');
+      await until(() => all.every((node) => node.isShared), 'shared limits');
       const before = changes.length;
       const check = await attempt(number);
       if (changes.length === before) return check();
@@ -88,16 +86,16 @@ describe.skipIf(redisServer === undefined)('limits that nodes share', () => {
     const pair = [await startNode(changes), await startNode()];
     const hammers = pair.map((node) => hammer(node, 'away', 1_000));
     await until(() => hammers.every(({ state }) => state.allowed > 100), 'both are at work');
-    await until(() => pair.every((node) => node.isShared!()), 'both share');
+    await until(() => pair.every((node) => node.isShared), 'both share');
     await redis.crash();
-    await until(() => pair.every((node) => !node.isShared!()), 'both are alone');
+    await until(() => pair.every((node) => !node.isShared), 'both are alone');
     const before = hammers.map(({ state }) => state.allowed);
     await until(
       () => hammers.every(({ state }, i) => state.allowed > before[i]! + 2_000),
       'each lets its own thousand a second through',
     );
     await redis.startAgain();
-    await until(() => pair.every((node) => node.isShared!()), 'both share again');
+    await until(() => pair.every((node) => node.isShared), 'both share again');
     for (const { stop } of hammers) await stop();
     // On a busy machine there may be more of them, in turns.
     expect(changes.length).toBeGreaterThanOrEqual(2);
@@ -106,9 +104,9 @@ describe.skipIf(redisServer === undefined)('limits that nodes share', () => {
 });
 
 test('without a URL there is nothing that could be shared', async () => {
-  const limits = await openLimits({ redisUrl: undefined, onChange: () => {} });
-  expect(limits.isShared).toBeUndefined();
-  const take = async () => refusalOf(await limits.rateLimiter.take(requestBucket('a', 1)));
+  const buckets = await openBuckets(undefined, () => {});
+  expect(buckets.isShared).toBeUndefined();
+  const take = async () => refusalOf(await buckets.take(requestBucket('a', 1)));
   expect([await take(), await take()]).toEqual([undefined, 1]);
-  limits.close();
+  buckets.close();
 });

@@ -10,9 +10,9 @@ export interface SignedRequest {
 }
 
 export interface Credentials {
-  readonly access_key_id: string;
-  readonly secret_access_key: string;
-  readonly session_token?: string;
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
 }
 
 /** Headers that a signature must cover: host, time and operation. */
@@ -27,7 +27,7 @@ export function checkSignature(
   request: SignedRequest,
   scope: { region: string; service: string },
   secretOf: (accessKeyId: string) => string | undefined,
-): { access_key_id: string; isRight: boolean } {
+): { accessKeyId: string; isRight: boolean } {
   const { headers } = request;
   const [, accessKeyId = '', date, region, service, names = '', signature] =
     /^AWS4-HMAC-SHA256 Credential=([^/]+)\/(\d{8})\/([^/]+)\/([^/]+)\/aws4_request, SignedHeaders=([^,]+), Signature=([0-9a-f]{64})$/.exec(
@@ -41,7 +41,7 @@ export function checkSignature(
   const isInScope = region === scope.region && service === scope.service;
   const isNow = amzDate.startsWith(date ?? '-') && skewMs(amzDate) < MAX_SKEW_MS;
   if (secret === undefined || !isComplete || !isInScope || !isNow)
-    return { access_key_id: accessKeyId, isRight: false };
+    return { accessKeyId, isRight: false };
   const canonical = [
     request.method,
     request.path,
@@ -58,7 +58,7 @@ export function checkSignature(
     `AWS4${secret}`,
   );
   const expected = createHmac('sha256', key).update(toSign).digest('hex');
-  return { access_key_id: accessKeyId, isRight: signature === expected };
+  return { accessKeyId, isRight: signature === expected };
 }
 
 function sha256(text: string): string {

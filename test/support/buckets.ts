@@ -3,7 +3,7 @@ import {
   type Grant,
   NO_OUTCOME,
   type Outcome,
-} from '../../src/service/limits/bucket.ts';
+} from '../../src/service/limits/buckets.ts';
 
 /** A bucket with one second of requests, as for tokenize and detokenize. */
 export function requestBucket(name: string, rate: number): Bucket {

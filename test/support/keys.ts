@@ -1,5 +1,5 @@
 import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
-import { EngineKeys } from '../../src/service/keys/engine-keys.ts';
+import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
 import { KEY_PURPOSES } from '../../src/types.ts';
 import { seededBytes } from './bytes.ts';
 
@@ -26,7 +26,7 @@ export function testKeyring(dekVersions?: readonly number[]): Keyring {
 }
 
 /** The test keys in the form of an engine, never too old to seal. */
-export function testEngineKeys(): EngineKeys {
-  const news = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
-  return new EngineKeys(news, () => {});
+export function testLeasedKeyring(): LeasedKeyring {
+  const snapshot = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
+  return new LeasedKeyring(snapshot, () => {});
 }

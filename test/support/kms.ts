@@ -22,16 +22,16 @@ interface Answer {
 export class KmsStandIn {
   readonly url: string;
   /** Operation and access key id of each request. */
-  readonly asked: { target: string; access_key_id: string }[] = [];
+  readonly asked: { target: string; accessKeyId: string }[] = [];
   readonly credentials: Credentials = {
-    access_key_id: 'AKIASTANDINTEST00001',
-    secret_access_key: 'a-secret/access+key',
+    accessKeyId: 'AKIASTANDINTEST00001',
+    secretAccessKey: 'a-secret/access+key',
   };
   /** The credentials of the container and the instance. */
   readonly temporary: Credentials = {
-    access_key_id: 'ASIASTANDINTEST00002',
-    secret_access_key: 'another-secret/access+key',
-    session_token: 'FwoGZXIvYXdzEXAMPLE',
+    accessKeyId: 'ASIASTANDINTEST00002',
+    secretAccessKey: 'another-secret/access+key',
+    sessionToken: 'FwoGZXIvYXdzEXAMPLE',
   };
   /** Faults of the next requests, one for each request. */
   failures: ('hang up' | 'be silent' | Answer)[] = [];
@@ -110,11 +110,7 @@ export class KmsStandIn {
   }
 
   #given(): Record<string, string> {
-    const {
-      access_key_id: accessKeyId,
-      secret_access_key: secretAccessKey,
-      session_token: sessionToken,
-    } = this.temporary;
+    const { accessKeyId, secretAccessKey, sessionToken } = this.temporary;
     return {
       AccessKeyId: accessKeyId,
       SecretAccessKey: secretAccessKey,
@@ -126,13 +122,13 @@ export class KmsStandIn {
   #operation(request: Parameters<typeof checkSignature>[0]): Answer {
     const known = [this.credentials, this.temporary];
     const secretOf = (id: string) =>
-      known.find(({ access_key_id: accessKeyId }) => accessKeyId === id)?.secret_access_key;
+      known.find(({ accessKeyId }) => accessKeyId === id)?.secretAccessKey;
     const scope = { region: REGION, service: 'kms' };
-    const { access_key_id: accessKeyId, isRight } = checkSignature(request, scope, secretOf);
+    const { accessKeyId, isRight } = checkSignature(request, scope, secretOf);
     const target = String(request.headers['x-amz-target']);
-    this.asked.push({ target, access_key_id: accessKeyId });
-    const who = known.find((one) => one.access_key_id === accessKeyId);
-    if (who?.session_token !== request.headers['x-amz-security-token'] || who === undefined)
+    this.asked.push({ target, accessKeyId });
+    const who = known.find((one) => one.accessKeyId === accessKeyId);
+    if (who?.sessionToken !== request.headers['x-amz-security-token'] || who === undefined)
       return error(
         'UnrecognizedClientException',
         'The security token included in the request is invalid.',

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Detokenizer } from '../../src/service/detokenizer.ts';
-import { Expiry } from '../../src/service/records/expiry.ts';
+import { Expiry } from '../../src/service/records/removal.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { distribute } from '../../src/store/distribute.ts';
@@ -10,7 +10,7 @@ import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster } from './citus.ts';
-import { testEngineKeys, testKeyring } from './keys.ts';
+import { testKeyring, testLeasedKeyring } from './keys.ts';
 import { freePort } from './ports.ts';
 import type { Kind } from './program.ts';
 import { Random } from './random.ts';
@@ -329,8 +329,8 @@ export function testRetention(kind: Kind | 'citus'): void {
   }
 
   test('a value whose first draw stands for another keeps its token when the other is forgotten', async () => {
-    const tokenizer = new Tokenizer(newStore(), testEngineKeys(), 'tok', () => {});
-    const detokenizer = new Detokenizer(newStore(), testEngineKeys(), () => {});
+    const tokenizer = new Tokenizer(newStore(), testLeasedKeyring(), 'tok', () => {});
+    const detokenizer = new Detokenizer(newStore(), testLeasedKeyring(), () => {});
     const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
     const tokenOf = async (value: Value) => (await tokenizer.tokenize([value], terms))[0]!;
     const [first, second] = rivals();

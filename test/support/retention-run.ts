@@ -4,7 +4,7 @@ import { Tokenizer } from '../../src/service/tokenizer.ts';
 import type { RecordStore } from '../../src/store/records.ts';
 import type { RemovalStore } from '../../src/store/removal.ts';
 import type { Token, Value } from '../../src/types.ts';
-import { testEngineKeys } from './keys.ts';
+import { testLeasedKeyring } from './keys.ts';
 import type { Random } from './random.ts';
 import { soon } from './store.ts';
 
@@ -50,7 +50,7 @@ export class RetentionRun {
 
   constructor(random: Random, newStore: () => RecordStore, removals: RemovalStore) {
     this.#random = random;
-    const keys = testEngineKeys();
+    const keys = testLeasedKeyring();
     this.#keyring = keys.keyring;
     const onDamaged = () => this.problems.push('a damaged record');
     this.#tokenizers = [0, 1].map(() => new Tokenizer(newStore(), keys, 'tok', onDamaged));

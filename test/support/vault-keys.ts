@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { kekOf, parseKek } from '../../src/crypto/kek.ts';
+import { parseKek } from '#kek';
+import { kekOf } from '../../src/crypto/kek.ts';
 import type { PlainKey } from '../../src/crypto/keyring.ts';
 import type { KeyPurpose } from '../../src/types.ts';
 import type { Place } from './service.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
+import type { KekSource } from '#kek';
 import { Keyring } from '../../src/crypto/keyring.ts';
-import { type KekSource, kekSource } from '../../src/service/kek/source.ts';
-import { openKeys } from '../../src/service/keys/open-keys.ts';
+import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
 import { KeyringStore } from '../../src/store/keyring.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
@@ -25,7 +25,8 @@ export function openedVault(place: Place): OpenedVault {
   const pool = openTestPool(place);
   const keys = new KeyringStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-  const source = kekSource({ file }, place.env.DATA_DIR!, place.kind === 'embedded');
+  const { DATA_DIR: dataDir, DATABASE_URL: databaseUrl } = place.env;
+  const source = kekSourceOf({ kek: { file }, dataDir: dataDir!, databaseUrl });
   onTestFinished(() => pool.end());
   return {
     pool,

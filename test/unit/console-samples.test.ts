@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { createMetrics } from '../../src/metrics/metrics.ts';
+import { createMetrics } from '../../src/metrics.ts';
 import { countersOf } from '../../src/ops/console/counters.ts';
 import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sampler.ts';
 

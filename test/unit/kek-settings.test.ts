@@ -30,7 +30,7 @@ test.each<[string, Environment, object]>([
   [
     'AWS KMS, its region from the ARN',
     { ...KMS, AWS_REGION: 'us-east-1' },
-    { file: 'kek', aws_kms: { keyId: ARN, region: 'eu-central-1' } },
+    { file: 'kek', awsKms: { keyId: ARN, region: 'eu-central-1' } },
   ],
   [
     'AWS KMS, all set',
@@ -45,14 +45,14 @@ test.each<[string, Environment, object]>([
     },
     {
       file: 'kek',
-      aws_kms: {
+      awsKms: {
         keyId: 'alias/standin',
         region: 'us-east-1',
         endpoint: 'https://vpce-1.kms.us-east-1.vpce.amazonaws.com',
         credentials: {
-          access_key_id: 'AKIA',
-          secret_access_key: 's/e+c=',
-          session_token: 'session',
+          accessKeyId: 'AKIA',
+          secretAccessKey: 's/e+c=',
+          sessionToken: 'session',
         },
       },
     },

@@ -1,22 +1,25 @@
 import { describe, expect, test } from 'vitest';
-import { type Grant, NO_OUTCOME, type RateLimiter } from '../../src/service/limits/bucket.ts';
+import {
+  type Buckets,
+  type Grant,
+  MemoryBuckets,
+  NO_OUTCOME,
+} from '../../src/service/limits/buckets.ts';
 import { LookUps } from '../../src/service/limits/look-ups.ts';
-import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
 import { budgetBucket, request } from '../support/buckets.ts';
 
 /** A budget of six. */
 const SIX = budgetBucket('a', 0.1);
 const FAILED = { ...NO_OUTCOME, ended: 1 };
 
-/** A limiter that is asked over the network: its answers come in a later turn. */
-function remote(limiter: MemoryRateLimiter): RateLimiter {
+/** Buckets over the network: their answers come in a later turn. */
+function remote(buckets: MemoryBuckets): Pick<Buckets, 'settle'> {
   const later = async (grant: Grant) => {
     await new Promise((resolve) => setImmediate(resolve));
     return grant;
   };
   return {
-    take: (bucket) => later(limiter.take(bucket)),
-    settle: (bucket, count, outcome) => later(limiter.settle(bucket, count, outcome)),
+    settle: (bucket, count, outcome) => later(buckets.settle(bucket, count, outcome)),
   };
 }
 
@@ -42,10 +45,10 @@ async function turns(): Promise<void> {
 }
 
 describe.each([
-  ['in memory', (limiter: MemoryRateLimiter): RateLimiter => limiter],
+  ['in memory', (buckets: MemoryBuckets): Pick<Buckets, 'settle'> => buckets],
   ['over the network', remote],
 ])('a budget %s', (_, of) => {
-  const start = () => new LookUps(of(new MemoryRateLimiter(() => 0)));
+  const start = () => new LookUps(of(new MemoryBuckets(() => 0)));
 
   test('lets as many in as it could pay for; others wait, and go on when places come back', async () => {
     const lookUps = start();

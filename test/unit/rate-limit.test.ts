@@ -1,12 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { MemoryBuckets } from '../../src/service/limits/buckets.ts';
+import { type Admission, ClientLimits } from '../../src/service/limits/client-limits.ts';
+import type { Client } from '../../src/types.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
+
+const NO_DEFAULTS = { requests: 0, detokenize: 0, unknownTokens: 0 };
+const CLIENT = {
+  client_id: 'a',
+  rate_limit: null,
+  detokenize_limit: null,
+  unknown_token_limit: null,
+} as unknown as Client;
 
 /** A limiter on a clock that the test turns. */
 function limiterAt(startMs = 0) {
   const clock = { nowMs: startMs };
-  const limiter = new MemoryRateLimiter(() => clock.nowMs);
+  const limiter = new MemoryBuckets(() => clock.nowMs);
   const take = (rate: number, name = 'a') => refusalOf(limiter.take(requestBucket(name, rate)));
   return { clock, limiter, take };
 }
@@ -57,9 +67,20 @@ test('a refused request costs nothing', () => {
   expect(take(1)).toBeUndefined();
 });
 
-test('rate 0 is no limit', () => {
-  const { take } = limiterAt();
-  for (let i = 0; i < 10_000; i++) expect(take(0)).toBeUndefined();
+test('a client whose limits are 0 has none, and no bucket is asked', () => {
+  const asked = () => expect.unreachable();
+  const buckets = { take: asked, settle: asked, isShared: undefined, close() {} };
+  const limits = new ClientLimits(buckets, NO_DEFAULTS, () => expect.unreachable());
+  const free = { quotas: [], state: undefined, isRefused: false };
+  for (const operation of ['tokenize', 'detokenize'] as const)
+    expect(limits.admit(CLIENT, operation)).toEqual(free);
+  expect(limits.reserve(CLIENT)).toBeUndefined();
+  expect(limits.settle(CLIENT, { known: 0, unknown: 9 })).toBeUndefined();
+  // The client's own limit comes before the default.
+  const limited = new ClientLimits(new MemoryBuckets(() => 0), NO_DEFAULTS, () => {});
+  const own = { ...CLIENT, rate_limit: 1 };
+  const refused = () => (limited.admit(own, 'tokenize') as Admission).isRefused;
+  expect([refused(), refused()]).toEqual([false, true]);
 });
 
 test('a bucket tells how many are left', () => {

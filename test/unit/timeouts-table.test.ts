@@ -23,14 +23,14 @@ const ops = file('ops/server.ts');
 const sharedByAll = file('timeouts.ts');
 const uses = file('service/api-key-uses.ts');
 const authenticator = file('service/authenticator.ts');
-const renewal = file('service/keys/key-renewal.ts');
-const safety = file('service/server-safety.ts');
-const space = file('service/write-space.ts');
+const follower = file('service/keys/keyring-follower.ts');
+const writes = file('service/write-guards.ts');
 const redis = file('service/limits/redis-buckets.ts');
-const shared = file('service/limits/shared-rate-limit.ts');
+const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
+const kek = file('../packages/kek/src/source.ts');
 const embedded = file('store/embedded.ts');
-const sealPatienceMs = constant('service/keys/engine-keys.ts', 'SEAL_PATIENCE_MS');
+const sealPatienceMs = constant('service/keys/leased-keyring.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
 const ROWS: Record<string, readonly number[]> = {
@@ -62,12 +62,15 @@ const ROWS: Record<string, readonly number[]> = {
     authenticator('REFRESH_INTERVAL_MS'),
     authenticator('MAX_AGE_MS'),
   ],
-  'read of the keyring, every 2 s': [renewal('LOOK_INTERVAL_MS'), renewal('LOOK_PATIENCE_MS')],
+  'read of the keyring, every 2 s': [follower('LOOK_INTERVAL_MS'), follower('LOOK_PATIENCE_MS')],
   "read of the server's settings, every 2 s": [
-    safety('LOOK_INTERVAL_MS'),
-    safety('LOOK_PATIENCE_MS'),
+    writes('LOOK_INTERVAL_MS'),
+    writes('LOOK_PATIENCE_MS'),
   ],
-  'test write on a full disk, every 1 s': [space('PROBE_INTERVAL_MS'), space('PROBE_PATIENCE_MS')],
+  'test write on a full disk, every 1 s': [
+    writes('PROBE_INTERVAL_MS'),
+    writes('PROBE_PATIENCE_MS'),
+  ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
   'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
@@ -75,7 +78,7 @@ const ROWS: Record<string, readonly number[]> = {
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
-  'KEK from a command, KMS or transit': [sharedByAll('total_ms'), sharedByAll('attempt_ms')],
+  'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
   'embedded database that another process holds without serving it': [
     embedded('HOLDER_TIMEOUT_MS'),
@@ -156,7 +159,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
 });
 
 test('keys.md has the key lease, and how old the newest version must be', () => {
-  const leaseS = constant('service/keys/engine-keys.ts', 'SEAL_LEASE_MS') / 1_000;
+  const leaseS = constant('service/keys/leased-keyring.ts', 'SEAL_LEASE_MS') / 1_000;
   const text = readText('docs/operating/keys.md');
   expect(text).toContain(`tokenize works for ${leaseS} s (the key lease)`);
   expect(text).toContain(`until the newest is ${2 * leaseS} s old, twice the key lease`);

@@ -1,14 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { NO_OUTCOME } from '../../src/service/limits/bucket.ts';
-import { atMostWhole } from '../../src/service/limits/guess-budget.ts';
-import { MemoryRateLimiter } from '../../src/service/limits/rate-limit.ts';
+import { atMostWhole, MemoryBuckets, NO_OUTCOME } from '../../src/service/limits/buckets.ts';
 import { budgetBucket, request, unknownTokens } from '../support/buckets.ts';
 
 /** A budget on a clock that the test turns; `look` takes nothing. */
 function budgetAt(rate = 1) {
   const clock = { nowMs: 5_000 };
-  const limiter = new MemoryRateLimiter(() => clock.nowMs);
+  const limiter = new MemoryBuckets(() => clock.nowMs);
   const settle = (count: number, outcome = NO_OUTCOME, ownRate = rate) =>
     limiter.settle(budgetBucket('a', ownRate), count, outcome);
   const spend = (count: number, ownRate = rate) => {

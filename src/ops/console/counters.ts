@@ -1,4 +1,4 @@
-import type { Snapshot } from '../../metrics/metrics.ts';
+import type { Snapshot } from '../../metrics.ts';
 
 /** Counters since the start of the service. */
 export interface Counters {

@@ -2,10 +2,10 @@ import type { ClientState, ClientsState, ConsoleState, KeysState, VaultState } f
 import { isCounted } from '../../service/api-key-uses.ts';
 import { Health } from '../../service/health.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
-import { monotonicMs } from '../../service/keys/key-news.ts';
-import type { KeyRenewal } from '../../service/keys/key-renewal.ts';
+import type { KeyringFollower } from '../../service/keys/keyring-follower.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
+import { monotonicMs } from '../../timeouts.ts';
 import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
@@ -32,7 +32,7 @@ export interface CurrentStateOptions {
   readonly url: string;
   readonly facts: Facts;
   readonly vault: Vault;
-  readonly keys: KeyRenewal;
+  readonly keys: KeyringFollower;
   readonly sizes: VaultSizes;
   readonly sampler: Sampler;
 }

@@ -5,7 +5,7 @@ import {
   SAMPLE_INTERVAL_MS,
   type Sample,
 } from '#console';
-import type { Snapshot } from '../../metrics/metrics.ts';
+import type { Snapshot } from '../../metrics.ts';
 import {
   type BatchCounters,
   type Counters,

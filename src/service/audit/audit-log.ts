@@ -2,7 +2,6 @@ import { Batcher } from '../../batcher.ts';
 import { InternalError } from '../../errors.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
-import { UnknownCallers } from './unknown-callers.ts';
 
 /** About 8 MB. Further lines count as lost. */
 const MAX_WAITING_LINES = 20_000;
@@ -12,6 +11,9 @@ const MAX_BATCH_LINES = 1_000;
 /** A request that waits longer for its line gets a 500. */
 const PATIENCE_MS = 4_000;
 const SUM_INTERVAL_MS = 1_000;
+/** Sums for a second. Requests from further addresses share a sum. */
+const MAX_SUMS = 100;
+const OTHER_ADDRESSES = 'other';
 
 /** The content of a line besides its time and node: no value, no token, no field name. */
 export interface AuditEntry {
@@ -177,4 +179,53 @@ async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<
   const appended = await Promise.race([append, late]);
   clearTimeout(timer);
   return appended;
+}
+
+/** Requests with the same outcome from the same address. */
+interface Sum extends Pick<AuditEntry, 'event' | 'outcome' | 'status' | 'remote_address'> {
+  requests: number;
+  readonly firstAtMs: number;
+  lastAtMs: number;
+}
+
+/**
+ * Sums up requests of unknown callers. Anybody can send any number of them, and a line for each
+ * would crowd out lines about values.
+ */
+class UnknownCallers {
+  #sums = new Map<string, Sum>();
+
+  get isEmpty(): boolean {
+    return this.#sums.size === 0;
+  }
+
+  add({ event, outcome, status, remote_address: remoteAddress }: AuditEntry): void {
+    const nowMs = Date.now();
+    const keyOf = (address: string | undefined) => `${event} ${outcome} ${address}`;
+    const key = keyOf(remoteAddress);
+    const isOther = this.#sums.size >= MAX_SUMS && !this.#sums.has(key);
+    const address = isOther ? OTHER_ADDRESSES : remoteAddress;
+    const sum = this.#sums.get(isOther ? keyOf(address) : key);
+    if (sum !== undefined) {
+      sum.requests++;
+      sum.lastAtMs = nowMs;
+      return;
+    }
+    this.#sums.set(keyOf(address), {
+      ...{ event, outcome, status, remote_address: address },
+      ...{ requests: 1, firstAtMs: nowMs, lastAtMs: nowMs },
+    });
+  }
+
+  /** The content of a line for each sum. Resets the sums. */
+  take(): object[] {
+    const sums = [...this.#sums.values()];
+    this.#sums = new Map();
+    return sums.map(({ remote_address: remoteAddress, firstAtMs, lastAtMs, ...sum }) => ({
+      ...sum,
+      first_at: new Date(firstAtMs).toISOString(),
+      last_at: new Date(lastAtMs).toISOString(),
+      remote_address: remoteAddress,
+    }));
+  }
 }

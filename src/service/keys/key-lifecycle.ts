@@ -1,17 +1,17 @@
+import type { KekSettings, KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
-import type { KekSettings, VaultOptions } from '../../options.ts';
+import type { VaultOptions } from '../../options.ts';
 import { KeyringStore, type LockedKeys } from '../../store/keyring.ts';
 import { schemaVersion } from '../../store/migrate.ts';
 import { countByVersion } from '../../store/record-counts.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { KeyPurpose, WrappedKey } from '../../types.ts';
-import { type KekSource, kekSourceOf } from '../kek/source.ts';
+import type { WrappedKey } from '../../types.ts';
 import { openPool } from '../pools.ts';
 import type { Vault } from '../vault.ts';
-import { SEAL_LEASE_MS } from './engine-keys.ts';
-import { unwrap } from './open-keys.ts';
+import { SEAL_LEASE_MS } from './leased-keyring.ts';
+import { kekSourceOf, primaryVersionOf, unwrap, wrap } from './open-keys.ts';
 
 /** The column `key_version` is a smallint. */
 const MAX_VERSION = 32_767;
@@ -211,12 +211,4 @@ export type KeyCounts = ReadonlyMap<number, number>;
 /** An estimate above 200,000 records. */
 export async function keyCounts({ pool }: Vault, deadlineMs: number): Promise<KeyCounts> {
   return (await countByVersion(pool, deadlineMs)).byVersion;
-}
-
-function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer) {
-  return { purpose, version, kek_id: kek.id, wrapped: kek.wrap(purpose, version, bytes) };
-}
-
-function primaryVersionOf(keys: readonly WrappedKey[]): number {
-  return Math.max(...keys.filter(({ purpose }) => purpose === 'dek').map((key) => key.version));
 }

@@ -1,11 +1,31 @@
+import { KekError, type KekSource, kekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
+import type { VaultOptions } from '../../options.ts';
+import * as privateFiles from '../../private-files.ts';
 import { allowedOr } from '../../store/database-error.ts';
-import type { KeyringStore } from '../../store/keyring.ts';
-import { KEY_PURPOSES, type WrappedKey } from '../../types.ts';
-import type { KekSource } from '../kek/source.ts';
+import type { KeyringStore, NewKey } from '../../store/keyring.ts';
+import { KEY_PURPOSES, type KeyPurpose, type WrappedKey } from '../../types.ts';
+
+/** The KEK of these settings. Its problems are an OperatorError. */
+export function kekSourceOf({
+  kek,
+  dataDir,
+  databaseUrl,
+}: Pick<VaultOptions, 'kek' | 'dataDir' | 'databaseUrl'>): KekSource {
+  const source = kekSource(kek, dataDir, databaseUrl === undefined, privateFiles);
+  const explain = (error: unknown): never => {
+    throw error instanceof KekError ? new OperatorError(error.message) : error;
+  };
+  const { create } = source;
+  return {
+    ...source,
+    read: () => source.read().catch(explain),
+    ...(create && { create: () => create().catch(explain) }),
+  };
+}
 
 /** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
@@ -15,7 +35,8 @@ export async function openKeys(
   deadlineMs: number,
 ): Promise<PlainKey[]> {
   let keys = await store.list(deadlineMs);
-  const kek = kekOf(await (keys.length === 0 ? source.readOrCreate() : source.read()));
+  if (keys.length === 0) await source.create?.();
+  const kek = kekOf(await source.read());
   if (keys.length === 0) {
     const settings = new Map([['token_suffix', tokenSuffix]]);
     keys = await allowedOr(
@@ -28,13 +49,12 @@ export async function openKeys(
   return plainKeys;
 }
 
-function newKeys(kek: Kek) {
-  return KEY_PURPOSES.map((purpose) => ({
-    purpose,
-    version: 1,
-    kek_id: kek.id,
-    wrapped: kek.wrap(purpose, 1, newKeyBytes()),
-  }));
+function newKeys(kek: Kek): NewKey[] {
+  return KEY_PURPOSES.map((purpose) => wrap(kek, purpose, 1, newKeyBytes()));
+}
+
+export function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buffer): NewKey {
+  return { purpose, version, kek_id: kek.id, wrapped: kek.wrap(purpose, version, bytes) };
 }
 
 /** @throws OperatorError when a different KEK wrapped the keys, or a row was changed */
@@ -66,4 +86,9 @@ export async function checkSuffix(
       `TOKEN_SUFFIX is "${tokenSuffix}", but the tokens of this vault end in "_${fixed}": the suffix is fixed when the vault is made. Set TOKEN_SUFFIX=${fixed}.`,
     );
   }
+}
+
+/** The highest DEK version, which seals new records. */
+export function primaryVersionOf(keys: readonly Pick<WrappedKey, 'purpose' | 'version'>[]): number {
+  return Math.max(...keys.filter(({ purpose }) => purpose === 'dek').map((key) => key.version));
 }

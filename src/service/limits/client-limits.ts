@@ -1,6 +1,5 @@
 import type { Client, LimitName } from '../../types.ts';
-import type { Bucket, Grant, RateLimiter } from './bucket.ts';
-import { atMostWhole } from './guess-budget.ts';
+import { afterwards, atMostWhole, type Bucket, type Buckets, type Grant } from './buckets.ts';
 import { LookUps } from './look-ups.ts';
 
 export type ClientOperation = 'tokenize' | 'detokenize';
@@ -9,7 +8,7 @@ export type ClientOperation = 'tokenize' | 'detokenize';
 export interface DefaultLimits {
   readonly requests: number;
   readonly detokenize: number;
-  readonly unknown_tokens: number;
+  readonly unknownTokens: number;
 }
 
 /** A client's limit, as reported to callers. */
@@ -59,52 +58,51 @@ interface Limit {
 
 /** The limits of a client; undefined: none. */
 interface Limits {
-  readonly requests: Limit | undefined;
-  readonly detokenize: Limit | undefined;
-  readonly unknown_tokens: Limit | undefined;
+  readonly requests: Readonly<Record<ClientOperation, Limit | undefined>>;
+  readonly unknownTokens: Limit | undefined;
   readonly quotas: Readonly<Record<ClientOperation, readonly Quota[]>>;
 }
 
+/** Called with a client's refusals by one limit since the last call, at most once a minute. */
+type Tell = (clientId: string, limit: LimitName, refused: number) => void;
+
 /** Applies the limits of each client. */
 export class ClientLimits {
-  readonly #rateLimiter: RateLimiter;
+  readonly #buckets: Buckets;
   readonly #lookUps: LookUps;
   readonly #defaults: DefaultLimits;
-  readonly #refusals: Refusals;
+  readonly #tell: Tell;
+  /** Refusals of each limit of each client that were not told yet. */
+  readonly #refusals = new Map<string, { toldAtMs: number; refused: number }>();
   /**
    * Keyed by the Client object: a changed client is a new object, so its new limits apply at once.
    */
   readonly #limits = new WeakMap<Client, Limits>();
 
-  /** @param tell called with a client's refusals by one limit, at most once a minute */
-  constructor(rateLimiter: RateLimiter, defaults: DefaultLimits, tell: Refusals['tell']) {
-    this.#rateLimiter = rateLimiter;
-    this.#lookUps = new LookUps(rateLimiter);
+  constructor(buckets: Buckets, defaults: DefaultLimits, tell: Tell) {
+    this.#buckets = buckets;
+    this.#lookUps = new LookUps(buckets);
     this.#defaults = defaults;
-    this.#refusals = new Refusals(tell);
+    this.#tell = tell;
   }
 
   /** Counts a request. */
   admit(client: Client, operation: ClientOperation): Admission | Promise<Admission> {
     const limits = this.#of(client);
     const quotas = limits.quotas[operation];
-    const ofRequests = operation === 'tokenize' ? limits.requests : limits.detokenize;
-    const taken = ofRequests && this.#rateLimiter.take(ofRequests.bucket);
-    const ofTokens = operation === 'detokenize' ? limits.unknown_tokens : undefined;
+    const ofRequests = limits.requests[operation];
+    const taken = ofRequests && this.#buckets.take(ofRequests.bucket);
+    const ofTokens = operation === 'detokenize' ? limits.unknownTokens : undefined;
     const spent = ofTokens && this.#lookUps.isSpent(ofTokens.bucket);
-    const judge = (taken: Grant | undefined, retryAfterS: number | undefined): Admission => {
-      if (ofRequests !== undefined && taken!.granted === 0)
-        return this.#refuse(client, quotas, ofRequests, taken!.retryAfterS);
-      if (retryAfterS !== undefined) return this.#refuse(client, quotas, ofTokens!, retryAfterS);
-      return {
-        quotas,
-        state: ofRequests && stateOf(ofRequests.quota, taken!),
-        isRefused: false,
-      };
-    };
-    if (taken instanceof Promise || spent instanceof Promise)
-      return Promise.all([taken, spent]).then(([taken, late]) => judge(taken, late));
-    return judge(taken, spent);
+    return afterwards(taken, (grant) =>
+      afterwards(spent, (retryAfterS): Admission => {
+        if (ofRequests !== undefined && grant!.granted === 0)
+          return this.#refuse(client, quotas, ofRequests, grant!.retryAfterS);
+        if (retryAfterS !== undefined) return this.#refuse(client, quotas, ofTokens!, retryAfterS);
+        const state = ofRequests && stateOf(ofRequests.quota, grant!);
+        return { quotas, state, isRefused: false };
+      }),
+    );
   }
 
   /**
@@ -113,22 +111,20 @@ export class ClientLimits {
    * @throws CallerError overloaded
    */
   reserve(client: Client): Admission | undefined | Promise<Admission | undefined> {
-    const limits = this.#of(client);
-    const { unknown_tokens: limit, quotas } = limits;
+    const { unknownTokens: limit, quotas } = this.#of(client);
     if (limit === undefined) return undefined;
-    const judge = (retryAfterS: number | undefined): Admission | undefined =>
+    return afterwards(this.#lookUps.reserve(limit.bucket), (retryAfterS) =>
       retryAfterS === undefined
         ? undefined
-        : this.#refuse(client, quotas.detokenize, limit, retryAfterS);
-    const reserved = this.#lookUps.reserve(limit.bucket);
-    return reserved instanceof Promise ? reserved.then(judge) : judge(reserved);
+        : this.#refuse(client, quotas.detokenize, limit, retryAfterS),
+    );
   }
 
   /**
    * Counts the tokens of a request after `reserve`. Resolves when later requests see the new count.
    */
   settle(client: Client, { known, unknown }: TokenCounts): void | Promise<void> {
-    const limit = this.#of(client).unknown_tokens;
+    const limit = this.#of(client).unknownTokens;
     if (limit === undefined) return;
     const spent = atMostWhole(limit.bucket, unknown);
     const guessed = known > 0 ? Math.max(1, spent) : spent;
@@ -141,8 +137,21 @@ export class ClientLimits {
     { quota: { limit } }: Limit,
     retryAfterS: number,
   ): Admission {
-    this.#refusals.count(clientId, limit);
+    this.#countRefusal(clientId, limit);
     return { quotas, state: { limit, left: 0, windowS: retryAfterS }, isRefused: true };
+  }
+
+  /** Tells the first refusal at once, then the number of refusals once a minute. */
+  #countRefusal(clientId: string, limit: LimitName): void {
+    const name = `${clientId} ${limit}`;
+    const since = this.#refusals.get(name) ?? { toldAtMs: -Infinity, refused: 0 };
+    this.#refusals.set(name, since);
+    since.refused++;
+    const nowMs = performance.now();
+    if (nowMs - since.toldAtMs < TELL_INTERVAL_MS) return;
+    this.#tell(clientId, limit, since.refused);
+    since.toldAtMs = nowMs;
+    since.refused = 0;
   }
 
   #of(client: Client): Limits {
@@ -162,7 +171,7 @@ export function isAllowed(client: Client, operation: ClientOperation): boolean {
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
   const { client_id: clientId } = client;
   // This bucket is named by the id alone. Older nodes that share the Redis use that name.
-  const requests = limitOf('requests', clientId, client.rate_limit ?? defaults.requests, 1);
+  const tokenize = limitOf('requests', clientId, client.rate_limit ?? defaults.requests, 1);
   const detokenize = limitOf(
     'detokenize',
     `${clientId}:detokenize`,
@@ -172,14 +181,14 @@ function limitsOf(client: Client, defaults: DefaultLimits): Limits {
   const unknownTokens = limitOf(
     'unknown_tokens',
     `${clientId}:unknown`,
-    client.unknown_token_limit ?? defaults.unknown_tokens,
+    client.unknown_token_limit ?? defaults.unknownTokens,
     UNKNOWN_TOKENS_BURST_S,
   );
   const quotas = {
-    tokenize: quotasOf(requests),
+    tokenize: quotasOf(tokenize),
     detokenize: quotasOf(detokenize, unknownTokens),
   };
-  return { requests, detokenize, unknown_tokens: unknownTokens, quotas };
+  return { requests: { tokenize, detokenize }, unknownTokens, quotas };
 }
 
 /** undefined: rate 0, so no limit. */
@@ -196,27 +205,4 @@ function quotasOf(...limits: readonly (Limit | undefined)[]): readonly Quota[] {
 
 function stateOf({ limit, windowS }: Quota, { left, retryAfterS }: Grant): LimitState {
   return { limit, left, windowS: left > 0 ? windowS : retryAfterS };
-}
-
-/** Reports the first refusal at once, then the number of refusals once a minute. */
-class Refusals {
-  readonly tell: (clientId: string, limit: LimitName, refused: number) => void;
-  /** One entry for each limit of each client. */
-  readonly #byLimit = new Map<string, { toldAtMs: number; refused: number }>();
-
-  constructor(tell: Refusals['tell']) {
-    this.tell = tell;
-  }
-
-  count(clientId: string, limit: LimitName): void {
-    const name = `${clientId} ${limit}`;
-    const since = this.#byLimit.get(name) ?? { toldAtMs: -Infinity, refused: 0 };
-    this.#byLimit.set(name, since);
-    since.refused++;
-    const nowMs = performance.now();
-    if (nowMs - since.toldAtMs < TELL_INTERVAL_MS) return;
-    this.tell(clientId, limit, since.refused);
-    since.toldAtMs = nowMs;
-    since.refused = 0;
-  }
 }

@@ -1,5 +1,12 @@
 import { CallerError } from '../../errors.ts';
-import { type Bucket, type Grant, NO_OUTCOME, type Outcome, type RateLimiter } from './bucket.ts';
+import {
+  afterwards,
+  type Bucket,
+  type Buckets,
+  type Grant,
+  NO_OUTCOME,
+  type Outcome,
+} from './buckets.ts';
 
 /** A request that gets no place within this time is answered with 503. */
 const MAX_WAIT_MS = 1_000;
@@ -27,13 +34,13 @@ interface Gate {
  * place, so many parallel requests with known tokens are not refused.
  */
 export class LookUps {
-  readonly #limiter: RateLimiter;
+  readonly #buckets: Pick<Buckets, 'settle'>;
   readonly #gates = new Map<string, Gate>();
   /** Budgets that had nothing left when last asked: at most one for each client. */
   readonly #spent = new Set<string>();
 
-  constructor(limiter: RateLimiter) {
-    this.#limiter = limiter;
+  constructor(buckets: Pick<Buckets, 'settle'>) {
+    this.#buckets = buckets;
   }
 
   /**
@@ -44,13 +51,12 @@ export class LookUps {
     const { name } = bucket;
     // Requests in progress may return their places, so waiting is worthwhile.
     if (!this.#spent.has(name) || this.#gates.has(name)) return undefined;
-    const judge = ({ left, retryAfterS }: Grant): RetryAfter => {
+    const looked = this.#buckets.settle(bucket, 0, NO_OUTCOME);
+    return afterwards(looked, ({ left, retryAfterS }) => {
       if (left === 0) return retryAfterS;
       this.#spent.delete(name);
       return undefined;
-    };
-    const looked = this.#limiter.settle(bucket, 0, NO_OUTCOME);
-    return looked instanceof Promise ? looked.then(judge) : judge(looked);
+    });
   }
 
   /**
@@ -63,18 +69,16 @@ export class LookUps {
     this.#gates.set(name, gate);
     if (gate.waiting.length > 0) return wait(gate);
     gate.underWay++;
-    const grant = this.#limiter.settle(bucket, 1, NO_OUTCOME);
-    if (grant instanceof Promise) return grant.then((late) => this.#enter(name, gate, late));
-    return this.#enter(name, gate, grant);
+    const reserved = this.#buckets.settle(bucket, 1, NO_OUTCOME);
+    return afterwards(reserved, (grant) => this.#enter(name, gate, grant));
   }
 
   /** Returns the place of a request and counts its outcome. Resolves when later requests see it. */
   settle(bucket: Bucket, outcome: Outcome): void | Promise<void> {
     const gate = this.#gates.get(bucket.name)!;
     const waiters = gate.waiting.splice(0);
-    const grant = this.#limiter.settle(bucket, waiters.length, outcome);
-    if (grant instanceof Promise) return grant.then((late) => this.#leave(bucket, waiters, late));
-    this.#leave(bucket, waiters, grant);
+    const settled = this.#buckets.settle(bucket, waiters.length, outcome);
+    return afterwards(settled, (grant) => this.#leave(bucket, waiters, grant));
   }
 
   #enter(

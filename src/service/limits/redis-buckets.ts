@@ -1,8 +1,13 @@
 import { type CommandParser, createClient, defineScript, ErrorReply } from '@redis/client';
 import { errorCode } from '../../errors.ts';
-import type { Bucket, Grant, Outcome } from './bucket.ts';
-import { KNOWN_FOR_ONE, MAX_IDLE_MS, TRUSTED_PART } from './guess-budget.ts';
-import type { SharedBuckets } from './shared-rate-limit.ts';
+import {
+  type Bucket,
+  type Grant,
+  KNOWN_FOR_ONE,
+  MAX_IDLE_MS,
+  type Outcome,
+  TRUSTED_PART,
+} from './buckets.ts';
 
 /**
  * The client reconnects when Redis does not accept a connection, or stays silent on it, for this
@@ -17,13 +22,13 @@ const MAX_DEBT_MS = 1_000;
 const KEY_PREFIX = 'standin:limit:';
 
 /**
- * The buckets of MemoryRateLimiter, in microseconds of the Redis clock.
+ * The buckets of MemoryBuckets, in microseconds of the Redis clock.
  * The stored value is a time and how far after it the bucket is full again. Their sum would lose
  * digits in a double, and a clock set back would lock clients out.
  * Keys live a minute longer than needed, because the clock of a replica that takes over may be
  * ahead. A read (count 0) writes, too, so that it fails on a Redis that accepts no writes.
  */
-const CLOCK = `
+const COMMON = `
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
@@ -36,23 +41,27 @@ local rounding = 0.001
 local function within(time, passed, most)
   return math.max(0, math.min((tonumber(time) or 0) - passed, most))
 end
+local function grant_of(left)
+  local room = math.max(0, math.floor(left / interval))
+  local granted = math.min(count, room)
+  local wait = interval + granted * interval - left
+  return granted, {granted, room - granted, math.max(0, math.ceil(wait / 1000000))}
+end
 `;
 
-const TAKE = `${CLOCK}
+const TAKE = `${COMMON}
 local ahead = 0
 local at, level = string.match(redis.call('GET', KEYS[1]) or '', '^(%d+) (%S+)$')
 if at then ahead = within(level, math.max(0, now - at), whole) end
-local room = math.floor((whole + rounding - ahead) / interval)
-local granted = math.min(count, room)
+local granted, grant = grant_of(whole + rounding - ahead)
 ahead = ahead + granted * interval
-local retry_after = math.max(0, math.ceil((ahead + interval - whole - rounding) / 1000000))
 redis.call('SET', KEYS[1], string.format('%.0f %.17g', now, ahead),
   'PX', math.ceil(ahead / 1000) + 60000)
-return {granted, room - granted, retry_after}
+return grant
 `;
 
-/** guess-budget.ts describes the rules. */
-const SETTLE = `${CLOCK}
+/** MemoryBuckets.settle describes the rules. */
+const SETTLE = `${COMMON}
 local ended, known = tonumber(ARGV[5]), tonumber(ARGV[6])
 local unknown, guessed = tonumber(ARGV[7]), tonumber(ARGV[8])
 local ahead, earned, earning = 0, 0, 0
@@ -77,15 +86,11 @@ if earned >= trusted then
 end
 ahead = math.min(ahead, 2 * whole)
 local spare = earned >= trusted and earned or 0
-local left = whole + spare + rounding - ahead
-local room = math.max(0, math.floor(left / interval))
-local granted = math.min(count, room)
+local granted, grant = grant_of(whole + spare + rounding - ahead)
 ahead = ahead + granted * interval
-local retry_after =
-  math.max(0, math.ceil((interval + granted * interval - left) / 1000000))
 redis.call('SET', KEYS[1], string.format('%.0f %.17g %.17g %.17g', now, ahead, earned, earning),
   'PX', math.max(math.ceil(math.max(ahead, earning) / 1000) + 60000, ${MAX_IDLE_MS}))
-return {granted, room - granted, retry_after}
+return grant
 `;
 
 const transformReply = (reply: unknown) => reply;
@@ -128,7 +133,7 @@ const settle = defineScript({
  * Buckets in Redis or Valkey. The client reconnects for ever; while it is disconnected, calls fail
  * at once.
  */
-export class RedisBuckets implements SharedBuckets {
+export class RedisBuckets {
   readonly #client;
   #failure: string | undefined;
   #unanswered = 0;

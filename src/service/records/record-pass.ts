@@ -11,7 +11,6 @@ import { countRecords } from '../../store/server.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../../types.ts';
 import type { Vault } from '../vault.ts';
-import { Throttle } from './throttle.ts';
 
 /** The pass ends when the database is away for longer. A later run can continue it. */
 const OUTAGE_PATIENCE_MS = 60_000;
@@ -128,5 +127,25 @@ export async function persistently<T>(stop: AbortSignal, attempt: () => Promise<
       if (!(error instanceof Unavailable) || isOver) throw error;
       await sleep(pauseMs);
     }
+  }
+}
+
+/** Limits long work to a rate, so that requests keep their share of the database. */
+export class Throttle {
+  readonly #rate: number | undefined;
+  #freeAtMs = performance.now();
+
+  /** @param rate items a second; undefined: no limit */
+  constructor(rate: number | undefined) {
+    this.#rate = rate;
+  }
+
+  /** Resolves when the time of all earlier items has passed at this rate. */
+  async pass(items: number, stop?: AbortSignal): Promise<void> {
+    if (this.#rate === undefined) return;
+    const nowMs = performance.now();
+    const waitMs = this.#freeAtMs - nowMs;
+    this.#freeAtMs = Math.max(this.#freeAtMs, nowMs) + (1000 * items) / this.#rate;
+    if (waitMs > 0) await sleep(waitMs, undefined, { signal: stop }).catch(() => {});
   }
 }

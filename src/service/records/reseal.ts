@@ -2,15 +2,9 @@ import type { Keyring } from '../../crypto/keyring.ts';
 import { OperatorError } from '../../errors.ts';
 import { RecordWalk, type Replacement } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { KeyRenewal } from '../keys/key-renewal.ts';
 import type { Vault } from '../vault.ts';
-import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
-import { type BadRecord, type OpenedRecord, RecordReader } from './record-reader.ts';
-
-export interface ResealSettings extends PassSettings {
-  readonly renewal: KeyRenewal;
-  readonly onBad: (record: BadRecord) => void;
-}
+import { type PassEnd, passOver, persistently } from './record-pass.ts';
+import { type OpenedRecord, type ReadSettings, RecordReader } from './verify.ts';
 
 export interface Resealed extends PassEnd {
   /** The primary key version. */
@@ -26,11 +20,11 @@ export interface Resealed extends PassEnd {
  * the rows, so another run finishes an interrupted one.
  * @throws OperatorError when the keyring was rotated meanwhile
  */
-export async function reseal(vault: Vault, settings: ResealSettings): Promise<Resealed> {
+export async function reseal(vault: Vault, settings: ReadSettings): Promise<Resealed> {
   const { keyring, pool } = vault;
-  const { renewal, onBad, stop } = settings;
+  const { stop } = settings;
   const keyVersion = keyring.primaryVersion;
-  const reader = new RecordReader(keyring, renewal, onBad);
+  const reader = new RecordReader(vault, settings);
   const walk = new RecordWalk(pool);
   let resealed = 0;
   const write = async (replacements: readonly Replacement[]) => {

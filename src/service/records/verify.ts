@@ -1,11 +1,13 @@
-import { RecordWalk } from '../../store/record-walk.ts';
-import type { KeyRenewal } from '../keys/key-renewal.ts';
+import { hexOf, RecordWalk } from '../../store/record-walk.ts';
+import type { SealedRecord, Value } from '../../types.ts';
+import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
-import { type BadRecord, RecordReader } from './record-reader.ts';
 
-export interface VerifySettings extends PassSettings {
-  readonly renewal: KeyRenewal;
+/** Settings of a pass that opens all records. */
+export interface ReadSettings extends PassSettings {
+  /** Finds key versions that other processes have added. */
+  readonly follower: KeyringFollower;
   readonly onBad: (record: BadRecord) => void;
 }
 
@@ -20,8 +22,8 @@ export interface Verified extends PassEnd {
  * together. It cannot check that a value fingerprint fits its value: a random client's record has
  * random bytes there, and no row names its client.
  */
-export async function verify(vault: Vault, settings: VerifySettings): Promise<Verified> {
-  const reader = new RecordReader(vault.keyring, settings.renewal, settings.onBad);
+export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
+  const reader = new RecordReader(vault, settings);
   let records = 0;
   const end = await passOver({
     ...settings,
@@ -32,4 +34,48 @@ export async function verify(vault: Vault, settings: VerifySettings): Promise<Ve
     },
   });
   return { records, bad: reader.bad, ...end };
+}
+
+/** A record that does not open. */
+export interface BadRecord {
+  /** Its token fingerprint, 32 hex digits. */
+  readonly fingerprint: string;
+  readonly reason: 'damaged' | 'key_missing';
+}
+
+export interface OpenedRecord {
+  readonly record: SealedRecord;
+  readonly value: Value;
+}
+
+/**
+ * Opens records by the fingerprints in their own rows, because there is no token from a caller. So
+ * it cannot detect a row that was swapped whole, fingerprint included.
+ */
+export class RecordReader {
+  readonly #vault: Vault;
+  readonly #settings: ReadSettings;
+  bad = 0;
+
+  constructor(vault: Vault, settings: ReadSettings) {
+    this.#vault = vault;
+    this.#settings = settings;
+  }
+
+  /** Returns the records that open. Counts and reports the others. */
+  async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
+    const { keyring } = this.#vault;
+    const { follower, onBad } = this.#settings;
+    if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
+      await follower.look();
+      keyring.renew(follower.latest.keys);
+    }
+    return records.flatMap((record) => {
+      const opened = keyring.open(record);
+      if ('value' in opened) return [{ record, value: opened.value }];
+      this.bad++;
+      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
+      return [];
+    });
+  }
 }

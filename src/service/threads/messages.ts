@@ -7,13 +7,13 @@ import {
 } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
-import type { KeyNews } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
 /** The data that a vault thread starts with. */
 export interface ThreadData {
   readonly vault: VaultOptions;
   readonly connections: number;
-  readonly keys: KeyNews;
+  readonly keys: KeySnapshot;
   /** The shared memory of a Timeline. */
   readonly timeline: SharedArrayBuffer;
 }
@@ -42,7 +42,7 @@ export type Call = Question & {
 };
 
 /** A message to a thread: packed calls, newer keys, or the request to reconnect. */
-export type ToThread = readonly Part[] | KeyNews | 'reconnect';
+export type ToThread = readonly Part[] | KeySnapshot | 'reconnect';
 
 /** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
 const MAX_SMALL_TEXTS = 64;

@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads';
 import { CallerError } from '../../errors.ts';
-import { REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
 import type { Token, TokenTerms, Value } from '../../types.ts';
-import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import {
@@ -137,7 +137,7 @@ export class VaultClient {
   }
 
   /** Passes newer keys to the threads. */
-  renew(news: KeyNews): void {
+  renew(news: KeySnapshot): void {
     for (const { worker } of [this.#first, this.#second]) worker.postMessage(news);
   }
 

@@ -2,10 +2,10 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
 import { RecordStore } from '../../store/records.ts';
 import { Timeline } from '../../store/timeline.ts';
-import { REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import { Detokenizer } from '../detokenizer.ts';
-import { EngineKeys } from '../keys/engine-keys.ts';
-import { type KeyNews, monotonicMs } from '../keys/key-news.ts';
+import type { KeySnapshot } from '../keys/keyring-follower.ts';
+import { LeasedKeyring } from '../keys/leased-keyring.ts';
 import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import {
@@ -37,7 +37,7 @@ const MAX_PIECES_UNDER_WAY = 8;
 const data = workerData as ThreadData;
 const outbox = new Outbox<Part | Report>((parts) => parentPort!.postMessage(parts));
 const onDamaged = (damaged: number) => outbox.put({ damaged });
-const keys = new EngineKeys(data.keys, () => outbox.put({ wantsKeys: true }));
+const keys = new LeasedKeyring(data.keys, () => outbox.put({ wantsKeys: true }));
 const pool = openPool(data.vault, data.connections, new Timeline(data.timeline));
 const records = new RecordStore(pool, {
   patienceMs: REQUEST_PATIENCE_MS,
@@ -62,7 +62,7 @@ parentPort!.on('message', (message: ToThread) => {
   beginPieceSoon();
 });
 
-function isCalls(message: readonly Part[] | KeyNews): message is readonly Part[] {
+function isCalls(message: readonly Part[] | KeySnapshot): message is readonly Part[] {
   return Array.isArray(message);
 }
 

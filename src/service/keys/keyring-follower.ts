@@ -1,11 +1,23 @@
+import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
-import { InternalError, OperatorError, operatorError } from '../../errors.ts';
+import { InternalError, type InternalReason, OperatorError, operatorError } from '../../errors.ts';
 import type { KeyringStore } from '../../store/keyring.ts';
+import { monotonicMs } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
-import type { KekSource } from '../kek/source.ts';
-import { type KeyNews, monotonicMs, primaryVersion } from './key-news.ts';
-import { unwrap } from './open-keys.ts';
+import { primaryVersionOf, unwrap } from './open-keys.ts';
+
+/** The state of the vault's keys, for all code that seals and opens records. */
+export interface KeySnapshot {
+  readonly keys: readonly PlainKey[];
+  /**
+   * When standin.keyring was last read and every DEK unwrapped (a time of monotonicMs). `keys` has
+   * every key that is older.
+   */
+  readonly asOfMs: number;
+  /** Why the last read failed; undefined: it succeeded. */
+  readonly failure: InternalReason | undefined;
+}
 
 /** An added or retired key version becomes known after this time, plus one query. */
 const LOOK_INTERVAL_MS = 2_000;
@@ -48,13 +60,13 @@ interface Backoff {
  * Keeps the DEKs of an open vault equal to standin.keyring, which commands on other machines
  * change. After a failed read or unwrap, the process keeps the keys that it has.
  */
-export class KeyRenewal {
+export class KeyringFollower {
   readonly #store: KeyringStore;
   readonly #source: KekSource;
   readonly #onChange: (problem: unknown) => void;
-  readonly #listeners: ((news: KeyNews) => void)[] = [];
+  readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
   readonly #known = new Map<number, Known>();
-  #latest: KeyNews;
+  #latest: KeySnapshot;
   #problem: unknown;
   #backoff: Backoff | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -81,14 +93,18 @@ export class KeyRenewal {
     this.#latest = { keys, asOfMs: -Infinity, failure: undefined };
   }
 
-  get latest(): KeyNews {
+  get latest(): KeySnapshot {
     return this.#latest;
+  }
+
+  /** The highest DEK version, which seals new records. */
+  get primaryVersion(): number {
+    return primaryVersionOf(this.#latest.keys);
   }
 
   /** Reads the keyring once, then every 2 s. Never fails. */
   async start(): Promise<void> {
-    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS);
-    this.#timer.unref();
+    this.#timer = setInterval(() => void this.look(), LOOK_INTERVAL_MS).unref();
     await this.look();
   }
 
@@ -98,7 +114,7 @@ export class KeyRenewal {
     clearTimeout(this.#due);
   }
 
-  subscribe(listener: (news: KeyNews) => void): void {
+  subscribe(listener: (snapshot: KeySnapshot) => void): void {
     this.#listeners.push(listener);
   }
 
@@ -136,18 +152,18 @@ export class KeyRenewal {
   }
 
   /** Drops the result of a slow read when a later read has already ended. */
-  #tell(look: number, news: KeyNews, problem: unknown): void {
+  #tell(look: number, snapshot: KeySnapshot, problem: unknown): void {
     if (look < this.#lastTold || this.#hasStopped) return;
     this.#lastTold = look;
-    this.#latest = news;
-    for (const listener of this.#listeners) listener(news);
+    this.#latest = snapshot;
+    for (const listener of this.#listeners) listener(snapshot);
     if (inWords(problem) !== inWords(this.#problem)) this.#onChange(problem);
     this.#problem = problem;
   }
 
   /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
-    const primary = primaryVersion(this.#latest);
+    const primary = this.primaryVersion;
     if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
     if (this.#known.size === 0) this.#recognise(deks);
     const changed = deks.filter(

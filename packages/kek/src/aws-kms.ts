@@ -1,8 +1,30 @@
-import { OperatorError } from '../../errors.ts';
-import type { AwsCredentials, AwsKmsSettings } from '../../options.ts';
-import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts';
 import { decryptedKek, readCiphertext } from './file.ts';
-import type { KekSource } from './source.ts';
+import {
+  KEK_ATTEMPTS,
+  KEK_TIMEOUTS,
+  KekError,
+  type KekSource,
+  type KekTimeouts,
+  type PrivateFiles,
+} from './source.ts';
+
+export interface AwsKmsSettings {
+  /** Id, alias or ARN. */
+  readonly keyId: string;
+  readonly region: string;
+  /** undefined: the public endpoint of the region. */
+  readonly endpoint: string | undefined;
+  /**
+   * undefined: the credentials that the AWS SDK finds (profile, web identity, container, instance).
+   */
+  readonly credentials: AwsCredentials | undefined;
+}
+
+interface AwsCredentials {
+  readonly accessKeyId: string;
+  readonly secretAccessKey: string;
+  readonly sessionToken?: string;
+}
 
 const PACKAGE = '@aws-sdk/client-kms';
 /** KMS authenticates it with the ciphertext, and a key policy can require it. */
@@ -12,20 +34,16 @@ const ENCRYPTION_CONTEXT = { service: 'standin' };
 export function kekAwsKms(
   path: string,
   settings: AwsKmsSettings,
+  files: PrivateFiles,
   patience = KEK_TIMEOUTS,
 ): KekSource {
   const by = `AWS KMS key ${settings.keyId} in ${settings.region}`;
   const read = async () => {
-    const ciphertext = blobOf(readCiphertext(path, 'KEK_AWS_KMS_KEY_ID'));
+    const ciphertext = blobOf(readCiphertext(path, 'KEK_AWS_KMS_KEY_ID', files));
     const decrypting = decrypt(ciphertext, settings, patience);
     return decryptedKek(await within(patience, decrypting), path, by);
   };
-  return {
-    place: `${path}, decrypted by ${by}`,
-    setting: 'KEK_FILE',
-    read,
-    readOrCreate: read,
-  };
+  return { place: `${path}, decrypted by ${by}`, setting: 'KEK_FILE', read };
 }
 
 /** The AWS command line prints base64. A raw ciphertext begins with bytes that base64 lacks. */
@@ -44,11 +62,11 @@ async function decrypt(
   const client = new KMSClient({
     region,
     ...(endpoint && { endpoint }),
-    ...(credentials && { credentials: sdkCredentials(credentials) }),
+    ...(credentials && { credentials }),
     maxAttempts: KEK_ATTEMPTS,
     requestHandler: {
-      connectionTimeout: patience.attempt_ms,
-      requestTimeout: patience.attempt_ms,
+      connectionTimeout: patience.attemptMs,
+      requestTimeout: patience.attemptMs,
       throwOnRequestTimeout: true,
     },
   });
@@ -58,11 +76,11 @@ async function decrypt(
     EncryptionContext: ENCRYPTION_CONTEXT,
   });
   try {
-    const abortSignal = AbortSignal.timeout(patience.total_ms);
+    const abortSignal = AbortSignal.timeout(patience.totalMs);
     const { Plaintext: plaintext } = await client.send(command, { abortSignal });
     return Buffer.from(plaintext ?? []);
   } catch (error) {
-    throw new OperatorError(explain(error, settings));
+    throw new KekError(explain(error, settings));
   } finally {
     client.destroy();
   }
@@ -73,30 +91,18 @@ async function loadSdk(): Promise<typeof import('@aws-sdk/client-kms')> {
   try {
     return await import('@aws-sdk/client-kms');
   } catch (error) {
-    throw new OperatorError(
+    throw new KekError(
       `KEK_AWS_KMS_KEY_ID needs the package ${PACKAGE}, which cannot be loaded (${(error as NodeJS.ErrnoException).code}). Run: npm install --no-save --save-prod ${PACKAGE}@3`,
     );
   }
 }
 
-function sdkCredentials({
-  access_key_id: accessKeyId,
-  secret_access_key: secretAccessKey,
-  session_token: sessionToken,
-}: AwsCredentials) {
-  return {
-    accessKeyId: accessKeyId,
-    secretAccessKey: secretAccessKey,
-    ...(sessionToken && { sessionToken: sessionToken }),
-  };
-}
-
 /** A time-out of our own, because the SDK's search for credentials cannot be aborted. */
-async function within<T>({ total_ms: totalMs }: KekTimeouts, work: Promise<T>): Promise<T> {
+async function within<T>({ totalMs }: KekTimeouts, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     const problem = `AWS KMS, or the source of its credentials, did not answer within ${totalMs / 1_000} s. Check the network, KEK_AWS_KMS_ENDPOINT and the credentials of this machine, and start again.`;
-    timer = setTimeout(() => reject(new OperatorError(problem)), totalMs);
+    timer = setTimeout(() => reject(new KekError(problem)), totalMs);
   });
   try {
     return await Promise.race([work, late]);

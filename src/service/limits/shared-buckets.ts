@@ -1,23 +1,38 @@
 import {
+  afterwards,
   type Bucket,
+  type Buckets,
   type Grant,
+  MemoryBuckets,
   NO_OUTCOME,
   type Outcome,
-  type RateLimiter,
-  unlimited,
-} from './bucket.ts';
-import { MemoryRateLimiter } from './rate-limit.ts';
+} from './buckets.ts';
 
-/** Buckets that several processes take from. */
-export interface SharedBuckets {
-  /**
-   * Takes from a bucket for several requests.
-   * @param bucket with a rate above 0
-   * @param count 0 only checks whether the buckets answer
-   */
+/** The buckets that SharedBuckets asks. */
+export interface RemoteBuckets {
   take(bucket: Bucket, count: number): Promise<Grant>;
-  /** RateLimiter.settle, on the shared budget. */
   settle(bucket: Bucket, count: number, outcome: Outcome): Promise<Grant>;
+  /** The last failure: a code or a name. */
+  readonly failure: string | undefined;
+  close(): void;
+}
+
+/** Called when sharing ends, with the failure, and when it resumes. */
+export type OnSharing = (isShared: boolean, failure: string | undefined) => void;
+
+/**
+ * Opens the buckets of a process. A Redis that hangs delays the start by at most 3 s, and nothing
+ * else.
+ * @param redisUrl the Redis that nodes share limits in; undefined: each node limits alone
+ */
+export async function openBuckets(
+  redisUrl: string | undefined,
+  onSharing: OnSharing,
+): Promise<Buckets> {
+  if (redisUrl === undefined) return new MemoryBuckets();
+  // Loading the client library takes 0.1 s, so only nodes that use Redis load it.
+  const { RedisBuckets } = await import('./redis-buckets.ts');
+  return new SharedBuckets(await RedisBuckets.open(redisUrl), onSharing);
 }
 
 /**
@@ -49,22 +64,22 @@ interface Batch extends Question {
 }
 
 /**
- * Takes from shared buckets. Requests that arrive during a call to a bucket share the next call, so
- * a busy client costs one round trip at a time.
+ * Takes from buckets that several processes share. Requests that arrive during a call to a bucket
+ * share the next call, so a busy client costs one round trip at a time.
  * No request fails when the buckets fail or are slow: this process limits alone until they answer
  * again.
  */
-export class SharedRateLimiter implements RateLimiter {
-  readonly #backend: SharedBuckets;
-  readonly #onShared: (isShared: boolean) => void;
-  readonly #local = new MemoryRateLimiter();
+export class SharedBuckets implements Buckets {
+  readonly #remote: RemoteBuckets;
+  readonly #onSharing: OnSharing;
+  readonly #local = new MemoryBuckets();
   /** For each bucket, the batch that still accepts requests. */
   readonly #gathering = new Map<string, Batch>();
   /** For each bucket, the last batch that was started and not answered. */
   readonly #last = new Map<string, Batch>();
   readonly #prober: NodeJS.Timeout;
-  /** undefined: not known yet, so the buckets are asked. */
-  #isShared: boolean | undefined;
+  #isShared = true;
+  #isClosed = false;
   /**
    * The question to repeat after a failure: shared buckets can answer for some names and not for
    * others.
@@ -72,51 +87,45 @@ export class SharedRateLimiter implements RateLimiter {
   #suspect: Question = PROBING;
   #isProbing = false;
 
-  /** @param onShared called with the first state and with every change */
-  constructor(backend: SharedBuckets, onShared: (isShared: boolean) => void) {
-    this.#backend = backend;
-    this.#onShared = onShared;
+  constructor(remote: RemoteBuckets, onSharing: OnSharing) {
+    this.#remote = remote;
+    this.#onSharing = onSharing;
     this.#prober = setInterval(() => void this.#probe(), PROBE_INTERVAL_MS).unref();
     void this.#probe();
   }
 
+  get isShared(): boolean {
+    return this.#isShared;
+  }
+
   take(bucket: Bucket): Grant | Promise<Grant> {
-    if (bucket.rate === 0) return unlimited(1);
-    if (this.#isShared === false) return this.#local.take(bucket);
-    return this.#share(bucket, 1, undefined, () => this.#local.take(bucket));
+    return this.#answer({ bucket, count: 1, outcome: undefined });
   }
 
   settle(bucket: Bucket, count: number, outcome: Outcome): Grant | Promise<Grant> {
-    if (bucket.rate === 0) return unlimited(count);
-    if (this.#isShared === false) return this.#local.settle(bucket, count, outcome);
-    const alone = () => this.#local.settle(bucket, count, outcome);
-    return this.#share(bucket, count, outcome, alone);
+    return this.#answer({ bucket, count, outcome });
   }
 
-  /** Ends the probes. After that, only requests change the state. */
-  stop(): void {
+  close(): void {
+    this.#isClosed = true;
     clearInterval(this.#prober);
+    this.#remote.close();
   }
 
-  /**
-   * Joins a batch.
-   * @param alone asks this process when the buckets do not answer
-   */
-  async #share(
-    bucket: Bucket,
-    count: number,
-    outcome: Outcome | undefined,
-    alone: () => Grant,
-  ): Promise<Grant> {
+  #answer(question: Question): Grant | Promise<Grant> {
+    const shared = this.#isShared ? this.#join(question) : undefined;
+    return afterwards(shared, (grant) => grant ?? (ask(this.#local, question) as Grant));
+  }
+
+  /** Resolves to the part of the batch's grant that the question gets. */
+  async #join({ bucket, count, outcome }: Question): Promise<Grant | undefined> {
     const batch = this.#gathering.get(bucket.name) ?? this.#begin(bucket);
     const place = batch.count;
     batch.bucket = bucket;
     batch.count += count;
     if (outcome !== undefined) batch.outcome = sum(batch.outcome, outcome);
     const grant = await batch.grant;
-    if (grant === undefined) return alone();
-    const { left, retryAfterS } = grant;
-    return { granted: Math.max(0, Math.min(grant.granted - place, count)), left, retryAfterS };
+    return grant && { ...grant, granted: Math.max(0, Math.min(grant.granted - place, count)) };
   }
 
   #begin(bucket: Bucket): Batch {
@@ -125,19 +134,19 @@ export class SharedRateLimiter implements RateLimiter {
     // the call.
     const turn =
       this.#last.get(name)?.grant ?? new Promise<void>((resolve) => setImmediate(resolve));
-    const grant = turn.then(() => this.#ask(name));
+    const grant = turn.then(() => this.#send(name));
     const batch: Batch = { bucket, count: 0, outcome: undefined, grant };
     this.#gathering.set(name, batch);
     this.#last.set(name, batch);
     return batch;
   }
 
-  async #ask(name: string): Promise<Grant | undefined> {
+  async #send(name: string): Promise<Grant | undefined> {
     const batch = this.#gathering.get(name)!;
     this.#gathering.delete(name);
     try {
-      if (this.#isShared === false) return undefined;
-      return await answerInTime(this.#question(batch));
+      if (!this.#isShared) return undefined;
+      return await inTime(ask(this.#remote, batch));
     } catch {
       const { bucket, outcome } = batch;
       this.#suspect = { bucket, count: 0, outcome: outcome && NO_OUTCOME };
@@ -148,18 +157,12 @@ export class SharedRateLimiter implements RateLimiter {
     }
   }
 
-  #question({ bucket, count, outcome }: Question): Promise<Grant> {
-    return outcome === undefined
-      ? this.#backend.take(bucket, count)
-      : this.#backend.settle(bucket, count, outcome);
-  }
-
   /** Runs while all is well, too, so that the state is known even without requests. */
   async #probe(): Promise<void> {
     if (this.#isProbing) return;
     this.#isProbing = true;
     try {
-      await answerInTime(this.#question(this.#suspect));
+      await inTime(ask(this.#remote, this.#suspect));
       this.#suspect = PROBING;
       this.#setShared(true);
     } catch {
@@ -170,13 +173,23 @@ export class SharedRateLimiter implements RateLimiter {
   }
 
   #setShared(isShared: boolean): void {
-    if (this.#isShared === isShared) return;
+    if (this.#isClosed || this.#isShared === isShared) return;
     this.#isShared = isShared;
-    this.#onShared(isShared);
+    const failure = isShared ? undefined : (this.#remote.failure ?? 'no answer in time');
+    this.#onSharing(isShared, failure);
   }
 }
 
-function answerInTime<T>(answer: Promise<T>): Promise<T> {
+function ask(
+  buckets: RemoteBuckets | MemoryBuckets,
+  { bucket, count, outcome }: Question,
+): Grant | Promise<Grant> {
+  return outcome === undefined
+    ? buckets.take(bucket, count)
+    : buckets.settle(bucket, count, outcome);
+}
+
+function inTime<T>(answer: T | Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     let ticks = 0;
     const timer = setInterval(() => {
@@ -184,7 +197,9 @@ function answerInTime<T>(answer: Promise<T>): Promise<T> {
       clearInterval(timer);
       reject(new Error('no answer in time'));
     }, TICK_MS);
-    answer.then(resolve, reject).finally(() => clearInterval(timer));
+    Promise.resolve(answer)
+      .then(resolve, reject)
+      .finally(() => clearInterval(timer));
   });
 }
 

@@ -1,6 +1,7 @@
 import { Keyring } from '../../crypto/keyring.ts';
 import { InternalError, type InternalReason } from '../../errors.ts';
-import { type KeyNews, monotonicMs } from './key-news.ts';
+import { monotonicMs } from '../../timeouts.ts';
+import type { KeySnapshot } from './keyring-follower.ts';
 
 /**
  * A process that has not read the keyring for this long reads it again before it seals.
@@ -15,7 +16,7 @@ export const SEAL_LEASE_MS = 30_000;
 const SEAL_PATIENCE_MS = 1_000;
 
 /** The keyring of an engine, which asks for newer keys when it needs them. */
-export class EngineKeys {
+export class LeasedKeyring {
   readonly keyring: Keyring;
   readonly #demand: () => void;
   #asOfMs: number;
@@ -23,13 +24,13 @@ export class EngineKeys {
   #waiting: (() => void)[] = [];
 
   /** @param demand requests a new read of the keyring; its result comes through `take` */
-  constructor(news: KeyNews, demand: () => void) {
-    this.keyring = new Keyring(news.keys);
+  constructor(snapshot: KeySnapshot, demand: () => void) {
+    this.keyring = new Keyring(snapshot.keys);
     this.#demand = demand;
-    this.#asOfMs = news.asOfMs;
+    this.#asOfMs = snapshot.asOfMs;
   }
 
-  take({ keys, asOfMs, failure }: KeyNews): void {
+  take({ keys, asOfMs, failure }: KeySnapshot): void {
     if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);
     this.#asOfMs = asOfMs;
     this.#failure = failure;
@@ -84,12 +85,12 @@ export class EngineKeys {
     while (this.#asOfMs < askedAtMs) {
       const leftMs = deadlineMs - performance.now();
       if (leftMs <= 0) return false;
-      await this.#news(leftMs);
+      await this.#nextSnapshot(leftMs);
     }
     return true;
   }
 
-  #news(patienceMs: number): Promise<void> {
+  #nextSnapshot(patienceMs: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, patienceMs);
       this.#waiting.push(() => {

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
-import { EngineKeys, SEAL_LEASE_MS } from '../../src/service/keys/engine-keys.ts';
 import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
-import { type KeyNews, monotonicMs } from '../../src/service/keys/key-news.ts';
+import type { KeySnapshot } from '../../src/service/keys/keyring-follower.ts';
+import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
+import { monotonicMs } from '../../src/timeouts.ts';
 import { testKeys } from '../support/keys.ts';
 
-function news(versions: readonly number[], asOfMs = monotonicMs()): KeyNews {
+function snapshot(versions: readonly number[], asOfMs = monotonicMs()): KeySnapshot {
   return { keys: testKeys(versions), asOfMs, failure: undefined };
 }
 
@@ -14,38 +15,38 @@ function longAgo(): number {
 }
 
 test('fresh keys seal at once, and nothing is asked', async () => {
-  const keys = new EngineKeys(news([1]), () => expect.unreachable());
+  const keys = new LeasedKeyring(snapshot([1]), () => expect.unreachable());
   await keys.readyToSeal();
   await keys.readyToOpen([1], performance.now() + 1_000);
 });
 
 test('keys that nobody has confirmed for long seal only once they are renewed, with the newest', async () => {
-  const keys: EngineKeys = new EngineKeys(news([1], longAgo()), () =>
-    setImmediate(() => keys.take(news([1, 2]))),
+  const keys: LeasedKeyring = new LeasedKeyring(snapshot([1], longAgo()), () =>
+    setImmediate(() => keys.take(snapshot([1, 2]))),
   );
   await keys.readyToSeal();
   expect(keys.keyring.primaryVersion).toBe(2);
 });
 
 test('keys that cannot be renewed do not seal: an error with the reason', async () => {
-  const old = news([1], longAgo());
-  const keys: EngineKeys = new EngineKeys(old, () =>
+  const old = snapshot([1], longAgo());
+  const keys: LeasedKeyring = new LeasedKeyring(old, () =>
     setImmediate(() => keys.take({ ...old, failure: 'database_unavailable' })),
   );
   await expect(keys.readyToSeal()).rejects.toThrow('database unavailable');
-  const cutOff = new EngineKeys(old, () => {});
+  const cutOff = new LeasedKeyring(old, () => {});
   await expect(cutOff.readyToSeal()).rejects.toThrow('key version not in the keyring');
 });
 
 test('a version that is not known is waited for until the keyring was read after the question', async () => {
   let asked = 0;
-  const keys: EngineKeys = new EngineKeys(news([1]), () => {
+  const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () => {
     const before = monotonicMs() - 1;
     asked++;
     // The answer to an earlier question comes first.
     setImmediate(() => {
-      keys.take(news([1], before));
-      setImmediate(() => keys.take(news([1, 2])));
+      keys.take(snapshot([1], before));
+      setImmediate(() => keys.take(snapshot([1, 2])));
     });
   });
   await keys.readyToOpen([1, 2], performance.now() + 10_000);
@@ -54,12 +55,12 @@ test('a version that is not known is waited for until the keyring was read after
 });
 
 test('a version that nobody has is not waited for longer than one reading, and never beyond the deadline', async () => {
-  const keys: EngineKeys = new EngineKeys(news([1]), () =>
-    setImmediate(() => keys.take(news([1]))),
+  const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () =>
+    setImmediate(() => keys.take(snapshot([1]))),
   );
   await keys.readyToOpen([9], performance.now() + 60_000);
   expect(keys.keyring.hasVersion(9)).toBe(false);
-  const cutOff = new EngineKeys(news([1]), () => {});
+  const cutOff = new LeasedKeyring(snapshot([1]), () => {});
   await cutOff.readyToOpen([9], performance.now() + 50);
 });
 

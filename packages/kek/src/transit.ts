@@ -1,12 +1,29 @@
 import { type RequestOptions, request as requestHttp } from 'node:http';
 import { request as requestHttps } from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { OperatorError } from '../../errors.ts';
-import type { TransitSettings } from '../../options.ts';
-import { readSecret, readTrusted } from '../../private-files.ts';
-import { KEK_ATTEMPTS, KEK_TIMEOUTS, type KekTimeouts } from '../../timeouts.ts';
 import { decryptedKek, readCiphertext } from './file.ts';
-import type { KekSource } from './source.ts';
+import {
+  explained,
+  KEK_ATTEMPTS,
+  KEK_TIMEOUTS,
+  KekError,
+  type KekSource,
+  type KekTimeouts,
+  type PrivateFiles,
+} from './source.ts';
+
+/** The transit engine of HashiCorp Vault or OpenBao. */
+export interface TransitSettings {
+  readonly url: string;
+  readonly key: string;
+  readonly mount: string;
+  readonly namespace: string | undefined;
+  /** undefined: the authorities built into Node. */
+  readonly caFile: string | undefined;
+  /** Used before `token`. One of the two is set. */
+  readonly tokenFile: string | undefined;
+  readonly token: string | undefined;
+}
 
 /** Pause after the first attempt; each further pause is four times as long. */
 const PAUSE_MS = 200;
@@ -21,25 +38,21 @@ interface Answer {
 export function kekTransit(
   path: string,
   settings: TransitSettings,
+  files: PrivateFiles,
   patience = KEK_TIMEOUTS,
 ): KekSource {
   const by = `transit key ${settings.key} of ${settings.url}`;
   const read = async () => {
-    const ciphertext = ciphertextOf(path);
-    return decryptedKek(await decrypt(ciphertext, settings, patience), path, by);
+    const ciphertext = ciphertextOf(path, files);
+    return decryptedKek(await decrypt(ciphertext, settings, files, patience), path, by);
   };
-  return {
-    place: `${path}, decrypted by ${by}`,
-    setting: 'KEK_FILE',
-    read,
-    readOrCreate: read,
-  };
+  return { place: `${path}, decrypted by ${by}`, setting: 'KEK_FILE', read };
 }
 
-function ciphertextOf(path: string): string {
-  const text = readCiphertext(path, 'KEK_TRANSIT_URL').toString('latin1').trim();
+function ciphertextOf(path: string, files: PrivateFiles): string {
+  const text = readCiphertext(path, 'KEK_TRANSIT_URL', files).toString('latin1').trim();
   if (!/^vault:v\d{1,9}:[A-Za-z0-9+/]{1,8192}={0,2}$/.test(text)) {
-    throw new OperatorError(
+    throw new KekError(
       `KEK_FILE (${path}) must contain a ciphertext of the transit engine, which begins with vault:v1: or a later version. Make one with: vault write -field=ciphertext -f transit/datakey/wrapped/NAME`,
     );
   }
@@ -49,6 +62,7 @@ function ciphertextOf(path: string): string {
 async function decrypt(
   ciphertext: string,
   settings: TransitSettings,
+  files: PrivateFiles,
   patience: KekTimeouts,
 ): Promise<Buffer> {
   const { url, mount, key, namespace } = settings;
@@ -60,50 +74,46 @@ async function decrypt(
       'content-type': 'application/json',
       'content-length': body.length,
       'x-vault-request': 'true',
-      'x-vault-token': tokenOf(settings),
+      'x-vault-token': tokenOf(settings, files),
       ...(namespace && { 'x-vault-namespace': namespace }),
     },
-    ...(settings.caFile && { ca: authorities(settings.caFile) }),
+    ...(settings.caFile && { ca: authorities(settings.caFile, files) }),
     agent: false,
   };
   const answer = await post(target, options, body, patience);
-  if (answer.status !== 200) throw new OperatorError(explain(answer.status, settings));
+  if (answer.status !== 200) throw new KekError(explain(answer.status, settings));
   return plaintextOf(answer.body, url);
 }
 
-function tokenOf({ tokenFile, token }: TransitSettings): string {
+function tokenOf({ tokenFile, token }: TransitSettings, { readSecret }: PrivateFiles): string {
   if (tokenFile === undefined) return token!;
   const text = readSetting('VAULT_TOKEN_FILE', tokenFile, readSecret).trim();
   // A header allows only these characters. An empty file may be one that an agent is about to
   // write.
   if (!/^[\x21-\x7e]{1,8192}$/.test(text)) {
-    throw new OperatorError(
+    throw new KekError(
       `VAULT_TOKEN_FILE (${tokenFile}) must contain one token on one line. Write the token there.`,
     );
   }
   return text;
 }
 
-function authorities(caFile: string): string {
+function authorities(caFile: string, { readTrusted }: PrivateFiles): string {
   const ca = readSetting('KEK_TRANSIT_CA_FILE', caFile, readTrusted);
   if (!ca.includes('-----BEGIN CERTIFICATE-----')) {
-    throw new OperatorError(
+    throw new KekError(
       `KEK_TRANSIT_CA_FILE (${caFile}) contains no certificate in PEM. Put the certificate of the authority there.`,
     );
   }
   return ca;
 }
 
-function readSetting(setting: string, path: string, readFile: typeof readSecret): string {
+function readSetting(setting: string, path: string, readFile: PrivateFiles['readSecret']): string {
   const name = `${setting} (${path})`;
-  try {
-    return readFile(path, name).toString();
-  } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    throw new OperatorError(
-      `${name} cannot be read (${(error as NodeJS.ErrnoException).code}). Name a file that this user can read.`,
-    );
-  }
+  return explained(
+    () => readFile(path, name).toString(),
+    (code) => `${name} cannot be read (${code}). Name a file that this user can read.`,
+  );
 }
 
 /** Sends the request again while the network or the server fails, until the time is up. */
@@ -111,7 +121,7 @@ async function post(
   target: URL,
   options: RequestOptions,
   body: string,
-  { total_ms: totalMs, attempt_ms: attemptMs }: KekTimeouts,
+  { totalMs, attemptMs }: KekTimeouts,
 ): Promise<Answer> {
   const deadlineMs = performance.now() + totalMs;
   for (let attempt = 1; ; attempt++) {
@@ -123,7 +133,7 @@ async function post(
       const answer = await exchange(target, { ...options, signal }, body);
       if (answer.status < 500 || isLast()) return answer;
     } catch (error) {
-      if (isLast()) throw new OperatorError(unreachable(signal.aborted, error, target.origin));
+      if (isLast()) throw new KekError(unreachable(signal.aborted, error, target.origin));
     }
     await sleep(pauseMs);
   }
@@ -157,7 +167,7 @@ function plaintextOf(body: Buffer, url: string): Buffer {
   } catch {
     // The text of the parse error would contain the answer.
   }
-  throw new OperatorError(
+  throw new KekError(
     `${url} answered 200 without a plaintext: it is not Vault or OpenBao. Check KEK_TRANSIT_URL.`,
   );
 }

@@ -1,31 +1,23 @@
 import { spawn } from 'node:child_process';
-import { parseKek } from '../../crypto/kek.ts';
-import { OperatorError } from '../../errors.ts';
-import { KEK_TIMEOUTS } from '../../timeouts.ts';
-import type { KekSource } from './source.ts';
+import { KEK_TIMEOUTS, KekError, type KekSource, parseKek } from './source.ts';
 
 /** Far more than 64 hex digits and white space. */
 const MAX_OUTPUT_BYTES = 4_096;
 const BY_HAND = 'Run the command yourself, as the user of the service, to see why.';
 
 /** @param commandLine run by `sh`; never shown, because it may contain a password */
-export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.total_ms): KekSource {
+export function kekCommand(commandLine: string, timeoutMs = KEK_TIMEOUTS.totalMs): KekSource {
   const read = async () => {
     const output = await outputOf(commandLine, timeoutMs);
     const kek = parseKek(output);
     if (kek === undefined) {
-      throw new OperatorError(
+      throw new KekError(
         `KEK_COMMAND must print 32 bytes, or 64 hex digits; it printed ${output.length} bytes. ${BY_HAND}`,
       );
     }
     return kek;
   };
-  return {
-    place: 'the output of KEK_COMMAND',
-    setting: 'KEK_COMMAND',
-    read,
-    readOrCreate: read,
-  };
+  return { place: 'the output of KEK_COMMAND', setting: 'KEK_COMMAND', read };
 }
 
 function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
@@ -38,7 +30,7 @@ function outputOf(commandLine: string, timeoutMs: number): Promise<Buffer> {
     });
     const chunks: Buffer[] = [];
     let outputBytes = 0;
-    const fail = (problem: string) => reject(new OperatorError(`KEK_COMMAND ${problem}`));
+    const fail = (problem: string) => reject(new KekError(`KEK_COMMAND ${problem}`));
     const stop = (problem: string) => {
       fail(problem);
       end(child.pid);

@@ -1,0 +1,49 @@
+import { join } from 'node:path';
+import { type AwsKmsSettings, kekAwsKms } from './aws-kms.ts';
+import { kekCommand } from './command.ts';
+import { kekFile } from './file.ts';
+import type { KekSource, PrivateFiles } from './source.ts';
+import { kekTransit, type TransitSettings } from './transit.ts';
+
+export { KekError, type KekSource, parseKek } from './source.ts';
+export type { AwsKmsSettings, TransitSettings };
+
+/** The settings of one source. Plain data that contains secrets. */
+export interface KekSettings {
+  /**
+   * undefined without a command: the file `kek` in the data folder, made with an embedded vault.
+   */
+  readonly file: string | undefined;
+  /** A command line that prints the KEK. */
+  readonly command?: string;
+  /** Decrypts the file. Without this and `transit`, the file is in clear. */
+  readonly awsKms?: AwsKmsSettings;
+  readonly transit?: TransitSettings;
+}
+
+/** @param isEmbedded whether the database is embedded, so that the KEK may be beside it */
+export function kekSource(
+  { file, command, awsKms, transit }: KekSettings,
+  dataDir: string,
+  isEmbedded: boolean,
+  files: PrivateFiles,
+): KekSource {
+  if (command !== undefined) return kekCommand(command);
+  if (file === undefined) return kekFile(join(dataDir, 'kek'), isEmbedded, files);
+  if (awsKms !== undefined) return kekAwsKms(file, awsKms, files);
+  if (transit !== undefined) return kekTransit(file, transit, files);
+  return kekFile(file, false, files);
+}
+
+/** Whether an operator named a source. The default file may not exist yet. */
+export function isNamed({ file, command }: KekSettings): boolean {
+  return file !== undefined || command !== undefined;
+}
+
+/**
+ * Reads the source once and keeps the KEK: a command may ask a person, and a KMS charges for calls.
+ */
+export async function readAhead(source: KekSource): Promise<KekSource> {
+  const kek = await source.read();
+  return { ...source, read: async () => kek };
+}

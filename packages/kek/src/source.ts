@@ -1,0 +1,59 @@
+/** A place to read the KEK from. */
+export interface KekSource {
+  /** Where an operator finds the KEK, for messages. */
+  readonly place: string;
+  /** The setting to change when the KEK is wrong. */
+  readonly setting: 'KEK_FILE' | 'KEK_COMMAND';
+  /**
+   * Reads the 32 bytes.
+   * @throws KekError that says what to do
+   */
+  read(): Promise<Buffer>;
+  /**
+   * Makes a KEK unless there is one. For a new vault only, because a new KEK would not open an
+   * existing vault. undefined: this source makes none.
+   */
+  readonly create?: () => Promise<void>;
+}
+
+/** A problem with the KEK that the operator can fix. */
+export class KekError extends Error {}
+
+/** The functions of the service that open files. They check who else may read or write a file. */
+export interface PrivateFiles {
+  /** @param name the file in words, for messages */
+  readSecret(path: string, name: string): Buffer;
+  readTrusted(path: string, name: string): Buffer;
+  /** Keeps a file that exists. */
+  createSecret(path: string, content: string): void;
+}
+
+/** How long a source may take. Nothing listens before it has answered. */
+export interface KekTimeouts {
+  /** All attempts together, from the first request to the key. */
+  readonly totalMs: number;
+  /** One attempt over the network. */
+  readonly attemptMs: number;
+}
+
+export const KEK_TIMEOUTS: KekTimeouts = { totalMs: 10_000, attemptMs: 4_000 };
+/** Attempts over the network, the first included. */
+export const KEK_ATTEMPTS = 3;
+
+/** Accepts 32 raw bytes, or 64 hex digits with white space around. undefined: anything else. */
+export function parseKek(content: Buffer): Buffer | undefined {
+  if (content.length === 32) return content;
+  const text = content.toString('latin1').trim();
+  return /^[0-9a-f]{64}$/i.test(text) ? Buffer.from(text, 'hex') : undefined;
+}
+
+/** @param explain makes a message from the code of the system's error */
+export function explained<T>(work: () => T, explain: (code: string) => string): T {
+  try {
+    return work();
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    // An error without a code is a refusal of PrivateFiles, which already says what to do.
+    throw code === undefined ? error : new KekError(explain(code));
+  }
+}
