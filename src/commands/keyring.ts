@@ -77,7 +77,7 @@ async function rotate(
   options: OutputOptions,
 ): Promise<void> {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.keyringStore, kekSourceOf(vaultOptions));
+  const version = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
   print(
     options,
     { version },
@@ -88,7 +88,7 @@ Back up the database. Existing records keep their key version until you run: sta
 
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.keyringStore, version);
+  await retireKey(vault.wrappedKeys, version);
   print(
     options,
     { version },

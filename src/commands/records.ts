@@ -134,7 +134,7 @@ async function watched<T>(
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
   const follower = new KeyringFollower(
-    vault.keyringStore,
+    vault.wrappedKeys,
     kekSourceOf(vaultOptions),
     vault.plainKeys,
   );

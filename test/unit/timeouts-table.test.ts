@@ -6,7 +6,7 @@ import { ROOT, readText } from '../support/docs.ts';
 const DOCUMENT = 'docs/operating/timeouts.md';
 const UNITS_MS: Record<string, number> = { ms: 1, s: 1_000, h: 3_600_000 };
 
-/** Constants that a row depends on: `store/cancel.ts CANCEL_TIMEOUT_MS`. */
+/** Constants that a row depends on: `store/connection.ts CANCEL_TIMEOUT_MS`. */
 const used = new Set<string>();
 
 /** The constant of a source file, read from its text: most are not exported. */
@@ -29,7 +29,7 @@ const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
 const kek = file('../packages/kek/src/source.ts');
-const embedded = file('store/embedded.ts');
+const embedded = file('../packages/embedded/src/embedded-database.ts');
 const sealPatienceMs = constant('service/keys/leased-keyring.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
@@ -73,7 +73,7 @@ const ROWS: Record<string, readonly number[]> = {
   ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
-  'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
+  'cancel request': [constant('store/connection.ts', 'CANCEL_TIMEOUT_MS')],
   'closing of connections at the end': [sharedByAll('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
@@ -100,10 +100,9 @@ const WITHOUT_ROW = [
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
 
-  'store/distribute.ts COPY_PATIENCE_MS',
-  'store/embedded-server.ts IDLE_OWNER_TIMEOUT_MS',
-  'store/keyring.ts LOCKS_PATIENCE_MS',
-  'store/records.ts READ_ONLY_PATIENCE_MS',
+  'store/schema.ts COPY_PATIENCE_MS',
+  'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
+  'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];
 
 function figuresMs(text: string): number[] {

@@ -95,7 +95,7 @@ export class CurrentState {
 
   async #keys(deadlineMs: number): Promise<KeysState> {
     const { vault, keys } = this.#options;
-    const deks = (await vault.keyringStore.list(deadlineMs)).filter(
+    const deks = (await vault.wrappedKeys.list(deadlineMs)).filter(
       ({ purpose }) => purpose === 'dek',
     );
     const byVersion = await this.#countKeys(deadlineMs);

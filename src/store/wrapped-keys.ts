@@ -19,18 +19,38 @@ const KEYS_ARE_GONE =
 export type NewKey = Omit<WrappedKey, 'created_at'>;
 
 /** The keys of the vault, while no other process can change them. */
-export interface LockedKeys {
-  readonly keys: readonly WrappedKey[];
-  insert(key: NewKey): Promise<void>;
-  /** Replaces the wrapping of an existing key. */
-  update(key: NewKey): Promise<void>;
-  /** After the commit, no new statement writes a record with this DEK version. */
-  close(version: number): Promise<void>;
-  remove(key: Pick<NewKey, 'purpose' | 'version'>): Promise<void>;
-  /** Age in seconds, by the clock of the database. */
-  ageOf(key: Pick<NewKey, 'purpose' | 'version'>): Promise<number>;
-  /** Counts records with a value that this DEK version seals. Reads the whole table. */
-  countRecords(keyVersion: number): Promise<number>;
+export type LockedKeys = ReturnType<typeof lockedKeys>;
+
+function lockedKeys(query: Query, keys: readonly WrappedKey[]) {
+  const WHICH = "where purpose = 'dek' and version = $1";
+  return {
+    keys,
+    insert: (key: NewKey) => insertKey(query, key),
+    /** Replaces the wrapping of an existing key. */
+    update: async ({ purpose, version, kek_id: kekId, wrapped }: NewKey): Promise<void> => {
+      await query(
+        'update standin.keyring set kek_id = $3, wrapped = $4 where purpose = $1 and version = $2',
+        [purpose, version, kekId, wrapped],
+      );
+    },
+    /** After the commit, no new statement writes a record with this DEK version. */
+    close: async (version: number): Promise<void> => {
+      const text = `update standin.keyring set closed_at = now() ${WHICH} and closed_at is null`;
+      await query(text, [version]);
+    },
+    /** Removes a DEK version. */
+    remove: async (version: number): Promise<void> => {
+      await query(`delete from standin.keyring ${WHICH}`, [version]);
+    },
+    /** Age of a DEK version in seconds, by the clock of the database. */
+    ageOf: async (version: number): Promise<number> => {
+      const age = 'extract(epoch from clock_timestamp() - created_at) as age_s';
+      const text = `select ${age} from standin.keyring ${WHICH}`;
+      return Number((await query(text, [version])).rows[0]!.age_s);
+    },
+    /** Counts records with a value that this DEK version seals. Reads the whole table. */
+    countRecords: (keyVersion: number) => countRecords(query, keyVersion),
+  };
 }
 
 /**
@@ -47,7 +67,7 @@ const WRITERS_PAUSE_MS = 20;
 const LOCKS_PATIENCE_MS = 5_000;
 
 /** The wrapped keys of the vault, and the settings fixed at its creation. */
-export class KeyringStore {
+export class WrappedKeyStore {
   readonly #pool: Pool;
 
   constructor(pool: Pool) {
@@ -55,30 +75,33 @@ export class KeyringStore {
   }
 
   async list(deadlineMs: number): Promise<WrappedKey[]> {
-    return listKeys((text, values) => this.#pool.query(text, values ?? [], deadlineMs));
+    return listKeys(this.#pool.queryUntil(deadlineMs));
   }
 
   async settings(deadlineMs: number): Promise<Map<string, string>> {
-    const { rows } = await this.#pool.query(
-      'select name, value from standin.settings',
-      [],
-      deadlineMs,
-    );
+    const text = 'select name, value from standin.settings';
+    const { rows } = await this.#pool.query(text, [], deadlineMs);
     return new Map(rows.map((row) => [row.name!, row.value!]));
   }
 
   /** Runs `work` in one transaction. On all machines, only one such transaction runs at a time. */
   async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
+    return this.#locked(deadlineMs, (query, keys) => work(lockedKeys(query, keys)));
+  }
+
+  async #locked<T>(
+    deadlineMs: number,
+    work: (query: Query, keys: WrappedKey[]) => Promise<T>,
+  ): Promise<T> {
     return this.#pool.transaction(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
-      return work(lockedKeys(query, await listKeys(query)));
+      return work(query, await listKeys(query));
     });
   }
 
   /** As in LockedKeys, without the lock. */
   async countRecords(keyVersion: number, deadlineMs: number): Promise<number> {
-    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
-    return countRecords(query, keyVersion);
+    return countRecords(this.#pool.queryUntil(deadlineMs), keyVersion);
   }
 
   /** DEK versions that no statement writes any more, and since when. */
@@ -111,9 +134,7 @@ export class KeyringStore {
     settings: ReadonlyMap<string, string>,
     deadlineMs: number,
   ): Promise<WrappedKey[]> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
-      const existing = await listKeys(query);
+    return this.#locked(deadlineMs, async (query, existing) => {
       if (existing.length > 0) return existing;
       const { rows: made } = await query('select name from standin.settings limit 1');
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
@@ -124,31 +145,6 @@ export class KeyringStore {
       return listKeys(query);
     });
   }
-}
-
-function lockedKeys(query: Query, keys: readonly WrappedKey[]): LockedKeys {
-  const WHICH = 'where purpose = $1 and version = $2';
-  return {
-    keys,
-    insert: (key) => insertKey(query, key),
-    update: async ({ purpose, version, kek_id: kekId, wrapped }) => {
-      const set = 'update standin.keyring set kek_id = $3, wrapped = $4';
-      await query(`${set} ${WHICH}`, [purpose, version, kekId, wrapped]);
-    },
-    close: async (version) => {
-      const set = 'update standin.keyring set closed_at = now()';
-      await query(`${set} ${WHICH} and closed_at is null`, ['dek', version]);
-    },
-    remove: async ({ purpose, version }) => {
-      await query(`delete from standin.keyring ${WHICH}`, [purpose, version]);
-    },
-    ageOf: async ({ purpose, version }) => {
-      const age = 'extract(epoch from clock_timestamp() - created_at)';
-      const text = `select ${age} as age_s from standin.keyring ${WHICH}`;
-      return Number((await query(text, [purpose, version])).rows[0]!.age_s);
-    },
-    countRecords: (keyVersion) => countRecords(query, keyVersion),
-  };
 }
 
 async function insertKey(query: Query, key: NewKey): Promise<void> {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
-import { Framer, leavesIdle, type Part, simpleQuery } from '../../src/store/wire.ts';
+import { Framer, leavesIdle, type Part, simpleQuery } from '../src/wire.ts';
 
 const SSL_REQUEST = startup(80877103);
 const GSS_REQUEST = startup(80877104);
@@ -143,7 +143,10 @@ describe('chunks', () => {
     expect(joins).toHaveBeenCalledTimes(2);
     joins.mockRestore();
     expect(parts.slice(0, -1).flat()).toEqual([]);
-    expect(parts.at(-1)).toEqual([group(bytes)]);
+    const [last, ...more] = parts.at(-1)!;
+    // toEqual would compare the million bytes one by one.
+    expect([last!.kind, more]).toEqual(['group', []]);
+    expect(last!.kind === 'group' && last!.bytes.equals(bytes)).toBe(true);
   });
 });
 

@@ -12,7 +12,7 @@ export function databaseFolder(dataDir: string): string {
 }
 
 /** Detects that another process has replaced the database folder or the socket. */
-export class EmbeddedOwner {
+export class Owner {
   readonly #dataDir: string;
   readonly #id = crypto.randomUUID();
   /** Paths, and their inodes when this process took them. */

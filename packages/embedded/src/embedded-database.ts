@@ -1,20 +1,20 @@
 import { fork } from 'node:child_process';
-import { accessSync, constants, mkdirSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { OperatorError } from '../errors.ts';
-import { demandPrivateFolder } from '../private-files.ts';
-import {
-  isReady,
-  LOST_RACE,
-  MAX_SOCKET_PATH_BYTES,
-  socketNumbers,
-  socketPath,
-} from './embedded-socket.ts';
-import type { Address } from './pool.ts';
+import { isReady, LOST_RACE, MAX_SOCKET_PATH_BYTES, socketNumbers, socketPath } from './socket.ts';
+
+/** Where the server listens: the host and the port of a PostgreSQL driver. */
+export interface SocketAddress {
+  readonly socketDir: string;
+  readonly port: number;
+}
+
+/** The database cannot be used. The message is for the person who runs the program. */
+export class EmbeddedError extends Error {}
 
 /** The compiled file, also when this file runs as TypeScript in a test. */
-const SERVER = fileURLToPath(new URL('../../dist/store/embedded-server.js', import.meta.url));
+const BUILD = import.meta.url.replace('/packages/embedded/src/', '/dist/embedded/');
+const SERVER = fileURLToPath(new URL('embedded-server.js', BUILD));
 const START_TIMEOUT_MS = 60_000;
 /** Time for the process that holds the lock to open its socket, or to end. */
 const HOLDER_TIMEOUT_MS = 10_000;
@@ -27,20 +27,28 @@ const RETRY_PAUSE_MS = 50;
  */
 export class EmbeddedDatabase {
   readonly #dataDir: string;
+  readonly #sessionSql: string;
 
-  constructor(dataDir: string) {
+  /**
+   * @param sessionSql runs once, in the single session that all connections share
+   * @throws EmbeddedError when the path of the folder is too long for a socket
+   */
+  constructor(dataDir: string, sessionSql: string) {
     this.#dataDir = resolve(dataDir);
+    this.#sessionSql = sessionSql;
     const longest = Buffer.byteLength(socketPath(this.#dataDir, 999_999));
     if (longest > MAX_SOCKET_PATH_BYTES) {
-      throw new OperatorError(
+      throw new EmbeddedError(
         `DATA_DIR is too long: the path of its Unix socket would have ${longest} bytes, but the limit is ${MAX_SOCKET_PATH_BYTES}. Use a shorter path.`,
       );
     }
   }
 
-  /** Finds or starts the server. Several processes may call it at the same time. */
-  async locate(): Promise<Address> {
-    makeUsable(this.#dataDir);
+  /**
+   * Finds or starts the server. Several processes may call it at the same time.
+   * @throws EmbeddedError when the server does not start
+   */
+  async locate(): Promise<SocketAddress> {
     const giveUpMs = performance.now() + START_TIMEOUT_MS;
     let heldSinceMs = Infinity;
     while (performance.now() < giveUpMs) {
@@ -50,7 +58,7 @@ export class EmbeddedDatabase {
       if (performance.now() - heldSinceMs > HOLDER_TIMEOUT_MS) throw isHeld(this.#dataDir);
       await new Promise((done) => setTimeout(done, RETRY_PAUSE_MS * (1 + Math.random())));
     }
-    throw new OperatorError(
+    throw new EmbeddedError(
       `The embedded database in ${this.#dataDir} did not start within ${START_TIMEOUT_MS / 1000} s.`,
     );
   }
@@ -64,7 +72,7 @@ export class EmbeddedDatabase {
 
   /** The port number of a new server, or undefined when another process was faster. */
   #start(): Promise<number | undefined> {
-    const child = fork(SERVER, [this.#dataDir], {
+    const child = fork(SERVER, [this.#dataDir, this.#sessionSql], {
       execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
@@ -78,46 +86,14 @@ export class EmbeddedDatabase {
       child.once('error', reject);
       child.once('exit', (code, signal) => {
         if (code === LOST_RACE) resolve(undefined);
-        else reject(new OperatorError(startFailure(this.#dataDir, code ?? signal)));
+        else reject(new EmbeddedError(startFailure(this.#dataDir, code ?? signal)));
       });
     });
   }
 }
 
-/**
- * @throws OperatorError when this user cannot make or write the folder, or other users can open it
- */
-export function makeUsable(dataDir: string): void {
-  try {
-    makeFolder(dataDir);
-    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    throw new OperatorError(
-      `DATA_DIR is ${dataDir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
-    );
-  }
-  demandPrivateFolder(dataDir, `DATA_DIR (${dataDir})`);
-}
-
-/**
- * Without `recursive`: Node 20 never returns from a recursive mkdir if the file system refuses new
- * folders with ENOENT (/proc).
- */
-function makeFolder(path: string): void {
-  try {
-    mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === 'EEXIST') return;
-    if (code !== 'ENOENT' || dirname(path) === path) throw error;
-    makeFolder(dirname(path));
-    mkdirSync(path, { mode: 0o700 });
-  }
-}
-
-function isHeld(dataDir: string): OperatorError {
-  return new OperatorError(
+function isHeld(dataDir: string): EmbeddedError {
+  return new EmbeddedError(
     `Another process has the embedded database in ${dataDir} open, but does not answer. Find that process, end it, and start again: pgrep -f 'embedded-server.js ${dataDir}'`,
   );
 }

@@ -1,10 +1,9 @@
 import { mkdirSync, rmSync, writeSync } from 'node:fs';
 import { createServer, type Socket } from 'node:net';
 import { PGlite } from '@electric-sql/pglite';
-import { lockFolder } from './embedded-lock.ts';
-import { databaseFolder, EmbeddedOwner } from './embedded-owner.ts';
-import { isHeld, LOST_RACE, socketNumbers, socketPath } from './embedded-socket.ts';
-import { PIN_SESSION } from './settings.ts';
+import { lockFolder } from './lock.ts';
+import { databaseFolder, Owner } from './owner.ts';
+import { isHeld, LOST_RACE, socketNumbers, socketPath } from './socket.ts';
 import { Framer, leavesIdle, simpleQuery } from './wire.ts';
 
 /**
@@ -28,7 +27,7 @@ interface Connection {
   readonly framer: Framer;
 }
 
-const dataDir = process.argv[2]!;
+const [dataDir = '', sessionSql = ''] = process.argv.slice(2);
 const connections = new Set<Connection>();
 const turns: Turn[] = [];
 /** The connection with the open transaction; all others wait. */
@@ -56,10 +55,10 @@ const folder = databaseFolder(dataDir);
 mkdirSync(folder, { recursive: true });
 if (!(await lockFolder(folder))) process.exit(LOST_RACE);
 const number = await claim();
-const place = new EmbeddedOwner(dataDir, socketPath(dataDir, number));
+const place = new Owner(dataDir, socketPath(dataDir, number));
 setInterval(endWhenLost, LOOK_INTERVAL_MS);
 database = await PGlite.create({ dataDir: folder });
-await database.exec(PIN_SESSION);
+await database.exec(sessionSql);
 becomeReady();
 // If the parent has gone, the send fails. The closed channel then ends this process.
 process.send?.({ port: number }, undefined, undefined, () => {});

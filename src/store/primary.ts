@@ -1,15 +1,49 @@
 import pg from 'pg';
 import type { InternalError } from '../errors.ts';
 import { errorCode, operatorError, Unavailable } from '../errors.ts';
-import { CONNECT_TIMEOUT_MS, destroy, ignore } from './connection.ts';
-import { databaseError, ReadOnlyServer } from './database-error.ts';
+import { CONNECT_TIMEOUT_MS, destroy, ignore, timelineOf } from './connection.ts';
+import { databaseError, OldPrimary, ReadOnlyServer } from './database-error.ts';
 import type { Host } from './hosts.ts';
-import { timelineOf } from './session.ts';
-import type { Timeline } from './timeline.ts';
+
+/**
+ * The highest timeline that any thread of the process has seen. Servers on a lower one are refused.
+ */
+export class Timeline {
+  /** Pass it to the other threads. */
+  readonly shared: SharedArrayBuffer;
+  readonly #highest: Uint32Array;
+
+  constructor(shared = new SharedArrayBuffer(Uint32Array.BYTES_PER_ELEMENT)) {
+    this.shared = shared;
+    this.#highest = new Uint32Array(shared);
+  }
+
+  /** @param timeline 0: unknown, never old */
+  isOld(timeline: number): boolean {
+    return timeline > 0 && timeline < Atomics.load(this.#highest, 0);
+  }
+
+  see(timeline: number): void {
+    let highest = Atomics.load(this.#highest, 0);
+    while (timeline > highest) {
+      Atomics.compareExchange(this.#highest, 0, highest, timeline);
+      highest = Atomics.load(this.#highest, 0);
+    }
+  }
+
+  /**
+   * @param where the server, in words for the operator
+   * @throws OldPrimary
+   */
+  demand(timeline: number, where: string): void {
+    this.see(timeline);
+    if (this.isOld(timeline)) throw new OldPrimary(where, timeline, Atomics.load(this.#highest, 0));
+  }
+}
 
 interface HostState {
-  readonly is_standby: boolean;
-  readonly takes_writes: boolean;
+  readonly isStandby: boolean;
+  readonly takesWrites: boolean;
   readonly timeline: number;
 }
 
@@ -44,12 +78,12 @@ export class PrimaryFinder {
     if (this.#hosts.length === 1) return this.#hosts[0]!;
     const results = await probeAll(this.#hosts, this.#timeline);
     const primaries = results.flatMap((result) =>
-      'failure' in result || result.is_standby ? [] : [result],
+      'failure' in result || result.isStandby ? [] : [result],
     );
     const [best] = primaries.toSorted(
       (a, b) =>
         b.timeline - a.timeline ||
-        Number(b.takes_writes) - Number(a.takes_writes) ||
+        Number(b.takesWrites) - Number(a.takesWrites) ||
         Number(b.host === this.#last) - Number(a.host === this.#last),
     );
     if (best === undefined) throw noPrimary(results);
@@ -70,12 +104,8 @@ async function probeAll(hosts: readonly Host[], timeline: Timeline): Promise<Pro
         if (results.size === hosts.length) {
           clearTimeout(timer);
           resolve();
-        } else if (
-          'takes_writes' in result &&
-          result.takes_writes &&
-          !timeline.isOld(result.timeline)
-        ) {
-          timer ??= setTimeout(resolve, SETTLE_MS);
+        } else if (!('failure' in result) && result.takesWrites) {
+          if (!timeline.isOld(result.timeline)) timer ??= setTimeout(resolve, SETTLE_MS);
         }
       });
     }
@@ -100,11 +130,7 @@ async function ask(host: Host): Promise<HostState> {
     await client.connect();
     const { is_standby: isStandby, takes_writes: takesWrites } = (await client.query(STATE))
       .rows[0];
-    return {
-      is_standby: isStandby,
-      takes_writes: takesWrites,
-      timeline: isStandby ? 0 : await askTimeline(client),
-    };
+    return { isStandby, takesWrites, timeline: isStandby ? 0 : await askTimeline(client) };
   } finally {
     clearTimeout(timer);
     client.end().catch(ignore);
