@@ -14,7 +14,7 @@ import { License } from './service/license.ts';
 import { Expiry } from './service/records/removal.ts';
 import { openVault, type Vault } from './service/vault.ts';
 import { VaultSizes } from './service/vault-size.ts';
-import { KeyringStore } from './store/keyring.ts';
+import { WrappedKeyStore } from './store/wrapped-keys.ts';
 import { CLOSE_TIMEOUT_MS, monotonicMs } from './timeouts.ts';
 
 /** How long a stop waits for a listener that is still opening. */
@@ -122,7 +122,7 @@ function tellListening(
 
 /** Keeps the keys renewed. Logs each problem once, and again when it is solved. */
 function renewedKeys(vault: Vault, config: Config, log: Log): KeyringFollower {
-  const store = new KeyringStore(vault.vital.keys);
+  const store = new WrappedKeyStore(vault.vital.keys);
   return new KeyringFollower(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
     const problems = operatorError(problem)?.problems;

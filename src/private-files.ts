@@ -1,10 +1,13 @@
 import {
+  accessSync,
   chmodSync,
   closeSync,
+  constants,
   fstatSync,
   fsyncSync,
   linkSync,
   lstatSync,
+  mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -87,12 +90,45 @@ function syncFolder(path: string): void {
 }
 
 /**
+ * Makes DATA_DIR, if it is missing.
+ * @throws OperatorError when this user cannot make or write the folder, or other users can open it
+ */
+export function makeDataDir(dataDir: string): void {
+  try {
+    makeFolder(dataDir);
+    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(
+      `DATA_DIR is ${dataDir}, and this user cannot make or write that folder (${code}). Set DATA_DIR to a folder that it can write.`,
+    );
+  }
+  demandPrivateFolder(dataDir, `DATA_DIR (${dataDir})`);
+}
+
+/**
+ * Without `recursive`: Node 20 never returns from a recursive mkdir if the file system refuses new
+ * folders with ENOENT (/proc).
+ */
+function makeFolder(path: string): void {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    if (code !== 'ENOENT' || dirname(path) === path) throw error;
+    makeFolder(dirname(path));
+    mkdirSync(path, { mode: 0o700 });
+  }
+}
+
+/**
  * Demands that only this user can open a folder of secrets, and that this user or root owns all it
  * contains. If the folder is empty and others may only read it, this closes it, as initdb does: new
  * volumes of containers are like that.
  * @throws OperatorError when others may read or write it
  */
-export function demandPrivateFolder(path: string, name: string): void {
+function demandPrivateFolder(path: string, name: string): void {
   demandOwner(lstatSync(path), path, name);
   const status = statSync(path);
   demandOwner(status, path, name);

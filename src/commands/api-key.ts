@@ -2,8 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { issueApiKey, listApiKeys, newApiKey, revokeApiKey } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
-import { command, spanMs, withVault } from './command.ts';
-import { type OutputOptions, print, table, time } from './output.ts';
+import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
 
 export function addApiKey(program: Command): void {
   const apiKey = program

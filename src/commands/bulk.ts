@@ -13,9 +13,7 @@ import { StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { BulkService } from './bulk-service.ts';
-import { command } from './command.ts';
-import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
-import type { OutputOptions } from './output.ts';
+import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
 import { Progress } from './progress.ts';
 
 type Operation = Job['operation'];

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { parseRate } from '../config/parsers.ts';
+import { parseRate } from '../config/setting.ts';
 import {
   createClient,
   DEFAULT_SETTINGS,
@@ -10,11 +10,61 @@ import {
 import type { Vault } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
-import { command, spanMs, withVault } from './command.ts';
-import { type OutputOptions, print, table, time } from './output.ts';
+import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
+
+/** The limits: column, key of the option, what is counted, and the name in texts and tables. */
+const LIMITS = [
+  {
+    column: 'rate_limit',
+    key: 'rateLimit',
+    counted: 'requests',
+    name: 'rate limit',
+    heading: 'RATE LIMIT',
+  },
+  {
+    column: 'detokenize_limit',
+    key: 'detokenizeLimit',
+    counted: 'detokenize requests',
+    name: 'detokenize limit',
+    heading: 'DETOKENIZE',
+  },
+  {
+    column: 'unknown_token_limit',
+    key: 'unknownTokenLimit',
+    counted: 'unknown tokens',
+    name: 'unknown tokens',
+    heading: 'UNKNOWN TOKENS',
+  },
+] as const;
+
+/** What a client may do. */
+type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
+
+/** Words instead of null, because commander turns null into an empty text. */
+type LimitOptions = { readonly [Key in (typeof LIMITS)[number]['key']]?: number | 'default' };
+
+interface ClientOptions extends OutputOptions, LimitOptions {
+  readonly name?: string;
+  readonly can?: Permissions;
+  readonly tokenMode?: TokenMode;
+  /** In seconds. */
+  readonly timeToLive?: number | 'none';
+  readonly enable?: boolean;
+}
 
 export function addClient(program: Command): void {
   const client = program.command('client').description('Clients: the applications that may call.');
+  addCreate(client);
+  command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
+    withVault((vault) => list(vault, options)),
+  );
+  addUpdate(client);
+  command(client, 'disable <client_id>', 'Refuse all API keys of a client.', [
+    'standin client disable standin_0123456789abcdef01234567',
+  ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
+}
+
+function addCreate(client: Command): void {
   const creating = command(
     client,
     'create',
@@ -31,13 +81,6 @@ export function addClient(program: Command): void {
     .action((options) =>
       withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
     );
-  command(client, 'list', 'List all clients.', ['standin client list']).action((options) =>
-    withVault((vault) => list(vault, options)),
-  );
-  addUpdate(client);
-  command(client, 'disable <client_id>', 'Refuse all API keys of a client.', [
-    'standin client disable standin_0123456789abcdef01234567',
-  ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
 }
 
 function addUpdate(client: Command): void {
@@ -46,16 +89,17 @@ function addUpdate(client: Command): void {
     'standin client update standin_0123456789abcdef01234567 --can detokenize',
     'standin client update standin_0123456789abcdef01234567 --enable',
   ]).option('--name <name>', 'what people call it', nonEmpty);
-  addPermissionsAndLimits(updating, '"default"', rateOrDefault)
+  addPermissionsAndLimits(updating, '"default"', (text) => (text === 'default' ? text : rate(text)))
     .addOption(tokenMode())
     .option(
       '--time-to-live <time>',
       'how long its new tokens are known; "none": for ever',
-      timeToLiveOrNone,
+      (text) => (text === 'none' ? text : timeToLive(text)),
     )
     .option('--enable', 'undo disable')
     .action((clientId, options, itself: Command) => {
-      if (!isChange(options))
+      const { json: _, ...changes } = options;
+      if (Object.keys(changes).length === 0)
         itself.error('error: name what to change, for example --rate-limit 200');
       return withVault((vault) => update(vault, clientId, options));
     });
@@ -70,18 +114,12 @@ function addPermissionsAndLimits(
   const can = new Option('--can <operations>', 'what it may do').choices(CAN);
   // A parser, because choices alone would demand one order.
   made.addOption(can.argParser(permissions));
-  for (const [option, counted, setting] of LIMITS) {
-    const help = `${counted} a second; 0: no limit; ${fallback}: ${setting}`;
-    made.option(`--${option} <n>`, help, parse);
+  for (const { column, counted } of LIMITS) {
+    const help = `${counted} a second; 0: no limit; ${fallback}: ${column.toUpperCase()}`;
+    made.option(`--${column.replaceAll('_', '-')} <n>`, help, parse);
   }
   return made;
 }
-
-const LIMITS = [
-  ['rate-limit', 'requests', 'RATE_LIMIT'],
-  ['detokenize-limit', 'detokenize requests', 'DETOKENIZE_LIMIT'],
-  ['unknown-token-limit', 'unknown tokens', 'UNKNOWN_TOKEN_LIMIT'],
-] as const;
 
 function tokenMode(): Option {
   return new Option(
@@ -108,10 +146,6 @@ function nonEmpty(text: string): string {
   return text;
 }
 
-function isChange({ json: _, ...change }: UpdateOptions): boolean {
-  return Object.keys(change).length > 0;
-}
-
 function rate(text: string): number {
   const parsed = parseRate(text);
   if (parsed === undefined)
@@ -119,10 +153,7 @@ function rate(text: string): number {
   return parsed;
 }
 
-/** Returns a word for the default, because commander turns null into an empty text. */
-function rateOrDefault(text: string): number | 'default' {
-  return text === 'default' ? text : rate(text);
-}
+const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
 
 /** In seconds. */
 function timeToLive(text: string): number {
@@ -132,37 +163,26 @@ function timeToLive(text: string): number {
   return timeToLiveS;
 }
 
-function timeToLiveOrNone(text: string): number | 'none' {
-  return text === 'none' ? text : timeToLive(text);
-}
-
-const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
-
-/** The columns of what a client may do. */
-type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
-
-interface CreateOptions extends OutputOptions {
-  readonly name: string;
-  readonly can?: Permissions;
-  readonly rateLimit?: number;
-  readonly detokenizeLimit?: number;
-  readonly unknownTokenLimit?: number;
-  readonly tokenMode: TokenMode;
-  readonly timeToLive?: number;
-}
-
-async function create(vault: Vault, clientPrefix: string, options: CreateOptions): Promise<void> {
-  const { name, can, tokenMode } = options;
-  const settings = {
-    ...DEFAULT_SETTINGS,
-    name,
-    token_mode: tokenMode,
-    rate_limit: options.rateLimit ?? null,
-    detokenize_limit: options.detokenizeLimit ?? null,
-    unknown_token_limit: options.unknownTokenLimit ?? null,
-    time_to_live_s: options.timeToLive ?? null,
+/** The settings that the options name. */
+function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
+  const { can, tokenMode, timeToLive } = options;
+  const limits = LIMITS.filter(({ key }) => options[key] !== undefined);
+  return {
+    ...Object.fromEntries(
+      limits.map(({ key, column }) => [column, options[key] === 'default' ? null : options[key]]),
+    ),
+    ...(tokenMode && { token_mode: tokenMode }),
+    ...(timeToLive && { time_to_live_s: timeToLive === 'none' ? null : timeToLive }),
     ...can,
   };
+}
+
+async function create(
+  vault: Vault,
+  clientPrefix: string,
+  options: ClientOptions & { readonly name: string },
+): Promise<void> {
+  const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options), name: options.name };
   const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
   const { api_key: apiKey } = await issueApiKey(vault, clientId, null);
   print(
@@ -178,9 +198,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     client.client_id,
     client.name,
     canText(client),
-    rateText(client.rate_limit),
-    rateText(client.detokenize_limit),
-    rateText(client.unknown_token_limit),
+    ...LIMITS.map(({ column }) => rateText(client[column])),
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
     time(client.created_at),
@@ -191,41 +209,15 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
 }
 
 const HEADINGS = [
-  'CLIENT',
-  'NAME',
-  'CAN',
-  'RATE LIMIT',
-  'DETOKENIZE',
-  'UNKNOWN TOKENS',
-  'TOKENS',
-  'TIME TO LIVE',
-  'CREATED',
-  'LAST USED',
-  'DISABLED',
+  ...['CLIENT', 'NAME', 'CAN', ...LIMITS.map(({ heading }) => heading)],
+  ...['TOKENS', 'TIME TO LIVE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
-interface UpdateOptions extends OutputOptions {
-  readonly name?: string;
-  readonly can?: Permissions;
-  readonly rateLimit?: number | 'default';
-  readonly detokenizeLimit?: number | 'default';
-  readonly unknownTokenLimit?: number | 'default';
-  readonly tokenMode?: TokenMode;
-  readonly timeToLive?: number | 'none';
-  readonly enable?: boolean;
-}
-
-async function update(vault: Vault, clientId: string, options: UpdateOptions): Promise<void> {
-  const { name, can, tokenMode, timeToLive, enable } = options;
+async function update(vault: Vault, clientId: string, options: ClientOptions): Promise<void> {
   const client = await updateClient(vault, clientId, {
-    name,
-    token_mode: tokenMode,
-    rate_limit: ownLimit(options.rateLimit),
-    detokenize_limit: ownLimit(options.detokenizeLimit),
-    unknown_token_limit: ownLimit(options.unknownTokenLimit),
-    time_to_live_s: timeToLive === 'none' ? null : timeToLive,
-    disabled: enable === undefined ? undefined : !enable,
-    ...can,
+    ...settingsOf(options),
+    name: options.name,
+    disabled: options.enable && false,
   });
   print(options, client, describe(client));
 }
@@ -238,24 +230,13 @@ async function disable(vault: Vault, clientId: string, options: OutputOptions): 
 function describe(client: Client): string {
   const state =
     client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
-  const limits = [
-    `rate limit ${rateText(client.rate_limit)}`,
-    `detokenize limit ${rateText(client.detokenize_limit)}`,
-    `unknown tokens ${rateText(client.unknown_token_limit)}`,
-  ];
+  const limits = LIMITS.map(({ name, column }) => `${name} ${rateText(client[column])}`);
   return `${client.client_id}  ${shown(client.name)}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
 }
 
-function canText({
-  can_tokenize: canTokenize,
-  can_detokenize: canDetokenize,
-}: Permissions): string {
-  return [canTokenize && 'tokenize', canDetokenize && 'detokenize'].filter(Boolean).join(',');
-}
-
-/** undefined: keep the limit; null: use the limit of the deployment. */
-function ownLimit(limit: number | 'default' | undefined): number | null | undefined {
-  return limit === 'default' ? null : limit;
+function canText(client: Permissions): string {
+  const operations = ['tokenize', 'detokenize'] as const;
+  return operations.filter((operation) => client[`can_${operation}`]).join(',');
 }
 
 function rateText(rateLimit: number | null): string {

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import type { Vault } from '../service/vault.ts';
+import { shown, shownLines } from '../terminal.ts';
 
 /** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
@@ -53,3 +54,54 @@ export async function withVault(
     await vault.close();
   }
 }
+
+/**
+ * Output of a command: text for people, or with --json one JSON object or array on standard output.
+ */
+export interface OutputOptions {
+  readonly json?: boolean;
+}
+
+/** @param text any names in it must have gone through `shown` */
+export function print(options: OutputOptions, result: unknown, text: string): void {
+  process.stdout.write(`${shownLines(options.json ? JSON.stringify(result) : text)}\n`);
+}
+
+/** Rows under headings. Each column is as wide as its widest cell. */
+export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows].map((line) => line.map(shown));
+  const widths = headings.map((_, i) => Math.max(...lines.map((line) => line[i]!.length)));
+  return lines
+    .map((line) =>
+      line
+        .map((cell, i) => cell.padEnd(widths[i]!))
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
+}
+
+export function time(date: Date | null): string {
+  return date === null ? '-' : `${date.toISOString().slice(0, 19)}Z`;
+}
+
+/**
+ * Runs long work. The first Ctrl-C or SIGTERM asks the work to end at a good place; the second ends
+ * the process at once.
+ */
+export async function interruptible<T>(work: (stop: AbortSignal) => Promise<T>): Promise<T> {
+  const controller = new AbortController();
+  const stop = () => {
+    if (controller.signal.aborted) process.exit(EXIT_INTERRUPTED);
+    controller.abort();
+  };
+  process.on('SIGINT', stop).on('SIGTERM', stop);
+  try {
+    return await work(controller.signal);
+  } finally {
+    process.off('SIGINT', stop).off('SIGTERM', stop);
+  }
+}
+
+/** As shells compute it: 128 plus the number of SIGINT. */
+export const EXIT_INTERRUPTED = 130;

@@ -2,8 +2,7 @@ import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { Examined } from '../service/doctor.ts';
 import { shown } from '../terminal.ts';
-import { command, config } from './command.ts';
-import { type OutputOptions, print } from './output.ts';
+import { command, config, type OutputOptions, print } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
 

@@ -6,9 +6,14 @@ import { OperatorError } from '../errors.ts';
 import { forgetTokens, type TokenState, tokenStates } from '../service/records/removal.ts';
 import type { Vault } from '../service/vault.ts';
 import type { Token } from '../types.ts';
-import { command, withVault } from './command.ts';
-import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
-import { type OutputOptions, print } from './output.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+  print,
+  withVault,
+} from './command.ts';
 import { Progress } from './progress.ts';
 import { type TokenLine, tokenLines } from './token-lines.ts';
 

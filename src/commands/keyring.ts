@@ -3,11 +3,9 @@ import type { KekSettings } from '#kek';
 import { newKekSettings } from '../config/config.ts';
 import type { VaultOptions } from '../options.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
-import { reseal } from '../service/records/reseal.ts';
 import type { Vault } from '../service/vault.ts';
-import { command, config, withVault } from './command.ts';
-import { type OutputOptions, print, table, time } from './output.ts';
-import { addRate, conclude, type RecordsOptions, watched } from './records.ts';
+import { command, config, type OutputOptions, print, table, time, withVault } from './command.ts';
+import { addReseal } from './records.ts';
 
 /** Imported when needed, so that help does not wait for the driver of the database. */
 const lifecycle = () => import('../service/keys/key-lifecycle.ts');
@@ -23,14 +21,7 @@ export function addKeyring(program: Command): void {
   command(keyring, 'rotate', 'Add a version of the dek key, which seals new records from now on.', [
     'standin keyring rotate',
   ]).action((options) => withVault((vault, { vault: of }) => rotate(vault, of, options)));
-  addRate(
-    command(
-      keyring,
-      'reseal',
-      'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
-      ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
-    ),
-  ).action((options) => withVault((vault, { vault: of }) => resealRecords(vault, of, options)));
+  addReseal(keyring);
   command(keyring, 'retire', 'Destroy a version of the dek key that no record needs.', [
     'standin keyring retire 1',
   ])
@@ -86,7 +77,7 @@ async function rotate(
   options: OutputOptions,
 ): Promise<void> {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.keyringStore, kekSourceOf(vaultOptions));
+  const version = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
   print(
     options,
     { version },
@@ -95,34 +86,9 @@ Back up the database. Existing records keep their key version until you run: sta
   );
 }
 
-async function resealRecords(
-  vault: Vault,
-  vaultOptions: VaultOptions,
-  options: RecordsOptions,
-): Promise<void> {
-  const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
-  const { key_version: keyVersion, resealed, bad, next } = result;
-  const isComplete = next === undefined;
-  print(
-    options,
-    {
-      key_version: keyVersion,
-      resealed,
-      bad,
-      bad_records: listed,
-      is_complete: isComplete,
-      seconds,
-    },
-    isComplete
-      ? `${resealed} records were resealed with key version ${keyVersion}.`
-      : `${resealed} records were resealed with key version ${keyVersion}. The rest: standin keyring reseal`,
-  );
-  conclude(result, bad);
-}
-
 async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.keyringStore, version);
+  await retireKey(vault.wrappedKeys, version);
   print(
     options,
     { version },

@@ -3,8 +3,7 @@ import { OperatorError } from '../errors.ts';
 import type { LicenseFiles } from '../options.ts';
 import { verifyLicense } from '../service/license.ts';
 import { shown } from '../terminal.ts';
-import { command, config } from './command.ts';
-import { type OutputOptions, print, time } from './output.ts';
+import { command, config, type OutputOptions, print, time } from './command.ts';
 
 export function addLicense(program: Command): void {
   command(

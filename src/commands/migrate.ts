@@ -2,8 +2,7 @@ import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import type { SchemaChanges } from '../service/vault.ts';
-import { command, config } from './command.ts';
-import { type OutputOptions, print } from './output.ts';
+import { command, config, type OutputOptions, print } from './command.ts';
 
 export function addMigrate(program: Command): void {
   command(program, 'migrate', 'Bring the schema of the vault up to date, without serving.', [

@@ -1,14 +1,17 @@
-import { Command } from 'commander';
+import { existsSync } from 'node:fs';
+import { isIPv6 } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { Command, Option } from 'commander';
 import { shownLines } from '../terminal.ts';
 import { VERSION } from '../version.ts';
+import { command, config, examplesHelp, examplesOf } from './command.ts';
 import { addCompletion } from './completion.ts';
-import { teach } from './help.ts';
 
 type Add = (program: Command) => void;
 
-/** The file of each command has its name; tokenize and detokenize share one. */
+/** Loads the commands one by one: a command does not wait for the modules of the others. */
 const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
-  serve: async () => (await import('./serve.ts')).addServe,
+  serve: async () => addServe,
   migrate: async () => (await import('./migrate.ts')).addMigrate,
   client: async () => (await import('./client.ts')).addClient,
   'api-key': async () => (await import('./api-key.ts')).addApiKey,
@@ -16,8 +19,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   detokenize: async () => (await import('./bulk.ts')).addDetokenize,
   forget: async () => (await import('./forget.ts')).addForget,
   keyring: async () => (await import('./keyring.ts')).addKeyring,
-  verify: async () => (await import('./verify.ts')).addVerify,
-  openapi: async () => (await import('./openapi.ts')).addOpenApi,
+  verify: async () => (await import('./records.ts')).addVerify,
+  openapi: async () => addOpenApi,
   doctor: async () => (await import('./doctor.ts')).addDoctor,
   license: async () => (await import('./license.ts')).addLicense,
 };
@@ -46,4 +49,101 @@ export async function buildProgram(called?: string): Promise<Command> {
   addCompletion(program);
   teach(program);
   return program;
+}
+
+function addServe(program: Command): void {
+  command(
+    program,
+    'serve',
+    'Run the service.',
+    ['standin serve', 'PORT=9000 standin serve'],
+    false,
+  ).action(async () => {
+    const settings = config();
+    // Loading takes a while, and `serve` sets its handlers only then. Before that, there is nothing
+    // to finish, and nothing for SIGHUP to reload.
+    for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
+    process.on('SIGHUP', () => {});
+    const { serve } = await import('../main.ts');
+    await serve(settings);
+  });
+}
+
+function addOpenApi(program: Command): void {
+  command(
+    program,
+    'openapi',
+    'Print the OpenAPI document of the service with these settings.',
+    ['standin openapi > openapi.json', 'standin openapi --interface-version 1.0.4'],
+    false,
+  )
+    .addOption(
+      new Option(
+        '--interface-version <version>',
+        'version of the interface; default: INTERFACE_VERSION',
+      ).choices(['1.0.5', '1.0.4']),
+    )
+    .action(async ({ interfaceVersion }) => {
+      const settings = config();
+      const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
+      const host = isIPv6(HOST) ? `[${HOST}]` : HOST;
+      const url = `${tls === undefined ? 'http' : 'https'}://${host}:${PORT}`;
+      const version = interfaceVersion ?? INTERFACE_VERSION;
+      // Imported here, so that help does not wait for the document.
+      const { documentText } = await import('../http/openapi.ts');
+      process.stdout.write(documentText({ ...settings, INTERFACE_VERSION: version }, url));
+    });
+}
+
+/** Groups of --help, by task. A command in no group comes under MORE. */
+const TASKS: Readonly<Record<string, readonly string[]>> = {
+  'Run:': ['serve', 'migrate'],
+  'Clients and API keys:': ['client', 'api-key'],
+  'Files:': ['tokenize', 'detokenize'],
+  'Stored values:': ['forget', 'verify'],
+  'Keys of the vault:': ['keyring'],
+  'Trouble:': ['doctor', 'license'],
+};
+const MORE = 'More:';
+
+const TEACHING = `
+First steps:
+  1. Run the service. It makes a database in ./data. On a terminal it prints an API key, only
+     once; without a terminal, the key is in ./data/first-api-key:
+       standin serve
+  2. Put the API key in the variable API_KEY, and tokenize:
+       curl -s http://127.0.0.1:8080/api/v1/tokenize -H "Authorization: Bearer $API_KEY" \\
+         -H 'Content-Type: application/json' -d '{"data":{"email":"ann@example.com"}}'
+  3. Make a client that cannot restore values:
+       standin client create --name intake --can tokenize
+  4. Watch the service in the console: http://127.0.0.1:9464/
+
+Settings are environment variables, or lines of the file .env in the working folder:
+  PORT=9000 standin serve
+
+Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows
+of a file were rejected; 130 interrupted.`;
+
+/** Exists in a checkout and in the package. A container image may lack it. */
+const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
+
+/** Groups the commands and adds the first steps. Call it after all commands were added. */
+export function teach(program: Command): void {
+  const order = Object.values(TASKS).flat();
+  const rank = (made: Command) =>
+    order.includes(made.name()) ? order.indexOf(made.name()) : order.length;
+  // --help lists a group where its first command is.
+  (program.commands as Command[]).sort((a, b) => rank(a) - rank(b));
+  for (const made of program.commands) {
+    const task = Object.entries(TASKS).find(([, names]) => names.includes(made.name()));
+    made.helpGroup(task?.[0] ?? MORE);
+    if (made.commands.length > 0)
+      made.addHelpText(
+        'after',
+        examplesHelp(made.commands.flatMap((one) => examplesOf(one).slice(0, 1))),
+      );
+  }
+  program.commandsGroup(MORE).helpCommand('help [command]', 'Show how to use a command.');
+  const docs = existsSync(DOCS) ? `\nDocuments: ${DOCS}` : '';
+  program.addHelpText('after', `${TEACHING}${docs}`);
 }

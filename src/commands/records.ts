@@ -4,14 +4,20 @@ import type { VaultOptions } from '../options.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
-import type { BadRecord, ReadSettings } from '../service/records/verify.ts';
+import { reseal } from '../service/records/reseal.ts';
+import { type BadRecord, type ReadSettings, verify } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
-import { EXIT_INTERRUPTED, interruptible } from './interrupt.ts';
-import type { OutputOptions } from './output.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+  print,
+  withVault,
+} from './command.ts';
 import { Progress } from './progress.ts';
 
-/** Options of commands that work on all records. */
-export interface RecordsOptions extends OutputOptions {
+interface RecordsOptions extends OutputOptions {
   /** Records a second. */
   readonly rate?: number;
   /** Fingerprint, 32 hex digits. */
@@ -26,7 +32,34 @@ const REASONS: Record<BadRecord['reason'], string> = {
   key_missing: 'key version not in the keyring',
 };
 
-export function addRate(made: Command): Command {
+export function addVerify(program: Command): void {
+  addRate(
+    command(program, 'verify', 'Open every record, and name the damaged ones.', [
+      'standin verify',
+      'standin verify --rate 5000 --from 80000000000000000000000000000000',
+    ]),
+  )
+    .option(
+      '--from <fingerprint>',
+      'begin at this record; an interrupted run prints it',
+      fingerprint,
+    )
+    .action((options) => withVault((vault, { vault: of }) => verifyRecords(vault, of, options)));
+}
+
+/** `keyring reseal`. */
+export function addReseal(keyring: Command): void {
+  addRate(
+    command(
+      keyring,
+      'reseal',
+      'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
+      ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
+    ),
+  ).action((options) => withVault((vault, { vault: of }) => resealRecords(vault, of, options)));
+}
+
+function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
@@ -37,20 +70,71 @@ function rate(text: string): number {
   return parsed;
 }
 
+function fingerprint(text: string): string {
+  const digits = text.replaceAll('-', '').toLowerCase();
+  if (!/^[0-9a-f]{32}$/.test(digits)) throw new InvalidArgumentError('It must be 32 hex digits.');
+  return digits;
+}
+
+async function verifyRecords(
+  vault: Vault,
+  vaultOptions: VaultOptions,
+  options: RecordsOptions,
+): Promise<void> {
+  const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
+  const { records, bad, next } = result;
+  const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
+  print(
+    options,
+    { records, bad, bad_records: listed, next: next ?? null, seconds },
+    `${records} records were opened, ${bad} of them bad.${rest}`,
+  );
+  conclude(result, bad);
+  // Imported here, so that help does not wait for the driver of the database.
+  const { lossOf } = await import('../service/vault.ts');
+  const loss = lossOf(vaultOptions);
+  if (loss !== undefined) throw new OperatorError(loss);
+}
+
+async function resealRecords(
+  vault: Vault,
+  vaultOptions: VaultOptions,
+  options: RecordsOptions,
+): Promise<void> {
+  const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
+  const { key_version: keyVersion, resealed, bad, next } = result;
+  const isComplete = next === undefined;
+  print(
+    options,
+    {
+      key_version: keyVersion,
+      resealed,
+      bad,
+      bad_records: listed,
+      is_complete: isComplete,
+      seconds,
+    },
+    isComplete
+      ? `${resealed} records were resealed with key version ${keyVersion}.`
+      : `${resealed} records were resealed with key version ${keyVersion}. The rest: standin keyring reseal`,
+  );
+  conclude(result, bad);
+}
+
 type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
 
 /**
  * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
  * found.
  */
-export async function watched<T>(
+async function watched<T>(
   vault: Vault,
   vaultOptions: VaultOptions,
   { rate, from }: RecordsOptions,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
   const follower = new KeyringFollower(
-    vault.keyringStore,
+    vault.wrappedKeys,
     kekSourceOf(vaultOptions),
     vault.plainKeys,
   );
@@ -74,7 +158,7 @@ export async function watched<T>(
 }
 
 /** @throws OperatorError on bad records; the error of the database, if that ended the work */
-export function conclude({ next, error }: PassEnd, bad: number): void {
+function conclude({ next, error }: PassEnd, bad: number): void {
   if (error !== undefined) throw error;
   if (bad > 0) {
     throw new OperatorError(

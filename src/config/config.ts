@@ -4,30 +4,11 @@ import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
 import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
-import { type KekValues, kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { parseSettings, type Setting } from './setting.ts';
+import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
+import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 
-type Settings = {
-  [Name in keyof typeof SETTINGS]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
-};
-type OptionalName =
-  | 'DATABASE_URL'
-  | Exclude<keyof KekValues, 'KEK_TRANSIT_MOUNT'>
-  | 'REDIS_URL'
-  | 'MEMORY_BUDGET'
-  | 'OPS_TOKEN'
-  | 'AUDIT_LOG'
-  | 'BOOTSTRAP_API_KEY_FILE'
-  | 'TLS_CERT_FILE'
-  | 'TLS_KEY_FILE'
-  | 'TLS_CLIENT_CA_FILE'
-  | 'STANDIN_API_KEY'
-  | 'LICENSE_FILE'
-  | 'LICENSE_PUBLIC_KEY_FILE';
-type Values = {
-  [Name in keyof Settings]: Name extends OptionalName ? Settings[Name] | undefined : Settings[Name];
-};
+type Values = ValuesOf<typeof SETTINGS>;
 
 export interface Config extends Values {
   readonly vault: VaultOptions;
@@ -69,7 +50,7 @@ export interface NewKek {
  */
 export function newKekSettings({ file, env }: NewKek): KekSettings {
   const others = Object.entries(readEnvironment()).filter(([name]) => !name.startsWith('KEK_'));
-  const named = env === undefined ? { KEK_FILE: file } : readFile(env);
+  const named = env === undefined ? { KEK_FILE: file } : parseEnv(readText(env, readTrusted));
   return parseKekSettings({ ...Object.fromEntries(others), ...named });
 }
 
@@ -91,17 +72,13 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
       : { ...environment, STANDIN_API_KEY: readText(apiKeyFile, readSecret).trim() };
   const { values, problems } = parseSettings(SERVICE_SETTINGS, given);
   if (problems.size > 0) throw new OperatorError(...problems.values());
-  const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values as Record<string, string>;
+  const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values;
   if (apiKey === undefined) {
     throw new OperatorError(
       'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue',
     );
   }
-  return { url: url!, api_key: apiKey };
-}
-
-function readFile(path: string): NodeJS.Dict<string> {
-  return parseEnv(readText(path, readTrusted));
+  return { url, api_key: apiKey };
 }
 
 function readText(path: string, readOne: typeof readSecret): string {
@@ -116,12 +93,12 @@ function readText(path: string, readOne: typeof readSecret): string {
 
 /** @throws OperatorError with every problem, not only the first */
 export function parseConfig(environment: NodeJS.Dict<string>): Config {
-  const read = parseSettings(SETTINGS, environment);
-  const config = read.values as unknown as Values;
+  const { values: config, problems: refused } = parseSettings(SETTINGS, environment);
   const problems = [
     ...removedSettings(environment),
-    ...read.problems.values(),
-    ...kekProblems(config, read.problems),
+    ...refused.values(),
+    ...kekProblems(config, refused),
+    ...sharingProblems(config),
     ...contradictions(config),
   ];
   if (problems.length > 0) throw new OperatorError(...problems);
@@ -149,58 +126,58 @@ export function canSharePort(nodeVersion: string): boolean {
 
 function sharingProblems({ REUSE_PORT, HOST }: Values): string[] {
   if (!REUSE_PORT) return [];
-  const problems: string[] = [];
-  if (!canSharePort(process.versions.node)) {
-    problems.push(
+  return problemsOf([
+    [
+      !canSharePort(process.versions.node),
       `REUSE_PORT needs Node 22.12 or newer, but this is ${process.versions.node}: install a newer Node; or unset REUSE_PORT, and give each node its own PORT behind a load balancer.`,
-    );
-  }
-  // Node listens on one of the two addresses, and nodes that share a port need the same one.
-  if (HOST.toLowerCase() === 'localhost') {
-    problems.push(
+    ],
+    // Node listens on one of the two addresses, and nodes that share a port need the same one.
+    [
+      HOST.toLowerCase() === 'localhost',
       'HOST is "localhost", which is two addresses: with REUSE_PORT, set it to 127.0.0.1 or ::1.',
-    );
-  }
-  return problems;
+    ],
+  ]);
 }
 
+/** A refused setting is undefined here, and never a contradiction. */
 function contradictions(config: Values): string[] {
-  const problems = sharingProblems(config);
-  if (config.DATABASE_URL !== undefined && !namesSource(config)) {
-    problems.push(
+  const { HOST, PORT, OPS_HOST, OPS_PORT, OPS_TOKEN, MEMORY_BUDGET, BODY_LIMIT } = config;
+  const { LICENSE_FILE, LICENSE_PUBLIC_KEY_FILE } = config;
+  const { TLS_CERT_FILE, TLS_KEY_FILE, TLS_CLIENT_CA_FILE } = config;
+  return problemsOf([
+    [
+      config.DATABASE_URL !== undefined && !namesSource(config),
       'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',
-    );
-  }
-  if ((config.LICENSE_FILE === undefined) !== (config.LICENSE_PUBLIC_KEY_FILE === undefined)) {
-    problems.push('LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.');
-  }
-  if (config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined) {
-    problems.push('AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.');
-  }
-  if (config.MEMORY_BUDGET !== undefined && config.MEMORY_BUDGET < leastBudget(config.BODY_LIMIT)) {
-    problems.push(
-      `MEMORY_BUDGET is too small for BODY_LIMIT: set it to ${leastBudget(config.BODY_LIMIT)} or more, or do not set it.`,
-    );
-  }
-  if ((config.TLS_CERT_FILE === undefined) !== (config.TLS_KEY_FILE === undefined)) {
-    problems.push('TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.');
-  }
-  if (config.TLS_CLIENT_CA_FILE !== undefined && config.TLS_CERT_FILE === undefined) {
-    problems.push(
+    ],
+    [
+      (LICENSE_FILE === undefined) !== (LICENSE_PUBLIC_KEY_FILE === undefined),
+      'LICENSE_FILE and LICENSE_PUBLIC_KEY_FILE go together: set both or none.',
+    ],
+    [
+      config.AUDIT_REQUIRED && config.AUDIT_LOG === undefined,
+      'AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.',
+    ],
+    [
+      MEMORY_BUDGET !== undefined && MEMORY_BUDGET < leastBudget(BODY_LIMIT),
+      `MEMORY_BUDGET is too small for BODY_LIMIT: set it to ${leastBudget(BODY_LIMIT)} or more, or do not set it.`,
+    ],
+    [
+      (TLS_CERT_FILE === undefined) !== (TLS_KEY_FILE === undefined),
+      'TLS_CERT_FILE and TLS_KEY_FILE go together: set both or none.',
+    ],
+    [
+      TLS_CLIENT_CA_FILE !== undefined && TLS_CERT_FILE === undefined,
       'TLS_CLIENT_CA_FILE needs TLS: set TLS_CERT_FILE and TLS_KEY_FILE, or do not set it.',
-    );
-  }
-  if (config.PORT && config.PORT === config.OPS_PORT && config.HOST === config.OPS_HOST) {
-    problems.push(
+    ],
+    [
+      Boolean(PORT) && PORT === OPS_PORT && HOST === OPS_HOST,
       'PORT and OPS_PORT are the same: change OPS_PORT, or set it to 0 for no ops listener.',
-    );
-  }
-  if (config.OPS_PORT && config.OPS_TOKEN === undefined && !isLoopback(config.OPS_HOST)) {
-    problems.push(
-      `OPS_HOST is "${config.OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
-    );
-  }
-  return problems;
+    ],
+    [
+      Boolean(OPS_PORT) && OPS_TOKEN === undefined && !isLoopback(OPS_HOST),
+      `OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
+    ],
+  ]);
 }
 
 function isLoopback(host: string): boolean {

@@ -1,16 +1,23 @@
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
-import { credential, httpsUrl, matching, path, text } from './parsers.ts';
-import { parseSettings, type Setting, setting } from './setting.ts';
+import {
+  credential,
+  file,
+  httpsUrl,
+  matching,
+  parseSettings,
+  path,
+  problemsOf,
+  setting,
+  text,
+  type ValuesOf,
+} from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
 /** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
-  KEK_FILE: setting(
-    undefined,
-    'a file',
-    text,
+  KEK_FILE: file(
     'The KEK: 32 bytes or 64 hex digits; with KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
   ),
   KEK_COMMAND: setting(
@@ -69,18 +76,8 @@ export const KEK_SETTINGS = {
   ),
   KEK_TRANSIT_MOUNT: setting('transit', 'a path', path, 'Where the transit engine is mounted.'),
   KEK_TRANSIT_NAMESPACE: setting(undefined, 'a path', path, 'Namespace of the transit engine.'),
-  KEK_TRANSIT_CA_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'Authorities (PEM) for KEK_TRANSIT_URL. Not set: those of Node.',
-  ),
-  VAULT_TOKEN_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'Token for KEK_TRANSIT_URL, read at each use.',
-  ),
+  KEK_TRANSIT_CA_FILE: file('Authorities (PEM) for KEK_TRANSIT_URL. Not set: those of Node.'),
+  VAULT_TOKEN_FILE: file('Token for KEK_TRANSIT_URL, read at each use.'),
   VAULT_TOKEN: setting(
     undefined,
     'a token',
@@ -89,25 +86,16 @@ export const KEK_SETTINGS = {
   ),
 } as const;
 
-type Settings = {
-  [Name in keyof typeof KEK_SETTINGS]: (typeof KEK_SETTINGS)[Name] extends Setting<infer T>
-    ? T
-    : never;
-};
-type OptionalName = Exclude<keyof Settings, 'KEK_TRANSIT_MOUNT'>;
 /** Parsed, but not yet checked for contradictions. */
-export type KekValues = Pick<Settings, 'KEK_TRANSIT_MOUNT'> & {
-  readonly [Name in OptionalName]: Settings[Name] | undefined;
-};
+export type KekValues = ValuesOf<typeof KEK_SETTINGS>;
 
 /**
  * The KEK source that an environment names, for example a file in `.env` form with a new KEK.
  * @throws OperatorError with every problem, also when no source is named
  */
 export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings {
-  const read = parseSettings(KEK_SETTINGS, environment);
-  const values = read.values as unknown as KekValues;
-  const problems = [...read.problems.values(), ...kekProblems(values, read.problems)];
+  const { values, problems: refused } = parseSettings(KEK_SETTINGS, environment);
+  const problems = [...refused.values(), ...kekProblems(values, refused)];
   if (problems.length === 0 && !namesSource(values)) {
     problems.push('No key-encryption key is named: set KEK_FILE or KEK_COMMAND.');
   }
@@ -135,70 +123,71 @@ function sourceProblems(values: KekValues): string[] {
   const decrypters = (['KEK_AWS_KMS_KEY_ID', 'KEK_TRANSIT_URL'] as const).filter(
     (name) => values[name],
   );
-  const problems: string[] = [];
-  if (places.length > 1) {
-    problems.push(
+  const problems = problemsOf([
+    [
+      places.length > 1,
       'KEK_FILE and KEK_COMMAND are both set: the key-encryption key has one source. Unset one.',
-    );
-  }
-  if (decrypters.length > 1) {
-    problems.push(
+    ],
+    [
+      decrypters.length > 1,
       'KEK_AWS_KMS_KEY_ID and KEK_TRANSIT_URL are both set: only one of them can decrypt KEK_FILE. Unset the other.',
-    );
-  }
-  for (const name of decrypters) {
-    if (places.includes('KEK_FILE')) continue;
-    problems.push(
-      places.length > 0
-        ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, but KEK_COMMAND prints the key itself. Unset one.`
-        : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
-    );
-  }
-  return problems;
+    ],
+  ]);
+  if (places.includes('KEK_FILE')) return problems;
+  const unfit = decrypters.map((name) =>
+    places.length > 0
+      ? `${name} and KEK_COMMAND are both set: ${name} decrypts KEK_FILE, but KEK_COMMAND prints the key itself. Unset one.`
+      : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
+  );
+  return [...problems, ...unfit];
 }
 
 function awsProblems(values: KekValues): string[] {
-  const { KEK_AWS_KMS_KEY_ID: keyId, KEK_AWS_KMS_ENDPOINT: endpoint } = values;
-  if (keyId === undefined) {
-    return endpoint === undefined ? [] : [needs('KEK_AWS_KMS_ENDPOINT', 'KEK_AWS_KMS_KEY_ID')];
+  if (values.KEK_AWS_KMS_KEY_ID === undefined) {
+    return alone(values, ['KEK_AWS_KMS_ENDPOINT'], 'KEK_AWS_KMS_KEY_ID');
   }
-  const problems: string[] = [];
-  if (awsRegion(values) === undefined) {
-    problems.push(
-      'KEK_AWS_KMS_KEY_ID is set, but AWS_REGION is not: set the region of the key, or name the key by its ARN.',
-    );
-  }
-  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN } = values;
-  if ((AWS_ACCESS_KEY_ID === undefined) !== (AWS_SECRET_ACCESS_KEY === undefined)) {
-    problems.push('AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: set both or none.');
-  } else if (AWS_SESSION_TOKEN !== undefined && AWS_ACCESS_KEY_ID === undefined) {
-    problems.push(needs('AWS_SESSION_TOKEN', 'AWS_ACCESS_KEY_ID'));
-  }
-  return problems;
+  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = values;
+  const isHalf = (AWS_ACCESS_KEY_ID === undefined) !== (AWS_SECRET_ACCESS_KEY === undefined);
+  return [
+    ...problemsOf([
+      [
+        awsRegion(values) === undefined,
+        'KEK_AWS_KMS_KEY_ID is set, but AWS_REGION is not: set the region of the key, or name the key by its ARN.',
+      ],
+      [isHalf, 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: set both or none.'],
+    ]),
+    ...(isHalf || AWS_ACCESS_KEY_ID
+      ? []
+      : alone(values, ['AWS_SESSION_TOKEN'], 'AWS_ACCESS_KEY_ID')),
+  ];
 }
 
 function transitProblems(values: KekValues): string[] {
-  if (values.KEK_TRANSIT_URL === undefined) {
-    return (['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE'] as const)
-      .filter((name) => values[name] !== undefined)
-      .map((name) => needs(name, 'KEK_TRANSIT_URL'));
+  const { KEK_TRANSIT_URL, KEK_TRANSIT_KEY, VAULT_TOKEN_FILE, VAULT_TOKEN } = values;
+  if (KEK_TRANSIT_URL === undefined) {
+    const parts = ['KEK_TRANSIT_KEY', 'KEK_TRANSIT_NAMESPACE', 'KEK_TRANSIT_CA_FILE'] as const;
+    return alone(values, parts, 'KEK_TRANSIT_URL');
   }
-  const problems: string[] = [];
-  if (values.KEK_TRANSIT_KEY === undefined) {
-    problems.push(
+  return problemsOf([
+    [
+      KEK_TRANSIT_KEY === undefined,
       'KEK_TRANSIT_URL is set, but KEK_TRANSIT_KEY is not: name the transit key that decrypts KEK_FILE.',
-    );
-  }
-  if (values.VAULT_TOKEN_FILE === undefined && values.VAULT_TOKEN === undefined) {
-    problems.push(
+    ],
+    [
+      VAULT_TOKEN_FILE === undefined && VAULT_TOKEN === undefined,
       'KEK_TRANSIT_URL is set, but neither VAULT_TOKEN_FILE nor VAULT_TOKEN is: name the file of a token that may decrypt.',
-    );
-  }
-  return problems;
+    ],
+  ]);
 }
 
-function needs(name: string, needed: string): string {
-  return `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`;
+/** Problems of those settings that are set although `needed` is not. */
+function alone(values: KekValues, names: readonly (keyof KekValues)[], needed: string): string[] {
+  return names
+    .filter((name) => values[name] !== undefined)
+    .map(
+      (name) =>
+        `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
+    );
 }
 
 function awsRegion({ KEK_AWS_KMS_KEY_ID: keyId, AWS_REGION: region }: KekValues) {

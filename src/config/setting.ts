@@ -1,3 +1,5 @@
+import { databaseHosts } from '../store/hosts.ts';
+
 export interface Setting<T> {
   /** As written in the environment; undefined: not set. */
   readonly default: string | undefined;
@@ -8,13 +10,60 @@ export interface Setting<T> {
   readonly parse: (text: string) => T | undefined;
 }
 
-export function setting<T>(
-  fallback: string | undefined,
+/** The parsed values of settings; undefined only for a setting without a default. */
+export type ValuesOf<S extends Record<string, Setting<unknown>>> = {
+  readonly [Name in keyof S]: S[Name] extends Setting<infer T>
+    ? S[Name]['default'] extends string
+      ? T
+      : T | undefined
+    : never;
+};
+
+export function setting<T, const D extends string | undefined>(
+  fallback: D,
   accepts: string,
   parse: Setting<T>['parse'],
   meaning: string,
-): Setting<T> {
+): Setting<T> & { readonly default: D } {
   return { default: fallback, accepts, meaning, parse };
+}
+
+export function file(meaning: string) {
+  return setting(undefined, 'a file', text, meaning);
+}
+
+export function flag(meaning: string) {
+  // Not a look-up in an object, which would find `constructor`.
+  const parse = (text: string) => (text === 'true' ? true : text === 'false' ? false : undefined);
+  return setting('false', 'true or false', parse, meaning);
+}
+
+export function whole<const D extends string | undefined>(
+  fallback: D,
+  min: number,
+  max: number,
+  meaning: string,
+) {
+  const parse = (text: string) => {
+    const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
+    return number >= min && number <= max ? number : undefined;
+  };
+  return setting(fallback, `${min} to ${max}`, parse, meaning);
+}
+
+export function choice<const T extends string>(
+  choices: readonly T[],
+  fallback: T,
+  meaning: string,
+) {
+  const accepts = `${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`;
+  const parse = (text: string) => choices.find((one) => one === text);
+  return setting(fallback, accepts, parse, meaning);
+}
+
+/** Requests or tokens a second. */
+export function rate<const D extends string>(fallback: D, meaning: string) {
+  return setting(fallback, '0 to 1000000', parseRate, meaning);
 }
 
 /** Settings that can contain a secret. Messages never show their values. */
@@ -33,20 +82,90 @@ const SECRETS: readonly string[] = [
 ];
 
 /** A setting that is not acceptable has the value undefined and a problem under its name. */
-export function parseSettings(
-  settings: Record<string, Setting<unknown>>,
+export function parseSettings<S extends Record<string, Setting<unknown>>>(
+  settings: S,
   environment: NodeJS.Dict<string>,
-): { values: Record<string, unknown>; problems: Map<string, string> } {
+): { values: ValuesOf<S>; problems: Map<string, string> } {
   const values: Record<string, unknown> = {};
   const problems = new Map<string, string>();
-  for (const [name, setting] of Object.entries(settings)) {
+  for (const [name, { default: fallback, accepts, parse }] of Object.entries(settings)) {
     // Shells and compose files pass an empty variable to say "not set".
-    const written = environment[name] || setting.default;
-    values[name] = written === undefined ? undefined : setting.parse(written);
+    const written = environment[name] || fallback;
+    values[name] = written === undefined ? undefined : parse(written);
     if (written !== undefined && values[name] === undefined) {
       const shown = SECRETS.includes(name) ? 'is not' : `is "${written}"; it must be`;
-      problems.set(name, `${name} ${shown} ${setting.accepts}.`);
+      problems.set(name, `${name} ${shown} ${accepts}.`);
     }
   }
-  return { values, problems };
+  return { values: values as ValuesOf<S>, problems };
+}
+
+/** The words of those checks that found a problem. */
+export function problemsOf(checks: readonly (readonly [isProblem: boolean, words: string])[]) {
+  return checks.filter(([isProblem]) => isProblem).map(([, words]) => words);
+}
+
+/**
+ * Parsers of settings. Each takes the text from the environment and returns undefined when the text
+ * is not acceptable.
+ */
+export const text = (text: string): string => text;
+export const matching = (pattern: RegExp) => (text: string) =>
+  pattern.test(text) ? text : undefined;
+
+/** Requests a second: 0, or from 0.001 (one in about a quarter of an hour) to a million. */
+export function parseRate(text: string): number | undefined {
+  const rate = /^\d{1,7}(\.\d{1,3})?$/.test(text) ? Number(text) : Number.NaN;
+  return rate <= 1_000_000 ? rate : undefined;
+}
+
+export function databaseUrl(text: string): string | undefined {
+  return databaseHosts(text) && text;
+}
+
+/** Checks everything that the client library parses, so that nothing fails later. */
+export function redisUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname, pathname, username, password } = new URL(text);
+  const decodable = isDecodable(username) && isDecodable(password);
+  const isFit = /^rediss?:$/.test(protocol) && hostname !== '' && /^(\/\d{0,5})?$/.test(pathname);
+  return isFit && decodable ? text : undefined;
+}
+
+/** `https://`, or `http://` on the loopback only. No user, no password, no query. */
+export function httpsUrl(text: string): string | undefined {
+  if (!URL.canParse(text)) return undefined;
+  const { protocol, hostname, username, password, search, hash } = new URL(text);
+  const isLoopback = /^(localhost|127(\.\d+){3}|\[::1\])$/.test(hostname);
+  const isFit = protocol === 'https:' || (protocol === 'http:' && isLoopback);
+  return isFit && username + password + search + hash === '' ? text : undefined;
+}
+
+/** `http://` or `https://` with a host, and perhaps a path before `/api/v1`. */
+export function httpBase(text: string): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol)) return undefined;
+  const base = `${url.origin}${url.pathname.replace(/\/+$/, '')}`;
+  const hasMore = url.href.replace(/\/+$/, '') !== base || /\/(api\/v1|health)$/.test(base);
+  return hasMore ? undefined : base;
+}
+
+/** Names separated by slashes, such as a mount or a namespace. */
+export function path(text: string): string | undefined {
+  const isFit = /^[\w.-]{1,128}(\/[\w.-]{1,128}){0,9}$/.test(text);
+  return isFit && !/(^|\/)\.{1,2}(\/|$)/.test(text) ? text : undefined;
+}
+
+/** Text that needs no escaping in a header. */
+export function credential(text: string): string | undefined {
+  return /^[\x21-\x7e]{1,8192}$/.test(text) ? text : undefined;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

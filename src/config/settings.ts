@@ -1,16 +1,17 @@
 import { KEK_SETTINGS } from './kek.ts';
 import {
+  choice,
   databaseUrl,
+  file,
   flag,
   httpBase,
   matching,
-  oneOf,
-  parseRate,
+  rate,
   redisUrl,
+  setting,
   text,
   whole,
-} from './parsers.ts';
-import { setting } from './setting.ts';
+} from './setting.ts';
 
 /** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
@@ -36,28 +37,12 @@ export const SETTINGS = {
     text,
     'Address of the public listener; `0.0.0.0`: all IPv4, `::`: all.',
   ),
-  PORT: setting(
-    '8080',
-    '0 to 65535',
-    whole(0, 65_535),
-    'Port of the public listener; 0: the system chooses.',
-  ),
-  TLS_CERT_FILE: setting(
-    undefined,
-    'a file',
-    text,
+  PORT: whole('8080', 0, 65_535, 'Port of the public listener; 0: the system chooses.'),
+  TLS_CERT_FILE: file(
     'Certificate (PEM, with chain) of the public listener. Not set: HTTP in clear.',
   ),
-  TLS_KEY_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'Private key (PEM, not encrypted) of TLS_CERT_FILE.',
-  ),
-  TLS_CLIENT_CA_FILE: setting(
-    undefined,
-    'a file',
-    text,
+  TLS_KEY_FILE: file('Private key (PEM, not encrypted) of TLS_CERT_FILE.'),
+  TLS_CLIENT_CA_FILE: file(
     'Authorities (PEM) that must have issued the certificate of each caller. Not set: callers need none.',
   ),
   OPS_HOST: setting(
@@ -66,17 +51,14 @@ export const SETTINGS = {
     text,
     'Address of the ops listener (console, `/metrics`, `/openapi.json`, `/reference`). Beyond the loopback it needs OPS_TOKEN.',
   ),
-  OPS_PORT: setting('9464', '0 to 65535', whole(0, 65_535), 'Port of the ops listener; 0: off.'),
+  OPS_PORT: whole('9464', 0, 65_535, 'Port of the ops listener; 0: off.'),
   OPS_TOKEN: setting(
     undefined,
     '16 to 1024 printable ASCII characters without spaces',
     matching(/^[\x21-\x7e]{16,1024}$/),
     'Secret of the ops listener: a bearer token, or the sign-in to the console. Make one with `openssl rand -hex 24`. Not set: no secret, on the loopback only.',
   ),
-  REUSE_PORT: setting(
-    'false',
-    'true or false',
-    flag,
+  REUSE_PORT: flag(
     'Share PORT with other nodes of this machine that set it. Needs Node 22.12 or newer, on Linux or FreeBSD.',
   ),
   DATABASE_URL: setting(
@@ -85,17 +67,9 @@ export const SETTINGS = {
     databaseUrl,
     'PostgreSQL (14 or newer) with the vault. With several hosts (`host1,host2:5433`), the node finds the primary. Not set: the embedded database in DATA_DIR.',
   ),
-  DATABASE_CONNECTIONS: setting(
-    '12',
-    '6 to 200',
-    whole(6, 200),
-    'Connections of a node to the database.',
-  ),
+  DATABASE_CONNECTIONS: whole('12', 6, 200, 'Connections of a node to the database.'),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),
-  BOOTSTRAP_API_KEY_FILE: setting(
-    undefined,
-    'a file',
-    text,
+  BOOTSTRAP_API_KEY_FILE: file(
     'API key of the first client, made with `standin api-key new`; read only while the vault has no client. Not set: a new key, shown on the terminal or written to DATA_DIR.',
   ),
   ...KEK_SETTINGS,
@@ -111,28 +85,21 @@ export const SETTINGS = {
     matching(/^[a-z0-9]{1,32}$/),
     'Start of the ids of new clients, before `_`.',
   ),
-  INTERFACE_VERSION: setting(
+  INTERFACE_VERSION: choice(
+    ['1.0.5', '1.0.4'],
     '1.0.5',
-    '1.0.5 or 1.0.4',
-    oneOf('1.0.5', '1.0.4'),
     'Version of the interface: response field names, and the 429 error.',
   ),
-  RATE_LIMIT: setting(
+  RATE_LIMIT: rate(
     '1000',
-    '0 to 1000000',
-    parseRate,
     'Requests a second of a client without its own limit, except detokenize; 0: no limit.',
   ),
-  DETOKENIZE_LIMIT: setting(
+  DETOKENIZE_LIMIT: rate(
     '500',
-    '0 to 1000000',
-    parseRate,
     'Detokenize requests a second of a client without its own limit; 0: no limit.',
   ),
-  UNKNOWN_TOKEN_LIMIT: setting(
+  UNKNOWN_TOKEN_LIMIT: rate(
     '1',
-    '0 to 1000000',
-    parseRate,
     'Unknown tokens a second that a client without its own limit may send to detokenize; 0: no limit.',
   ),
   REDIS_URL: setting(
@@ -141,46 +108,23 @@ export const SETTINGS = {
     redisUrl,
     'Redis (5 or newer) or Valkey that shares rate limits among nodes. Not set: each node limits on its own.',
   ),
-  BODY_LIMIT: setting(
-    '1048576',
-    '1024 to 67108864',
-    whole(1024, 67_108_864),
-    'Largest request body in bytes.',
-  ),
-  VALUES_LIMIT: setting(
-    '10000',
-    '1 to 1000000',
-    whole(1, 1_000_000),
-    'Most values in one request.',
-  ),
-  MEMORY_BUDGET: setting(
+  BODY_LIMIT: whole('1048576', 1024, 67_108_864, 'Largest request body in bytes.'),
+  VALUES_LIMIT: whole('10000', 1, 1_000_000, 'Most values in one request.'),
+  MEMORY_BUDGET: whole(
     undefined,
-    '4194304 to 68719476736',
-    whole(4_194_304, 68_719_476_736),
+    4_194_304,
+    68_719_476_736,
     'Bytes that requests under way may hold in a node. Not set: an eighth of its memory, 256 MiB at most.',
   ),
-  LICENSE_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'License (a signed JWT). Not set: none is checked.',
-  ),
-  LICENSE_PUBLIC_KEY_FILE: setting(
-    undefined,
-    'a file',
-    text,
-    'Public key (PEM) that verifies LICENSE_FILE.',
-  ),
-  DRAIN_DELAY_MS: setting(
+  LICENSE_FILE: file('License (a signed JWT). Not set: none is checked.'),
+  LICENSE_PUBLIC_KEY_FILE: file('Public key (PEM) that verifies LICENSE_FILE.'),
+  DRAIN_DELAY_MS: whole(
     '2000',
-    '0 to 10000',
-    whole(0, 10_000),
+    0,
+    10_000,
     'Time after SIGTERM in which requests are still accepted while /health returns 503.',
   ),
-  ALLOW_UNSAFE_POSTGRES: setting(
-    'false',
-    'true or false',
-    flag,
+  ALLOW_UNSAFE_POSTGRES: flag(
     'Allow fsync, full_page_writes or synchronous_commit off: a crash can lose acknowledged tokens.',
   ),
   AUDIT_LOG: setting(
@@ -189,22 +133,15 @@ export const SETTINGS = {
     text,
     'File with one line for each tokenize and detokenize. Not set: no audit log.',
   ),
-  AUDIT_REQUIRED: setting(
-    'false',
-    'true or false',
-    flag,
-    'Answer with success only after the line is in AUDIT_LOG.',
-  ),
-  LOG_LEVEL: setting(
+  AUDIT_REQUIRED: flag('Answer with success only after the line is in AUDIT_LOG.'),
+  LOG_LEVEL: choice(
+    ['trace', 'debug', 'info', 'warn', 'error', 'silent'],
     'info',
-    'trace, debug, info, warn, error or silent',
-    oneOf('trace', 'debug', 'info', 'warn', 'error', 'silent'),
     'Lowest level that is logged; requests are `info`.',
   ),
-  LOG_FORMAT: setting(
+  LOG_FORMAT: choice(
+    ['auto', 'json', 'pretty'],
     'auto',
-    'auto, json or pretty',
-    oneOf('auto', 'json', 'pretty'),
     'auto: pretty on a terminal, JSON lines otherwise.',
   ),
   ...SERVICE_SETTINGS,

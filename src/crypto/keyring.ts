@@ -1,6 +1,5 @@
 import type {
   KeyPurpose,
-  Sealed,
   SealedRecord,
   Token,
   TokenFingerprint,
@@ -25,6 +24,13 @@ const SUBKEYS = 256;
 interface Dek {
   readonly key: Key;
   readonly subkeys: readonly Key[];
+}
+
+/** What a token is drawn from. */
+export interface Draws {
+  /** DRAW_BYTES bytes as a latin1 string. */
+  readonly draws: (draw: number, block: number) => string;
+  readonly value_fingerprint: ValueFingerprint;
 }
 
 export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
@@ -79,10 +85,7 @@ export class Keyring {
    * draw, block, value), with one byte each for draw and block. `value_fingerprint` is the last 16
    * bytes of draw 0, block 0. One HMAC serves both, because the bits of a PRF are independent.
    */
-  deterministicDraws(value: Value): {
-    draws: (draw: number, block: number) => string;
-    value_fingerprint: ValueFingerprint;
-  } {
+  deterministicDraws(value: Value): Draws {
     const first = this.#draw(value, 0, 0);
     return {
       draws: (draw, block) =>
@@ -95,10 +98,7 @@ export class Keyring {
    * Fresh random bytes each time. The fingerprint is random too, so equal values are unlinkable at
    * rest.
    */
-  randomDraws(): {
-    draws: (draw: number, block: number) => string;
-    value_fingerprint: ValueFingerprint;
-  } {
+  randomDraws(): Draws {
     return {
       draws: () => randomLatin1(DRAW_BYTES),
       value_fingerprint: randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint,
@@ -110,28 +110,21 @@ export class Keyring {
     tokenFingerprint: TokenFingerprint,
     valueFingerprint: ValueFingerprint,
   ): SealedRecord {
-    const keyVersion = this.primaryVersion;
-    const key = subkeyFor(this.#deks.get(keyVersion)!.subkeys, tokenFingerprint);
-    return {
+    const keyVersion = this.#primaryVersion;
+    const place = {
       token_fingerprint: tokenFingerprint,
       value_fingerprint: valueFingerprint,
       key_version: keyVersion,
-      sealed: sealRecord(key, keyVersion, tokenFingerprint, valueFingerprint, value),
     };
+    const key = subkeyFor(this.#deks.get(keyVersion)!.subkeys, tokenFingerprint);
+    return { ...place, sealed: sealRecord(key, place, value) };
   }
 
   /** @param record its `token_fingerprint` must come from the caller's token, not from the row */
   open(record: SealedRecord): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
-    const {
-      token_fingerprint: tokenFingerprint,
-      value_fingerprint: valueFingerprint,
-      key_version: keyVersion,
-      sealed,
-    } = record;
-    const key = subkeyFor(dek.subkeys, tokenFingerprint);
-    const value = openRecord(key, keyVersion, tokenFingerprint, valueFingerprint, sealed as Sealed);
+    const value = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record);
     return value === undefined ? { failure: 'damaged' } : { value: value as Value };
   }
 

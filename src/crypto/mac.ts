@@ -12,7 +12,7 @@ const FIRST_ROOM_BYTES = 1_024;
 /**
  * HMAC (RFC 2104) with one key, for very many short messages. Uses two one-shot hashes of
  * node:crypto, because one createHmac object costs more than both (docs/decisions/0009). Two
- * buffers keep the padded key blocks; the message is written after the first block.
+ * buffers keep the padded key blocks; the message is written after the first block, and erased.
  */
 export class Mac {
   readonly #algorithm: keyof typeof BLOCK_BYTES;
@@ -41,6 +41,7 @@ export class Mac {
     const end = start + this.#inner.write(text, start, 'utf8');
     // A string costs half as much as a Buffer.
     const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
+    this.#inner.fill(0, start, end);
     this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
     return hash(this.#algorithm, this.#outer, 'binary');
   }
@@ -50,6 +51,7 @@ export class Mac {
     if (bytes <= this.#inner.length) return;
     const larger = Buffer.alloc(2 * bytes);
     larger.set(this.#inner.subarray(0, this.#blockBytes));
+    this.#inner.fill(0);
     this.#inner = larger;
   }
 }

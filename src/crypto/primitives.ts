@@ -104,7 +104,10 @@ function nextNonce(): Buffer {
   return nextRandom(NONCE_BYTES);
 }
 
-/** Random bytes as a latin1 string, one character a byte. */
+/** Random bytes as a latin1 string, one character a byte. Nothing of them stays in the pool. */
 export function randomLatin1(bytes: number): string {
-  return nextRandom(bytes).toString('latin1');
+  const drawn = nextRandom(bytes);
+  const text = drawn.toString('latin1');
+  drawn.fill(0);
+  return text;
 }

@@ -1,9 +1,12 @@
-import type { Sealed, TokenFingerprint, ValueFingerprint } from '../types.ts';
+import type { Sealed, SealedRecord } from '../types.ts';
 import { type Key, open, seal } from './primitives.ts';
 
 /** Version of the layout of `sealed` and of its AAD; see docs/record-format.md. */
 const FORMAT_VERSION = 1;
 export const FINGERPRINT_BYTES = 16;
+
+/** What a sealed value is bound to. */
+type Place = Omit<SealedRecord, 'sealed'>;
 
 const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
 
@@ -12,11 +15,11 @@ const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
  * fingerprint (16), value fingerprint (16). A record with a swapped row, column or key version does
  * not open. All calls share one buffer, because seal and open are synchronous and do not keep it.
  */
-function recordAad(
-  keyVersion: number,
-  tokenFingerprint: TokenFingerprint,
-  valueFingerprint: ValueFingerprint,
-): Buffer {
+function recordAad({
+  key_version: keyVersion,
+  token_fingerprint: tokenFingerprint,
+  value_fingerprint: valueFingerprint,
+}: Place): Buffer {
   aad[0] = FORMAT_VERSION;
   aad.writeUInt32BE(keyVersion, 1);
   // A loop, because two native calls that write strings would cost three times as much.
@@ -27,26 +30,12 @@ function recordAad(
   return aad;
 }
 
-export function sealRecord(
-  key: Key,
-  keyVersion: number,
-  tokenFingerprint: TokenFingerprint,
-  valueFingerprint: ValueFingerprint,
-  plaintext: string,
-): Sealed {
-  return seal(key, plaintext, recordAad(keyVersion, tokenFingerprint, valueFingerprint)) as Sealed;
+export function sealRecord(key: Key, place: Place, plaintext: string): Sealed {
+  return seal(key, plaintext, recordAad(place)) as Sealed;
 }
 
 /** The plaintext; undefined when the record was not sealed for this token. */
-export function openRecord(
-  key: Key,
-  keyVersion: number,
-  tokenFingerprint: TokenFingerprint,
-  valueFingerprint: ValueFingerprint,
-  sealed: Sealed,
-): string | undefined {
-  if (valueFingerprint.length !== FINGERPRINT_BYTES) return undefined;
-  return open(key, sealed, recordAad(keyVersion, tokenFingerprint, valueFingerprint))?.toString(
-    'utf8',
-  );
+export function openRecord(key: Key, record: SealedRecord): string | undefined {
+  if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
+  return open(key, record.sealed, recordAad(record))?.toString('utf8');
 }

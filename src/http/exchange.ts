@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
+import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { Caller } from '../service/authenticator.ts';
@@ -9,7 +10,7 @@ import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
 import type { InterfaceVersion, ServerContext } from './context.ts';
 import { routeOf } from './routes.ts';
-import { ERROR_FIELDS, type FieldContent, SUCCESS } from './schema.ts';
+import { ERROR_FIELDS, SUCCESS } from './schema.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;

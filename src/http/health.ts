@@ -1,13 +1,13 @@
+import type { HealthFields } from '#openapi';
 import type { ServerContext } from './context.ts';
 import type { Answer } from './exchange.ts';
-import type { HEALTH } from './schema.ts';
 
 /** GET /health: 200 when the node can work; 503 when it cannot, or is draining. */
 export function healthHandler(context: ServerContext) {
   return async (): Promise<Answer> => {
     const { isDatabaseWell, isAble } = await context.health.look();
     const isReady = isAble && context.state.phase === 'serving';
-    const body: Record<keyof (typeof HEALTH)['properties'], string> = {
+    const body: Record<HealthFields, string> = {
       status: isReady ? 'ok' : 'error',
       timestamp: `${new Date().toISOString().slice(0, 19)}Z`,
       postgres: isDatabaseWell ? 'ok' : 'error',

@@ -2,7 +2,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { finished } from 'node:stream/promises';
 import type { Metrics } from '../metrics.ts';
 import type { Access } from './access.ts';
-import { answer, answerJson, Refusal, TEXT } from './answers.ts';
+
+const TEXT = 'text/plain; charset=utf-8';
+const JSON_TYPE = 'application/json; charset=utf-8';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
@@ -31,6 +33,19 @@ export interface OpsServerOptions {
   readonly pages: ReadonlyMap<string, OpsPage>;
   /** Called for failures that are not the caller's fault. */
   readonly onFailure: (error: unknown) => void;
+}
+
+/** A refused request. The message tells the caller what to do. */
+export class Refusal extends Error {
+  readonly status: number;
+  /** The reason, for programs. */
+  readonly code: string;
+
+  constructor(status: number, code: string, message: string) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
 }
 
 const TIMEOUTS = {
@@ -132,4 +147,36 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
 
 function pathOf({ url }: IncomingMessage): string {
   return url!.split('?', 1)[0]!;
+}
+
+/** The body of a request with a JSON content type. @throws Refusal */
+export async function readJson(request: IncomingMessage, maxBytes: number): Promise<Buffer> {
+  const types = request.headersDistinct['content-type'] ?? [];
+  if (types.length !== 1 || !/^application\/json *(;|$)/i.test(types[0]!)) {
+    throw new Refusal(415, 'unsupported_media_type', 'Send Content-Type: application/json.');
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    // Read to the end even so: leaving the loop early would destroy the connection.
+    if (bytes <= maxBytes) chunks.push(chunk);
+  }
+  if (bytes > maxBytes) {
+    throw new Refusal(413, 'payload_too_large', `The body is larger than ${maxBytes} bytes.`);
+  }
+  return Buffer.concat(chunks);
+}
+
+function answer(
+  response: ServerResponse,
+  status: number,
+  contentType: string,
+  body: string | Buffer,
+): void {
+  response.writeHead(status, { 'Content-Type': contentType }).end(body);
+}
+
+export function answerJson(response: ServerResponse, status: number, body: unknown): void {
+  answer(response, status, JSON_TYPE, JSON.stringify(body));
 }

@@ -3,11 +3,10 @@ import type { Config } from '../config/config.ts';
 import { isApiKey, newApiKey } from '../crypto/api-key.ts';
 import { errorCode, OperatorError } from '../errors.ts';
 import type { Log } from '../log.ts';
-import { createSecret, readSecret } from '../private-files.ts';
+import { createSecret, makeDataDir, readSecret } from '../private-files.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { createFirstClient, type IssuedApiKey } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import { makeUsable } from '../store/embedded.ts';
 
 /** Where the first client can be called. */
 interface Place {
@@ -45,7 +44,7 @@ export async function createFirst(
 }
 
 function readOrCreate(dataDir: string, file: string): string {
-  makeUsable(dataDir);
+  makeDataDir(dataDir);
   try {
     createSecret(file, `${newApiKey()}\n`);
   } catch (error) {

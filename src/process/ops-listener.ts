@@ -2,14 +2,13 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
-import { apiPages } from '../http/openapi/pages.ts';
+import { apiPages } from '../http/openapi.ts';
 import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
-import { readAssets } from '../ops/console/assets.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
-import { type OwnCertificate, Playground } from '../ops/console/playground.ts';
-import { consoleRoutes } from '../ops/console/routes.ts';
+import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
+import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
@@ -49,7 +48,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const sampler = new Sampler(() => metrics.sampled());
   const state = new CurrentState({ ...options, facts: factsOf(options), sampler });
   const events = new EventStreams(sampler, state);
-  const playground = new Playground({
+  const playground = new PlaygroundForwarder({
     url: options.url,
     bodyLimit: config.BODY_LIMIT,
     certificate: certificate && (() => ownOf(certificate)),

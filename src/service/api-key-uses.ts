@@ -1,4 +1,4 @@
-import type { ApiKeyUseStore } from '../store/api-key-uses.ts';
+import type { ApiKeyUseStore } from '../store/api-keys.ts';
 
 /** Further clients are counted together, because each client is a series of the metrics. */
 const MAX_COUNTED_CLIENTS = 1_000;

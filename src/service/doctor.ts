@@ -7,12 +7,12 @@ import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
-import { KeyringStore } from '../store/keyring.ts';
-import { readMigrations, schemaVersion } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
+import { readMigrations, schemaVersion } from '../store/schema.ts';
 import { serverFacts } from '../store/server.ts';
+import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
 import { cannotWrite, STANDARD_OUTPUT } from './audit/audit-file.ts';
@@ -79,7 +79,7 @@ async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]
   let wrapped: WrappedKey[] = [];
   await run(findings, 'schema', async () => {
     const version = await schemaVersion(pool, commandDeadline());
-    if (version > 0) wrapped = await new KeyringStore(pool).list(commandDeadline());
+    if (version > 0) wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
     return schema(version, readMigrations().at(-1)!.version);
   });
   return wrapped;
@@ -121,7 +121,7 @@ async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Resu
 
 async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string): Promise<void> {
   await run(findings, 'token suffix', async () => {
-    await checkSuffix(new KeyringStore(pool), tokenSuffix, commandDeadline());
+    await checkSuffix(new WrappedKeyStore(pool), tokenSuffix, commandDeadline());
     return ok(`_${tokenSuffix}`);
   });
   await run(findings, 'clients', async () => {

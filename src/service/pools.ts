@@ -1,9 +1,12 @@
+import { resolve } from 'node:path';
+import { EmbeddedDatabase, EmbeddedError } from '#embedded';
+import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { EmbeddedDatabase } from '../store/embedded.ts';
+import { makeDataDir } from '../private-files.ts';
+import { PIN_SESSION } from '../store/connection.ts';
 import { databaseHosts } from '../store/hosts.ts';
-import { Pool } from '../store/pool.ts';
-import { PrimaryFinder } from '../store/primary-finder.ts';
-import { Timeline } from '../store/timeline.ts';
+import { type Address, Pool } from '../store/pool.ts';
+import { PrimaryFinder, Timeline } from '../store/primary.ts';
 
 export interface VitalPools {
   /** For /health only, which reads no table. */
@@ -21,7 +24,7 @@ export const CONTROL_CONNECTIONS = HEALTH_CONNECTIONS + KEYS_CONNECTIONS + HOUSE
 
 /** @param timeline shared by all pools of the process */
 export function openPool(
-  options: VaultOptions,
+  options: Pick<VaultOptions, 'databaseUrl' | 'dataDir'>,
   connections = HOUSEKEEPING_CONNECTIONS,
   timeline = new Timeline(),
 ): Pool {
@@ -30,6 +33,15 @@ export function openPool(
     const finder = new PrimaryFinder(databaseHosts(url)!, timeline);
     return new Pool({ connections, timeline, locate: () => finder.locate() });
   }
-  const embedded = new EmbeddedDatabase(dataDir);
-  return new Pool({ connections, timeline, locate: () => embedded.locate() });
+  return new Pool({ connections, timeline, locate: () => locateEmbedded(resolve(dataDir)) });
+}
+
+async function locateEmbedded(dataDir: string): Promise<Address> {
+  try {
+    const database = new EmbeddedDatabase(dataDir, PIN_SESSION);
+    makeDataDir(dataDir);
+    return await database.locate();
+  } catch (error) {
+    throw error instanceof EmbeddedError ? new OperatorError(error.message) : error;
+  }
 }

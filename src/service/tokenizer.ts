@@ -1,8 +1,7 @@
-import type { Keyring } from '../crypto/keyring.ts';
+import type { Draws, Keyring } from '../crypto/keyring.ts';
 import { InternalError, Unavailable } from '../errors.ts';
 import { drawToken } from '../shape/token.ts';
-import { outcomeOf } from '../store/holder.ts';
-import type { RecordStore } from '../store/records.ts';
+import { outcomeOf, type RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
 import type {
   InsertOutcome,
@@ -19,7 +18,7 @@ import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 /** A value with the token drawn for it. */
 interface Draft {
   readonly value: Value;
-  readonly source: ReturnType<Keyring['randomDraws']>;
+  readonly source: Draws;
   readonly draw: number;
   readonly token: Token;
   readonly token_fingerprint: TokenFingerprint;
@@ -91,9 +90,9 @@ export class Tokenizer {
     const fingerprints = drafts.map((draft) => draft.token_fingerprint);
     if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
       return this.#insert(drafts, terms, deadlineMs);
-    const holders = await this.#records.holders(fingerprints, statementDeadline(deadlineMs));
+    const stored = await this.#records.findDurable(fingerprints, statementDeadline(deadlineMs));
     const outcomes = drafts.map(({ source }, i) =>
-      outcomeOf(holders[i], source.value_fingerprint, terms.time_to_live_s),
+      outcomeOf(stored[i], source.value_fingerprint, terms.time_to_live_s),
     );
     // Rarely some are not there: removed, about to expire, or another fingerprint looked the same.
     const areThere = outcomes.every((one) => one !== undefined);

@@ -1,5 +1,5 @@
 import type { Pool } from '../store/pool.ts';
-import { countRecords, recordsBytes } from '../store/server.ts';
+import { countRecords, recordsBytes } from '../store/record-counts.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 
 /** First interval between growth points. */

@@ -1,19 +1,17 @@
+import { openedTwice } from '#embedded';
 import { isNamed, readAhead } from '#kek';
 import { Keyring, type PlainKey } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import { ApiKeyUseStore } from '../store/api-key-uses.ts';
-import { ApiKeyStore } from '../store/api-keys.ts';
+import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
-import { distribute } from '../store/distribute.ts';
-import { openedTwice } from '../store/embedded-owner.ts';
-import { KeyringStore } from '../store/keyring.ts';
-import { migrate } from '../store/migrate.ts';
 import type { Pool } from '../store/pool.ts';
+import { Timeline } from '../store/primary.ts';
 import { grantService } from '../store/rights.ts';
+import { distribute, migrate } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
-import { Timeline } from '../store/timeline.ts';
+import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline } from '../timeouts.ts';
 import { kekSourceOf, openKeys } from './keys/open-keys.ts';
 import {
@@ -41,7 +39,7 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
-  readonly keyringStore: KeyringStore;
+  readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly PlainKey[];
   readonly schemaChanges: SchemaChanges;
@@ -64,7 +62,7 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
     const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
     if (problems.length > 0) throw new OperatorError(...problems);
     const schemaChanges = await bringUp(pool);
-    const keys = new KeyringStore(pool);
+    const keys = new WrappedKeyStore(pool);
     const { token_suffix: tokenSuffix } = options;
     const plainKeys = await openKeys(keys, source, tokenSuffix, commandDeadline());
     return vaultOn(options, pool, timeline, plainKeys, schemaChanges);
@@ -91,7 +89,7 @@ function vaultOn(
     timeline,
     keyring: new Keyring(plainKeys),
     plainKeys,
-    keyringStore: new KeyringStore(pool),
+    wrappedKeys: new WrappedKeyStore(pool),
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),

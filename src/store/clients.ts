@@ -37,8 +37,7 @@ export class ClientStore {
   }
 
   async insert(clientId: string, settings: ClientSettings, deadlineMs: number): Promise<Client> {
-    const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
-    return insertClient(query, clientId, settings);
+    return insertClient(this.#pool.queryUntil(deadlineMs), clientId, settings);
   }
 
   /**
@@ -61,12 +60,8 @@ export class ClientStore {
   }
 
   async list(deadlineMs: number): Promise<Client[]> {
-    const { rows } = await this.#pool.query(
-      `select ${COLUMNS} from standin.clients order by created_at, client_id`,
-      [],
-      deadlineMs,
-    );
-    return rows.map(clientOf);
+    const text = `select ${COLUMNS} from standin.clients order by created_at, client_id`;
+    return (await this.#pool.query(text, [], deadlineMs)).rows.map(clientOf);
   }
 
   /** Returns the client after the change, or undefined when no client has this id. */

@@ -4,20 +4,8 @@ import { errorCode, InternalError, OperatorError, Unavailable } from '../errors.
 const UNAVAILABLE_CLASSES = new Set(['08', '53', '57', '58']);
 const UNAVAILABLE_CODES = new Set(['40001', '40P01', '55P03', 'XX000']);
 
-/** Codes of pg, of the operating system and of our own deadline for a failed connection. */
-const CONNECTION_CODES = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ENOENT',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-]);
-
+/** No SQLSTATE begins with E, but every errno name does: EPIPE is as long. */
+const SQLSTATE = /^(?!E)[0-9A-Z]{5}$/;
 const READ_ONLY = '25006';
 
 /** The server takes no writes: it is a standby, or a primary that was made read-only. */
@@ -108,12 +96,38 @@ export function databaseError(error: unknown): InternalError {
   const problem = tlsProblem(error);
   if (problem !== undefined) return new Untrusted(problem, errorCode(error));
   const code = errorCode(error);
-  if (code === undefined) return new Unavailable(error);
-  const isSqlstate = /^[0-9A-Z]{5}$/.test(code) && !CONNECTION_CODES.has(code);
-  if (!isSqlstate) return new Unavailable(error);
+  // Codes of the operating system are about the connection, and pg gives a lost one no code.
+  if (code === undefined || !SQLSTATE.test(code)) return new Unavailable(error);
   if (code === READ_ONLY) return new ReadOnlyServer();
   if (code === NOT_ALLOWED) return new NotAllowed();
   if (UNAVAILABLE_CODES.has(code) || UNAVAILABLE_CLASSES.has(code.slice(0, 2)))
     return new Unavailable(error);
   return new InternalError('unexpected', { cause: error });
+}
+
+/** First pause before another attempt. The pause doubles each time, within the deadline. */
+const RETRY_PAUSE_MS = 25;
+/**
+ * Long enough for a promotion under way, short enough to tell callers soon that the vault is
+ * read-only.
+ */
+const READ_ONLY_PATIENCE_MS = 500;
+
+/**
+ * Tries again while the database is unavailable and the deadline allows. `attempt` must be
+ * idempotent.
+ */
+export async function retried<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
+  const readOnlyDeadlineMs = performance.now() + READ_ONLY_PATIENCE_MS;
+  for (let pauseMs = RETRY_PAUSE_MS; ; pauseMs *= 2) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error;
+      const nextMs = performance.now() + pauseMs;
+      const isReadOnly = error instanceof ReadOnlyServer;
+      if (nextMs >= deadlineMs || (isReadOnly && nextMs >= readOnlyDeadlineMs)) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
 }

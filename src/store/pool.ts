@@ -2,19 +2,21 @@ import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
 import { operatorError, Unavailable } from '../errors.ts';
 import { afterReading } from '../timeouts.ts';
-import { cancelStatement } from './cancel.ts';
-import { destroy, ignore } from './connection.ts';
-import { databaseError, ReadOnlyServer } from './database-error.ts';
 import {
+  BEGIN,
+  BEGIN_PINNED,
+  cancelStatement,
+  connect,
   demandPrimary,
-  isWarned,
-  mayRefusePins,
+  destroy,
+  ignore,
+  isDoubtful,
   openConnections,
-  type Pins,
+  type Refused,
   type Session,
-} from './session.ts';
-import { BEGIN, BEGIN_PINNED } from './settings.ts';
-import { Timeline } from './timeline.ts';
+} from './connection.ts';
+import { databaseError, ReadOnlyServer } from './database-error.ts';
+import { Timeline } from './primary.ts';
 
 /**
  * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
@@ -57,13 +59,12 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text };
 export class Pool {
   readonly #options: PoolOptions;
   readonly #timeline: Timeline;
-  readonly #pins: Pins = { areSent: true };
   #address: Address | undefined;
   /** All connections lead to #address. */
   #connections: pg.Pool | undefined;
   #located: Promise<pg.Pool> | undefined;
   #sessions = new WeakMap<pg.PoolClient, Session>();
-  #asksTimeline = true;
+  #refused: Refused = { settings: false, timeline: false };
   #lastLook = 0;
   #lookInUse = 0;
   #hasEnded = false;
@@ -83,6 +84,11 @@ export class Pool {
         ? query(text, values)
         : inTransaction(query, BEGIN_PINNED, () => query(text, values)),
     );
+  }
+
+  /** `query` with this deadline. */
+  queryUntil(deadlineMs: number): Query {
+    return (text, values = []) => this.query(text, values, deadlineMs);
   }
 
   /** Runs all statements of `work` in one transaction. Rolls back when `work` throws. */
@@ -157,21 +163,9 @@ export class Pool {
   }
 
   async #sessionOf(query: Query): Promise<Session> {
-    const session = await this.#ask(query);
+    const session = await demandPrimary(query, this.#refused);
     this.#timeline.demand(session.timeline, 'The server of DATABASE_URL');
     return this.#isEmbedded() ? { ...session, isPinned: true } : session;
-  }
-
-  async #ask(query: Query): Promise<Session> {
-    if (this.#asksTimeline) {
-      try {
-        return await demandPrimary(query, true);
-      } catch (error) {
-        if (error instanceof Unavailable) throw error;
-        this.#asksTimeline = false;
-      }
-    }
-    return demandPrimary(query, false);
   }
 
   /** Never reuses the connection: the next statement could receive the late answer. */
@@ -201,21 +195,11 @@ export class Pool {
   #connection(): Promise<pg.PoolClient> {
     this.#located ??= this.#locate();
     const located = this.#located;
-    const connecting = located.then((connections) => this.#open(connections));
+    const connecting = located.then((connections) => connect(connections, this.#refused));
     connecting.catch(() => {
       if (this.#located === located) this.#located = undefined;
     });
     return connecting;
-  }
-
-  async #open(connections: pg.Pool): Promise<pg.PoolClient> {
-    try {
-      return await connections.connect();
-    } catch (error) {
-      if (!mayRefusePins(error)) throw error;
-      this.#pins.areSent = false;
-      return connections.connect();
-    }
   }
 
   async #locate(): Promise<pg.Pool> {
@@ -227,9 +211,8 @@ export class Pool {
     if (this.#connections === undefined || !isDeepStrictEqual(address, this.#address)) {
       // Connections to the old address end when their statements end.
       this.#connections?.end().catch(ignore);
-      this.#pins.areSent = true;
-      this.#asksTimeline = true;
-      this.#connections = openConnections(address, this.#options.connections, this.#pins);
+      this.#refused = { settings: false, timeline: false };
+      this.#connections = openConnections(address, this.#options.connections, this.#refused);
       this.#address = address;
       if (this.#hasEnded) this.#connections.end().catch(ignore);
     }
@@ -291,9 +274,9 @@ async function run(
 ): Promise<QueryResult> {
   try {
     const result = await client.query({ text, values: values as unknown[], types: AS_TEXT });
-    if (!isWarned(client)) return { rows: result.rows };
+    if (!isDoubtful(client)) return { rows: result.rows };
   } catch (error) {
     throw databaseError(error);
   }
-  throw new Unavailable(new Error('the server answered with a warning'));
+  throw new Unavailable(new Error('the commit may not be durable'));
 }

@@ -1,8 +1,15 @@
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
-import { byteaArray, bytesOfBytea, uuidArray } from './bytea-array.ts';
-import { VAULT_LOCK } from './keyring.ts';
+import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool } from './pool.ts';
-import { hasValue, recordOf, SEALED, tokenFingerprintOf } from './record-row.ts';
+import {
+  hasValue,
+  type Replacement,
+  recordOf,
+  replace,
+  SEALED,
+  tokenFingerprintOf,
+} from './record-sql.ts';
+import { VAULT_LOCK } from './wrapped-keys.ts';
 
 /** Records in one window: at most 64 MiB of the largest values. */
 const WINDOW_RECORDS = 1_000;
@@ -18,17 +25,6 @@ const NEXT = `select uuid_send(token_fingerprint) ||
 /** Not a key version: the walk leaves out no record for its version. */
 const NONE = -1;
 
-/**
- * Changes a record only if it is still the one that was opened. Counts the changed rows, because
- * the row count of Citus differs, as on insert.
- */
-const REPLACE = `with changed as (
-  update standin.records as record set key_version = $4::smallint, sealed = fresh.sealed
-  from unnest($1::uuid[], $2::bytea[], $3::bytea[]) as fresh (token_fingerprint, old_sealed, sealed)
-  where record.token_fingerprint = fresh.token_fingerprint and record.sealed = fresh.old_sealed
-  returning 1
-) select count(*) as count from changed`;
-
 /** The lowest possible fingerprint. */
 export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
 
@@ -38,12 +34,6 @@ export interface Window {
   readonly seen: number;
   /** Where the next window begins; undefined: this window was the last. */
   readonly next: TokenFingerprint | undefined;
-}
-
-/** An existing record and the record to replace it with. */
-export interface Replacement {
-  readonly old: SealedRecord;
-  readonly fresh: SealedRecord;
 }
 
 /** Reads all records of the vault, while the service runs. */
@@ -94,13 +84,7 @@ export class RecordWalk {
         "select max(version) as version from standin.keyring where purpose = 'dek'",
       );
       if (Number(newest[0]!.version) !== keyVersion) return undefined;
-      const { rows } = await query(REPLACE, [
-        uuidArray(replacements.map(({ old }) => old.token_fingerprint)),
-        byteaArray(replacements.map(({ old }) => old.sealed)),
-        byteaArray(replacements.map(({ fresh }) => fresh.sealed)),
-        keyVersion,
-      ]);
-      return Number(rows[0]!.count);
+      return replace(query, replacements);
     });
   }
 }

@@ -1,21 +1,25 @@
 import { Batcher } from '../batcher.ts';
 import { Unavailable } from '../errors.ts';
-import type { InsertOutcome, Sealed, SealedRecord, TokenFingerprint } from '../types.ts';
+import type { InsertOutcome, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
-import { ReadOnlyServer } from './database-error.ts';
-import { type Holder, HolderFinder, outcomeOf } from './holder.ts';
-import { type NewRecord, sortedDistinct } from './new-records.ts';
-import type { Pool, Query } from './pool.ts';
+import { retried } from './database-error.ts';
+import type { Pool, Query, QueryResult } from './pool.ts';
 import {
+  DurableFinder,
   FINGERPRINTS,
   hasValue,
+  insertNew,
+  keep,
+  type NewRecord,
+  type Replacement,
   recordOf,
+  replace,
   SEALED,
+  type StoredRecord,
+  sortedDistinct,
   tokenFingerprintOf,
   UNSEALED,
-} from './record-row.ts';
-import type { Replacement } from './record-walk.ts';
-import { insertNew, keep, mend } from './record-writes.ts';
+} from './record-sql.ts';
 
 export interface RecordsOptions {
   readonly patienceMs: number;
@@ -40,13 +44,6 @@ const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
 /** The database writes this many while the next ones are sealed: 16 requests of three values. */
 const EAGER_RECORDS = 48;
-/** First pause before another attempt. The pause doubles each time, within the deadline. */
-const RETRY_PAUSE_MS = 25;
-/**
- * Long enough for a promotion under way, short enough to tell callers soon that the vault is
- * read-only.
- */
-const READ_ONLY_PATIENCE_MS = 500;
 
 /**
  * The records of the vault. Concurrent calls share statements (group commit). Keeps no record in
@@ -58,49 +55,38 @@ export class RecordStore {
   readonly #inserts: Batcher<NewRecord, InsertOutcome>;
   readonly #finds: Batcher<TokenFingerprint, SealedRecord | null | undefined>;
   readonly #sizes: Batcher<TokenFingerprint, number | null | undefined>;
-  readonly #holders: Batcher<TokenFingerprint, Holder | undefined>;
-  readonly #finder = new HolderFinder();
+  readonly #durableFinds: Batcher<TokenFingerprint, StoredRecord | undefined>;
+  readonly #finder = new DurableFinder();
   /** As of the last insert. */
   #hasStandby = false;
 
   constructor(pool: Pool, options: RecordsOptions) {
     this.#pool = pool;
     this.#patienceMs = options.patienceMs;
-    const bounds = {
-      lanes: LANES,
-      eagerItems: EAGER_RECORDS,
-      maxBatchItems: MAX_BATCH_RECORDS,
-      maxBatchBytes: MAX_BATCH_BYTES,
-      maxWaitingItems: MAX_WAITING_RECORDS,
-      patienceMs: options.patienceMs,
-    };
-    const countFind = (records: number) => options.onBatch('find', records);
-    this.#inserts = new Batcher({
-      ...bounds,
-      onBatch: (records) => options.onBatch('insert', records),
-      run: (records, deadlineMs) => retried(deadlineMs, () => this.#insert(records, deadlineMs)),
-    });
-    this.#finds = new Batcher({
-      ...bounds,
-      onBatch: countFind,
-      run: (fingerprints, deadlineMs) =>
-        retried(deadlineMs, () => this.#find(fingerprints, deadlineMs)),
-    });
-    this.#sizes = new Batcher({
-      ...bounds,
-      onBatch: countFind,
-      run: (fingerprints, deadlineMs) =>
-        retried(deadlineMs, () => this.#findSizes(fingerprints, deadlineMs)),
-    });
-    this.#holders = new Batcher({
-      ...bounds,
-      onBatch: countFind,
-      run: (fingerprints, deadlineMs) =>
-        retried(deadlineMs, async () => {
-          const query: Query = (text, values) => this.#pool.query(text, values ?? [], deadlineMs);
-          const holders = await this.#finder.find(query, fingerprints);
-          return fingerprints.map((fingerprint) => holders.get(fingerprint));
-        }),
+    const batched = <Item, Result>(
+      statement: 'insert' | 'find',
+      run: (items: readonly Item[], deadlineMs: number) => Promise<Result[]>,
+    ) =>
+      new Batcher<Item, Result>({
+        lanes: LANES,
+        eagerItems: EAGER_RECORDS,
+        maxBatchItems: MAX_BATCH_RECORDS,
+        maxBatchBytes: MAX_BATCH_BYTES,
+        maxWaitingItems: MAX_WAITING_RECORDS,
+        patienceMs: options.patienceMs,
+        onBatch: (records) => options.onBatch(statement, records),
+        run: (items, deadlineMs) => retried(deadlineMs, () => run(items, deadlineMs)),
+      });
+    this.#inserts = batched('insert', (records, deadlineMs) => this.#insert(records, deadlineMs));
+    this.#finds = batched('find', (tokens, deadlineMs) =>
+      this.#look(FIND, tokens, (row) => (hasValue(row) ? recordOf(row) : null), deadlineMs),
+    );
+    this.#sizes = batched('find', (tokens, deadlineMs) =>
+      this.#look(SIZES, tokens, (_, { bytes }) => Number(bytes) || null, deadlineMs),
+    );
+    this.#durableFinds = batched('find', async (tokens, deadlineMs) => {
+      const found = await this.#finder.find(this.#pool.queryUntil(deadlineMs), tokens);
+      return tokens.map((token) => found.get(token));
     });
   }
 
@@ -148,32 +134,30 @@ export class RecordStore {
   }
 
   /** The row of each token, removed or not. As durable as the records that `insert` finds. */
-  holders(
+  findDurable(
     fingerprints: readonly TokenFingerprint[],
     deadlineMs?: number,
-  ): Promise<readonly (Holder | undefined)[]> {
-    return this.#holders.submit(fingerprints, 0, deadlineMs);
+  ): Promise<readonly (StoredRecord | undefined)[]> {
+    return this.#durableFinds.submit(fingerprints, 0, deadlineMs);
   }
 
   /** If commits wait for a standby, all statements share one transaction, and so one wait. */
   #insert(records: readonly NewRecord[], deadlineMs: number): Promise<InsertOutcome[]> {
     const work = (query: Query) => this.#store(query, records);
     if (this.#hasStandby) return this.#pool.transaction(deadlineMs, work);
-    return work((text, values) => this.#pool.query(text, values ?? [], deadlineMs));
+    return work(this.#pool.queryUntil(deadlineMs));
   }
 
   async #store(query: Query, records: readonly NewRecord[]): Promise<InsertOutcome[]> {
     const rows = sortedDistinct(records);
-    const { count, has_standby: hasStandby } = await insertNew(query, rows);
+    const { count, hasStandby } = await insertNew(query, rows);
     this.#hasStandby = hasStandby;
     if (count === records.length) return records.map(() => 'stored');
-    const fingerprints = rows.map((row) => row.token_fingerprint);
-    const holders =
+    const stored =
       count === rows.length
-        ? new Map(rows.map((record) => [record.token_fingerprint, { record, left_s: null }]))
-        : await this.#finder.find(query, fingerprints);
-    const written = new Map(rows.map((row) => [row.token_fingerprint, row.sealed]));
-    const outcomes = records.map((record) => outcome(record, holders, written));
+        ? new Map(rows.map((record) => [record.token_fingerprint, { record, leftS: null }]))
+        : await this.#findRows(query, rows);
+    const outcomes = outcomesOf(records, stored, rows);
     return isComplete(outcomes) ? outcomes : this.#keepMissing(query, records, outcomes);
   }
 
@@ -183,23 +167,27 @@ export class RecordStore {
     records: readonly NewRecord[],
     outcomes: readonly (InsertOutcome | undefined)[],
   ): Promise<InsertOutcome[]> {
-    const missing = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
-    const { count, open_versions: openVersions } = await keep(query, missing);
-    if (count === missing.length) return outcomes.map((outcome) => outcome ?? 'stored');
+    const rows = sortedDistinct(records.filter((_, i) => outcomes[i] === undefined));
+    const { count, openVersions } = await keep(query, rows);
+    if (count === rows.length) return outcomes.map((outcome) => outcome ?? 'stored');
     // Another insert or a removal was faster, or the key version is closed.
-    const holders = await this.#finder.find(
-      query,
-      missing.map((row) => row.token_fingerprint),
-    );
-    const written = new Map(missing.map((row) => [row.token_fingerprint, row.sealed]));
+    const second = outcomesOf(records, await this.#findRows(query, rows), rows);
     const kept = records.map((record, i) => {
-      const isOpen = openVersions.has(record.key_version);
-      return (
-        outcomes[i] ?? outcome(record, holders, written) ?? (isOpen ? undefined : 'key_retired')
-      );
+      const outcome = outcomes[i] ?? second[i];
+      return outcome ?? (openVersions.has(record.key_version) ? undefined : 'key_retired');
     });
     if (isComplete(kept)) return kept;
     throw new Unavailable(new Error('a record went away'));
+  }
+
+  #findRows(
+    query: Query,
+    rows: readonly NewRecord[],
+  ): Promise<Map<TokenFingerprint, StoredRecord>> {
+    return this.#finder.find(
+      query,
+      rows.map((row) => row.token_fingerprint),
+    );
   }
 
   /**
@@ -210,77 +198,61 @@ export class RecordStore {
     replacements: readonly Replacement[],
     deadlineMs = performance.now() + this.#patienceMs,
   ): Promise<number> {
-    return retried(deadlineMs, () =>
-      mend((text, values) => this.#pool.query(text, values ?? [], deadlineMs), replacements),
-    );
+    return retried(deadlineMs, () => replace(this.#pool.queryUntil(deadlineMs), replacements));
   }
 
-  async #find(
+  /** @param resultOf what a row stands for; null: removed or expired */
+  async #look<Result>(
+    text: string,
     fingerprints: readonly TokenFingerprint[],
+    resultOf: (bytes: Buffer, row: QueryResult['rows'][number]) => Result | null,
     deadlineMs: number,
-  ): Promise<(SealedRecord | null | undefined)[]> {
-    const { rows } = await this.#pool.query(FIND, [uuidArray(fingerprints)], deadlineMs);
-    const found = new Map<TokenFingerprint, SealedRecord | null>();
-    for (const { row } of rows) {
-      const bytes = bytesOfBytea(row!);
-      found.set(tokenFingerprintOf(bytes), hasValue(bytes) ? recordOf(bytes) : null);
+  ): Promise<(Result | null | undefined)[]> {
+    const { rows } = await this.#pool.query(text, [uuidArray(fingerprints)], deadlineMs);
+    const found = new Map<TokenFingerprint, Result | null>();
+    for (const row of rows) {
+      const bytes = bytesOfBytea(row.row!);
+      found.set(tokenFingerprintOf(bytes), resultOf(bytes, row));
     }
-    const records = fingerprints.map((fingerprint) => found.get(fingerprint));
+    const results = fingerprints.map((fingerprint) => found.get(fingerprint));
     // A pooler may have switched this connection to a standby, which may not have the record yet.
-    if (!records.every(Boolean)) await this.#pool.ping(deadlineMs);
-    return records;
-  }
-
-  async #findSizes(
-    fingerprints: readonly TokenFingerprint[],
-    deadlineMs: number,
-  ): Promise<(number | null | undefined)[]> {
-    const { rows } = await this.#pool.query(SIZES, [uuidArray(fingerprints)], deadlineMs);
-    const found = new Map<TokenFingerprint, number | null>();
-    for (const { row, bytes } of rows) {
-      found.set(tokenFingerprintOf(bytesOfBytea(row!)), Number(bytes) || null);
-    }
-    const sizes = fingerprints.map((fingerprint) => found.get(fingerprint));
-    if (sizes.includes(undefined)) await this.#pool.ping(deadlineMs);
-    return sizes;
+    if (!results.every(Boolean)) await this.#pool.ping(deadlineMs);
+    return results;
   }
 }
 
 /** @param written what this call has written or tried to write */
-function outcome(
-  record: NewRecord,
-  holders: ReadonlyMap<TokenFingerprint, Holder>,
-  written: ReadonlyMap<TokenFingerprint, Sealed>,
-): InsertOutcome | undefined {
-  const {
-    token_fingerprint: tokenFingerprint,
-    value_fingerprint: valueFingerprint,
-    time_to_live_s: timeToLiveS = null,
-  } = record;
-  const found = outcomeOf(holders.get(tokenFingerprint), valueFingerprint, timeToLiveS);
-  if (typeof found !== 'object') return found;
-  return found.sealed.equals(written.get(tokenFingerprint)!) ? 'stored' : found;
+function outcomesOf(
+  records: readonly NewRecord[],
+  stored: ReadonlyMap<TokenFingerprint, StoredRecord>,
+  written: readonly NewRecord[],
+): (InsertOutcome | undefined)[] {
+  const own = new Map(written.map((row) => [row.token_fingerprint, row.sealed]));
+  return records.map((record) => {
+    const { token_fingerprint: token, value_fingerprint: value, time_to_live_s: leastS } = record;
+    const found = outcomeOf(stored.get(token), value, leastS ?? null);
+    return typeof found === 'object' && found.sealed.equals(own.get(token)!) ? 'stored' : found;
+  });
+}
+
+/**
+ * Decides what to do with a new record when its token may have a row. A SealedRecord: the existing
+ * record holds this value for long enough. `collision`: the token stands for another value.
+ * undefined: the record must be written.
+ * @param timeToLiveS null: for ever
+ */
+export function outcomeOf(
+  stored: StoredRecord | undefined,
+  valueFingerprint: ValueFingerprint,
+  timeToLiveS: number | null,
+): SealedRecord | 'collision' | undefined {
+  if (stored === undefined) return undefined;
+  const { record, leftS } = stored;
+  if (record.value_fingerprint !== valueFingerprint) return 'collision';
+  const isEnough = leftS === null || (timeToLiveS !== null && leftS >= timeToLiveS);
+  return isEnough ? record : undefined;
 }
 
 function isComplete(outcomes: (InsertOutcome | undefined)[]): outcomes is InsertOutcome[] {
   return !outcomes.includes(undefined);
-}
-
-/**
- * Tries again while the database is unavailable and the deadline allows. `attempt` must be
- * idempotent.
- */
-export async function retried<T>(deadlineMs: number, attempt: () => Promise<T>): Promise<T> {
-  const readOnlyDeadlineMs = performance.now() + READ_ONLY_PATIENCE_MS;
-  for (let pauseMs = RETRY_PAUSE_MS; ; pauseMs *= 2) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (!(error instanceof Unavailable)) throw error;
-      const nextMs = performance.now() + pauseMs;
-      const isReadOnly = error instanceof ReadOnlyServer;
-      if (nextMs >= deadlineMs || (isReadOnly && nextMs >= readOnlyDeadlineMs)) throw error;
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
-  }
 }

@@ -1,17 +1,16 @@
-import type { TokenFingerprint, ValueFingerprint } from '../types.ts';
-import { bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
+import type { SealedRecord, TokenFingerprint } from '../types.ts';
+import { bytesOfBytea, uuidArray } from './bytea-array.ts';
+import { retried } from './database-error.ts';
 import type { Pool } from './pool.ts';
-import { keyVersionOf, tokenFingerprintOf, UNSEALED, valueFingerprintOf } from './record-row.ts';
-import { retried } from './records.ts';
+import { byFingerprint, columnsWithoutValue, recordOf, UNSEALED } from './record-sql.ts';
 
 /** State of a token: with its value (expired or not), without its value, or never stored. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
 
 interface Row {
-  readonly token_fingerprint: TokenFingerprint;
-  readonly value_fingerprint: ValueFingerprint;
-  readonly key_version: number;
-  readonly is_removed: boolean;
+  /** Without `sealed`, which nobody reads here. */
+  readonly record: SealedRecord;
+  readonly isRemoved: boolean;
 }
 
 const COLUMNS = `${UNSEALED} as row,
@@ -87,32 +86,22 @@ export class RemovalStore {
 
   async #find(text: string, values: readonly unknown[], deadlineMs: number): Promise<Row[]> {
     const { rows } = await this.#pool.query(text, values, deadlineMs);
-    return rows.map(({ row, is_removed: isRemoved }) => {
-      const bytes = bytesOfBytea(row!);
-      return {
-        token_fingerprint: tokenFingerprintOf(bytes),
-        value_fingerprint: valueFingerprintOf(bytes),
-        key_version: keyVersionOf(bytes),
-        is_removed: isRemoved === 't',
-      };
-    });
+    return rows.map(({ row, is_removed: isRemoved }) => ({
+      record: recordOf(bytesOfBytea(row!)),
+      isRemoved: isRemoved === 't',
+    }));
   }
 }
 
 function statesOf(fingerprints: readonly TokenFingerprint[], rows: readonly Row[]): TokenState[] {
-  const byToken = new Map(rows.map((row) => [row.token_fingerprint, row]));
+  const byToken = new Map(rows.map((row) => [row.record.token_fingerprint, row]));
   return fingerprints.map((fingerprint) => {
     const row = byToken.get(fingerprint);
     if (row === undefined) return 'unknown';
-    return row.is_removed ? 'forgotten' : 'known';
+    return row.isRemoved ? 'forgotten' : 'known';
   });
 }
 
 function columns(rows: readonly Row[]): Buffer[] {
-  const sorted = rows.toSorted((a, b) => (a.token_fingerprint < b.token_fingerprint ? -1 : 1));
-  return [
-    uuidArray(sorted.map((row) => row.token_fingerprint)),
-    uuidArray(sorted.map((row) => row.value_fingerprint)),
-    smallintArray(sorted.map((row) => row.key_version)),
-  ];
+  return columnsWithoutValue(rows.map(({ record }) => record).sort(byFingerprint));
 }

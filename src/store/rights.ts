@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { OperatorError } from '../errors.ts';
-import { hasCitus } from './distribute.ts';
 import type { Pool, Query } from './pool.ts';
+import { hasCitus } from './schema.ts';
 
 interface Rights {
   readonly insert?: readonly string[];

@@ -1,4 +1,3 @@
-import { hasCitus } from './distribute.ts';
 import type { Pool } from './pool.ts';
 
 /** Facts about a Postgres server that matter to a vault. */
@@ -40,52 +39,6 @@ export async function serverFacts(pool: Pool, deadlineMs: number): Promise<Serve
   else if (row.standbys !== '' && commits.some((commit) => /^local$/i.test(commit)))
     unsafeSettings.push('synchronous_commit=local');
   return { version_number: Number(row.version_number), version: row.version!, unsafeSettings };
-}
-
-/**
- * Samples of the vault, smallest first: the rows below a fingerprint, and how many such samples the
- * vault has.
- */
-export const SLICES = [
-  { below: '0001', slices: 65_536 },
-  { below: '0010', slices: 4_096 },
-  { below: '01', slices: 256 },
-];
-/** Enough for an estimate within a few percent. */
-export const ENOUGH_ROWS = 1_000;
-
-export interface RecordCount {
-  readonly records: number;
-  /** false: estimated from a sample. */
-  readonly isExact: boolean;
-}
-
-/**
- * Number of rows of the vault: exact up to at least 200,000, then an estimate. Fingerprints are
- * keyed hashes, so every range has its share of the rows, and the primary key finds them. The
- * planner's estimate (reltuples) would cost less. But it is empty on the coordinator of a
- * distributed table and on the parent of a partitioned one.
- */
-export async function countRecords(pool: Pool, deadlineMs: number): Promise<RecordCount> {
-  for (const { below, slices } of SLICES) {
-    const { rows } = await pool.query(
-      'select count(*) as rows from standin.records where token_fingerprint < $1::uuid',
-      [below.padEnd(32, '0')],
-      deadlineMs,
-    );
-    const counted = Number(rows[0]!.rows);
-    if (counted >= ENOUGH_ROWS) return { records: counted * slices, isExact: false };
-  }
-  const exact = await pool.query('select count(*) as rows from standin.records', [], deadlineMs);
-  return { records: Number(exact.rows[0]!.rows), isExact: true };
-}
-
-/** Size of the table of records with its indexes, on all nodes. */
-export async function recordsBytes(pool: Pool, deadlineMs: number): Promise<number> {
-  const isCitus = await hasCitus((text) => pool.query(text, [], deadlineMs));
-  const size = isCitus ? 'citus_total_relation_size' : 'pg_total_relation_size';
-  const text = `select ${size}('standin.records') as bytes`;
-  return Number((await pool.query(text, [], deadlineMs)).rows[0]!.bytes);
 }
 
 const PROBE = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readMigrations } from '../../src/store/migrate.ts';
+import { readMigrations } from '../../src/store/schema.ts';
 import {
   call,
   newPlace,

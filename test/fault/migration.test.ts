@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { migrate, readMigrations } from '../../src/store/migrate.ts';
+import { migrate, readMigrations } from '../../src/store/schema.ts';
 import { newCluster, newVault, newWriters, SLACK_MS, start, times } from '../support/fault.ts';
 import { postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';

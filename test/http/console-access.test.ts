@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Sessions } from '../../src/ops/sessions.ts';
+import { Sessions } from '../../src/ops/access.ts';
 import { rawExchange } from '../support/http.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';

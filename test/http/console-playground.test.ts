@@ -100,7 +100,7 @@ describe.skipIf(!hasOpenssl)('the playground of a service with TLS', () => {
   });
 
   test('believes no other listener with another certificate of the same authority', async () => {
-    const { Playground } = await import('../../src/ops/console/playground.ts');
+    const { PlaygroundForwarder } = await import('../../src/ops/console/playground-forwarder.ts');
     let authority!: Authority;
     await start((place) => {
       const made = files(place, 'IP:127.0.0.1');
@@ -115,12 +115,12 @@ describe.skipIf(!hasOpenssl)('the playground of a service with TLS', () => {
       der: new X509Certificate(other).raw,
       asksClients: false,
     };
-    const playground = new Playground({
+    const playground = new PlaygroundForwarder({
       ...{ url: service.url, bodyLimit: 1_000, certificate: () => own },
     });
     let failure: unknown;
     const server = createServer((request, response) => {
-      playground.call('tokenize', request, response).catch((error) => {
+      playground.forward('tokenize', request, response).catch((error) => {
         failure = error;
         response.writeHead(502).end();
       });

@@ -100,7 +100,7 @@ export const CRYPTO: readonly Mutant[] = [
   {
     id: 'record-short-fingerprint',
     file: 'crypto/record.ts',
-    old: 'if (valueFingerprint.length !== FINGERPRINT_BYTES) return undefined;',
+    old: 'if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;',
     new: '',
     promise: 'A fingerprint of another length does not open.',
     tests: ['unit/record.test.ts'],

@@ -4,7 +4,7 @@ import type { Mutant } from './mutant.ts';
 export const FENCES: readonly Mutant[] = [
   {
     id: 'insert-closed',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: 'sealed) where version = any(',
     new: 'sealed) where 0 < cardinality(',
     promise: 'No insert writes a record with a key version that was closed.',
@@ -12,7 +12,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'keep-closed',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: '\n  where version = any(',
     new: '\n  where 0 < cardinality(',
     promise: 'No row comes back with a key version that was closed.',
@@ -20,7 +20,7 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'mend-closed',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: 'fresh.version = any(',
     new: '0 < cardinality(',
     promise: 'No record is mended with a key version that was closed.',
@@ -28,11 +28,11 @@ export const FENCES: readonly Mutant[] = [
   },
   {
     id: 'mend-changed',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: ' = fresh.old_sealed',
     new: ' is not null',
-    promise: 'A record is mended only while it is the one that did not open.',
-    tests: ['postgres/fences.test.ts'],
+    promise: 'A record is mended or resealed only while it is the one that was read.',
+    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
   },
   {
     id: 'retire-not-closed',

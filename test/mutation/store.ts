@@ -10,14 +10,6 @@ const FORGET = ['cli/forget.test.ts', 'postgres/retention.test.ts'];
 
 export const STORE: readonly Mutant[] = [
   {
-    id: 'walk-revives',
-    file: 'store/record-walk.ts',
-    old: ' and record.sealed = fresh.old_sealed',
-    new: '',
-    promise: 'A reseal never revives a forgotten value.',
-    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts'],
-  },
-  {
     id: 'walk-no-lock',
     file: 'store/record-walk.ts',
     old: "await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);",
@@ -60,7 +52,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-shortens',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: "there.sealed = '' or there.expires_at < excluded.expires_at",
     new: "there.sealed = '' or there.expires_at > excluded.expires_at",
     promise: 'A time to live is extended, never shortened.',
@@ -68,7 +60,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-not-removed',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: "(there.sealed = '' or there.expires_at < excluded",
     new: '(there.expires_at < excluded',
     promise: 'A forgotten value can be tokenized again.',
@@ -76,7 +68,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-for-ever',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: '(there.expires_at is not null and excluded.expires_at is null)',
     new: 'false',
     promise: 'A value tokenized without a time to live stays for ever.',
@@ -84,7 +76,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-keep-other-value',
-    file: 'store/record-writes.ts',
+    file: 'store/record-sql.ts',
     old: 'where there.value_fingerprint = excluded.value_fingerprint\n    and (',
     new: 'where (',
     promise: 'A token never comes to stand for another value.',
@@ -93,15 +85,15 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'records-collision-stored',
     file: 'store/records.ts',
-    old: ' === rows.length',
-    new: ' <= rows.length',
+    old: ' === rows.length\n',
+    new: ' <= rows.length\n',
     promise: 'A row that was there before is compared before it counts as stored.',
     tests: RECORDS,
   },
   {
     id: 'records-no-ping',
     file: 'store/records.ts',
-    old: 'if (!records.every(Boolean)) await this.#pool.ping(deadlineMs);',
+    old: 'if (!results.every(Boolean)) await this.#pool.ping(deadlineMs);',
     new: '',
     promise: 'Detokenize never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
@@ -109,7 +101,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-no-retry',
-    file: 'store/records.ts',
+    file: 'store/database-error.ts',
     old: 'if (!(error instanceof Unavailable)) throw error;',
     new: 'throw error;',
     promise: 'A statement that a broken connection lost is tried again.',
@@ -118,7 +110,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'records-read-only-at-once',
-    file: 'store/records.ts',
+    file: 'store/database-error.ts',
     old: 'const READ_ONLY_PATIENCE_MS = 500;',
     new: 'const READ_ONLY_PATIENCE_MS = 0;',
     promise: 'A short promotion fails no request.',
@@ -136,8 +128,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-descending',
     file: 'store/removal.ts',
-    old: '? -1 : 1',
-    new: '? 1 : -1',
+    old: '.sort(byFingerprint)',
+    new: '.sort(byFingerprint).reverse()',
     promise: 'A removal and an insert lock rows in one order.',
     tests: ['postgres/fences.test.ts'],
   },
@@ -255,7 +247,7 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-lower-timeline',
-    file: 'store/primary-finder.ts',
+    file: 'store/primary.ts',
     old: 'b.timeline - a.timeline ||',
     new: 'a.timeline - b.timeline ||',
     promise: 'Of two servers that take writes, the newer one is the primary.',
@@ -263,8 +255,8 @@ export const STORE: readonly Mutant[] = [
   },
   {
     id: 'primary-standby',
-    file: 'store/primary-finder.ts',
-    old: "'failure' in result || result.is_standby ? []",
+    file: 'store/primary.ts',
+    old: "'failure' in result || result.isStandby ? []",
     new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],

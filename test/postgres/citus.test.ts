@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
-import { distribute } from '../../src/store/distribute.ts';
-import { migrate, readMigrations } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
+import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { type PostgresCluster, query } from '../support/postgres.ts';

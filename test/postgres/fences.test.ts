@@ -1,12 +1,12 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
-import { KeyringStore } from '../../src/store/keyring.ts';
-import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
+import { migrate } from '../../src/store/schema.ts';
+import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import { sql, vaultAddress } from '../support/sql.ts';
@@ -19,7 +19,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   let records: RecordStore;
   let removals: RemovalStore;
   let walk: RecordWalk;
-  let keys: KeyringStore;
+  let keys: WrappedKeyStore;
   beforeAll(async () => {
     place = await newPlace('server');
     pool = openTestPool(place, 8);
@@ -28,7 +28,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
     removals = new RemovalStore(pool);
     walk = new RecordWalk(pool);
-    keys = new KeyringStore(pool);
+    keys = new WrappedKeyStore(pool);
   });
   afterAll(async () => {
     await pool.end();

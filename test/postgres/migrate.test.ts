@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
 import { byteaArray } from '../../src/store/bytea-array.ts';
-import { migrate, readMigrations, schemaVersion } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
+import { migrate, readMigrations, schemaVersion } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
 import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
 

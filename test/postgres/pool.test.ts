@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
@@ -47,6 +48,64 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     const { pid, cancel } = await underWay(pool, 'one');
     await cancel();
     expect(await pidOf(pool)).not.toBe(String(pid));
+  });
+
+  test('a grant without effect, 01007, leaves the outcome of its transaction known', async () => {
+    const admin = cluster.directUrl('postgres');
+    await query(admin, 'create schema theirs; create role outsider login; create role other');
+    await query(admin, 'grant usage on schema theirs to outsider');
+    const url = new URL(admin);
+    url.username = 'outsider';
+    const warnings: (string | undefined)[] = [];
+    const client = new pg.Client({ connectionString: url.href });
+    client.on('notice', ({ code }) => warnings.push(code));
+    await client.connect();
+    await client.query('grant usage on schema theirs to other');
+    await client.end();
+    expect(warnings).toEqual(['01007']);
+    const pool = newPool(1, async () => ({ url: url.href }));
+    const pid = await pidOf(pool);
+    await pool.transaction(soon(), (ask) => ask('grant usage on schema theirs to other'));
+    expect(await pidOf(pool)).toBe(pid);
+  });
+
+  test('a cancelled wait for the standby, 01000, leaves the outcome unknown', async () => {
+    const admin = cluster.directUrl('postgres');
+    const waitFor = async (standby: string) => {
+      await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
+      await query(admin, 'select pg_reload_conf()');
+    };
+    const cancelWait = async () => {
+      const find = () =>
+        query(admin, "select pid from pg_stat_activity where wait_event = 'SyncRep'");
+      await until(async () => (await find()).length === 1, 'a commit that waits');
+      const [{ pid }] = (await find()) as [{ pid: number }];
+      await query(admin, 'select pg_cancel_backend($1)', [pid]);
+    };
+    await query(admin, 'create table public.waited (n int)');
+    await waitFor('nobody');
+    onTestFinished(() => waitFor(''));
+
+    const client = new pg.Client({ connectionString: admin });
+    const warnings: (string | undefined)[] = [];
+    client.on('notice', ({ code }) => warnings.push(code));
+    await client.connect();
+    await Promise.all([client.query('insert into public.waited values (1)'), cancelWait()]);
+    await client.end();
+    expect(warnings).toEqual(['01000']);
+
+    const pool = newPool(1, toPostgres);
+    const pid = await pidOf(pool);
+    const outcome = expect(
+      pool.query('insert into public.waited values (2)', [], soon()),
+    ).rejects.toBeInstanceOf(Unavailable);
+    await cancelWait();
+    await outcome;
+    expect(await pidOf(pool)).not.toBe(pid);
+    expect(await query(admin, 'select n from public.waited order by n')).toEqual([
+      { n: 1 },
+      { n: 2 },
+    ]);
   });
 
   test('an older look for the primary that ends late does not put the older address back', async () => {

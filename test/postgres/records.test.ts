@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { distribute } from '../../src/store/distribute.ts';
-import { migrate } from '../../src/store/migrate.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
+import { distribute, migrate } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
 import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
 

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { OpenApiDocument } from '../../src/http/openapi/document.ts';
+import type { OpenApiDocument } from '#openapi';
 
 /** Validators for the schemas in an OpenAPI document. */
 export class DocumentSchemas {

@@ -3,11 +3,10 @@ import { Detokenizer } from '../../src/service/detokenizer.ts';
 import { Expiry } from '../../src/service/records/removal.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { drawToken } from '../../src/shape/token.ts';
-import { distribute } from '../../src/store/distribute.ts';
-import { migrate } from '../../src/store/migrate.ts';
 import { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
+import { distribute, migrate } from '../../src/store/schema.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster } from './citus.ts';
 import { testKeyring, testLeasedKeyring } from './keys.ts';
@@ -129,9 +128,9 @@ export function testRetention(kind: Kind | 'citus'): void {
       expect(Number(leftS)).toBeGreaterThan(longest);
       expect(Number(leftS)).toBeLessThan(longest * 1.07);
     }
-    const [holder] = await records.holders([record.token_fingerprint]);
-    expect(holder!.record).toEqual(record);
-    expect(holder!.left_s === null).toBe(longest === null);
+    const [stored] = await records.findDurable([record.token_fingerprint]);
+    expect(stored!.record).toEqual(record);
+    expect(stored!.leftS === null).toBe(longest === null);
   });
 
   test('storing again writes nothing while the time to live is left, and extends when it is not', async () => {
@@ -311,8 +310,8 @@ export function testRetention(kind: Kind | 'citus'): void {
       await leave(-1, record);
       const outcomes = await during(change, record, () => records.insert([record], 100));
       expect(outcomes).toEqual(['stored']);
-      const [holder] = await records.holders([record.token_fingerprint]);
-      expect(holder!.left_s ?? Infinity).toBeGreaterThanOrEqual(atLeastS);
+      const [stored] = await records.findDurable([record.token_fingerprint]);
+      expect(stored!.leftS ?? Infinity).toBeGreaterThanOrEqual(atLeastS);
     });
   });
 

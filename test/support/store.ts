@@ -1,15 +1,13 @@
 import { randomBytes } from 'node:crypto';
-import { EmbeddedDatabase } from '../../src/store/embedded.ts';
-import { Pool } from '../../src/store/pool.ts';
+import { openPool } from '../../src/service/pools.ts';
+import type { Pool } from '../../src/store/pool.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import type { Place } from './service.ts';
 
 /** A pool on the database of a place. Starts an embedded database if it is not running. */
 export function openTestPool(place: Place, connections = 4): Pool {
-  const { DATABASE_URL: url, DATA_DIR } = place.env;
-  if (url !== undefined) return new Pool({ connections, locate: async () => ({ url }) });
-  const embedded = new EmbeddedDatabase(DATA_DIR!);
-  return new Pool({ connections, locate: () => embedded.locate() });
+  const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir = '' } = place.env;
+  return openPool({ databaseUrl, dataDir }, connections);
 }
 
 /** Keys for writing records. No record opens with these keys. */

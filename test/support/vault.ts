@@ -3,9 +3,9 @@ import { expect, onTestFinished } from 'vitest';
 import type { KekSource } from '#kek';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
-import { KeyringStore } from '../../src/store/keyring.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
+import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import { call, type Place, type Service } from './service.ts';
 import { openTestPool, soon } from './store.ts';
@@ -13,7 +13,7 @@ import { openTestPool, soon } from './store.ts';
 /** The parts of a vault, for tests that do a part of the program's work. */
 export interface OpenedVault {
   readonly pool: Pool;
-  readonly keys: KeyringStore;
+  readonly keys: WrappedKeyStore;
   readonly source: KekSource;
   readonly records: RecordStore;
   /** The current keys. */
@@ -23,7 +23,7 @@ export interface OpenedVault {
 /** Opens the existing vault of a place. Closes it at the end of the test. */
 export function openedVault(place: Place): OpenedVault {
   const pool = openTestPool(place);
-  const keys = new KeyringStore(pool);
+  const keys = new WrappedKeyStore(pool);
   const file = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   const { DATA_DIR: dataDir, DATABASE_URL: databaseUrl } = place.env;
   const source = kekSourceOf({ kek: { file }, dataDir: dataDir!, databaseUrl });

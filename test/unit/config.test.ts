@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { canSharePort, parseConfig, readEnvironment } from '../../src/config/config.ts';
 import { KEK_SETTINGS } from '../../src/config/kek.ts';
-import { parseRate } from '../../src/config/parsers.ts';
+import { parseRate } from '../../src/config/setting.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { OperatorError } from '../../src/errors.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { readAssets } from '../../src/ops/console/assets.ts';
+import { readAssets } from '../../src/ops/console/routes.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'standin-assets-'));
 afterAll(() => rmSync(folder, { recursive: true }));

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createMetrics } from '../../src/metrics.ts';
-import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sample.ts';
-import { totalsOf } from '../../src/ops/console/totals.ts';
+import { countersOf } from '../../src/ops/console/counters.ts';
+import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sampler.ts';
 
 describe('quantiles', () => {
   test('are interpolated within a bucket, and never beyond the last bound', () => {
@@ -47,7 +47,7 @@ describe('a sample', () => {
   }
 
   test('is what was counted in between, by status, a second', async () => {
-    const after = totalsOf(
+    const after = countersOf(
       await countedBy((metrics) => {
         for (const status of [200, 200, 400, 429, 500, 503])
           metrics.request('/api/v1/tokenize', status, 2);
@@ -63,7 +63,7 @@ describe('a sample', () => {
         });
       }),
     );
-    const before = totalsOf(await countedBy(() => {}));
+    const before = countersOf(await countedBy(() => {}));
     expect(after.clients).toEqual(new Map([['a', 4]]));
     expect([before.areLimitsShared, after.areLimitsShared]).toEqual([null, true]);
     const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
@@ -83,12 +83,12 @@ describe('a sample', () => {
 
   test.each([true, false])('says whether limits are shared: %s', async (isShared) => {
     const metrics = await countedBy((one) => one.observe({ rateLimitShared: () => isShared }));
-    expect(totalsOf(metrics).areLimitsShared).toBe(isShared);
+    expect(countersOf(metrics).areLimitsShared).toBe(isShared);
   });
 
   test.each([true, false])('says whether the database is safe: %s', async (isSafe) => {
     const metrics = await countedBy((one) => one.observe({ postgresSafe: () => isSafe }));
-    expect(totalsOf(metrics).isDatabaseSafe).toBe(isSafe);
-    expect(totalsOf(await countedBy(() => {})).isDatabaseSafe).toBeNull();
+    expect(countersOf(metrics).isDatabaseSafe).toBe(isSafe);
+    expect(countersOf(await countedBy(() => {})).isDatabaseSafe).toBeNull();
   });
 });

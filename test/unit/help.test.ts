@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { describe, expect, test } from 'vitest';
-import { teach } from '../../src/commands/help.ts';
-import { buildProgram } from '../../src/commands/program.ts';
+
+import { buildProgram, teach } from '../../src/commands/program.ts';
 import { SETTINGS } from '../../src/config/settings.ts';
 
 function below(made: Command): Command[] {

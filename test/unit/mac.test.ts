@@ -1,6 +1,6 @@
 import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { Mac } from '../../src/crypto/mac.ts';
 
 const algorithm = fc.constantFrom('sha256' as const, 'sha512' as const);
@@ -42,6 +42,19 @@ describe('Mac', () => {
       const expected = createHmac('sha512', Buffer.alloc(32, 1)).update(long, 'utf8');
       expect(mac.digest(long)).toBe(expected.digest('binary'));
     }
+  });
+
+  test('keeps nothing of a message, and no second copy of its key', () => {
+    const key = Buffer.alloc(32, 1);
+    const allocate = vi.spyOn(Buffer, 'alloc');
+    const mac = new Mac('sha256', key);
+    mac.digest('a secret value', 1, 2);
+    mac.digest('a secret value '.repeat(1_000));
+    const buffers = allocate.mock.results.map(({ value }) => value as Buffer);
+    allocate.mockRestore();
+    expect(buffers.map(({ length }) => length > 10_000)).toEqual([false, false, true]);
+    expect(buffers.filter((buffer) => buffer.includes('secret'))).toEqual([]);
+    expect(buffers.filter((buffer) => buffer.includes(0x01 ^ 0x36))).toHaveLength(1);
   });
 
   test('a key longer than a block is refused', () => {

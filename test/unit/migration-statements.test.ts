@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readMigrations, statementsOf } from '../../src/store/migrate.ts';
+import { readMigrations, statementsOf } from '../../src/store/schema.ts';
 
 test('a statement ends with a semicolon at the end of a line, not in a comment and not between $$', () => {
   const sql = `-- The first; and a comment that ends with a semicolon;

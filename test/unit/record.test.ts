@@ -137,11 +137,14 @@ describe('key versions', () => {
 
   test('the version is bound even where two versions are the same key', () => {
     const key = importKey(testKey('same'));
-    const args = ['t'.repeat(16) as TokenFingerprint, 'v'.repeat(16) as never] as const;
-    const aad = Buffer.from(`\x01\0\0\0\x01${args.join('')}`, 'latin1');
-    const bytes = seal(key, VALUE, aad) as Sealed;
-    expect(openRecord(key, 1, ...args, bytes)).toBe(VALUE);
-    expect(openRecord(key, 2, ...args, bytes)).toBeUndefined();
+    const aad = Buffer.from(`\x01\0\0\0\x01${'t'.repeat(16)}${'v'.repeat(16)}`, 'latin1');
+    const record = {
+      token_fingerprint: 't'.repeat(16) as TokenFingerprint,
+      value_fingerprint: 'v'.repeat(16) as never,
+      sealed: seal(key, VALUE, aad) as Sealed,
+    };
+    expect(openRecord(key, { ...record, key_version: 1 })).toBe(VALUE);
+    expect(openRecord(key, { ...record, key_version: 2 })).toBeUndefined();
   });
 
   test.each([0, -1, 2, 2 ** 31])(
@@ -162,16 +165,10 @@ test('each of the 256 first fingerprint bytes has a key of its own, derived from
   expect(new Set(subkeys.map((key) => key.export().toString('hex'))).size).toBe(256);
   const firstBytes = new Set<number>();
   for (let i = 0; i < 3_000; i++) {
-    const {
-      token_fingerprint: tokenFingerprint,
-      value_fingerprint: valueFingerprint,
-      ...rest
-    } = sealed(VALUE, `t${i}` as Token);
-    const firstByte = tokenFingerprint.charCodeAt(0);
+    const record = sealed(VALUE, `t${i}` as Token);
+    const firstByte = record.token_fingerprint.charCodeAt(0);
     firstBytes.add(firstByte);
-    const opened = [firstByte, firstByte ^ 1].map((byte) =>
-      openRecord(subkeys[byte]!, 1, tokenFingerprint, valueFingerprint, rest.sealed),
-    );
+    const opened = [firstByte, firstByte ^ 1].map((byte) => openRecord(subkeys[byte]!, record));
     expect(opened).toEqual([VALUE, undefined]);
   }
   expect(firstBytes.size).toBe(256);

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
-import { ReadOnlyServer } from '../../src/store/database-error.ts';
-import { retried } from '../../src/store/records.ts';
+import { ReadOnlyServer, retried } from '../../src/store/database-error.ts';
 
 const soon = () => performance.now() + 60_000;
 

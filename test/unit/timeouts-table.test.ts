@@ -6,7 +6,7 @@ import { ROOT, readText } from '../support/docs.ts';
 const DOCUMENT = 'docs/operating/timeouts.md';
 const UNITS_MS: Record<string, number> = { ms: 1, s: 1_000, h: 3_600_000 };
 
-/** Constants that a row depends on: `store/cancel.ts CANCEL_TIMEOUT_MS`. */
+/** Constants that a row depends on: `store/connection.ts CANCEL_TIMEOUT_MS`. */
 const used = new Set<string>();
 
 /** The constant of a source file, read from its text: most are not exported. */
@@ -29,7 +29,7 @@ const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
 const kek = file('../packages/kek/src/source.ts');
-const embedded = file('store/embedded.ts');
+const embedded = file('../packages/embedded/src/embedded-database.ts');
 const sealPatienceMs = constant('service/keys/leased-keyring.ts', 'SEAL_PATIENCE_MS');
 
 /** What each row must say, in milliseconds, in the order of its figures. */
@@ -43,7 +43,9 @@ const ROWS: Record<string, readonly number[]> = {
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
   'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
   'request to the ops listener; next request': [ops('requestTimeout'), ops('keepAliveTimeout')],
-  "call of the console's playground": [constant('ops/console/playground.ts', 'TIMEOUT_MS')],
+  "call of the console's playground": [
+    constant('ops/console/playground-forwarder.ts', 'TIMEOUT_MS'),
+  ],
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
@@ -71,7 +73,7 @@ const ROWS: Record<string, readonly number[]> = {
   ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
-  'cancel request': [constant('store/cancel.ts', 'CANCEL_TIMEOUT_MS')],
+  'cancel request': [constant('store/connection.ts', 'CANCEL_TIMEOUT_MS')],
   'closing of connections at the end': [sharedByAll('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
@@ -98,10 +100,9 @@ const WITHOUT_ROW = [
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
 
-  'store/distribute.ts COPY_PATIENCE_MS',
-  'store/embedded-server.ts IDLE_OWNER_TIMEOUT_MS',
-  'store/keyring.ts LOCKS_PATIENCE_MS',
-  'store/records.ts READ_ONLY_PATIENCE_MS',
+  'store/schema.ts COPY_PATIENCE_MS',
+  'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
+  'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];
 
 function figuresMs(text: string): number[] {
@@ -143,7 +144,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
   const taken = `${whole(descriptors('MOST_CONNECTIONS'))} connections, or its open-file limit less`;
   expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
   const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
-  const calls = constant('ops/console/playground.ts', 'MAX_UNDER_WAY');
+  const calls = constant('ops/console/playground-forwarder.ts', 'MAX_UNDER_WAY');
   expect(text).toContain(`takes ${ops('MAX_CONNECTIONS')} connections, ${readers} readers of`);
   expect(text).toContain(`and ${calls} playground calls`);
   expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);

@@ -1,9 +1,9 @@
 import { badge } from './badge.ts';
-import { CopyButton } from './copy.ts';
+import { CopyButton } from './copy-button.ts';
 import { el, setChildren, setText } from './dom.ts';
 import { ago, date, si } from './format.ts';
 import type { ClientState } from './protocol.ts';
-import { Share } from './share.ts';
+import { ShareBar } from './share-bar.ts';
 
 export const HEADS = ['Client', 'May', 'Tokens', 'API keys', 'Last use', 'Requests /s'] as const;
 
@@ -12,7 +12,7 @@ export class ClientRow {
   readonly element: HTMLElement;
   readonly #name = el('span', { class: 'client-name' });
   readonly #cells: HTMLElement[];
-  readonly #rate = new Share('');
+  readonly #rate = new ShareBar('');
 
   constructor({ client_id: clientId, name }: ClientState) {
     this.#cells = HEADS.slice(1).map((head) => el('td', { 'data-head': head }));

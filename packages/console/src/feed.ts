@@ -1,6 +1,6 @@
 import { EventReader } from './event-stream.ts';
 import { type ConsoleState, PATHS, SAMPLE_INTERVAL_MS } from './protocol.ts';
-import { Samples } from './samples.ts';
+import { SampleHistory } from './sample-history.ts';
 
 /**
  * `stale`: connected, but no events arrive. `away`: not connected, retrying. `signed_out`: the
@@ -15,7 +15,7 @@ const RETRY_MS = [1_000, 2_000, 5_000] as const;
 
 /** The data of the page, kept current by one stream of events. */
 export class Feed {
-  readonly samples = new Samples();
+  readonly samples = new SampleHistory();
   state: ConsoleState | null = null;
   link: Link = 'loading';
   readonly #changed: () => void;

@@ -1,4 +1,4 @@
-import { CopyButton } from './copy.ts';
+import { CopyButton } from './copy-button.ts';
 import { el, setText } from './dom.ts';
 import type { ConsoleState } from './protocol.ts';
 

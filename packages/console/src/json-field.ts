@@ -1,6 +1,5 @@
 import { el, setText } from './dom.ts';
-import { lineOf, placeOf, stepsOf } from './json-place.ts';
-import { pathIn } from './playground-words.ts';
+import { lineOf, pathIn, placeOf, stepsOf } from './json-place.ts';
 
 /** A large input for JSON, with its error below. */
 export class JsonField {

@@ -4,6 +4,11 @@ export interface Place {
   readonly end: number;
 }
 
+/** The path at the start of a service's message: `data.emails[1]: must be a string`. */
+export function pathIn(message: string): string | undefined {
+  return /^(data(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /.exec(message)?.[1];
+}
+
 const STEP = /^(?:\.([\w-]+)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\])/;
 
 /** The steps after `data` in a path such as `data.emails[1]` or `data["e mail"]`. */

@@ -4,7 +4,7 @@ import { Feed } from './feed.ts';
 import { duration } from './format.ts';
 import { Header } from './header.ts';
 import { Overview } from './overview.ts';
-import { Playground } from './playground.ts';
+import { PlaygroundView } from './playground-view.ts';
 import { SignIn, signOut } from './sign-in.ts';
 import { startTheme } from './theme.ts';
 import { VaultView } from './vault-view.ts';
@@ -15,7 +15,7 @@ const views: readonly View[] = [
   new Overview(),
   new VaultView(),
   new ClientsView(),
-  new Playground(() => feed.signedOut()),
+  new PlaygroundView(() => feed.signedOut()),
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
 const signIn = new SignIn(() => feed.reconnect());

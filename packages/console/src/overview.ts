@@ -5,7 +5,7 @@ import { FirstSteps } from './first-steps.ts';
 import { duration, ms, si, whole } from './format.ts';
 import { type Check, checksOf } from './health.ts';
 import type { ConsoleState, Sample } from './protocol.ts';
-import { hasRequests, requestsOf } from './samples.ts';
+import { hasRequests, requestsOf } from './sample-history.ts';
 import { Tiles } from './tiles.ts';
 import { TrafficCharts } from './traffic-charts.ts';
 import type { View } from './view.ts';

@@ -2,7 +2,7 @@ import { Chart, type Line } from './chart.ts';
 import { el, setText } from './dom.ts';
 import { ms, si, whole } from './format.ts';
 import type { Latency, OperationSample, Sample } from './protocol.ts';
-import { columnsOf, figuresOf, type Pick, requestsOf } from './samples.ts';
+import { columnsOf, figuresOf, type Pick, requestsOf } from './sample-history.ts';
 
 interface TrafficLine extends Line {
   readonly pick: Pick;

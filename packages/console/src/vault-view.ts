@@ -4,7 +4,7 @@ import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
 import { ago, bytes, date, duration, percent, plural, si, whole } from './format.ts';
 import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
-import { Share } from './share.ts';
+import { ShareBar } from './share-bar.ts';
 import { Tiles } from './tiles.ts';
 import type { View } from './view.ts';
 
@@ -26,7 +26,7 @@ export class VaultView implements View {
   });
   readonly #unknown = el('p', { class: 'note', hidden: true });
   readonly #versions = el('tbody');
-  readonly #reseal = new Share('Sealed with the newest key version');
+  readonly #reseal = new ShareBar('Sealed with the newest key version');
   readonly #advice = el('p', { class: 'note' });
   #drawn: unknown;
 

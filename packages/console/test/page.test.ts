@@ -3,10 +3,10 @@ import { arrange } from '../src/client-order.ts';
 import { EventReader } from '../src/event-stream.ts';
 import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
 import { checksOf, worstOf } from '../src/health.ts';
-import { lineOf, placeOf } from '../src/json-place.ts';
-import { failureOf, pathIn, problemOf } from '../src/playground-words.ts';
+import { lineOf, pathIn, placeOf } from '../src/json-place.ts';
+import { failureOf, problemOf } from '../src/playground-errors.ts';
 import type * as state from '../src/protocol.ts';
-import { columnsOf, figuresOf, Samples } from '../src/samples.ts';
+import { columnsOf, figuresOf, SampleHistory } from '../src/sample-history.ts';
 
 describe('numbers at a glance', () => {
   test.each([
@@ -76,14 +76,14 @@ describe('samples', () => {
   const requests = (one: state.Sample) => one.tokenize.succeeded;
 
   test('of 15 minutes are kept, however long the page is open', () => {
-    const samples = new Samples();
+    const samples = new SampleHistory();
     for (let n = 1; n <= 43_200; n++) samples.add(sample(n * 2_000));
     expect(samples.window(Number.POSITIVE_INFINITY)).toHaveLength(451);
     expect(samples.window(60_000)).toHaveLength(31);
   });
 
   test('stay when the service was restarted, and never go back in time', () => {
-    const samples = new Samples();
+    const samples = new SampleHistory();
     samples.replace([sample(2_000), sample(4_000)]);
     samples.replace([]);
     samples.replace([sample(4_000, 7), sample(6_000)]);

@@ -1,4 +1,4 @@
-import type { Candidates, CommandWords } from './words.ts';
+import type { Candidates, CommandWords } from '../completion.ts';
 
 /** Also works in bash 3.2 of macOS, and without the package bash-completion. */
 export function bashCompletion(commands: readonly CommandWords[]): string {

@@ -1,4 +1,4 @@
-import type { Candidates, CommandWords } from './words.ts';
+import type { Candidates, CommandWords } from '../completion.ts';
 
 export function fishCompletion(commands: readonly CommandWords[]): string {
   return `# Completion of standin for fish. Made by: standin completion fish

@@ -1,4 +1,4 @@
-import type { Candidates, CommandWords, OptionWords } from './words.ts';
+import type { Candidates, CommandWords, OptionWords } from '../completion.ts';
 
 /** Put the script in a folder of fpath as `_standin`, or source it after compinit. */
 export function zshCompletion(commands: readonly CommandWords[]): string {

@@ -95,7 +95,7 @@ export class CurrentState {
 
   async #keys(deadlineMs: number): Promise<KeysState> {
     const { vault, keys } = this.#options;
-    const deks = (await vault.keyringStore.list(deadlineMs)).filter(
+    const deks = (await vault.wrappedKeys.list(deadlineMs)).filter(
       ({ purpose }) => purpose === 'dek',
     );
     const byVersion = await this.#countKeys(deadlineMs);
@@ -134,24 +134,17 @@ export class CurrentState {
     ]);
     const now = new Date();
     const states = clients.map((client, rank): ClientState => {
-      const {
-        client_id: clientId,
-        name,
-        can_tokenize: canTokenize,
-        can_detokenize: canDetokenize,
-        token_mode: tokenMode,
-      } = client;
-      const use = uses.get(clientId);
-      const requestsPerS = isCounted(rank) ? sampler.rateOf(clientId) : null;
+      const use = uses.get(client.client_id);
+      const requestsPerS = isCounted(rank) ? sampler.rateOf(client.client_id) : null;
       // The vault learns of a use only after up to a minute.
       const lastUsedAt = requestsPerS ? now : (use?.last_used_at ?? null);
       return {
-        client_id: clientId,
-        name,
+        client_id: client.client_id,
+        name: client.name,
         isDisabled: client.disabled_at !== null,
-        can_tokenize: canTokenize,
-        can_detokenize: canDetokenize,
-        token_mode: tokenMode,
+        can_tokenize: client.can_tokenize,
+        can_detokenize: client.can_detokenize,
+        token_mode: client.token_mode,
         liveApiKeys: use?.liveApiKeys ?? 0,
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,

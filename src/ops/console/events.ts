@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { ConsoleEvents } from '#console';
-import { Refusal } from '../answers.ts';
+import { Refusal } from '../server.ts';
 import type { CurrentState } from './current-state.ts';
 import type { Sampler } from './sampler.ts';
 

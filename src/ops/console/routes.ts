@@ -1,12 +1,13 @@
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createRequire } from 'node:module';
 import { type Operation, PATHS } from '#console';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
-import { answerJson, Refusal } from '../answers.ts';
-import { readJson } from '../bodies.ts';
-import type { Route } from '../server.ts';
+import { answerJson, type OpsPage, Refusal, type Route, readJson } from '../server.ts';
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
-import type { Playground } from './playground.ts';
+import type { PlaygroundForwarder } from './playground-forwarder.ts';
 
 const MAX_SIGN_IN_BYTES = 4_096;
 
@@ -14,7 +15,7 @@ export interface ConsoleParts {
   readonly access: Access;
   readonly state: CurrentState;
   readonly events: EventStreams;
-  readonly playground: Playground;
+  readonly playground: PlaygroundForwarder;
 }
 
 /** The routes of the console, by path. */
@@ -23,44 +24,36 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
   const tryOut = (operation: Operation): Route => ({
     POST: async (request, response) => {
       checkSameOrigin(request);
-      await playground.call(operation, request, response);
+      await playground.forward(operation, request, response);
     },
   });
-  return new Map<string, Route>([
-    [
-      PATHS.state,
-      {
-        GET: async (request, response) => {
-          checkNotEmbedded(request);
-          answerJson(response, 200, await state.read());
-        },
+  const routes: Record<(typeof PATHS)[keyof typeof PATHS], Route> = {
+    [PATHS.state]: {
+      GET: async (request, response) => {
+        checkNotEmbedded(request);
+        answerJson(response, 200, await state.read());
       },
-    ],
-    [
-      PATHS.events,
-      {
-        GET: async (request, response) => {
-          checkNotEmbedded(request);
-          await events.open(request, response, () => access.isAllowed(request));
-        },
+    },
+    [PATHS.events]: {
+      GET: async (request, response) => {
+        checkNotEmbedded(request);
+        await events.open(request, response, () => access.isAllowed(request));
       },
-    ],
-    [
-      PATHS.session,
-      {
-        isOpen: true,
-        POST: (request, response) => signIn(access, request, response),
-        DELETE: async (request, response) => {
-          checkSameOrigin(request);
-          const forgotten = access.sessions?.end(request.headers.cookie);
-          if (forgotten !== undefined) response.setHeader('Set-Cookie', forgotten);
-          response.writeHead(204).end();
-        },
+    },
+    [PATHS.session]: {
+      isOpen: true,
+      POST: (request, response) => signIn(access, request, response),
+      DELETE: async (request, response) => {
+        checkSameOrigin(request);
+        const forgotten = access.sessions?.end(request.headers.cookie);
+        if (forgotten !== undefined) response.setHeader('Set-Cookie', forgotten);
+        response.writeHead(204).end();
       },
-    ],
-    [PATHS.tokenize, tryOut('tokenize')],
-    [PATHS.detokenize, tryOut('detokenize')],
-  ]);
+    },
+    [PATHS.tokenize]: tryOut('tokenize'),
+    [PATHS.detokenize]: tryOut('detokenize'),
+  };
+  return new Map(Object.entries(routes));
 }
 
 async function signIn(
@@ -92,4 +85,47 @@ function tokenIn(body: Buffer): string {
     // Refused below, like every other wrong body.
   }
   throw new Refusal(400, 'bad_request', 'Send {"token": "..."} with the OPS_TOKEN.');
+}
+
+/** The built page. The path holds for src/ and for dist/. */
+const FOLDER = new URL('../../../dist/console/', import.meta.url);
+const CONTENT_TYPES: Readonly<Record<string, string>> = {
+  html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
+  css: 'text/css; charset=utf-8',
+  svg: 'image/svg+xml',
+  png: 'image/png',
+};
+
+/**
+ * Reads all files of the console once, by path. The listener serves no other file. Empty if the
+ * page was not built.
+ */
+export function readAssets(folder = FOLDER): Map<string, OpsPage> {
+  const assets = new Map<string, OpsPage>();
+  for (const name of namesIn(folder)) {
+    const contentType = CONTENT_TYPES[name.slice(name.lastIndexOf('.') + 1)];
+    if (contentType === undefined) continue;
+    const path = name === 'index.html' ? '/' : `/assets/${name}`;
+    assets.set(path, asset(contentType, new URL(name, folder)));
+  }
+  if (assets.size === 0) return assets;
+  const { resolve } = createRequire(import.meta.url);
+  assets.set('/assets/uplot.js', asset(CONTENT_TYPES.js!, resolve('uplot/dist/uPlot.esm.js')));
+  assets.set('/assets/uplot.css', asset(CONTENT_TYPES.css!, resolve('uplot/dist/uPlot.min.css')));
+  return assets;
+}
+
+function namesIn(folder: URL): string[] {
+  try {
+    return readdirSync(folder);
+  } catch {
+    return [];
+  }
+}
+
+function asset(contentType: string, file: URL | string): OpsPage {
+  const body = readFileSync(file);
+  const etag = `"${createHash('sha256').update(body).digest('base64url')}"`;
+  return { content_type: contentType, body, etag, isOpen: true };
 }

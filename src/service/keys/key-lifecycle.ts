@@ -3,9 +3,9 @@ import { type Kek, kekOf } from '../../crypto/kek.ts';
 import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
-import { KeyringStore, type LockedKeys } from '../../store/keyring.ts';
-import { schemaVersion } from '../../store/migrate.ts';
 import { countByVersion } from '../../store/record-counts.ts';
+import { schemaVersion } from '../../store/schema.ts';
+import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
 import { openPool } from '../pools.ts';
@@ -27,7 +27,7 @@ const SCAN_PATIENCE_MS = 3_600_000;
  * @returns the version
  * @throws OperatorError when the KEK does not belong to this vault, or no version is left
  */
-export async function rotateKey(store: KeyringStore, source: KekSource): Promise<number> {
+export async function rotateKey(store: WrappedKeyStore, source: KekSource): Promise<number> {
   const kek = kekOf(await source.read());
   return store.locked(commandDeadline(), async ({ keys, insert }) => {
     // With a wrong KEK or a changed row, a new key would only hide the problem.
@@ -50,7 +50,7 @@ export async function rotateKey(store: KeyringStore, source: KekSource): Promise
  * @throws OperatorError when records need the version, or may need it; nothing was destroyed
  */
 export async function retireKey(
-  store: KeyringStore,
+  store: WrappedKeyStore,
   version: number,
   minPrimaryAgeS = MIN_PRIMARY_AGE_S,
   writersPatienceMs = WRITERS_PATIENCE_MS,
@@ -68,7 +68,7 @@ export async function retireKey(
   await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
     refusePrimaryVersion(locked.keys, version);
     refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
-    await locked.remove({ purpose: 'dek', version });
+    await locked.remove(version);
   });
 }
 
@@ -88,12 +88,12 @@ function refusePrimaryVersion(keys: readonly WrappedKey[], version: number): voi
 }
 
 async function refuseEarly(
-  { keys, ageOf }: LockedKeys,
+  locked: LockedKeys,
   version: number,
   minPrimaryAgeS: number,
 ): Promise<void> {
-  const primary = primaryVersionOf(keys);
-  const ageS = await ageOf({ purpose: 'dek', version: primary });
+  const primary = primaryVersionOf(locked.keys);
+  const ageS = await locked.ageOf(primary);
   if (ageS < minPrimaryAgeS) {
     throw new OperatorError(
       `The primary, version ${primary}, is ${Math.floor(ageS)} s old, so nodes may still seal with version ${version}. Try again in ${Math.ceil(minPrimaryAgeS - ageS)} s.`,
@@ -135,7 +135,7 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
   const pool = openPool(options);
   try {
     if ((await schemaVersion(pool, commandDeadline())) === 0) throw new OperatorError(NO_VAULT);
-    return await new KeyringStore(pool).locked(commandDeadline(), async (locked) => {
+    return await new WrappedKeyStore(pool).locked(commandDeadline(), async (locked) => {
       if (locked.keys.length === 0) throw new OperatorError(NO_VAULT);
       const pending = locked.keys.filter(({ kek_id: kekId }) => kekId !== kek.id);
       if (pending.length > 0) await rewrap(locked, pending, { old, current, kek });
@@ -188,7 +188,7 @@ export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
 }
 
 /** All keys, with the number of records of each DEK: an estimate above 200,000. */
-export async function keyStatus({ keyringStore: store, pool }: Vault): Promise<KeyStatus[]> {
+export async function keyStatus({ wrappedKeys: store, pool }: Vault): Promise<KeyStatus[]> {
   const keys = await store.list(commandDeadline());
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());

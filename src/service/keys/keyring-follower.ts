@@ -2,7 +2,7 @@ import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
 import { InternalError, type InternalReason, OperatorError, operatorError } from '../../errors.ts';
-import type { KeyringStore } from '../../store/keyring.ts';
+import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { monotonicMs } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
 import { primaryVersionOf, unwrap } from './open-keys.ts';
@@ -61,7 +61,7 @@ interface Backoff {
  * change. After a failed read or unwrap, the process keeps the keys that it has.
  */
 export class KeyringFollower {
-  readonly #store: KeyringStore;
+  readonly #store: WrappedKeyStore;
   readonly #source: KekSource;
   readonly #onChange: (problem: unknown) => void;
   readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
@@ -82,7 +82,7 @@ export class KeyringFollower {
    * @param onChange called with the problem when it changes; undefined: no problem any more
    */
   constructor(
-    store: KeyringStore,
+    store: WrappedKeyStore,
     source: KekSource,
     keys: readonly PlainKey[],
     onChange: (problem: unknown) => void = () => {},

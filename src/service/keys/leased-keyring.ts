@@ -8,7 +8,7 @@ import type { KeySnapshot } from './keyring-follower.ts';
  * `keyring retire` waits until the primary is twice this old (MIN_PRIMARY_AGE_S), so that running
  * processes seal with the primary by then.
  * The lease only spares refused writes: this clock may stop with its machine. The fence is in the
- * statements that write records (src/store/record-writes.ts).
+ * statements that write records (src/store/record-sql.ts).
  */
 export const SEAL_LEASE_MS = 30_000;
 

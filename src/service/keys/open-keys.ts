@@ -6,7 +6,7 @@ import { OperatorError } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import * as privateFiles from '../../private-files.ts';
 import { allowedOr } from '../../store/database-error.ts';
-import type { KeyringStore, NewKey } from '../../store/keyring.ts';
+import type { NewKey, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { KEY_PURPOSES, type KeyPurpose, type WrappedKey } from '../../types.ts';
 
 /** The KEK of these settings. Its problems are an OperatorError. */
@@ -29,7 +29,7 @@ export function kekSourceOf({
 
 /** The unwrapped keys of the vault. Creates the vault when none exists. */
 export async function openKeys(
-  store: KeyringStore,
+  store: WrappedKeyStore,
   source: KekSource,
   tokenSuffix: string,
   deadlineMs: number,
@@ -76,7 +76,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
 }
 
 export async function checkSuffix(
-  store: KeyringStore,
+  store: WrappedKeyStore,
   tokenSuffix: string,
   deadlineMs: number,
 ): Promise<void> {

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../../errors.ts';
+import { countRecords } from '../../store/record-counts.ts';
 import {
   FIRST_RECORD,
   fingerprintOf,
@@ -7,7 +8,6 @@ import {
   type RecordWalk,
   type Window,
 } from '../../store/record-walk.ts';
-import { countRecords } from '../../store/server.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../../types.ts';
 import type { Vault } from '../vault.ts';

@@ -1,6 +1,7 @@
 import type { Keyring } from '../../crypto/keyring.ts';
 import { OperatorError } from '../../errors.ts';
-import { RecordWalk, type Replacement } from '../../store/record-walk.ts';
+import type { Replacement } from '../../store/record-sql.ts';
+import { RecordWalk } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, passOver, persistently } from './record-pass.ts';

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { Unavailable } from '../../errors.ts';
+import { Timeline } from '../../store/primary.ts';
 import { RecordStore } from '../../store/records.ts';
-import { Timeline } from '../../store/timeline.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import { Detokenizer } from '../detokenizer.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';

@@ -1,0 +1,45 @@
+import type { Answered } from './playground-errors.ts';
+import { API_KEY_HEADER, type Operation, PATHS } from './protocol.ts';
+
+export interface Timed extends Answered {
+  /** Time from this page to the service and back. */
+  readonly tookMs: number;
+}
+
+/** Longer than the console waits for the service. */
+const TIMEOUT_MS = 30_000;
+
+/**
+ * Asks the service through the console. Sends the text as typed, so that the service, not this
+ * page, validates it. undefined: the console requires a sign-in.
+ * @param text JSON, the `data` of the request
+ * @throws TypeError, DOMException if the console is unreachable
+ */
+export async function ask(
+  operation: Operation,
+  apiKey: string,
+  text: string,
+): Promise<Timed | undefined> {
+  const beganMs = performance.now();
+  const response = await fetch(PATHS[operation], {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json', [API_KEY_HEADER]: apiKey },
+    body: `{"data":${text}}`,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
+    cache: 'no-store',
+  });
+  const answer = await response.text();
+  const tookMs = performance.now() - beganMs;
+  const requestId = response.headers.get('X-Request-Id') ?? '';
+  // A 401 of the service has a request id; the console's own has none.
+  if (response.status === 401 && requestId === '') return undefined;
+  return { status: response.status, body: parsed(answer), request_id: requestId, tookMs };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,93 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { EmbeddedDatabase, EmbeddedError, openedTwice } from '../src/index.ts';
+
+const CLIENTS = 6;
+const QUERIES = 200;
+const LARGE_BYTES = 300_000;
+const SESSION_SQL = "set TimeZone = 'Asia/Tokyo'; set IntervalStyle = 'iso_8601'";
+
+let folder: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-embedded-'));
+});
+// The server ends when its folder is gone.
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function connect(): Promise<pg.Client> {
+  const { socketDir, port } = await new EmbeddedDatabase(folder, SESSION_SQL).locate();
+  const client = new pg.Client({ host: socketDir, port, user: 'postgres', database: 'postgres' });
+  await client.connect();
+  return client;
+}
+
+test('callers that start the database at once find one server', async () => {
+  const databases = Array.from({ length: 4 }, () => new EmbeddedDatabase(folder, SESSION_SQL));
+  const addresses = await Promise.all(databases.map((database) => database.locate()));
+  expect(new Set(addresses.map(({ port }) => port)).size).toBe(1);
+  expect(addresses[0]!.socketDir).toBe(folder);
+  expect(readdirSync(folder)).toContain(`.s.PGSQL.${addresses[0]!.port}`);
+  expect(openedTwice(folder)).toBeUndefined();
+});
+
+test('clients at once, some with large parameters, each get their own answers', async () => {
+  const work = Array.from({ length: CLIENTS }, async (_, id) => {
+    const client = await connect();
+    const filler = 'x'.repeat(id % 2 === 0 ? LARGE_BYTES : 10);
+    let right = 0;
+    for (let i = 0; i < QUERIES; i++) {
+      const { rows } = await client.query('select $1::text as mine, length($2::text) as length', [
+        `${id}/${i}`,
+        filler,
+      ]);
+      if (rows[0].mine === `${id}/${i}` && rows[0].length === filler.length) right++;
+    }
+    await client.end();
+    return right;
+  });
+  expect(await Promise.all(work)).toEqual(Array(CLIENTS).fill(QUERIES));
+});
+
+test('every connection has the settings of the one session', async () => {
+  for (const client of [await connect(), await connect()]) {
+    const { rows } = await client.query(
+      "select current_setting('TimeZone') as zone, current_setting('IntervalStyle') as style",
+    );
+    expect(rows).toEqual([{ zone: 'Asia/Tokyo', style: 'iso_8601' }]);
+    await client.end();
+  }
+});
+
+describe('a transaction', () => {
+  test('is alone: statements of other connections wait for its end', async () => {
+    const [first, second] = [await connect(), await connect()];
+    await first.query('create table if not exists counted (n int)');
+    await first.query('begin');
+    await first.query('insert into counted values (1)');
+    const seen = second.query('select count(*)::int as n from counted');
+    await first.query('insert into counted values (2)');
+    await first.query('commit');
+    expect((await seen).rows).toEqual([{ n: 2 }]);
+    await Promise.all([first.end(), second.end()]);
+  });
+
+  test('is rolled back when its connection is lost, and the next connection goes on', async () => {
+    const [lost, next] = [await connect(), await connect()];
+    lost.on('error', () => {});
+    await lost.query('create table if not exists lost (n int)');
+    await lost.query('begin');
+    await lost.query('insert into lost values (1)');
+    const { connection } = lost as unknown as { connection: { stream: { destroy(): void } } };
+    connection.stream.destroy();
+    expect((await next.query('select count(*)::int as n from lost')).rows).toEqual([{ n: 0 }]);
+    await next.end();
+  });
+});
+
+test('a folder whose path is too long for a socket is refused', () => {
+  const long = join(folder, 'x'.repeat(100));
+  expect(() => new EmbeddedDatabase(long, '')).toThrow(EmbeddedError);
+});

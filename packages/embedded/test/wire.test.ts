@@ -1,0 +1,173 @@
+import fc from 'fast-check';
+import { describe, expect, test, vi } from 'vitest';
+import { Framer, leavesIdle, type Part, simpleQuery } from '../src/wire.ts';
+
+const SSL_REQUEST = startup(80877103);
+const GSS_REQUEST = startup(80877104);
+const CANCEL_REQUEST = startup(80877102, Buffer.alloc(8));
+const STARTUP = startup(3 << 16, Buffer.from('user\0postgres\0\0'));
+
+function startup(code: number, rest = Buffer.alloc(0)): Buffer {
+  const packet = Buffer.alloc(8);
+  packet.writeInt32BE(8 + rest.length, 0);
+  packet.writeInt32BE(code, 4);
+  return Buffer.concat([packet, rest]);
+}
+
+function message(type: string, body: string | Buffer = ''): Buffer {
+  const bytes = Buffer.from(body as string);
+  const head = Buffer.alloc(5);
+  head.write(type, 0);
+  head.writeInt32BE(4 + bytes.length, 1);
+  return Buffer.concat([head, bytes]);
+}
+
+function group(...messages: Buffer[]): Part {
+  return { kind: 'group', bytes: Buffer.concat(messages) };
+}
+
+function partsOf(...chunks: Buffer[]): Part[] {
+  const framer = new Framer();
+  return chunks.flatMap((chunk) => framer.push(chunk));
+}
+
+function oneByteEach(bytes: Buffer): Buffer[] {
+  return Array.from(bytes, (byte) => Buffer.from([byte]));
+}
+
+const EXTENDED = [message('P', 'parse'), message('B', 'bind'), message('E', 'execute')];
+
+describe('before the start', () => {
+  test.each([
+    ['SSL', SSL_REQUEST],
+    ['GSS', GSS_REQUEST],
+  ])('a request for %s encryption is told, and the start may follow', (_, request) => {
+    expect(partsOf(request, STARTUP)).toEqual([{ kind: 'encryption_request' }, group(STARTUP)]);
+  });
+
+  test('a request to cancel is the end', () => {
+    expect(partsOf(CANCEL_REQUEST)).toEqual([{ kind: 'end' }]);
+  });
+
+  test('a start-up packet is a group', () => {
+    expect(partsOf(STARTUP)).toEqual([group(STARTUP)]);
+  });
+});
+
+describe('after the start', () => {
+  test.each(['Q', 'S', 'H'])('%s ends a group', (type) => {
+    const end = message(type, 'x');
+    expect(partsOf(STARTUP, ...EXTENDED, end)).toEqual([group(STARTUP), group(...EXTENDED, end)]);
+  });
+
+  test('nothing is given before the group is whole', () => {
+    expect(partsOf(STARTUP, ...EXTENDED)).toEqual([group(STARTUP)]);
+  });
+
+  test('two groups in one chunk are two parts', () => {
+    const sync = message('S');
+    const bytes = Buffer.concat([...EXTENDED, sync, ...EXTENDED, sync]);
+    expect(partsOf(STARTUP, bytes)).toEqual([
+      group(STARTUP),
+      group(...EXTENDED, sync),
+      group(...EXTENDED, sync),
+    ]);
+  });
+
+  test('Terminate is the end', () => {
+    expect(partsOf(STARTUP, message('X'))).toEqual([group(STARTUP), { kind: 'end' }]);
+  });
+});
+
+describe('a length that cannot be is the end', () => {
+  test.each([-1, 0, 3, 4, 7, 2 ** 31 - 1])('%i in a start-up packet', (length) => {
+    const packet = Buffer.alloc(8);
+    packet.writeInt32BE(length);
+    expect(partsOf(packet)).toEqual([{ kind: 'end' }]);
+  });
+
+  test.each([-1, 0, 3, 268_435_456, 2 ** 31 - 1])('%i in a message', (length) => {
+    const bytes = message('P');
+    bytes.writeInt32BE(length, 1);
+    expect(partsOf(STARTUP, bytes)).toEqual([group(STARTUP), { kind: 'end' }]);
+  });
+});
+
+describe('chunks', () => {
+  const type = fc.constantFrom('P', 'B', 'E', 'D', 'C', 'S', 'Q', 'H', 'p');
+  const messages = fc.array(
+    fc
+      .tuple(type, fc.uint8Array({ maxLength: 60 }))
+      .map(([type, body]) => message(type, Buffer.from(body))),
+    { maxLength: 20 },
+  );
+
+  test('any cutting gives the same parts', () => {
+    const opening = fc.constantFrom(
+      [STARTUP],
+      [SSL_REQUEST, STARTUP],
+      [GSS_REQUEST, SSL_REQUEST, STARTUP],
+    );
+    const cuts = fc.array(fc.nat({ max: 1_500 }), { maxLength: 30 });
+    fc.assert(
+      fc.property(opening, messages, cuts, (opening, messages, cuts) => {
+        const bytes = Buffer.concat([...opening, ...messages]);
+        const ends = [...cuts.filter((cut) => cut < bytes.length), bytes.length];
+        ends.sort((a, b) => a - b);
+        const chunks = ends.map((end, i) => bytes.subarray(i === 0 ? 0 : ends[i - 1], end));
+        expect(partsOf(...chunks)).toEqual(partsOf(bytes));
+        expect(partsOf(...oneByteEach(bytes))).toEqual(partsOf(bytes));
+      }),
+    );
+  });
+
+  test('no byte is lost, added or moved', () => {
+    fc.assert(
+      fc.property(messages, (messages) => {
+        const sync = message('S');
+        const parts = partsOf(STARTUP, ...messages, sync);
+        const bytes = parts.map((part) => (part.kind === 'group' ? part.bytes : Buffer.alloc(0)));
+        expect(Buffer.concat(bytes)).toEqual(Buffer.concat([STARTUP, ...messages, sync]));
+      }),
+    );
+  });
+
+  test('a long message is joined once, when it is whole', () => {
+    const bytes = message('Q', Buffer.alloc(1024 * 1024, 'x'));
+    const chunks = Array.from({ length: 1025 }, (_, i) => bytes.subarray(i * 1024, (i + 1) * 1024));
+    const framer = new Framer();
+    framer.push(STARTUP);
+    const joins = vi.spyOn(Buffer, 'concat');
+    const parts = chunks.map((chunk) => framer.push(chunk));
+    // Of the chunks, and of the messages of the group.
+    expect(joins).toHaveBeenCalledTimes(2);
+    joins.mockRestore();
+    expect(parts.slice(0, -1).flat()).toEqual([]);
+    const [last, ...more] = parts.at(-1)!;
+    // toEqual would compare the million bytes one by one.
+    expect([last!.kind, more]).toEqual(['group', []]);
+    expect(last!.kind === 'group' && last!.bytes.equals(bytes)).toBe(true);
+  });
+});
+
+describe('an answer leaves the database idle', () => {
+  const complete = message('C', 'SELECT 1\0');
+
+  test.each([
+    ['when it ends with ReadyForQuery outside a transaction', [complete, message('Z', 'I')], true],
+    ['when that is all of it', [message('Z', 'I')], true],
+    ['not inside a transaction', [complete, message('Z', 'T')], false],
+    ['not inside a failed transaction', [complete, message('Z', 'E')], false],
+    ['not before ReadyForQuery', [complete], false],
+    ['not when it is empty', [], false],
+    ['not when it is cut', [message('Z', 'I').subarray(1)], false],
+  ])('%s', (_, messages, idle) => {
+    expect(leavesIdle(Buffer.concat(messages))).toBe(idle);
+  });
+});
+
+test('a simple query is type, length, text and NUL, and one group', () => {
+  const query = simpleQuery('rollback');
+  expect(query).toEqual(message('Q', 'rollback\0'));
+  expect(partsOf(STARTUP, query)[1]).toEqual(group(query));
+});

@@ -1,0 +1,61 @@
+import type { Facts, Schema } from './facts.ts';
+import { introduction } from './introduction.ts';
+import { type Operation, pathsOf } from './operations.ts';
+import { errorResponses, HEADERS, type Response } from './responses.ts';
+import { schemasOf } from './schemas.ts';
+
+export interface OpenApiDocument {
+  readonly openapi: '3.1.0';
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly summary: string;
+    readonly description: string;
+    readonly license: { readonly name: string; readonly identifier: string };
+  };
+  readonly servers: readonly { readonly url: string; readonly description: string }[];
+  readonly tags: readonly { readonly name: string; readonly description: string }[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: {
+    readonly securitySchemes: Schema;
+    readonly headers: typeof HEADERS;
+    readonly responses: Readonly<Record<string, Response>>;
+    readonly schemas: Readonly<Record<string, Schema>>;
+  };
+}
+
+/** The OpenAPI document of a service: JSON as plain data. */
+export function openApiDocument(facts: Facts): OpenApiDocument {
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Standin',
+      version: facts.version,
+      summary: 'Tokens that keep the shape of the strings they stand for',
+      description: introduction(facts.limits),
+      license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [
+      { url: facts.url, description: 'Where the service listens; a proxy may be before it.' },
+    ],
+    tags: [
+      { name: 'Vault', description: 'Values to tokens and back.' },
+      { name: 'Health', description: 'For probes and load balancers.' },
+    ],
+    paths: pathsOf(facts),
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'stk_ and 34 letters and digits',
+          description:
+            'An API key of a client. `standin client create` and `standin api-key issue` make one, which is shown once.',
+        },
+      },
+      headers: HEADERS,
+      responses: errorResponses(facts),
+      schemas: schemasOf(facts),
+    },
+  };
+}

@@ -1,0 +1,49 @@
+/**
+ * What the document says about a service. The service passes it, so that each fact is declared only
+ * in the code that uses it.
+ */
+export interface Facts {
+  /** Version of the interface. */
+  readonly version: string;
+  /** Where the service listens. */
+  readonly url: string;
+  readonly limits: Limits;
+  /** The paths with their methods, as in the Allow header. */
+  readonly methods: Readonly<Record<string, string>>;
+  /** The fields of successful answers, in order. */
+  readonly answers: Readonly<Record<OperationName, Readonly<Record<string, FieldContent>>>>;
+  /** The errors of this version, by code. */
+  readonly errors: Readonly<Record<string, ErrorFacts>>;
+  /** The code of a 429. */
+  readonly limitCode: string;
+  /** Messages of a 500 that the examples show. */
+  readonly messages: Readonly<Record<'database' | 'license' | 'audit', string>>;
+}
+
+export interface Limits {
+  readonly valueBytes: number;
+  readonly nameBytes: number;
+  /** Levels of nested objects and arrays. */
+  readonly depth: number;
+  readonly values: number;
+  readonly bodyBytes: number;
+  /** JSON of the values in an answer. */
+  readonly answerBytes: number;
+  /** The one field name that is refused. */
+  readonly forbiddenName: string;
+}
+
+export type OperationName = 'tokenize' | 'detokenize';
+
+/** Content of a field in a successful answer. */
+export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
+
+export interface ErrorFacts {
+  readonly status: number;
+  readonly when: string;
+  /** The field besides `error`. */
+  readonly field: 'message' | 'retry_after' | undefined;
+}
+
+/** A JSON Schema (2020-12), as plain data. */
+export type Schema = Readonly<Record<string, unknown>>;

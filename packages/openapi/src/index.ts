@@ -1,0 +1,6 @@
+/** The OpenAPI document of Standin's interface, and the page made from it. See README.md. */
+export { type OpenApiDocument, openApiDocument } from './document.ts';
+export type { ErrorFacts, Facts, FieldContent } from './facts.ts';
+export { referencePage } from './reference.ts';
+export type { HealthFields } from './schemas.ts';
+export { STYLE } from './style.ts';

@@ -1,0 +1,71 @@
+import type { Limits } from './facts.ts';
+
+/**
+ * Reasons for a 400 that JSON Schema cannot express. test/http/openapi-agreement.test.ts tests
+ * schemas and rules against the service.
+ */
+export const UNSTATED_RULES = {
+  valueBytes: ({ valueBytes }: Limits) =>
+    `a value longer than ${valueBytes} bytes of UTF-8 (schemas count characters)`,
+  nameBytes: ({ nameBytes }: Limits) =>
+    `a field name in \`data\` longer than ${nameBytes} bytes of UTF-8`,
+  depth: ({ depth }: Limits) =>
+    `objects and arrays nested deeper than ${depth} levels; \`data\` is the first`,
+  values: ({ values }: Limits) => `more than ${values} values in a request`,
+  duplicates: () => 'the same field name twice in an object, anywhere in the body',
+  unicode: () => 'half of a surrogate pair in `data`, or bytes that are not UTF-8',
+} as const;
+
+const REQUESTS = `Standin replaces strings with tokens of the same shape, and turns tokens back
+into strings.
+
+Send a JSON object with \`data\`, an object. Standin replaces strings at any depth inside \`data\`;
+objects, arrays and field names stay. It refuses numbers, \`true\`, \`false\` and \`null\`: send them in
+quotes. It ignores fields beside \`data\`.
+
+A request is all or nothing. If one value is not acceptable, or one token is unknown, the answer is a
+400 that names the place, and nothing is stored or returned. When tokenize returns 200, every token is
+stored durably.`;
+
+const UNSTATED = `## What the schemas do not say
+
+The service also answers 400 to the following, which JSON Schema cannot describe:`;
+
+const HEADERS = `## Headers
+
+Send \`Authorization: Bearer\` with the API key, and \`Content-Type: application/json\` with charset
+utf-8 or none. Do not send \`Content-Encoding\`. Every answer has \`X-Request-Id\`, which identifies
+the request in the log of the operator.`;
+
+const RETRIES = `## Errors and retries
+
+Every answer that is not a success is JSON with \`error\`, a code to decide on. Send again:
+
+- after a 429 or 503, when the seconds in \`Retry-After\` have passed
+- after a 500 with \`database unavailable\` or \`audit log unavailable\`: a second later, then after
+  longer pauses
+- after a 408 or a broken connection: at once, then after longer pauses
+
+Give up when your own caller can wait no longer. Other requests would get the same answer again. You
+can safely repeat tokenize: equal values get equal tokens. (A client in random mode gets new tokens;
+the old tokens stay unused.)`;
+
+const METHODS = `## Other methods
+
+HEAD works wherever GET does. OPTIONS gets a 204 with the methods of the path in \`Allow\`.`;
+
+/**
+ * The introduction, in CommonMark with only paragraphs, headings, lists and code, for reference.ts.
+ */
+export function introduction(limits: Limits): string {
+  const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(limits)}`);
+  return [
+    REQUESTS,
+    UNSTATED,
+    rules.join('\n'),
+    `A body larger than ${limits.bodyBytes} bytes is a 413. A detokenize request whose values have more than ${limits.answerBytes} bytes of JSON together is a 400.`,
+    HEADERS,
+    RETRIES,
+    METHODS,
+  ].join('\n\n');
+}

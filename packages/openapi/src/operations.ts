@@ -1,0 +1,158 @@
+import { answerExamples, type Examples, requestExamples } from './examples.ts';
+import type { Facts, Schema } from './facts.ts';
+import { errorReferences, OF_LIMITS, type Response, response } from './responses.ts';
+import { ref } from './schemas.ts';
+
+export interface Operation {
+  readonly operationId: string;
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description: string;
+  readonly security: readonly Schema[];
+  readonly requestBody?: {
+    readonly description: string;
+    readonly required: true;
+    readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+  };
+  readonly responses: Readonly<Record<string, Response | { readonly $ref: string }>>;
+}
+
+/** Errors that any request can get, whatever its path. */
+const EVERY: readonly string[] = [
+  'not_found',
+  'method_not_allowed',
+  'request_timeout',
+  'expectation_failed',
+  'headers_too_large',
+];
+
+const VAULT: readonly string[] = [
+  'invalid_type',
+  'unauthorized',
+  'forbidden',
+  'payload_too_large',
+  'unsupported_media_type',
+  'internal_error',
+  'overloaded',
+];
+
+/** The operations of the document, one for each path of the service. */
+export function pathsOf(facts: Facts): Record<string, Record<string, Operation>> {
+  const operations: Readonly<Record<string, Operation>> = {
+    '/api/v1/tokenize': tokenize(facts),
+    '/api/v1/detokenize': detokenize(facts),
+    '/health': health(facts),
+    '/health/live': liveness(facts),
+  };
+  return Object.fromEntries(
+    Object.entries(facts.methods).map(([path, methods]) => [
+      path,
+      { [methods.split(',')[0]!.toLowerCase()]: operations[path]! },
+    ]),
+  );
+}
+
+function tokenize(facts: Facts): Operation {
+  return {
+    operationId: 'tokenize',
+    tags: ['Vault'],
+    summary: 'Values to tokens',
+    description:
+      'Replaces every string in `data` with a token. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
+    responses: {
+      200: response(
+        'Tokens in the places of the values. Their records are stored durably.',
+        ref('TokenizeAnswer'),
+        answerExamples(facts, 'tokenize'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function detokenize(facts: Facts): Operation {
+  return {
+    operationId: 'detokenize',
+    tags: ['Vault'],
+    summary: 'Tokens to values',
+    description:
+      'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'DetokenizeRequest',
+      'The tokens, exactly as tokenize returned them.',
+      requestExamples('tokens'),
+    ),
+    responses: {
+      200: response(
+        'Values in the places of the tokens.',
+        ref('DetokenizeAnswer'),
+        answerExamples(facts, 'detokenize'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function health(facts: Facts): Operation {
+  const example = (status: string, postgres: string): Examples => ({
+    [status]: {
+      summary: status,
+      value: { status, timestamp: '2026-11-21T05:38:19Z', postgres, version: facts.version },
+    },
+  });
+  const narrowed = (status: string): Schema => ({
+    ...ref('Health'),
+    type: 'object',
+    properties: { status: { const: status } },
+  });
+  return {
+    operationId: 'health',
+    tags: ['Health'],
+    summary: 'Readiness',
+    description: 'For load balancers and readiness probes. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('Send requests here.', narrowed('ok'), example('ok', 'ok')),
+      ...errors(facts, ['bad_request']),
+      503: response(
+        'Send requests elsewhere: the database does not answer, or the process is about to end.',
+        narrowed('error'),
+        example('error', 'error'),
+      ),
+    },
+  };
+}
+
+function liveness(facts: Facts): Operation {
+  return {
+    operationId: 'live',
+    tags: ['Health'],
+    summary: 'Liveness',
+    description:
+      'For liveness probes: 200 while the process runs, even without a database. It needs no API key.',
+    security: [],
+    responses: {
+      200: response('The process answers.', ref('Liveness'), {
+        ok: { summary: 'ok', value: { status: 'ok' } },
+      }),
+      ...errors(facts, ['bad_request']),
+    },
+  };
+}
+
+function requestBody(schema: string, description: string, examples: Examples) {
+  return {
+    description,
+    required: true,
+    content: { 'application/json': { schema: ref(schema), examples } },
+  } as const;
+}
+
+/** References to these errors, and to the errors that every operation has. */
+const errors = (facts: Facts, codes: readonly string[]) =>
+  errorReferences(facts, [...codes, ...EVERY]);

@@ -1,0 +1,154 @@
+import { type Examples, errorExamples } from './examples.ts';
+import type { Facts, Schema } from './facts.ts';
+import { ref } from './schemas.ts';
+
+interface Header {
+  readonly description: string;
+  readonly schema: Schema;
+  readonly required?: true;
+  readonly example: unknown;
+}
+
+/** Pattern of a structured field (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
+const limitList = (count: string, seconds: string): string => {
+  const item = `"(requests|detokenize|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
+  return `^${item}(, ${item})*$`;
+};
+
+export const HEADERS = {
+  'X-Request-Id': {
+    description: 'Identifies the request in the log of the service.',
+    schema: { type: 'string', format: 'uuid' },
+    required: true,
+    example: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
+  },
+  'Cache-Control': {
+    description: 'Caches must not keep the answer.',
+    schema: { type: 'string', const: 'no-store' },
+    required: true,
+    example: 'no-store',
+  },
+  'X-Content-Type-Options': {
+    description: 'The body is JSON, whatever it looks like.',
+    schema: { type: 'string', const: 'nosniff' },
+    required: true,
+    example: 'nosniff',
+  },
+  'Retry-After': {
+    description: 'Seconds to wait.',
+    schema: { type: 'integer', minimum: 1 },
+    required: true,
+    example: 1,
+  },
+  'WWW-Authenticate': {
+    description: 'RFC 6750; with `error` when a credential was sent.',
+    schema: { type: 'string', pattern: '^Bearer realm="standin"(, error="invalid_token")?$' },
+    required: true,
+    example: 'Bearer realm="standin", error="invalid_token"',
+  },
+  Allow: {
+    description: 'The methods of the path.',
+    schema: { type: 'string' },
+    required: true,
+    example: 'POST',
+  },
+  'RateLimit-Policy': {
+    description:
+      'The limits of the client for this operation: `q` requests (of `unknown-tokens`: tokens) in `w` seconds. Limits that are off are not listed.',
+    schema: { type: 'string', pattern: limitList('q', 'w') },
+    example: '"detokenize";q=500;w=1, "unknown-tokens";q=60;w=60',
+  },
+  RateLimit: {
+    description:
+      'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
+    schema: { type: 'string', pattern: limitList('r', 't') },
+    example: '"detokenize";r=499;t=1',
+  },
+} as const satisfies Record<string, Header>;
+
+export type HeaderName = keyof typeof HEADERS;
+
+export interface Response {
+  readonly description: string;
+  readonly headers: Readonly<Record<string, Schema>>;
+  readonly content: { readonly 'application/json': { schema: Schema; examples: Examples } };
+}
+
+const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
+/** Headers of answers to known clients. */
+export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
+const MORE: Readonly<Record<string, readonly HeaderName[]>> = {
+  unauthorized: ['WWW-Authenticate'],
+  method_not_allowed: ['Allow'],
+  invalid_type: OF_LIMITS,
+  payload_too_large: OF_LIMITS,
+  unsupported_media_type: OF_LIMITS,
+  user_limit: OF_LIMITS,
+  rate_limit: OF_LIMITS,
+  internal_error: OF_LIMITS,
+  overloaded: OF_LIMITS,
+};
+
+export function response(
+  description: string,
+  schema: Schema,
+  examples: Examples,
+  headers: readonly HeaderName[] = [],
+): Response {
+  return {
+    description,
+    headers: Object.fromEntries(
+      [...EVERY, ...headers].map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    ),
+    content: { 'application/json': { schema, examples } },
+  };
+}
+
+/**
+ * One response for each code. `invalid_type` and `bad_request` have the same status, so the
+ * response of the first describes both.
+ */
+export function errorResponses(facts: Facts): Record<string, Response> {
+  return Object.fromEntries(
+    Object.keys(facts.errors).map((code) => [
+      responseName(code),
+      errorResponse(facts, code === 'invalid_type' ? [code, 'bad_request'] : [code]),
+    ]),
+  );
+}
+
+/** References to the responses of these errors, by status. */
+export function errorReferences(
+  { errors }: Facts,
+  codes: readonly string[],
+): Record<string, { readonly $ref: string }> {
+  return Object.fromEntries(
+    codes.map((code) => [
+      String(errors[code]!.status),
+      { $ref: `#/components/responses/${responseName(code)}` },
+    ]),
+  );
+}
+
+const responseName = (code: string): string =>
+  code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
+
+function errorResponse(facts: Facts, codes: readonly string[]): Response {
+  const fields = codes.map((code) => facts.errors[code]!.field);
+  const required = ['error', ...fields.filter((field) => field !== undefined)];
+  const narrowed: Schema = {
+    ...ref('Error'),
+    type: 'object',
+    properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
+    ...(codes.length === 1 && required.length > 1 ? { required } : {}),
+  };
+  const examples = Object.assign({}, ...codes.map((code) => errorExamples(facts, code)));
+  const more = codes.flatMap((code) => MORE[code] ?? []);
+  const retry: HeaderName[] = fields.includes('retry_after') ? ['Retry-After'] : [];
+  return response(meaningOf(facts, codes), narrowed, examples, [...more, ...retry]);
+}
+
+function meaningOf({ errors }: Facts, codes: readonly string[]): string {
+  const text = codes.map((code) => errors[code]!.when.replace(/ \(interface .*/, '')).join('; or ');
+  return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
+}

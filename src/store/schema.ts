@@ -1,0 +1,178 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { OperatorError } from '../errors.ts';
+import { allowedOr } from './database-error.ts';
+import type { Pool, Query } from './pool.ts';
+
+const FOLDER = new URL('../../migrations/', import.meta.url);
+const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
+
+export interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly sql: string;
+}
+
+export function readMigrations(): Migration[] {
+  return readdirSync(FOLDER)
+    .filter((name) => FILE_NAME.test(name))
+    .sort()
+    .map((name) => ({
+      version: Number(name.slice(0, 4)),
+      name,
+      sql: readFileSync(new URL(name, FOLDER), 'utf8'),
+    }));
+}
+
+/**
+ * The statements of a file. Each ends with a semicolon at the end of a line, outside `$$`. They run
+ * one at a time, because Citus refuses some of them together with others.
+ */
+export function statementsOf(sql: string): string[] {
+  const statements = [''];
+  for (const line of sql.split('\n')) {
+    if (line.trimStart().startsWith('--')) continue;
+    const statement = `${statements.pop()}${line}\n`;
+    statements.push(statement);
+    const isQuoted = statement.split('$$').length % 2 === 0;
+    if (!isQuoted && line.trimEnd().endsWith(';')) statements.push('');
+  }
+  return statements.filter((statement) => statement.trim() !== '');
+}
+
+/** Version of the schema in the database; 0 before the first migration. */
+export async function schemaVersion(pool: Pool, deadlineMs: number): Promise<number> {
+  const query = pool.queryUntil(deadlineMs);
+  const { rows } = await query("select to_regclass('standin.migrations') as name");
+  return rows[0]?.name === null ? 0 : readVersion(query);
+}
+
+/**
+ * Migrates the schema to the newest version of this program. Forward only, each file in its own
+ * transaction. Returns the names of the applied files.
+ * @throws OperatorError when the schema is newer than this program
+ */
+export async function migrate(
+  pool: Pool,
+  deadlineMs: number,
+  migrations: readonly Migration[] = readMigrations(),
+): Promise<string[]> {
+  const newest = migrations.at(-1)?.version ?? 0;
+  const applied: string[] = [];
+  let current = await schemaVersion(pool, deadlineMs);
+  while (current < newest) {
+    current = await pool.transaction(deadlineMs, async (query) => {
+      await takeMigrationLock(query);
+      await query('create schema if not exists standin');
+      await query(
+        'create table if not exists standin.migrations (version integer primary key, name text not null, applied_at timestamptz not null default now())',
+      );
+      const version = await readVersion(query);
+      const next = migrations.find((migration) => migration.version > version);
+      if (next === undefined) return version;
+      for (const statement of statementsOf(next.sql)) await query(statement);
+      await query('insert into standin.migrations (version, name) values ($1, $2)', [
+        next.version,
+        next.name,
+      ]);
+      applied.push(next.name);
+      return next.version;
+    });
+  }
+  if (current > newest) {
+    throw new OperatorError(
+      `The database has schema version ${current}, but this program knows only versions up to ${newest}. Start a newer release; a schema cannot go back.`,
+    );
+  }
+  return applied;
+}
+
+async function readVersion(query: Query): Promise<number> {
+  const result = await query('select coalesce(max(version), 0) as version from standin.migrations');
+  return Number(result.rows[0]!.version);
+}
+
+/** An arbitrary number, the same in all versions. Nodes that start at the same time take turns. */
+const MIGRATION_LOCK = 7_382_159;
+
+/** Begins a transaction that changes tables. Other migrations wait until it ends. */
+export async function takeMigrationLock(query: Query): Promise<void> {
+  await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
+  // Without this, Citus refuses to change a table with foreign keys after a table without, in one
+  // transaction. A server without Citus ignores the setting.
+  await query("set local citus.multi_shard_modify_mode = 'sequential'");
+}
+
+/*
+ * Migrations of a distributed vault go through Citus, one statement at a time. It refuses a unique
+ * index on records without token_fingerprint, triggers on records, a changed token_fingerprint, and
+ * now() inside case or coalesce of an update (least and greatest work). Count the rows of
+ * `returning`: the count of `insert ... on conflict do nothing` is wrong (citus issue 3377).
+ */
+
+/**
+ * Tables with one row a token, and the column whose hash picks the worker of a row. All other
+ * tables are small reference tables: every node has a copy, so their rows can refer to each other.
+ */
+const DISTRIBUTION_COLUMNS: ReadonlyMap<string, string> = new Map([
+  ['records', 'token_fingerprint'],
+]);
+
+const HAS_CITUS = "select 1 from pg_extension where extname = 'citus'";
+/**
+ * Tables that are neither distributed nor reference tables. Citus lists a local table (partmethod
+ * `n`, not repmodel `t`, colocation 0) when a foreign key connects it to another table. The shard
+ * of such a table is in the same schema.
+ */
+const LOCAL_TABLES = `select relname as name
+  from pg_class left join pg_dist_partition on logicalrelid = pg_class.oid
+  where relnamespace = to_regnamespace('standin') and relkind in ('r', 'p') and not relispartition
+    and not relation_is_a_known_shard(pg_class.oid)
+    and (logicalrelid is null or (partmethod = 'n' and repmodel <> 't' and colocationid = 0))
+  order by relname`;
+
+/** Citus copies the rows that exist. For a large vault this takes hours. */
+const COPY_PATIENCE_MS = 86_400_000;
+
+/**
+ * Distributes the vault over the nodes of a Citus database. Without Citus it does nothing. Returns
+ * the names of the tables that it distributed, undefined without Citus.
+ * @throws NotAllowed when this user lacks the right
+ */
+export async function distribute(pool: Pool, deadlineMs: number): Promise<string[] | undefined> {
+  const query = pool.queryUntil(deadlineMs);
+  if (!(await hasCitus(query))) return undefined;
+  if ((await localTables(query)).length === 0) return [];
+  return allowedOr(
+    'The database has Citus, but the vault is not distributed yet, and this user may not distribute it. Run standin migrate as the owner of its tables.',
+    pool.transaction(performance.now() + COPY_PATIENCE_MS, distributeAll),
+  );
+}
+
+export async function hasCitus(query: Query): Promise<boolean> {
+  return (await query(HAS_CITUS)).rows.length > 0;
+}
+
+async function localTables(query: Query): Promise<string[]> {
+  return (await query(LOCAL_TABLES)).rows.map((row) => row.name!);
+}
+
+async function distributeAll(query: Query): Promise<string[]> {
+  await takeMigrationLock(query);
+  const tables = await localTables(query);
+  for (const table of tables) {
+    const name = `standin.${table}`;
+    const column = DISTRIBUTION_COLUMNS.get(table);
+    // By name: a table gets a new object id when Citus distributes a table that it refers to.
+    await (column === undefined
+      ? query('select create_reference_table($1::text::regclass)', [name])
+      : query('select create_distributed_table($1::text::regclass, $2)', [name, column]));
+  }
+  // Citus has copied the rows, and the old ones stay on the coordinator, invisible. Without this, a
+  // value forgotten later would still be there.
+  for (const table of tables) {
+    await query('select truncate_local_data_after_distributing_table($1::text::regclass)', [
+      `standin.${table}`,
+    ]);
+  }
+  return tables;
+}
