@@ -1,8 +1,47 @@
+import { readFileSync } from 'node:fs';
+import type { Source } from './job.ts';
+
 /** The records of the loads: e-mail, name and phone number, so three values. */
 export const VALUES_PER_RECORD = 3;
 
+/** `data` of a request and of its answer, as JSON. */
+export interface Request {
+  readonly sent: string;
+  /** undefined: not known in advance. */
+  readonly expected: string | undefined;
+}
+
+/** Number of the next fresh record. */
+export interface Counter {
+  next: number;
+}
+
+export function requests(source: Source, counter: Counter): () => Request {
+  if (source.kind === 'fresh') {
+    return () => {
+      const sent = freshData(counter.next, source.records);
+      counter.next += source.records;
+      return { sent, expected: undefined };
+    };
+  }
+  const pairs = readPairs(source.file);
+  return () => pairs[Math.floor(Math.random() * pairs.length)]!;
+}
+
+const files = new Map<string, readonly Request[]>();
+
+function readPairs(file: string): readonly Request[] {
+  let pairs = files.get(file);
+  if (pairs === undefined) {
+    const written: [string, string][] = JSON.parse(readFileSync(file, 'latin1'));
+    pairs = written.map(([sent, expected]) => ({ sent, expected }));
+    files.set(file, pairs);
+  }
+  return pairs;
+}
+
 /** JSON of `data` with records that are unique to their number: a single record, or a list. */
-export function freshData(from: number, records: number): string {
+function freshData(from: number, records: number): string {
   if (records === 1) return record(from);
   return listData(Array.from({ length: records }, (_, i) => from + i));
 }

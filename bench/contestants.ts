@@ -1,11 +1,17 @@
-import { type ChildProcess, fork } from 'node:child_process';
 import { createDatabase, freePort } from '../test/support/postgres.ts';
-import { type Kind, makePlace, NO_LIMITS, runCli, spawnCli } from '../test/support/program.ts';
-import { childrenOf, familyCpuSeconds, processCpuSeconds } from './cpu.ts';
+import { childrenOf } from '../test/support/processes.ts';
+import {
+  type Kind,
+  makePlace,
+  NO_LIMITS,
+  newerNode,
+  runCli,
+  spawnCli,
+} from '../test/support/program.ts';
 import type { DatabaseServer } from './database.ts';
+import { ADAPTERS, type PeerName } from './interfaces.ts';
 import type { Leftovers } from './leftovers.ts';
-import { processRssBytes } from './memory.ts';
-import { PEER_TITLES, type PeerName } from './peers.ts';
+import { cpuSeconds, end, familyCpuSeconds, healthy, rssMib, startProgram } from './processes.ts';
 
 export const CONTESTANTS = ['echo', 'naive', 'postgres', 'embedded'] as const;
 type OwnName = (typeof CONTESTANTS)[number];
@@ -16,27 +22,29 @@ export const TITLES: Record<ContestantName, string> = {
   naive: 'naive service',
   postgres: 'Standin on PostgreSQL',
   embedded: 'Standin, embedded',
-  ...PEER_TITLES,
+  openbao: ADAPTERS.openbao.title,
+  secrets: ADAPTERS.secrets.title,
 };
 
-/** A service under load, in its own process. */
+/** A service under load, in its own process or processes. */
 export interface Contestant {
   readonly name: ContestantName;
+  readonly title: string;
+  /** undefined: speaks Standin's interface. */
+  readonly peer: PeerName | undefined;
   readonly url: string;
-  readonly api_key: string;
-  serviceCpuSeconds(): number | undefined;
-  databaseCpuSeconds(): number | undefined;
+  readonly apiKey: string;
+  /** CPU time and memory so far; NaN: not known, or no database. */
+  serviceCpuS(): number;
+  databaseCpuS(): number;
+  rssMib(): number;
+  /** The table of its tokens; undefined: not in PostgreSQL. */
+  readonly vault: { readonly databaseUrl: string; readonly table: string } | undefined;
 }
 
-/** A contestant whose vault and memory the benchmark can inspect. */
-export interface Standin extends Contestant {
-  /** undefined: the embedded database. */
-  readonly databaseUrl: string | undefined;
-  rssBytes(): number | undefined;
+export function needsServer(name: ContestantName): boolean {
+  return name === 'naive' || name === 'postgres' || name === 'secrets';
 }
-
-const START_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 10_000;
 
 /**
  * @param server undefined: only for contestants without PostgreSQL
@@ -47,114 +55,98 @@ export function startContestant(
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
 ): Promise<Contestant> {
-  switch (name) {
-    case 'echo':
-      return startEcho(leftovers);
-    case 'naive':
-      return startNaive(server!, leftovers);
-    case 'postgres':
-      return startStandin('server', server, leftovers);
-    case 'embedded':
-      return startStandin('embedded', undefined, leftovers);
-  }
+  if (name === 'echo') return startEchoes(leftovers);
+  if (name === 'naive') return startNaive(server!, leftovers);
+  return startStandin(name === 'postgres' ? 'server' : 'embedded', server, leftovers);
 }
 
-async function startEcho(leftovers: Leftovers): Promise<Contestant> {
-  const { child, url } = await startProgram('echo.js', [], leftovers);
+/** Whether this machine has a Node whose servers can share a port. */
+export const canSharePorts = newerNode !== undefined;
+
+/** @param processes on one port; undefined: one process on its own port */
+export async function startEchoes(leftovers: Leftovers, processes?: number): Promise<Contestant> {
+  const args = processes === undefined ? [] : [String(await freePort())];
+  const node = processes === undefined ? undefined : newerNode;
+  const pids: number[] = [];
+  let url = '';
+  for (let i = 0; i < (processes ?? 1); i++) {
+    const echo = await startProgram('echo.js', args, leftovers, node);
+    pids.push(echo.child.pid!);
+    url = echo.url;
+  }
   return {
-    name: 'echo',
+    ...ofProcesses('echo', pids, undefined),
+    ...(processes === undefined ? {} : { title: `${TITLES.echo}, ${processes} on one port` }),
     url,
-    api_key: 'none',
-    serviceCpuSeconds: () => processCpuSeconds(child.pid!),
-    databaseCpuSeconds: () => undefined,
+    apiKey: 'none',
+    vault: undefined,
   };
 }
 
 async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise<Contestant> {
   const databaseUrl = await createDatabase(server.url);
-  leftovers.add(() => server.drop(databaseUrl));
   const { child, url } = await startProgram('naive.js', [databaseUrl], leftovers);
   return {
-    name: 'naive',
+    ...ofProcesses('naive', [child.pid!], server.pid),
     url,
-    api_key: 'none',
-    serviceCpuSeconds: () => processCpuSeconds(child.pid!),
-    databaseCpuSeconds: () => server.pid && familyCpuSeconds(server.pid),
+    apiKey: 'none',
+    vault: { databaseUrl, table: 'vault' },
   };
 }
 
 /**
  * The real program with its default settings except the rate limit. Its log is discarded.
- * @param settings further environment variables
+ * @param nodes on one port; undefined: one node on its own port, without the ops listener
  */
 export async function startStandin(
   kind: Kind,
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<Standin> {
+  nodes?: number,
+): Promise<Contestant> {
   const place = await makePlace(kind, server?.url ?? '');
   const { DATABASE_URL: databaseUrl } = place.env;
   leftovers.add(async () => place.remove());
-  if (databaseUrl !== undefined) leftovers.add(() => server!.drop(databaseUrl));
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
-  const port = await freePort();
-  const env = { PORT: String(port), OPS_PORT: '0', ...NO_LIMITS, ...settings };
-  const child = spawnCli(['serve'], place, env, ['ignore', 'ignore', 'inherit']);
-  leftovers.add(() => end(child, 'SIGINT'));
+  const port = String(await freePort());
   const url = `http://127.0.0.1:${port}`;
-  await healthy('standin serve', `${url}/health`, child);
-  const pid = child.pid!;
-  const databasePid = kind === 'server' ? server!.pid : childrenOf(pid)[0];
+  const pids: number[] = [];
+  for (let i = 0; i < (nodes ?? 1); i++) {
+    // On a shared port any node may answer, but each node has its own ops listener.
+    const opsPort = nodes === undefined ? 0 : await freePort();
+    const env = { PORT: port, OPS_PORT: String(opsPort), ...NO_LIMITS };
+    const shared = nodes === undefined ? {} : { REUSE_PORT: 'true' };
+    const node = nodes === undefined ? process.execPath : newerNode;
+    const stdio = ['ignore', 'ignore', 'inherit'] as const;
+    const child = spawnCli(['serve'], place, { ...env, ...shared }, [...stdio], node);
+    leftovers.add(() => end(child, 'SIGINT'));
+    const health = opsPort === 0 ? `${url}/health` : `http://127.0.0.1:${opsPort}/metrics`;
+    await healthy('standin serve', health, child);
+    pids.push(child.pid!);
+  }
+  const databasePid = kind === 'server' ? server!.pid : childrenOf(pids[0]!)[0];
   return {
-    name: kind === 'server' ? 'postgres' : 'embedded',
+    ...ofProcesses(kind === 'server' ? 'postgres' : 'embedded', pids, databasePid),
+    ...(nodes === undefined ? {} : { title: `Standin, ${nodes} ${nodes > 1 ? 'nodes' : 'node'}` }),
     url,
-    api_key: JSON.parse(made.stdout).api_key,
-    databaseUrl,
-    rssBytes: () => processRssBytes(pid),
-    serviceCpuSeconds: () => processCpuSeconds(pid),
-    databaseCpuSeconds: () => databasePid && familyCpuSeconds(databasePid),
+    apiKey: JSON.parse(made.stdout).api_key,
+    vault: databaseUrl === undefined ? undefined : { databaseUrl, table: 'standin.records' },
   };
 }
 
-/**
- * Starts a program of the benchmark, which reports its address.
- * @param node the Node that runs the program
- */
-export async function startProgram(
-  file: string,
-  args: readonly string[],
-  leftovers: Leftovers,
-  node = process.execPath,
-): Promise<{ child: ChildProcess; url: string }> {
-  const child = fork(new URL(file, import.meta.url), args, { execArgv: [], execPath: node });
-  leftovers.add(() => end(child, 'SIGKILL'));
-  const url = await new Promise<string>((resolve, reject) => {
-    child.once('message', (message: { url: string }) => resolve(message.url));
-    child.once('exit', (code, signal) => reject(new Error(`${file} ended with ${code ?? signal}`)));
-  });
-  return { child, url };
-}
-
-/** Waits until a started program answers. @param name for error messages */
-export async function healthy(name: string, url: string, child: ChildProcess): Promise<void> {
-  const giveUpMs = performance.now() + START_TIMEOUT_MS;
-  while (performance.now() < giveUpMs) {
-    if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
-    const answer = await fetch(url).catch(() => undefined);
-    if (answer?.status === 200) return;
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  throw new Error(`${name} was not healthy within ${START_TIMEOUT_MS} ms`);
-}
-
-/** Asks a process to end, and kills it after a while. */
-export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = new Promise((resolve) => child.once('exit', resolve));
-  child.kill(signal);
-  const force = setTimeout(() => child.kill('SIGKILL'), STOP_TIMEOUT_MS);
-  await exit;
-  clearTimeout(force);
+/** What the names and processes of a contestant tell. */
+export function ofProcesses(
+  name: ContestantName,
+  pids: readonly number[],
+  databasePid: number | undefined,
+) {
+  return {
+    name,
+    title: TITLES[name],
+    peer: name === 'openbao' || name === 'secrets' ? name : undefined,
+    serviceCpuS: () => pids.reduce((sum, pid) => sum + cpuSeconds(pid), 0),
+    databaseCpuS: () => (databasePid === undefined ? NaN : familyCpuSeconds(databasePid)),
+    rssMib: () => rssMib(pids[0]!),
+  };
 }

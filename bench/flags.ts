@@ -1,10 +1,10 @@
 import { accessSync, constants } from 'node:fs';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Command, InvalidArgumentError } from 'commander';
 import { CONTESTANTS, type ContestantName } from './contestants.ts';
+import { PEERS } from './interfaces.ts';
 import { LOADS, type LoadName, OTHERS, type OtherName } from './loads.ts';
-import type { Peer } from './peer-programs.ts';
-import { asPeer, PEERS } from './peers.ts';
+import type { Peer } from './peers.ts';
 
 export interface Flags {
   readonly seconds: number;
@@ -16,89 +16,68 @@ export interface Flags {
   readonly loads: readonly LoadName[];
   /** Loads with their own contestants. */
   readonly others: readonly OtherName[];
-  /** Size of the vault in the growth load, in records. */
+  /** Size of the vault in the growth load, in rows. */
   readonly rows: number;
+  /** The same for other products. */
+  readonly peerRows: number;
   /** Settings of the benchmark's own PostgreSQL, by name. */
   readonly postgres: Readonly<Record<string, string>>;
   /** The path of the page to write; undefined: no page. */
   readonly write: string | undefined;
 }
 
-export const USAGE = `npm run bench -- [flags]
+const ABOUT =
+  'Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one ' +
+  'run, and with other open products whose programs you name. It takes about twenty minutes; ' +
+  '--seconds 1 --rounds 1 gives a first impression in three.';
 
-Compares Standin with a bare Fastify echo and with a naive service, on this machine, in one run,
-and with other open products whose programs you name.
-It takes about fifteen minutes; --seconds 1 --rounds 1 gives a first impression in two and a half.
+const MORE = `
+Contestants: ${CONTESTANTS.join(', ')}
+Loads: ${LOADS.join(', ')}
+Loads with contestants of their own: ${OTHERS.join(', ')}
+growth runs only if --only names it; a million rows take half a minute.
 
-  --seconds N        length of one measurement (default 5)
-  --rounds N         measurements of each contestant and load, taken in turns (default 3)
-  --connections A,B  connections of the loads of small requests (default 64,256)
-  --only A,B         only these contestants (${CONTESTANTS.join(', ')})
-                     and loads (${LOADS.join(', ')},
-                     ${OTHERS.join(', ')})
-  --peer NAME=FILE   also this product (${PEERS.join(', ')}), with your own program FILE;
-                     repeat the flag for more products. Databunker needs a minute to prepare, and a
-                     connection to PostgreSQL for each request: check max_connections of your server
-  --rows N           records of growth, which runs only if --only names it (default 10000000;
-                     half a minute a million)
-  --postgres A=B,C=D settings of the benchmark's own PostgreSQL, such as max_wal_size=16GB
-  --write FILE       write the page to a file too, such as docs/benchmarks.md
-  --help             this text
-
-BENCH_DATABASE_URL names a PostgreSQL on which the benchmark may create databases. Without it, the
-benchmark starts its own PostgreSQL, with default settings, if PostgreSQL is installed.
+The benchmark starts its own PostgreSQL, with default settings, if a contestant needs one.
 Exit codes: 0 done, 1 failed or wrong answers, 2 wrong usage, 130 interrupted.`;
 
-const OPTIONS = {
-  seconds: { type: 'string', default: '5' },
-  rounds: { type: 'string', default: '3' },
-  connections: { type: 'string', default: '64,256' },
-  only: { type: 'string', default: '' },
-  rows: { type: 'string', default: '10000000' },
-  postgres: { type: 'string', default: '' },
-  peer: { type: 'string', multiple: true },
-  write: { type: 'string' },
-  help: { type: 'boolean', default: false },
-} as const;
-
+const WRONG_USAGE = 2;
 const ALL_LOADS = [...LOADS, ...OTHERS] as const;
-/** The contestants of loads with their own contestants. */
-const SUBJECTS: Record<OtherName, ContestantName> = {
-  nodes: 'postgres',
-  overload: 'postgres',
-  start: 'embedded',
-  growth: 'postgres',
-};
 
-/** @returns undefined for --help @throws Error for wrong usage */
-export function parseFlags(args: readonly string[]): Flags | undefined {
-  const { values } = parseArgs({ args: [...args], options: OPTIONS });
-  if (values.help) return undefined;
-  const only = list(values.only);
-  const peers = (values.peer ?? []).map(peer);
-  const all = [...CONTESTANTS, ...peers.map(({ name }) => name)];
-  if (new Set(all).size < all.length) throw new Error('--peer: the same name twice');
+/** Ends the process for --help and for wrong usage. */
+export function parseFlags(args: readonly string[]): Flags {
+  const program = new Command('npm run bench --')
+    .description(ABOUT)
+    .option('--seconds <n>', 'length of one measurement', positive, 5)
+    .option('--rounds <n>', 'measurements of each contestant and load, in turns', whole, 3)
+    .option('--connections <list>', 'connections of the loads of small requests', counts, [64, 256])
+    .option('--only <list>', 'only these contestants and loads', list, [])
+    .option(
+      '--peer <name=file>',
+      `also this product (${PEERS.join(', ')}), with your own program`,
+      peers,
+      [],
+    )
+    .option('--rows <n>', 'rows of growth', whole, 1e7)
+    .option('--peer-rows <n>', 'rows of growth of other products', whole, 1e5)
+    .option('--postgres <a=b,c=d>', "settings of the benchmark's own PostgreSQL", settings, {})
+    .option('--write <file>', 'write the page to a file too, such as docs/benchmarks.md')
+    .addHelpText('after', MORE)
+    .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE));
+  const { only, peer, ...flags } = program.parse(args, { from: 'user' }).opts();
+  const all: ContestantName[] = [...CONTESTANTS, ...peer.map(({ name }: Peer) => name)];
   const known: readonly string[] = [...all, ...ALL_LOADS];
-  const unknown = only.find((name) => !known.includes(name));
-  if (unknown !== undefined)
-    throw new Error(`--only: ${unknown} is not one of ${known.join(', ')}`);
-  const contestants = chosen(all, only);
-  const named = ALL_LOADS.filter((name) => only.includes(name));
-  const loads = named.length > 0 ? named : ALL_LOADS.filter((name) => name !== 'growth');
+  const unknown = only.find((name: string) => !known.includes(name));
+  if (unknown !== undefined) program.error(`--only: ${unknown} is not one of ${known.join(', ')}`);
+  const chosen = <T extends string>(names: readonly T[]) =>
+    names.filter((name) => only.includes(name));
+  const named = chosen(ALL_LOADS);
+  const contestants = chosen(all);
   return {
-    seconds: number('seconds', values.seconds, 0.1, 600),
-    rounds: whole('rounds', values.rounds, 100),
-    connections: list(values.connections).map((text) => whole('connections', text, 10_000)),
-    contestants,
-    peers,
-    loads: LOADS.filter((name) => loads.includes(name)),
-    others: OTHERS.filter(
-      (name) =>
-        named.includes(name) || (loads.includes(name) && contestants.includes(SUBJECTS[name])),
-    ),
-    rows: whole('rows', values.rows, 1e9, 1e5),
-    postgres: Object.fromEntries(list(values.postgres).map(setting)),
-    write: values.write,
+    ...(flags as Flags),
+    peers: peer,
+    contestants: contestants.length > 0 ? contestants : all,
+    loads: LOADS.filter((name) => named.length === 0 || named.includes(name)),
+    others: only.length === 0 ? OTHERS.filter((name) => name !== 'growth') : chosen(OTHERS),
   };
 }
 
@@ -106,43 +85,40 @@ function list(text: string): string[] {
   return text.split(',').filter((item) => item !== '');
 }
 
-function chosen<T extends string>(all: readonly T[], only: readonly string[]): readonly T[] {
-  const some = all.filter((name) => only.includes(name));
-  return some.length === 0 ? all : some;
+function counts(text: string): number[] {
+  return list(text).map(whole);
 }
 
-const SETTING = /^([a-z_]+)=([A-Za-z0-9_.]+)$/;
+function settings(text: string): Record<string, string> {
+  return Object.fromEntries(
+    list(text).map((item) => {
+      const [, name, value] = /^([a-z_]+)=([A-Za-z0-9_.]+)$/.exec(item) ?? [];
+      if (!name || !value) throw new InvalidArgumentError(`${item} is not name=value`);
+      return [name, value];
+    }),
+  );
+}
 
-function setting(text: string): [string, string] {
-  const [, name, value] = SETTING.exec(text) ?? [];
-  if (name === undefined || value === undefined) {
-    throw new Error(`--postgres: ${text} is not name=value`);
+function peers(text: string, others: readonly Peer[]): Peer[] {
+  const [, name, file = ''] = /^(.*?)=(.*)$/.exec(text) ?? [];
+  const known = PEERS.find((one) => one === name);
+  if (known === undefined || others.some((other) => other.name === known)) {
+    throw new InvalidArgumentError(`expected one of ${PEERS.join(', ')}, each once`);
   }
-  return [name, value];
-}
-
-function peer(text: string): Peer {
-  const at = text.indexOf('=');
-  const name = asPeer(text.slice(0, at));
-  const file = resolve(text.slice(at + 1));
-  if (name === undefined)
-    throw new Error(`--peer: ${text} is not NAME=FILE, with a name from ${PEERS.join(', ')}`);
   try {
     accessSync(file, constants.X_OK);
   } catch {
-    throw new Error(`--peer: ${file} is not an executable file`);
+    throw new InvalidArgumentError(`${file} is not an executable file`);
   }
-  return { name, file };
+  return [...others, { name: known, file: resolve(file) }];
 }
 
-function whole(name: string, text: string, max: number, min = 1): number {
-  const parsed = number(name, text, min, max);
-  if (!Number.isInteger(parsed)) throw new Error(`--${name}: ${text} is not a whole number`);
-  return parsed;
+function whole(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError('not a whole number above 0');
 }
 
-function number(name: string, text: string, min: number, max: number): number {
-  const parsed = Number(text);
-  if (parsed >= min && parsed <= max) return parsed;
-  throw new Error(`--${name}: ${text} is not a number from ${min} to ${max}`);
+function positive(text: string): number {
+  if (Number(text) > 0) return Number(text);
+  throw new InvalidArgumentError('not a number above 0');
 }

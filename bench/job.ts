@@ -1,4 +1,4 @@
-import type { PeerName } from './peers.ts';
+import type { PeerName } from './interfaces.ts';
 
 /** The order for the load generator, and its result. */
 
@@ -13,8 +13,8 @@ export type Source =
 export interface Job {
   readonly url: string;
   /** The product whose interface to use; undefined: Standin's. */
-  readonly peer?: PeerName | undefined;
-  readonly api_key: string;
+  readonly peer: PeerName | undefined;
+  readonly apiKey: string;
   readonly operation: Operation;
   readonly source: Source;
   /** Number of the first fresh record. */
@@ -22,34 +22,30 @@ export interface Job {
   /** The job ends early at this number of the next fresh record. */
   readonly to?: number;
   readonly connections: number;
-  readonly duration_ms: number;
+  readonly durationMs: number;
   /**
    * undefined: each connection sends its next request after its answer. Otherwise the job sends at
    * this interval, regardless of the answers, and latency includes the wait for a free connection.
    */
   readonly intervalMs?: number;
-  /** Retries requests that get 500 or 503, so that no record is missing. */
-  readonly isPatient?: boolean;
-  /** A further connection sends this many fresh records at a time, and pauses after each answer. */
-  readonly beside?: { readonly records: number; readonly pauseMs: number };
+}
+
+export interface Latencies {
+  readonly count: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly maxMs: number;
 }
 
 export interface JobResult {
   /** Requests with a 200 and, if the answer is known, the correct answer. */
-  readonly right: number;
+  readonly right: Latencies;
+  /** Requests that were refused with a 503 `overloaded`. */
+  readonly shed: Latencies;
   /** Other requests, by reason: a status, or `wrong answer`. */
   readonly failures: Record<string, number>;
-  /** Retries of a patient job. */
-  readonly repeated: number;
-  /** Time from the first request to the last answer. */
+  /** Time from the first request to the last correct answer. */
   readonly durationS: number;
-  readonly p50_ms: number;
-  readonly p99_ms: number;
-  readonly maxMs: number;
-  /** Median latency of the concurrent large requests; 0 without any. */
-  readonly besideP50Ms: number;
-  /** CPU time of the generator. */
-  readonly cpuS: number;
   /** A random sample of [data sent, data answered] for fresh records. */
   readonly samples: readonly (readonly [unknown, unknown])[];
   /** Number of the first unused record. */

@@ -1,54 +1,54 @@
 import { VALUES_PER_RECORD } from './bodies.ts';
 import type { Job } from './job.ts';
 import type { Prepared } from './prepare.ts';
+import type { Figures } from './results.ts';
+import type { Turn } from './turns.ts';
 
-export const LOADS = ['tokenize', 'detokenize', 'repeat', 'bulk', 'block'] as const;
-/** Loads with their own contestants and sections. growth takes minutes, so it is optional. */
+export const LOADS = ['tokenize', 'detokenize', 'repeat', 'batch', 'bulk'] as const;
+/** Loads with their own contestants. growth takes minutes, so it runs only if it is named. */
 export const OTHERS = ['nodes', 'overload', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
 export type OtherName = (typeof OTHERS)[number];
-type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';
+export type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';
 
+/** Most values of a request that other products take by default: 100. */
+const BATCH_RECORDS = 30;
 const BULK_RECORDS = 1_000;
-const BULK_CONNECTIONS = 8;
-/** The most records in one request, with three values each. */
-const LARGE_RECORDS = 3_333;
-const PAUSE_MS = 250;
-const PROBE_INTERVAL_MS = 5;
-const PROBE_CONNECTIONS = 64;
+const LIST_CONNECTIONS = 8;
 /** Share of the rate that the contestant has just reached. */
 export const STEADY_SHARE = 0.7;
-const STEADY_CONNECTIONS = 64;
+export const STEADY_CONNECTIONS = 64;
 
 /** One kind of requests, the same for every contestant. */
 export interface Load {
   readonly name: LoadName;
+  /** The heading of the table. */
   readonly title: string;
-  readonly valuesPerRequest: number;
   readonly connections: number;
-  /** For `block`: whether large requests run beside the small requests. */
-  readonly isBeside: boolean;
   /** Whether to time the answers of GET /health/live during the load. */
   readonly isWatched: boolean;
-  /** A fixed rate below the peak. Without this, the load is as fast as the answers. */
+  /** The worst case for PostgreSQL: each first write of a page logs the whole page. */
+  readonly isAfterCheckpoint?: boolean;
+  /** Whether the same load follows at STEADY_SHARE of the rate, with its latencies. */
   readonly isSteady: boolean;
-  /** The same load at STEADY_SHARE of the contestant's rate, directly after the full load. */
-  readonly steady?: Load;
-  job(
-    prepared: Prepared,
-  ): Pick<Job, 'operation' | 'source' | 'connections' | 'intervalMs' | 'beside'>;
+  job(prepared: Prepared): Pick<Job, 'operation' | 'source'>;
+  /** The columns of the table. */
+  figures(turn: Turn): Figures;
 }
 
 /** The loads of a run, in order. */
 export function expandLoads(names: readonly LoadName[], connections: readonly number[]): Load[] {
   return names.flatMap((name) => {
-    if (name === 'bulk') return [bulk()];
-    if (name === 'block') return [block(false), block(true)];
+    if (name === 'batch') return [list('batch', BATCH_RECORDS)];
+    if (name === 'bulk') return [list('bulk', BULK_RECORDS)];
     return connections.map((count) => small(name, count));
   });
 }
 
-const PLAIN = { isBeside: false, isWatched: false, isSteady: false };
+/** The column of the aim in CPU. */
+export const CPU = 'CPU of the service, µs a request';
+/** The column of the longest answer of GET /health/live. */
+export const LONGEST = 'longest /health/live ms';
 
 const SMALL_TITLES: Record<SmallLoadName, string> = {
   tokenize: 'Tokenize 3 new values a request',
@@ -57,59 +57,49 @@ const SMALL_TITLES: Record<SmallLoadName, string> = {
 };
 
 export function small(name: SmallLoadName, connections: number): Load {
-  const load: Load = {
-    ...PLAIN,
+  return {
     name,
     connections,
     title: `${SMALL_TITLES[name]}, ${connections} connections`,
-    valuesPerRequest: VALUES_PER_RECORD,
+    isWatched: false,
+    isSteady: name !== 'repeat' && connections === STEADY_CONNECTIONS,
     job: ({ tokensFile, repeatedFile }) => {
       if (name === 'tokenize') {
-        return { operation: 'tokenize', source: { kind: 'fresh', records: 1 }, connections };
+        return { operation: 'tokenize', source: { kind: 'fresh', records: 1 } };
       }
-      const operation = name === 'repeat' ? 'tokenize' : 'detokenize';
-      const file = name === 'repeat' ? repeatedFile : tokensFile;
-      return { operation, source: { kind: 'pairs', file }, connections };
+      return name === 'repeat'
+        ? { operation: 'tokenize', source: { kind: 'pairs', file: repeatedFile } }
+        : { operation: 'detokenize', source: { kind: 'pairs', file: tokensFile } };
     },
+    figures: (turn) => costs('request', turn, 1),
   };
-  if (name === 'repeat' || connections !== STEADY_CONNECTIONS) return load;
-  const title = `${load.title}, at ${100 * STEADY_SHARE} % of the rate just reached`;
-  return { ...load, steady: { ...load, title, isSteady: true } };
 }
 
-function bulk(): Load {
+function list(name: 'batch' | 'bulk', records: number): Load {
+  const title = `tokenize ${records.toLocaleString('en-US')} new records of 3 values a request`;
   return {
-    ...PLAIN,
-    name: 'bulk',
-    connections: BULK_CONNECTIONS,
-    title: `Bulk: tokenize 1,000 new records of 3 values a request, ${BULK_CONNECTIONS} connections`,
-    valuesPerRequest: BULK_RECORDS * VALUES_PER_RECORD,
-    job: () => ({
-      operation: 'tokenize',
-      source: { kind: 'fresh', records: BULK_RECORDS },
-      connections: BULK_CONNECTIONS,
+    name,
+    connections: LIST_CONNECTIONS,
+    title: `${name === 'batch' ? 'Batch' : 'Bulk'}: ${title}, ${LIST_CONNECTIONS} connections`,
+    isWatched: name === 'bulk',
+    isSteady: false,
+    job: () => ({ operation: 'tokenize', source: { kind: 'fresh', records } }),
+    figures: (turn) => ({
+      ...costs('value', turn, records * VALUES_PER_RECORD),
+      [LONGEST]: turn.heldUpMs,
     }),
   };
 }
 
-function block(isBeside: boolean): Load {
-  const large = LARGE_RECORDS * VALUES_PER_RECORD;
+/** @param unit what counts, and how many of it a request has */
+function costs(unit: 'request' | 'value', turn: Turn, count: number): Figures {
+  const { rate, result, serviceCpuS, databaseCpuS, walBytes } = turn;
+  const each = (total: number) => total / (result.right.count * count);
   return {
-    ...PLAIN,
-    name: 'block',
-    connections: PROBE_CONNECTIONS,
-    title: isBeside
-      ? `Small requests beside large ones of ${large.toLocaleString('en-US')} values`
-      : 'Small requests alone',
-    valuesPerRequest: VALUES_PER_RECORD,
-    isBeside,
-    isWatched: true,
-    job: () => ({
-      operation: 'tokenize',
-      source: { kind: 'fresh', records: 1 },
-      connections: PROBE_CONNECTIONS,
-      intervalMs: PROBE_INTERVAL_MS,
-      ...(isBeside ? { beside: { records: LARGE_RECORDS, pauseMs: PAUSE_MS } } : {}),
-    }),
+    [`${unit}s/s`]: rate * count,
+    'p99 ms': result.right.p99Ms,
+    [unit === 'request' ? CPU : 'CPU of the service, µs a value']: each(1e6 * serviceCpuS),
+    'CPU of the database': each(1e6 * databaseCpuS),
+    [`WAL bytes a ${unit}`]: each(walBytes),
   };
 }

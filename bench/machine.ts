@@ -3,42 +3,33 @@ import { closeSync, fsyncSync, openSync, readFileSync, rmSync, writeSync } from 
 import { availableParallelism, cpus, loadavg, release, tmpdir, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { ROOT } from '../test/support/program.ts';
-import type { DatabaseServer } from './database.ts';
-import { median } from './measure.ts';
+import { type DatabaseServer, settingsOf } from './database.ts';
+import { median } from './numbers.ts';
 
 const FSYNCS = 50;
 const PAGE_BYTES = 8_192;
 
-/** Facts about the machine that affect the figures, by name. */
-export function machineFacts(server: DatabaseServer | undefined): [string, string][] {
-  const { version: pgliteVersion } = readJson('node_modules/@electric-sql/pglite/package.json');
-  const { version: fastifyVersion } = readJson('node_modules/fastify/package.json');
+/** Facts about the machine that affect the figures, as a list. */
+export async function machineFacts(server: DatabaseServer | undefined): Promise<string[]> {
+  const version = (folder: string) =>
+    JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')).version;
   return [
-    ['Date', `${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`],
-    ['Standin', `${readJson('package.json').version}, commit ${commit()}`],
-    ['CPU', `${availableParallelism()} cores, ${cpus()[0]?.model.trim() || 'model not told'}`],
-    ['Memory', `${Math.round(totalmem() / 2 ** 30)} GiB`],
-    ['System', `${type()} ${release()}`],
-    ['Load before the start', loadavg()[0]!.toFixed(2)],
-    ['Node.js, Fastify', `${process.versions.node}, ${fastifyVersion}`],
-    ['PostgreSQL', server?.version ?? 'none'],
-    ['PostgreSQL settings', server?.settings.join(', ') ?? 'none'],
-    ['PGlite', String(pgliteVersion)],
-    [`fsync of ${PAGE_BYTES / 1024} KiB`, `${fsyncMedianMs().toFixed(2)} ms (median of ${FSYNCS})`],
+    `Date: ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
+    `Standin: ${version('.')}, commit ${commit()}`,
+    `CPU: ${availableParallelism()} cores, ${cpus()[0]?.model.trim() || 'model not told'}`,
+    `Memory: ${Math.round(totalmem() / 2 ** 30)} GiB`,
+    `System: ${type()} ${release()}`,
+    `Load before the start: ${loadavg()[0]!.toFixed(2)}`,
+    `Node.js ${process.versions.node}, Fastify ${version('node_modules/fastify')}, PGlite ${version('node_modules/@electric-sql/pglite')}`,
+    `PostgreSQL: ${server === undefined ? 'none' : await settingsOf(server)}`,
+    `fsync of ${PAGE_BYTES / 1024} KiB: ${fsyncMedianMs().toFixed(2)} ms (median of ${FSYNCS})`,
   ];
 }
 
-function readJson(path: string): Record<string, unknown> {
-  return JSON.parse(readFileSync(join(ROOT, path), 'utf8'));
-}
-
 function commit(): string {
-  const git = (...args: string[]) =>
-    execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] });
   try {
-    const isChanged =
-      git('status', '--porcelain', '--', 'src', 'packages', 'bench', 'package-lock.json') !== '';
-    return `${git('rev-parse', '--short', 'HEAD').trim()}${isChanged ? ' with changes' : ''}`;
+    const args = ['describe', '--always', '--dirty= with changes', '--exclude=*'];
+    return execFileSync('git', args, { cwd: ROOT, encoding: 'utf8', stdio: 'pipe' }).trim();
   } catch {
     return 'unknown';
   }

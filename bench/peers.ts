@@ -1,158 +1,175 @@
-import { VALUES_PER_RECORD } from './bodies.ts';
-import type { Operation } from './job.ts';
-import type { LoadName } from './loads.ts';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { createDatabase, freePort } from '../test/support/postgres.ts';
+import { type Contestant, ofProcesses } from './contestants.ts';
+import type { DatabaseServer } from './database.ts';
+import { ADAPTERS, type PeerName } from './interfaces.ts';
+import type { Leftovers } from './leftovers.ts';
+import { end, healthy } from './processes.ts';
 
-/** Adapters for other open products: their requests and answers, in terms of the benchmark. */
-export const PEERS = ['databunker', 'openbao'] as const;
-export type PeerName = (typeof PEERS)[number];
-
-/** The loads that these products support. */
-export const PEER_LOADS: readonly LoadName[] = ['tokenize', 'detokenize'];
-
-interface PeerRequest {
-  readonly method: 'GET' | 'POST';
-  readonly path: string;
-  /** Name of the header for the secret. */
-  readonly secretHeader: string;
-  readonly body: string;
+/** The program of another product, which the user supplies. */
+export interface Peer {
+  readonly name: PeerName;
+  readonly file: string;
 }
 
-interface Adapter {
-  readonly title: string;
-  /** Differences from Standin, because rows of one table suggest that both do the same. */
-  readonly note: string;
-  /** @param data JSON: a record of values, or of tokens from answer() */
-  request(operation: Operation, data: string): PeerRequest;
-  /** @returns Standin's form of the answer, `{"data":...}`; undefined: not a valid answer */
-  answer(operation: Operation, body: any): { readonly data: unknown } | undefined;
+/** The product's own version text. */
+export function versionOf({ name, file }: Peer): string {
+  const { stdout, stderr } = spawnSync(file, ['--version'], { encoding: 'utf8' });
+  const version = /\bv?(\d+\.\d+\.\d+\S*)/.exec(`${stdout}${stderr}`)?.[1];
+  return `${ADAPTERS[name].title}: ${version ?? 'version not told'}`;
 }
 
-const FIELDS = ['email', 'name', 'phone'];
-
-const ADAPTERS: Record<PeerName, Adapter> = {
-  databunker: {
-    title: 'Databunker on PostgreSQL',
-    note: 'stores a whole record under one UUID, without shapes. It first looks for e-mail and phone, writes an audit event a request, and opens connections without bound.',
-    request: (operation, data) => ({
-      method: operation === 'tokenize' ? 'POST' : 'GET',
-      path: operation === 'tokenize' ? '/v1/user' : `/v1/user/token/${JSON.parse(data)}`,
-      secretHeader: 'X-Bunker-Token',
-      body: operation === 'tokenize' ? data : '',
-    }),
-    answer: (operation, { token, data }) =>
-      operation === 'tokenize' ? token && { data: token } : data && { data },
-  },
-  openbao: {
-    title: 'OpenBao transit',
-    note: 'stores nothing: the caller keeps three ciphertexts (aes256-gcm96), new ones each time. No database and no fsync is in its figures.',
-    request: (operation, data) => {
-      const texts: string[] = Object.values(JSON.parse(data));
-      const batchInput =
-        operation === 'tokenize'
-          ? texts.map((text) => ({ plaintext: Buffer.from(text).toString('base64') }))
-          : texts.map((ciphertext) => ({ ciphertext }));
-      return {
-        method: 'POST',
-        path: `/v1/transit/${operation === 'tokenize' ? 'encrypt' : 'decrypt'}/bench`,
-        secretHeader: 'X-Vault-Token',
-        body: JSON.stringify({ batchInput }),
-      };
-    },
-    answer: (operation, { data }) => {
-      const texts = data.batchResults.flatMap(({ ciphertext, plaintext }: any) => {
-        const text = operation === 'tokenize' ? ciphertext : decoded(plaintext);
-        return text ? [text] : [];
-      });
-      if (texts.length !== VALUES_PER_RECORD) return undefined;
-      return { data: Object.fromEntries(FIELDS.map((field, i) => [field, texts[i]])) };
-    },
-  },
-};
-
-function decoded(base64: string | undefined): string | undefined {
-  return base64 && Buffer.from(base64, 'base64').toString();
+/** The real program with its default settings, in a temporary folder. Its log is discarded. */
+export function startPeer(
+  { name, file }: Peer,
+  server: DatabaseServer | undefined,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  const folder = mkdtempSync(join(tmpdir(), `standin-bench-${name}-`));
+  leftovers.add(async () => rmSync(folder, { recursive: true, force: true }));
+  return name === 'secrets'
+    ? startSecrets(file, folder, server!, leftovers)
+    : startOpenBao(file, folder, leftovers);
 }
 
-export const PEER_TITLES: Record<PeerName, string> = {
-  databunker: ADAPTERS.databunker.title,
-  openbao: ADAPTERS.openbao.title,
-};
-
-/** An argument without the folder of the program, which tells nothing. */
-export function withoutFolder(arg: string): string {
-  const name = PEERS.find((peer) => arg.replace(/^--peer=/, '').startsWith(`${peer}=`));
-  return name === undefined ? arg : arg.replace(/=[^=]*\//, '=');
-}
-
-/** @returns the name if it is one of these products */
-export function asPeer(name: string): PeerName | undefined {
-  return PEERS.find((peer) => peer === name);
-}
-
-/** The bytes of a request. */
-export function peerText(
-  name: PeerName,
-  operation: Operation,
-  secret: string,
-  data: string,
-): string {
-  const { method, path, secretHeader, body } = ADAPTERS[name].request(operation, data);
-  const head = `${method} ${path} HTTP/1.1\r\nHost: bench\r\n${secretHeader}: ${secret}\r\n`;
-  if (method === 'GET') return `${head}\r\n`;
-  return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-}
-
-/** @returns Standin's form of the body; empty: not a valid answer */
-export function peerBody(name: PeerName, operation: Operation, body: string): string {
-  try {
-    return JSON.stringify(ADAPTERS[name].answer(operation, JSON.parse(body))) ?? '';
-  } catch {
-    return '';
-  }
-}
-
-const CALLS_AT_ONCE = 16;
-
-/**
- * Sends one request for each record. Standin does the same in a single request.
- * @returns `data` of the answer
- */
-export async function callPeer(
-  name: PeerName,
-  url: string,
-  secret: string,
-  operation: Operation,
-  data: any,
-): Promise<unknown> {
-  const call = async (record: unknown) => {
-    const request = ADAPTERS[name].request(operation, JSON.stringify(record));
-    const response = await fetch(`${url}${request.path}`, {
-      method: request.method,
-      headers: { [request.secretHeader]: secret, 'content-type': 'application/json' },
-      body: request.method === 'GET' ? null : request.body,
-    });
-    const body = await response.text();
-    if (response.status !== 200) throw new Error(`${name} answered ${response.status}: ${body}`);
-    const text = peerBody(name, operation, body);
-    if (text === '') throw new Error(`${name} answered ${body}`);
-    return JSON.parse(text).data;
+/** An unsealed single-node server on files, with a token that may only use one key. */
+async function startOpenBao(
+  file: string,
+  folder: string,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const configFile = join(folder, 'config.json');
+  const config = {
+    storage: { file: { path: join(folder, 'data') } },
+    listener: [{ tcp: { address: `127.0.0.1:${port}`, tls_disable: true } }],
+    api_addr: url,
   };
-  if (data.records === undefined) return call(data);
-  const records = [];
-  for (let from = 0; from < data.records.length; from += CALLS_AT_ONCE) {
-    const part = data.records.slice(from, from + CALLS_AT_ONCE);
-    records.push(...(await Promise.all(part.map(call))));
-  }
-  return { records };
+  writeFileSync(configFile, JSON.stringify(config));
+  const args = ['server', `-config=${configFile}`];
+  const health = `${url}/v1/sys/seal-status`;
+  const pid = await startProcess(file, args, folder, bareEnvironment(), leftovers, health);
+  const ask = (path: string, secret: string, body: object) =>
+    post(`${url}/v1/${path}`, { 'x-vault-token': secret }, body);
+  const made = await ask('sys/init', '', { secret_shares: 1, secret_threshold: 1 });
+  await ask('sys/unseal', '', { key: made.keys_base64[0] });
+  const root = made.root_token;
+  await ask('sys/mounts/transit', root, { type: 'transit' });
+  await ask('transit/keys/bench', root, { type: 'aes256-gcm96' });
+  const policy = 'path "transit/+/bench" { capabilities = ["update"] }';
+  await ask('sys/policies/acl/bench', root, { policy });
+  const { auth } = await ask('auth/token/create', root, { policies: ['bench'] });
+  return {
+    ...ofProcesses('openbao', [pid], undefined),
+    url,
+    apiKey: auth.client_token,
+    vault: undefined,
+  };
 }
 
-/** The list of contestants with remarks, and of absent products. */
-export function peersSection(measured: readonly string[]): string {
-  const lines = PEERS.map((name) => {
-    const { title, note } = ADAPTERS[name];
-    return measured.includes(name)
-      ? `- ${title}: ${note}`
-      : `- ${title} is not in this run: \`--peer ${name}=FILE\` names its program.`;
+/** A server with its own database, as its documents describe, and a deterministic key. */
+async function startSecrets(
+  file: string,
+  folder: string,
+  server: DatabaseServer,
+  leftovers: Leftovers,
+): Promise<Contestant> {
+  const databaseUrl = await createDatabase(server.url);
+  // The program reads its migrations below the current folder.
+  const migrations = join(dirname(file), 'migrations');
+  if (!existsSync(migrations)) throw new Error(`secrets: no ${migrations}, which it needs`);
+  symlinkSync(migrations, join(folder, 'migrations'));
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const kmsKey = `base64key://${randomBytes(32).toString('base64url')}=`;
+  const env: NodeJS.ProcessEnv = {
+    ...bareEnvironment(),
+    DB_DRIVER: 'postgres',
+    // By default the driver refuses a server without TLS.
+    DB_CONNECTION_STRING: withoutTls(databaseUrl),
+    SERVER_HOST: '127.0.0.1',
+    SERVER_PORT: String(port),
+    METRICS_ENABLED: 'false',
+    RATE_LIMIT_ENABLED: 'false',
+    KMS_PROVIDER: 'localsecrets',
+    KMS_KEY_URI: kmsKey,
+  };
+  const command = (...args: string[]) =>
+    execFileSync(file, args, { cwd: folder, env, encoding: 'utf8', stdio: 'pipe' });
+  const key = command(
+    ...['create-master-key', '--id', 'bench', '--kms-provider', 'localsecrets'],
+    ...['--kms-key-uri', kmsKey],
+  );
+  env.MASTER_KEYS = /MASTER_KEYS="?([^"\s]+)/.exec(key)![1]!;
+  env.ACTIVE_MASTER_KEY_ID = 'bench';
+  command('migrate');
+  command('create-kek', '--algorithm', 'aes-gcm');
+  const capabilities = ['read', 'write', 'encrypt', 'decrypt'];
+  const policies = JSON.stringify([{ path: '*', capabilities }]);
+  const client = command(
+    ...['create-client', '--name', 'bench', '--policies', policies, '--format', 'json'],
+  );
+  const pid = await startProcess(file, ['server'], folder, env, leftovers, `${url}/health`);
+  // The output also has lines of the log.
+  const named = (name: string) => new RegExp(`"${name}": "([^"]+)"`).exec(client)![1];
+  const login = { client_id: named('client_id'), client_secret: named('secret') };
+  const { token } = await post(`${url}/v1/token`, {}, login);
+  const wanted = {
+    name: 'bench',
+    format_type: 'alphanumeric',
+    is_deterministic: true,
+    algorithm: 'aes-gcm',
+  };
+  await post(`${url}/v1/tokenization/keys`, { authorization: `Bearer ${token}` }, wanted);
+  return {
+    ...ofProcesses('secrets', [pid], server.pid),
+    url,
+    apiKey: token,
+    vault: { databaseUrl, table: 'tokenization_tokens' },
+  };
+}
+
+function withoutTls(databaseUrl: string): string {
+  const url = new URL(databaseUrl);
+  if (!url.searchParams.has('sslmode')) url.searchParams.set('sslmode', 'disable');
+  return url.href;
+}
+
+async function post(url: string, headers: Record<string, string>, body: object): Promise<any> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
   });
-  return `## Other products\n\nThey are Go programs on all cores, asked in their own interfaces and checked like the others.\n\n${lines.join('\n')}`;
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${text}`);
+  return text === '' ? {} : JSON.parse(text);
+}
+
+async function startProcess(
+  file: string,
+  args: readonly string[],
+  folder: string,
+  env: NodeJS.ProcessEnv,
+  leftovers: Leftovers,
+  healthUrl: string,
+): Promise<number> {
+  const child = spawn(file, args, { cwd: folder, env, stdio: 'ignore' });
+  // Fails with the reason why the file cannot run.
+  await once(child, 'spawn');
+  leftovers.add(() => end(child, 'SIGTERM'));
+  await healthy(file, healthUrl, child);
+  return child.pid!;
+}
+
+/** Settings of the user's own installation must not reach the program under test. */
+function bareEnvironment(): NodeJS.ProcessEnv {
+  const { PATH, HOME, TMPDIR } = process.env;
+  return { PATH, HOME, ...(TMPDIR === undefined ? {} : { TMPDIR }) };
 }

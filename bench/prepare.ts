@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { listData } from './bodies.ts';
+import { listData, VALUES_PER_RECORD } from './bodies.ts';
+import { Connection } from './connection.ts';
 import type { Contestant } from './contestants.ts';
+import { answerText, isSuccess, requestText } from './interfaces.ts';
 import type { JobResult, Operation } from './job.ts';
-import { asPeer, callPeer } from './peers.ts';
 
 /** Files of a contestant for the generator. See Source. */
 export interface Prepared {
@@ -13,60 +14,47 @@ export interface Prepared {
   readonly repeatedFile: string;
 }
 
-/** `data` with values, and `data` with tokens, as JSON. */
-export type Pair = readonly [string, string];
-
-const REQUESTS = 10;
-const RECORDS_PER_REQUEST = 1_000;
+/** The preparation uses records below this number, in so many requests at most. */
+export const FIRST_FRESH_RECORD = 10_000;
+const REQUESTS = 100;
 const REPEATED_RECORDS = 3_333;
+/** What a request may have by default: 10,000 values, or 100 of another product. */
+const MOST_RECORDS = 1_000;
+const MOST_RECORDS_OF_PEERS = 30;
 
-/** The preparation uses the records below this number. */
-export const FIRST_FRESH_RECORD = REQUESTS * RECORDS_PER_REQUEST;
+export function mostRecords({ peer }: Contestant): number {
+  return peer === undefined ? MOST_RECORDS : MOST_RECORDS_OF_PEERS;
+}
 
 /**
- * Tokenizes the values for later loads, detokenizes all tokens, and compares.
+ * Tokenizes the records of these numbers, detokenizes all tokens, and compares. Writes the pairs
+ * for the generator.
  * @throws Error if a contestant does not return the right values
  */
-export async function prepare(contestant: Contestant, folder: string): Promise<Prepared> {
-  const numbers = Array.from({ length: FIRST_FRESH_RECORD }, (_, i) => i);
-  const pairs = await makePairs(contestant, numbers);
-  const tokensFile = join(folder, `${contestant.name}-tokens.json`);
-  const repeatedFile = join(folder, `${contestant.name}-repeated.json`);
-  writeTokens(tokensFile, pairs);
+export async function prepare(
+  contestant: Contestant,
+  folder: string,
+  numberOf: (i: number) => number = (i) => i,
+): Promise<Prepared> {
+  const pairs: [values: string, tokens: string][] = [];
+  const records = mostRecords(contestant);
+  const length = Math.min(FIRST_FRESH_RECORD, REQUESTS * records);
+  const numbers = Array.from({ length }, (_, i) => numberOf(i));
+  // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
+  for (let from = 0; from < numbers.length; from += records) {
+    const data = JSON.parse(listData(numbers.slice(from, from + records)));
+    const tokenized = await call(contestant, 'tokenize', data);
+    await verify(contestant, [[data, tokenized]]);
+    for (const [i, values] of data.records.entries()) {
+      pairs.push([JSON.stringify(values), JSON.stringify(tokenized.records[i])]);
+    }
+  }
+  const name = `${contestant.name}-${process.hrtime.bigint()}`;
+  const tokensFile = join(folder, `${name}-tokens.json`);
+  const repeatedFile = join(folder, `${name}-repeated.json`);
+  writeFileSync(tokensFile, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
   writeFileSync(repeatedFile, JSON.stringify(pairs.slice(0, REPEATED_RECORDS)));
   return { tokensFile, repeatedFile };
-}
-
-/** Writes a file of [data of tokens, data of values] for the generator. */
-export function writeTokens(file: string, pairs: readonly Pair[]): void {
-  writeFileSync(file, JSON.stringify(pairs.map(([values, tokens]) => [tokens, values])));
-}
-
-/** Tokenizes records, detokenizes all tokens, and compares. */
-export async function makePairs(
-  contestant: Contestant,
-  numbers: readonly number[],
-): Promise<Pair[]> {
-  const pairs: Pair[] = [];
-  // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
-  for (let from = 0; from < numbers.length; from += RECORDS_PER_REQUEST) {
-    const part = numbers.slice(from, from + RECORDS_PER_REQUEST);
-    pairs.push(...(await makePairsOfRequest(contestant, part)));
-  }
-  return pairs;
-}
-
-async function makePairsOfRequest(
-  contestant: Contestant,
-  numbers: readonly number[],
-): Promise<Pair[]> {
-  const data = JSON.parse(listData(numbers));
-  const tokenized = await call(contestant, 'tokenize', data);
-  await verify(contestant, [[data, tokenized]]);
-  return data.records.map((record: unknown, i: number) => [
-    JSON.stringify(record),
-    JSON.stringify(tokenized.records[i]),
-  ]);
 }
 
 /**
@@ -77,41 +65,30 @@ export async function verify(
   contestant: Contestant,
   samples: JobResult['samples'],
 ): Promise<number> {
-  let tokens = 0;
+  let records = 0;
+  const isEcho = contestant.name === 'echo';
   for (const [sent, answered] of samples) {
     const sentText = JSON.stringify(sent);
-    const isSame = JSON.stringify(answered) === sentText;
-    if (isSame !== (contestant.name === 'echo')) {
-      throw new Error(`${contestant.name}: tokenize answered the values`);
+    if ((JSON.stringify(answered) === sentText) !== isEcho) {
+      throw new Error(`${contestant.title}: tokenize answered the values`);
     }
     // The echo returns its input, so there is nothing to detokenize.
-    const restored =
-      contestant.name === 'echo' ? sent : await call(contestant, 'detokenize', answered);
+    const restored = isEcho ? sent : await call(contestant, 'detokenize', answered);
     if (JSON.stringify(restored) !== sentText) {
-      throw new Error(`${contestant.name}: detokenize answered other values than were tokenized`);
+      throw new Error(`${contestant.title}: detokenize answered other values than were tokenized`);
     }
-    tokens += (answered as any).records?.length ?? 1;
+    records += (answered as any).records?.length ?? 1;
   }
-  return tokens * 3;
+  return records * VALUES_PER_RECORD;
 }
 
 /** @returns `data` of the answer */
 async function call(contestant: Contestant, operation: Operation, data: unknown): Promise<any> {
-  const peer = asPeer(contestant.name);
-  if (peer !== undefined) {
-    return callPeer(peer, contestant.url, contestant.api_key, operation, data);
-  }
-  const response = await fetch(`${contestant.url}/api/v1/${operation}`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${contestant.api_key}`,
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify({ data }),
-  });
-  if (response.status !== 200) {
-    throw new Error(`${contestant.name}: ${operation} answered ${response.status}`);
-  }
-  const answer: any = await response.json();
-  return answer.data;
+  const sent = JSON.stringify(data);
+  const connection = new Connection(contestant.url);
+  const { status, body } = await connection.ask(requestText(contestant, operation, sent));
+  connection.close();
+  const answer = answerText(contestant, operation, sent, body);
+  if (isSuccess(contestant.peer, status) && answer !== '') return JSON.parse(answer).data;
+  throw new Error(`${contestant.title}: ${operation}: ${status} ${body}`);
 }

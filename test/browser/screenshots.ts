@@ -1,9 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { launch, Tab } from '../support/browser.ts';
-import { Business, HABITS } from '../support/business.ts';
-import { freePort } from '../support/ports.ts';
+import { Business, HABITS, launch, Tab } from '../support/browser.ts';
+import { freePort } from '../support/processes.ts';
 import { ROOT, runCli, startService, until, usualPlace } from '../support/service.ts';
 
 const FOLDER = join(ROOT, 'docs/images');

@@ -1,12 +1,17 @@
 import { readdirSync, rmSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { Front } from '../support/balancer.ts';
 import { BulkRuns } from '../support/bulk-run.ts';
-import { createClient } from '../support/commands.ts';
-import { Front } from '../support/front.ts';
-import { freePort } from '../support/ports.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/samples.ts';
-import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
-import { kinds } from '../support/transcript.ts';
+import { freePort } from '../support/processes.ts';
+import {
+  createClient,
+  type Place,
+  type Service,
+  startService,
+  usualPlace,
+} from '../support/service.ts';
+import { kinds } from '../support/terminal.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 let place: Place;
 let service: Service;

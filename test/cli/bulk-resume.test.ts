@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
-import { createClient } from '../support/commands.ts';
 import { freePort } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
 import {
   CLI,
+  createClient,
   endOf,
   type Place,
   type Service,

@@ -4,9 +4,15 @@ import { openSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'no
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BulkRuns, csvOf } from '../support/bulk-run.ts';
-import { createClient } from '../support/commands.ts';
-import { readSample, samplesFolder } from '../support/samples.ts';
-import { CLI, type Place, type Service, startService, usualPlace } from '../support/service.ts';
+import {
+  CLI,
+  createClient,
+  type Place,
+  type Service,
+  startService,
+  usualPlace,
+} from '../support/service.ts';
+import { readSample, samplesFolder } from '../support/token-rules.ts';
 
 let place: Place;
 let service: Service;

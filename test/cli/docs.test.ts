@@ -1,22 +1,22 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
-import { Licenser } from '../support/license.ts';
+import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
   kinds,
+  leastPrivilegePlace,
   type Place,
   runCli,
   type Service,
   startService,
   usualPlace,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
 import { hasTerminal, serveOnTerminal } from '../support/terminal.ts';
+import { Authority, hasOpenssl } from '../support/tls.ts';
+import { sql } from '../support/vault.ts';
 
 let place: Place;
 let service: Service;

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Licenser } from '../support/license.ts';
+import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   type Ended,
@@ -14,7 +14,7 @@ import {
   startService,
   usualKinds,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { sql } from '../support/vault.ts';
 
 type Finding = { check: string; status: string; detail: string };
 

@@ -11,13 +11,13 @@ import {
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { isApiKey, newApiKey } from '../../src/crypto/api-key.ts';
-import { runJson } from '../support/commands.ts';
 import {
   call,
   kinds,
   newPlace,
   type Place,
   runCli,
+  runJson,
   type Service,
   startService,
   usualPlace,

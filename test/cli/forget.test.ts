@@ -16,7 +16,7 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { sql } from '../support/vault.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 /** The program of util-linux that gives a command a terminal. */

@@ -3,8 +3,14 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import { CLI, newBlankPlace, type Place } from '../support/service.ts';
-import { hasTerminal, type OnTerminal, serveOnTerminal } from '../support/terminal.ts';
-import { kinds, Session, steps } from '../support/transcript.ts';
+import {
+  hasTerminal,
+  kinds,
+  type OnTerminal,
+  Session,
+  serveOnTerminal,
+  steps,
+} from '../support/terminal.ts';
 
 let place: Place;
 let service: OnTerminal;

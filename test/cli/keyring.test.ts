@@ -13,8 +13,7 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
-import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
+import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 let place: Place;
 let service: Service;

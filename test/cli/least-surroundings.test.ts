@@ -2,13 +2,13 @@ import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, mkdirSync } from 'node:fs';
 import { afterEach, expect, test } from 'vitest';
-import { leastPrivilegePlace } from '../support/rights.ts';
 import { toldBy } from '../support/secrecy.ts';
 import {
   CLI,
   call,
   firstClient,
   kinds,
+  leastPrivilegePlace,
   newBlankPlace,
   type Place,
   type Service,

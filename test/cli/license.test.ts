@@ -2,7 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { Licenser } from '../support/license.ts';
+import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   type Answer,

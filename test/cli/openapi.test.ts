@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readText } from '../support/docs.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
 
 let place: Place;

@@ -1,16 +1,17 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient, runJson } from '../support/commands.ts';
 import {
   call,
+  createClient,
   type Place,
   runCli,
+  runJson,
   type Service,
   startService,
   until,
   usualPlace,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
 import { COLOURS, hasTerminal, runOnTerminal, serveOnTerminal } from '../support/terminal.ts';
+import { sql } from '../support/vault.ts';
 
 /** A title, a cleared screen, a forged row, text from right to left, and a C1 escape. */
 const EVIL =

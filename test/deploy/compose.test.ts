@@ -7,8 +7,8 @@ import { parse } from 'yaml';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { has, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
-import { handOver } from '../support/owner.ts';
 import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
+import { handOver } from '../support/processes.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { call, runCli, startService } from '../support/service.ts';
 

@@ -3,12 +3,11 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, readdirSync, rmSync } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
-import { has, runTool } from '../support/deploy.ts';
+import { buildImage, has, type Image, instructions, runTool } from '../support/deploy.ts';
 import { ROOT, readText } from '../support/docs.ts';
-import { buildImage, type Image, instructions } from '../support/image.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { firstClient, newPlace, type Place, startService, until } from '../support/service.ts';
+import { Authority, hasOpenssl } from '../support/tls.ts';
 
 const HEALTH_CHECK = join(ROOT, 'deploy/docker/healthcheck.mjs');
 const SLOW_MS = 480_000;

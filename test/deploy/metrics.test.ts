@@ -4,7 +4,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
 import {
   ALERTS,
   dashboardQueries,
@@ -15,11 +14,11 @@ import {
   RULES,
 } from '../support/deploy.ts';
 import { ROOT, readText, table } from '../support/docs.ts';
-import { Licenser } from '../support/license.ts';
-import { freePort } from '../support/ports.ts';
+import { Licenser } from '../support/keys.ts';
+import { freePort } from '../support/processes.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
 import { type Place, type Service, startService, until, usualPlace } from '../support/service.ts';
-import { tlsCall, tlsExchange } from '../support/tls.ts';
+import { Authority, hasOpenssl, tlsCall, tlsExchange } from '../support/tls.ts';
 
 const OPS_TOKEN = 'a-token-of-the-tests-0123456789';
 const documented = table('docs/operating.md', ['Metric', 'Meaning']).map(

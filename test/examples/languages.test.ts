@@ -3,10 +3,16 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { type Ended, endOf, ROOT } from '../support/program.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, runCli, type Service, startService, until } from '../support/service.ts';
+import {
+  call,
+  leastPrivilegePlace,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'standin-examples-'));

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder, ROOT } from '../support/docs.ts';
-import { freePort } from '../support/ports.ts';
 import { createDatabase } from '../support/postgres.ts';
+import { freePort } from '../support/processes.ts';
 import {
   areWanted,
   commandFolder,

@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { idsOf, readAudit } from '../support/audit.ts';
-import { scrape } from '../support/commands.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import {
   type Answer,
   call,
   type Place,
   type Service,
+  scrape,
   startService,
   until,
   usualPlace,

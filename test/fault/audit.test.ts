@@ -16,12 +16,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { AuditedLoad, idsOf, readAudit } from '../support/audit.ts';
-import { scrape } from '../support/commands.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import {
   call,
   type Place,
   type Service,
+  scrape,
   startService,
   until,
   usualPlace,

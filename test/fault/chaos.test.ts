@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { Balancer } from '../support/balancer.ts';
-import { chaosSeed, FAULTS, type Step, schedule } from '../support/chaos.ts';
 import {
+  chaosSeed,
+  FAULTS,
   freeze,
   lasting,
   newCluster,
@@ -9,6 +10,9 @@ import {
   newVault,
   newWriters,
   recovery,
+  resetMidRequest,
+  type Step,
+  schedule,
   seconds,
   start,
   timeoutFor,
@@ -16,7 +20,6 @@ import {
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import type { JournalledWriters } from '../support/journal.ts';
 import { type PostgresCluster, postgresBin } from '../support/postgres.ts';
-import { resetMidRequest } from '../support/resets.ts';
 import type { Place, Service } from '../support/service.ts';
 
 const CHAOS_S = seconds(20, 1_800);

@@ -23,9 +23,8 @@ import {
   times,
   UNAVAILABLE,
 } from '../support/fault.ts';
-import { handOver } from '../support/owner.ts';
 import { freePort, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { childrenOf, isRunning } from '../support/processes.ts';
+import { childrenOf, handOver, isRunning } from '../support/processes.ts';
 import { call, until } from '../support/service.ts';
 
 const SYNC_DELAY_MS = 200;

@@ -1,10 +1,16 @@
 import { closeSync, openSync } from 'node:fs';
 import { connect } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createClient, scrape } from '../support/commands.ts';
 import { isLinux, SLACK_MS } from '../support/fault.ts';
 import { freePort } from '../support/postgres.ts';
-import { type Place, spawnCli, until, usualPlace } from '../support/service.ts';
+import {
+  createClient,
+  type Place,
+  scrape,
+  spawnCli,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 
 /** What a process may take to end (docs/operating/timeouts.md). */
 const END_MS = 15_000;

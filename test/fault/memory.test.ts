@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { readdirSync, readFileSync, readlinkSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
-import { findKey, findText } from '../support/leaks.ts';
-import { freePort } from '../support/ports.ts';
-import { childrenOf, isRunning } from '../support/processes.ts';
+import { childrenOf, freePort, isRunning } from '../support/processes.ts';
+import { findKey, findText } from '../support/secrecy.ts';
 import {
   call,
   type Kind,
@@ -16,7 +15,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { allKeys } from '../support/vault-keys.ts';
+import { allKeys } from '../support/vault.ts';
 
 /** What a process has in its memory stays there, whatever signal it is sent. */
 const isLinux = process.platform === 'linux';

@@ -5,7 +5,7 @@ import { migrate, readMigrations } from '../../src/store/schema.ts';
 import { newCluster, newVault, newWriters, SLACK_MS, start, times } from '../support/fault.ts';
 import { postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
-import { openTestPool, soon } from '../support/store.ts';
+import { openTestPool, soon } from '../support/vault.ts';
 
 const ROWS = times(200_000, 1_000_000);
 /** As the program of the schema before the last wrote and read. */

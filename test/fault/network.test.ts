@@ -10,6 +10,7 @@ import {
   newVault,
   newWriters,
   recovery,
+  resetMidRequest,
   SLACK_MS,
   seconds,
   socketsOf,
@@ -20,9 +21,8 @@ import {
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import { type PostgresCluster, postgresBin } from '../support/postgres.ts';
 import { Random } from '../support/random.ts';
-import { resetMidRequest } from '../support/resets.ts';
 import { call, type Place, type Service, until } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { sql } from '../support/vault.ts';
 
 const SILENCE_S = seconds(8, 60);
 const DROPS = times(100, 1_000);

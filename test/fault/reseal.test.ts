@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
-import { MixedLoad } from '../support/load.ts';
+import { MixedLoad } from '../support/journal.ts';
 import { PostgresCluster, postgresBin, query, run } from '../support/postgres.ts';
 import {
   newPlace,
@@ -14,8 +14,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { sql, vaultAddress } from '../support/sql.ts';
-import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
+import { detokenizeAll, sql, tokenizeAll, vaultAddress } from '../support/vault.ts';
 
 const RECORDS = 60_000;
 const KILLS = 5;

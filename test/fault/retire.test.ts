@@ -12,8 +12,7 @@ import {
 } from '../support/fault.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { type Answer, call, type Place, runCli, type Service, until } from '../support/service.ts';
-import { sql, vaultAddress } from '../support/sql.ts';
-import { detokenizeAll, openedVault } from '../support/vault.ts';
+import { detokenizeAll, openedVault, sql, vaultAddress } from '../support/vault.ts';
 
 /** `keyring retire` leaves a version alone for so long after a rotation. */
 const RETIRE_AFTER_S = 62;

@@ -1,10 +1,17 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createClient, runJson } from '../support/commands.ts';
 import { newCluster, newVault, start } from '../support/fault.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { plant, sprung, unswayed } from '../support/planted.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { call, type Place, runCli, type Service, until } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  type Place,
+  runCli,
+  runJson,
+  type Service,
+  until,
+} from '../support/service.ts';
 
 /** What a database administrator may have set, for other programs or for no reason. */
 const SETTINGS = [

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { JournalledWriters } from '../support/journal.ts';
-import { newerNode } from '../support/newer-node.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
+import { newerNode } from '../support/program.ts';
 import {
   call,
   type Place,

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { scrape } from '../support/commands.ts';
 import { newCluster, newVault, SLACK_MS, start } from '../support/fault.ts';
 import { freePort, postgresBin, query } from '../support/postgres.ts';
-import { call, runCli, type Service, until } from '../support/service.ts';
+import { call, runCli, type Service, scrape, until } from '../support/service.ts';
 
 /** Noticed within so long of the change. */
 const NOTICED_MS = 5_000;

@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient, runJson, scrape } from '../support/commands.ts';
 import { expectErrorForm, send } from '../support/http.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import {
   call,
+  createClient,
   newPlace,
   type Place,
+  runJson,
   type Service,
+  scrape,
   startService,
   until,
   usualKinds,

@@ -1,17 +1,19 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { createClient, runJson, scrape } from '../support/commands.ts';
-import { freePort } from '../support/ports.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
+import { freePort } from '../support/processes.ts';
 import {
   call,
+  createClient,
+  leastPrivilegePlace,
   type Place,
   runCli,
+  runJson,
   type Service,
+  scrape,
   startService,
   until,
   usualPlace,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { sql } from '../support/vault.ts';
 
 const services: Service[] = [];
 let place: Place;

@@ -3,11 +3,11 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readAudit } from '../support/audit.ts';
-import { createClient } from '../support/commands.ts';
 import { blocks } from '../support/docs.ts';
 import { send } from '../support/http.ts';
 import {
   call,
+  createClient,
   kinds,
   newPlace,
   type Place,

@@ -3,11 +3,11 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { type Retry, Standin, StandinError, TimeoutError, UnavailableError } from '#client';
+import { Front, type Trouble } from '../support/balancer.ts';
 import { FaultProxy } from '../support/fault-proxy.ts';
-import { Front, type Trouble } from '../support/front.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
 import {
+  leastPrivilegePlace,
   newPlace,
   type Place,
   type Service,

@@ -8,11 +8,15 @@ import {
   type StandinOptions,
   UnauthorizedError,
 } from '#client';
-import { createClient } from '../support/commands.ts';
-import { Front } from '../support/front.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
+import { Front } from '../support/balancer.ts';
 import { noteSecrets } from '../support/secrecy.ts';
-import { type Place, type Service, startService } from '../support/service.ts';
+import {
+  createClient,
+  leastPrivilegePlace,
+  type Place,
+  type Service,
+  startService,
+} from '../support/service.ts';
 
 const MANY = 50_000;
 const names = (count: number, of: string) =>

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, runCli, type Service, startService, until } from '../support/service.ts';
+import {
+  call,
+  leastPrivilegePlace,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 let service: Service;
 beforeAll(async () => {

@@ -1,9 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { Sample } from '#console';
-import { createClient } from '../support/commands.ts';
 import { ask, startWithOps, stateOf, type Watcher, watch } from '../support/ops.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
-import { call, newPlace, type Service, until, usualPlace } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  newPlace,
+  type Service,
+  until,
+  usualPlace,
+} from '../support/service.ts';
 
 type OpsService = Service & { readonly opsUrl: string };
 

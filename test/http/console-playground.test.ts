@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { ask, type OpsAnswer, startWithOps } from '../support/ops.ts';
 import { noteSecrets } from '../support/secrecy.ts';
 import { type Place, type Service, usualPlace } from '../support/service.ts';
+import { Authority, hasOpenssl } from '../support/tls.ts';
 
 type OpsService = Service & { readonly opsUrl: string };
 

@@ -1,9 +1,17 @@
 import { afterEach, expect, test } from 'vitest';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
-import { createClient, runJson } from '../support/commands.ts';
-import { Licenser } from '../support/license.ts';
+import { Licenser } from '../support/keys.ts';
 import { startWithOps, stateOf } from '../support/ops.ts';
-import { call, newPlace, type Place, type Service, until, usualPlace } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  newPlace,
+  type Place,
+  runJson,
+  type Service,
+  until,
+  usualPlace,
+} from '../support/service.ts';
+import { Authority, hasOpenssl } from '../support/tls.ts';
 
 let service: Service & { readonly opsUrl: string };
 let place: Place;

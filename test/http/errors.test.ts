@@ -7,8 +7,13 @@ import {
   rawExchange,
   send,
 } from '../support/http.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { runCli, type Service, startService, until } from '../support/service.ts';
+import {
+  leastPrivilegePlace,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const GOOD = '{"data":{"a":"Ann Lee"}}';

@@ -2,11 +2,16 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient } from '../support/commands.ts';
 import { blocks, ROOT } from '../support/docs.ts';
 import { endOf } from '../support/program.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { type Place, type Service, startService, until } from '../support/service.ts';
+import {
+  createClient,
+  leastPrivilegePlace,
+  type Place,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const children: ChildProcess[] = [];

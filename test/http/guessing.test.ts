@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createClient } from '../support/commands.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
+import { Random } from '../support/random.ts';
 import {
   type Answer,
   call,
+  createClient,
   newPlace,
   type Place,
   runCli,
@@ -16,7 +17,8 @@ import {
 } from '../support/service.ts';
 
 /** As a deterministic draw makes them: each is a token of a six-digit value, or none. */
-const guess = () => `${String(Math.floor(Math.random() * 1e6)).padStart(6, '0')}_tok`;
+const random = new Random();
+const guess = () => `${String(random.below(1e6)).padStart(6, '0')}_tok`;
 
 describe.each(usualKinds())('on the %s database', (kind) => {
   let place: Place;

@@ -1,8 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
 import { query } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, kinds, type Service, startService } from '../support/service.ts';
+import {
+  call,
+  kinds,
+  leastPrivilegePlace,
+  type Service,
+  startService,
+} from '../support/service.ts';
 
 const SECRET = 'wPz7QhSecretValue';
 let service: Service;

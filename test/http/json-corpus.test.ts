@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { send } from '../support/http.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
 
 let service: Service;
 beforeAll(async () => {

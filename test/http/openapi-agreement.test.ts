@@ -4,12 +4,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { OpenApiDocument } from '#openapi';
 import { UNSTATED_RULES } from '../../packages/openapi/src/introduction.ts';
 import { factsOf } from '../../src/http/openapi.ts';
+import { DocumentSchemas } from '../support/docs.ts';
 import { send } from '../support/http.ts';
-import { array, bodies, type JsonText, object, scalar, walk, write } from '../support/json-text.ts';
-import { DocumentSchemas } from '../support/openapi.ts';
-import { freePort } from '../support/ports.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { type Service, startService } from '../support/service.ts';
+import { freePort } from '../support/processes.ts';
+import { array, bodies, type JsonText, object, scalar, walk, write } from '../support/random.ts';
+import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
 
 /** Few, so that generated requests get there. */
 const VALUES_LIMIT = 40;

@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import type { OpenApiDocument } from '#openapi';
 import type { Example } from '../../packages/openapi/src/examples.ts';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
+import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
-import { Licenser } from '../support/license.ts';
-import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
+import { Licenser } from '../support/keys.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   newPlace,

@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange, send } from '../support/http.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { runCli, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace, runCli, type Service, startService } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';

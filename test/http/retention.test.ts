@@ -10,8 +10,7 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
-import { openTestPool, soon } from '../support/store.ts';
+import { openTestPool, soon, sql } from '../support/vault.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
 

@@ -1,6 +1,12 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import {
+  call,
+  kinds,
+  leastPrivilegePlace,
+  newPlace,
+  type Service,
+  startService,
+} from '../support/service.ts';
 
 describe.each(kinds())('on the %s database', (kind) => {
   let service: Service;

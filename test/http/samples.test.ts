@@ -1,8 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/samples.ts';
-import { call, kinds, newPlace, type Service, startService } from '../support/service.ts';
-import { tokenPattern } from '../support/token-rules.ts';
+import {
+  call,
+  kinds,
+  leastPrivilegePlace,
+  newPlace,
+  type Service,
+  startService,
+} from '../support/service.ts';
+import { parseCsv, readSample, samplesFolder, tokenPattern } from '../support/token-rules.ts';
 
 describe.skipIf(samplesFolder === undefined).each(kinds())(
   'real rows on the %s database',

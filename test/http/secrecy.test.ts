@@ -1,11 +1,16 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parseAnswers, rawExchange, send } from '../support/http.ts';
-import { findText } from '../support/leaks.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { linesOfLog, toldBy } from '../support/secrecy.ts';
-import { call, newPlace, type Service, startService, until } from '../support/service.ts';
+import { findText, linesOfLog, toldBy } from '../support/secrecy.ts';
+import {
+  call,
+  leastPrivilegePlace,
+  newPlace,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';

@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readAudit } from '../support/audit.ts';
-import { scrape } from '../support/commands.ts';
 import { parseAnswers, type RawAnswer, rawExchange } from '../support/http.ts';
-import { freePort } from '../support/ports.ts';
-import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
+import { freePort } from '../support/processes.ts';
+import { call, type Service, scrape, startService, until, usualPlace } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers } from '../support/http.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
 
 /** Ten thousand where there is time and there are file descriptors for it. */

@@ -2,9 +2,10 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { until } from '../support/service.ts';
 import {
+  Authority,
+  hasOpenssl,
   type Listening,
   NAMES,
   put,

@@ -2,7 +2,6 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { Authority, hasOpenssl, type Issued, openssl } from '../support/certificates.ts';
 import { expectErrorForm } from '../support/http.ts';
 import {
   type Place,
@@ -14,8 +13,12 @@ import {
 } from '../support/service.ts';
 import { hasTerminal, serveOnTerminal } from '../support/terminal.ts';
 import {
+  Authority,
+  hasOpenssl,
+  type Issued,
   type Listening,
   NAMES,
+  openssl,
   startMutualTls,
   startTls,
   tlsCall,
@@ -34,7 +37,7 @@ async function metric(service: Service, name: string): Promise<number> {
 }
 
 const freeOpsPort = async () => ({
-  OPS_PORT: String(await import('../support/ports.ts').then(({ freePort }) => freePort())),
+  OPS_PORT: String(await import('../support/processes.ts').then(({ freePort }) => freePort())),
 });
 
 describe.skipIf(!hasOpenssl)('with a certificate', () => {

@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { send } from '../support/http.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { runCli, type Service, startService } from '../support/service.ts';
+import { leastPrivilegePlace, runCli, type Service, startService } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const REQUESTS = 1_000;

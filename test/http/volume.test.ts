@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random, randomString } from '../support/random.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, type Service, startService } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { call, leastPrivilegePlace, type Service, startService } from '../support/service.ts';
+import { sql } from '../support/vault.ts';
 
 const BATCH = 2_500;
 let service: Service;

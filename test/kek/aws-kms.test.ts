@@ -7,7 +7,7 @@ import { KekError, type KekTimeouts } from '../../packages/kek/src/source.ts';
 import * as files from '../../src/private-files.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 const KEK = testKey('kek');

@@ -4,9 +4,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { kekTransit, type TransitSettings } from '../../packages/kek/src/transit.ts';
 import * as files from '../../src/private-files.ts';
-import { OpenBao, openbao } from '../support/openbao.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
-import { TransitStandIn } from '../support/transit.ts';
+import { OpenBao, openbao, TransitStandIn } from '../support/transit.ts';
 
 describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   let bao: OpenBao;

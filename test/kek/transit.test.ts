@@ -8,7 +8,7 @@ import { kekTransit, type TransitSettings } from '../../packages/kek/src/transit
 import { OperatorError } from '../../src/errors.ts';
 import * as files from '../../src/private-files.ts';
 import { testKey } from '../support/keys.ts';
-import { freePort } from '../support/ports.ts';
+import { freePort } from '../support/processes.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 import { TransitStandIn } from '../support/transit.ts';
 

@@ -9,8 +9,15 @@ import {
 } from '../support/callers.ts';
 import { lasting } from '../support/fault.ts';
 import { freePort, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, kinds, runCli, type Service, startService, until } from '../support/service.ts';
+import {
+  call,
+  kinds,
+  leastPrivilegePlace,
+  runCli,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 const MIB = 1_048_576;
 const isLinux = process.platform === 'linux';

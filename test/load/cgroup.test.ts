@@ -2,11 +2,9 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync, rmdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Callers } from '../support/callers.ts';
-import { makeMemoryGroup } from '../support/cgroup.ts';
+import { Callers, makeMemoryGroup } from '../support/callers.ts';
 import { isRunning } from '../support/processes.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { startService, until } from '../support/service.ts';
+import { leastPrivilegePlace, startService, until } from '../support/service.ts';
 
 const LIMIT_BYTES = 512 * 1_048_576;
 const BODIES = 16;

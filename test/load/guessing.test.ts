@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
 import { Callers, LOAD_SECONDS } from '../support/callers.ts';
-import { runJson } from '../support/commands.ts';
-import { type Place, type Service, startService, usualPlace } from '../support/service.ts';
+import { Random } from '../support/random.ts';
+import { type Place, runJson, type Service, startService, usualPlace } from '../support/service.ts';
 
 /** The loads of the catalogue take minutes; short ones have a tenth of the budget or of the vault. */
 const IS_WHOLE = LOAD_SECONDS >= 60;
@@ -87,8 +87,9 @@ test(
     const stored = IS_WHOLE ? 200_000 : 20_000;
     const sixDigits = (number: number) => String(number).padStart(6, '0');
     await tokensOf(Array.from({ length: stored }, (_, i) => sixDigits(i * 5)));
+    const random = new Random();
     const guess = async () => {
-      const token = `${sixDigits(Math.floor(Math.random() * 1e6))}_tok`;
+      const token = `${sixDigits(random.below(1e6))}_tok`;
       // A busy machine sheds some: a guesser sends them again.
       while ((await callers.call('detokenize', { token }))?.status === 503);
     };

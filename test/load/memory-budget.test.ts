@@ -3,13 +3,22 @@ import { once } from 'node:events';
 import { readFileSync, rmdirSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { Callers, descriptorsOf, residentBytes } from '../support/callers.ts';
-import { type MemoryGroup, makeMemoryGroup } from '../support/cgroup.ts';
+import {
+  Callers,
+  descriptorsOf,
+  type MemoryGroup,
+  makeMemoryGroup,
+  residentBytes,
+} from '../support/callers.ts';
 import { ANSWER_BOUND_MS, isLinux, SLACK_MS } from '../support/fault.ts';
-import { freePort } from '../support/ports.ts';
-import { isRunning } from '../support/processes.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { kinds, type Service, startService, until } from '../support/service.ts';
+import { freePort, isRunning } from '../support/processes.ts';
+import {
+  kinds,
+  leastPrivilegePlace,
+  type Service,
+  startService,
+  until,
+} from '../support/service.ts';
 
 const MIB = 1_048_576;
 const LIMIT_BYTES = 512 * MIB;

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import type { Token } from '../../src/types.ts';
 import { testKeyring } from '../support/keys.ts';
+import { Random } from '../support/random.ts';
 
 /**
  * Whether the time of a check tells how near a guess is. Guesses of two kinds are checked in turns that are drawn by
@@ -46,6 +47,12 @@ function median(numbers: number[]): number {
   return numbers.toSorted((a, b) => a - b)[numbers.length >> 1]!;
 }
 
+const order = new Random();
+const ORDERS = [
+  [0, 1],
+  [1, 0],
+] as const;
+
 type Kinds = readonly [string[], string[]];
 /** Makes the guess of a number, of one kind. */
 type Maker = (i: number) => string;
@@ -54,8 +61,7 @@ type Maker = (i: number) => string;
 function place(makers: readonly [Maker, Maker]): Kinds {
   const kinds: Kinds = [[], []];
   for (let i = 0; i < GUESSES; i++) {
-    for (const kind of Math.random() < 0.5 ? ([0, 1] as const) : ([1, 0] as const))
-      kinds[kind].push(flat(makers[kind](i)));
+    for (const kind of order.pick(ORDERS)) kinds[kind].push(flat(makers[kind](i)));
   }
   return kinds;
 }
@@ -65,7 +71,7 @@ function block(check: (guess: string) => unknown, kinds: Kinds, from: number): [
   const times: [number[], number[]] = [[], []];
   let sink = 0;
   for (let i = from; i < from + PAIRS; i++) {
-    for (const kind of Math.random() < 0.5 ? ([0, 1] as const) : ([1, 0] as const)) {
+    for (const kind of order.pick(ORDERS)) {
       const guess = kinds[kind][i % kinds[kind].length]!;
       const startedNs = process.hrtime.bigint();
       for (let again = 0; again < REPEATS; again++) if (check(guess)) sink++;

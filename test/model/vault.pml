@@ -1,5 +1,5 @@
 /*
- * What a pause can do to the vault: two nodes, three database connections, a primary and its
+ * What a pause can do to the vault: two nodes, two database connections, a primary and its
  * synchronous standby. Every statement goes step by step, and between two steps anything may
  * happen: a node gives up, a connection stands still for ever, the primary dies, an operator
  * rotates, reseals, retires, forgets. There are no clocks: a node may take any key version that
@@ -12,9 +12,6 @@
 /* Both values draw token 0 first, then a token of their own. */
 #define TOKENS 3
 #define TOKEN(value, draw) (draw == 0 -> 0 : 1 + value)
-#elif defined(ONE_VALUE)
-#define TOKENS 1
-#define TOKEN(value, draw) 0
 #else
 #define TOKENS 2
 #define TOKEN(value, draw) value
@@ -22,10 +19,12 @@
 #ifndef VERSIONS
 #define VERSIONS 2
 #endif
-#ifndef SLOTS
-#define SLOTS 2
-#endif
+#define CONNECTIONS 2
 #define NODES 2
+/* One for each node, and one for a statement that its node has given up: which of two equal
+   connections has which statement makes no state of its own. */
+#define ABANDONED NODES
+#define SLOTS (NODES + 1)
 #define NONE 7
 /* Commits that the standby lacks at once: the next one waits for it. */
 #ifndef WAL_LENGTH
@@ -118,7 +117,8 @@ byte asked[2];
 bool is_forgetting[2];
 
 #define ROW_OF(v) server[current].row[acknowledged[v]]
-#define OPENS(r) (r.state == SEALED && !server[current].destroyed[r.version])
+#define OPENS(r) (r.state == SEALED && r.version <= server[current].newest && \
+  !server[current].destroyed[r.version])
 
 /* In Never: after every step. */
 #define OPENS_TO_ITS_VALUE(v) (!must_open[v] || (OPENS(ROW_OF(v)) && ROW_OF(v).value == v))
@@ -150,7 +150,6 @@ typedef Slot {
   byte where; byte value; byte token; byte version;
   /* Of `mend`: the row that it replaces. Of a look-up: the row that it saw. */
   Row seen;
-  bool is_abandoned;
   /* Since it was sent, somebody has begun to forget the value, or has damaged its row. */
   bool is_overtaken;
   /* A retire waits for the end of this statement. */
@@ -166,7 +165,8 @@ Slot slot[SLOTS];
 #ifdef NO_FENCE
 #define MAY_WRITE true
 #else
-#define MAY_WRITE (!server[S.where].closed[S.version] && !server[S.where].destroyed[S.version])
+#define MAY_WRITE (S.version <= server[S.where].newest && \
+  !server[S.where].closed[S.version] && !server[S.where].destroyed[S.version])
 #endif
 #define MATCHES ( \
   (S.statement == insert && THERE.state == ABSENT) || \
@@ -176,16 +176,17 @@ Slot slot[SLOTS];
 inline freeSlot(s) {
   asked[slot[s].value]--; behind[s] = 0;
   slot[s].state = idle; slot[s].statement = insert; slot[s].answer = failed; slot[s].where = 0;
-  slot[s].value = 0; slot[s].token = 0; slot[s].version = 0; slot[s].is_abandoned = false;
+  slot[s].value = 0; slot[s].token = 0; slot[s].version = 0;
   slot[s].seen.state = 0; slot[s].seen.value = 0; slot[s].seen.version = 0; slot[s].is_awaited = false;
   slot[s].is_overtaken = false
 }
 
 inline reply(what) {
   if
-  :: S.is_abandoned -> freeSlot(me)
+  :: me == ABANDONED -> freeSlot(me)
   :: else ->
     S.answer = what; S.state = done; S.is_awaited = false; S.version = 0; S.token = 0;
+    S.statement = insert; S.where = 0;
     if
     :: what != looked -> S.seen.state = 0; S.seen.value = 0; S.seen.version = 0
     :: else
@@ -258,68 +259,92 @@ end:
 
 
 /* ---- Nodes ---- */
-/* Per node: the newest version that it knows, and the latest server that it has seen as primary. */
-byte known[NODES] = 1;
-byte latest[NODES];
-
+/* The newest version that a node has read. Each may seal with this one or any before it. */
+byte known = 1;
 #ifdef NO_TIMELINE
-#define MAY_GO_BACK true
-#else
-#define MAY_GO_BACK (latest[me] == 0)
+/* The latest server that a node has seen as primary. With the fence, none goes back. */
+byte latest[NODES];
 #endif
+
 inline choose() {
   if
   :: current == 0 -> where = 0
+#ifdef NO_TIMELINE
   :: current == 1 -> where = 1; latest[me] = 1
   /* The new primary is silent, and the old one answers. */
-  :: current == 1 && old_is_back && MAY_GO_BACK -> where = 0
+  :: current == 1 && old_is_back -> where = 0
+#else
+  :: current == 1 -> where = 1
+#endif
   fi
 }
 
+inline chooseKey() {
+  if
+  :: version = 1
+  :: known > 1 -> version = 2
+  :: known > 2 -> version = 3
+  fi
+}
+
+#define IS_BUSY(s) (slot[s].state != idle)
 /* Sends one statement, if a connection is free. */
 inline send(what) {
-  mine = 0;
-  do
-  :: mine < SLOTS && slot[mine].state != idle -> mine++
-  :: else -> break
-  od;
   if
-  :: mine == SLOTS -> goto quiet
+  :: IS_BUSY(0) + IS_BUSY(1) + IS_BUSY(ABANDONED) >= CONNECTIONS -> goto quiet
   :: else
   fi;
   choose();
+  if
+  :: what == look
+  :: what != look -> chooseKey()
+  fi;
   d_step {
     asked[value]++; must_be_gone[value] = false; is_unasked[value] = false;
-    slot[mine].statement = what; slot[mine].where = where; slot[mine].value = value;
-    slot[mine].token = TOKEN(value, draw); slot[mine].version = known[me];
+    slot[me].statement = what; slot[me].where = where; slot[me].value = value;
+    slot[me].token = TOKEN(value, draw); slot[me].version = version;
     if
     :: what == mend ->
-      slot[mine].seen.state = row.state; slot[mine].seen.value = row.value;
-      slot[mine].seen.version = row.version
+      slot[me].seen.state = row.state; slot[me].seen.value = row.value;
+      slot[me].seen.version = row.version
     :: else
     fi;
-    row.state = 0; row.value = 0; row.version = 0; heard = failed;
-    slot[mine].is_overtaken = is_forgetting[value];
-    slot[mine].state = sent
+    row.state = 0; row.value = 0; row.version = 0; heard = failed; where = 0; version = 0;
+    slot[me].is_overtaken = is_forgetting[value];
+    slot[me].state = sent
   }
 }
 
 /* One statement at a time goes on that nobody waits for. */
-#define MAY_GIVE_UP (!slot[0].is_abandoned && !slot[1].is_abandoned && !slot[SLOTS - 1].is_abandoned)
+#define MAY_GIVE_UP (!IS_BUSY(ABANDONED))
+
+/* The statement goes on, without its node. */
+inline abandon() {
+  slot[ABANDONED].state = slot[me].state; slot[ABANDONED].statement = slot[me].statement;
+  slot[ABANDONED].where = slot[me].where; slot[ABANDONED].value = slot[me].value;
+  slot[ABANDONED].token = slot[me].token; slot[ABANDONED].version = slot[me].version;
+  slot[ABANDONED].seen.state = slot[me].seen.state;
+  slot[ABANDONED].seen.value = slot[me].seen.value;
+  slot[ABANDONED].seen.version = slot[me].seen.version;
+  slot[ABANDONED].is_overtaken = slot[me].is_overtaken;
+  slot[ABANDONED].is_awaited = slot[me].is_awaited;
+  asked[slot[me].value]++; behind[ABANDONED] = behind[me];
+  freeSlot(me)
+}
 
 /* Its answer. The node may give up on it, or die, at any time. */
 inline hear(what) {
   if
-  :: d_step { slot[mine].state == done ->
-      heard = slot[mine].answer;
-      row.state = slot[mine].seen.state; row.value = slot[mine].seen.value;
-      row.version = slot[mine].seen.version;
-      is_overtaken = is_overtaken || slot[mine].is_overtaken;
-      freeSlot(mine) }
-  :: slot[mine].state != done && MAY_GIVE_UP ->
+  :: d_step { slot[me].state == done ->
+      heard = slot[me].answer;
+      row.state = slot[me].seen.state; row.value = slot[me].seen.value;
+      row.version = slot[me].seen.version;
+      is_overtaken = is_overtaken || slot[me].is_overtaken;
+      freeSlot(me) }
+  :: slot[me].state != done && MAY_GIVE_UP ->
     if
-    :: what == look -> freeSlot(mine)
-    :: else -> slot[mine].is_abandoned = true
+    :: what == look -> freeSlot(me)
+    :: else -> abandon()
     fi;
     goto quiet
   fi
@@ -332,21 +357,19 @@ inline hear(what) {
 #endif
 
 proctype Node(byte me) {
-  byte value, draw, mine, where; mtype heard = failed; Row row; bool is_overtaken;
+  byte value, draw, version, where; mtype heard = failed; Row row; bool is_overtaken;
 quiet:
   atomic {
-    value = 0; draw = 0; mine = 0; where = 0; heard = failed; is_overtaken = false;
+    value = 0; draw = 0; version = 0; where = 0; heard = failed; is_overtaken = false;
     row.state = 0; row.value = 0; row.version = 0
   };
 end:
   atomic {
     if
-    :: known[me] < server[current].newest -> known[me] = server[current].newest; goto quiet
+    :: known < server[current].newest -> known = server[current].newest; goto quiet
     :: value = 0
-#ifndef ONE_VALUE
     /* By symmetry one node with both values is enough. */
     :: me == 0 -> value = 1
-#endif
     fi;
     /* A value that was stored a moment ago is looked up first. */
     if
@@ -374,8 +397,7 @@ lookUp:
     :: heard == looked && row.state != ABSENT && IS_OWN ->
       if
       :: row.state == STUB -> goto revive
-      :: row.state == SEALED && row.version <= known[me] -> goto ok
-      :: row.state == SEALED && row.version > known[me] -> goto quiet
+      :: row.state == SEALED -> goto ok
 #ifdef NO_OPENING
       :: row.state == DAMAGED -> goto ok
 #else
@@ -470,7 +492,7 @@ end:
       od;
 #endif
       /* ... wait for the writes under way, ... */
-      (where != current || (!slot[0].is_awaited && !slot[1].is_awaited && !slot[SLOTS - 1].is_awaited &&
+      (where != current || (!slot[0].is_awaited && !slot[1].is_awaited && !slot[ABANDONED].is_awaited &&
         !is_locked && sharers == 0 && CAN_COMMIT(where)));
       if
       :: where != current -> goto retired
@@ -516,7 +538,7 @@ end:
       where = current; version = server[where].newest;
       if
       :: token = 0
-      :: TOKENS > 1 -> token = 1
+      :: token = 1
       :: TOKENS > 2 -> token = 2
       fi;
       if
@@ -612,7 +634,7 @@ forgotten:
 /* ---- What else happens, once each ---- */
 #ifndef ALONE
 active proctype Failover() {
-  byte i; mtype what; byte a, b, c, d;
+  byte i, value; mtype what; byte a, b, c, d;
   d_step { current == 0 ->
     do
     :: len(wal) > 0 -> wal?what(a, b, c, d)
@@ -629,9 +651,10 @@ active proctype Failover() {
       :: else
       fi;
       if
-      :: slot[i].state != idle && slot[i].is_abandoned -> freeSlot(i)
-      :: slot[i].state != idle && !slot[i].is_abandoned && slot[i].state != done ->
-        slot[i].state = done; slot[i].answer = failed; slot[i].is_awaited = false
+      :: slot[i].state != idle && i == ABANDONED -> freeSlot(i)
+      :: slot[i].state != idle && i != ABANDONED && slot[i].state != done ->
+        value = slot[i].value; freeSlot(i); asked[value]++;
+        slot[i].value = value; slot[i].state = done
       :: else
       fi;
       i++
@@ -647,13 +670,30 @@ active proctype Failover() {
     :: i < TOKENS -> server[0].is_held[i] = false; i++
     :: else -> break
     od;
-    i = 0; what = message; a = 0; b = 0; c = 0; d = 0;
+#ifndef NO_TIMELINE
+    /* No node asks it any more, so what it has makes no state of its own. */
+    i = 0;
+    do
+    :: i < TOKENS ->
+      server[0].row[i].state = ABSENT; server[0].row[i].value = 0; server[0].row[i].version = 0; i++
+    :: else -> break
+    od;
+    i = 0;
+    do
+    :: i <= VERSIONS -> server[0].closed[i] = false; server[0].destroyed[i] = false; i++
+    :: else -> break
+    od;
+    server[0].newest = 1;
+#endif
+    i = 0; value = 0; what = message; a = 0; b = 0; c = 0; d = 0;
     is_locked = false; sharers = 0; current = 1;
     checkAll()
   };
+#ifdef NO_TIMELINE
 end:
   /* As the documents demand: not before every node has seen the new primary. */
   d_step { latest[0] == 1 && latest[1] == 1 -> old_is_back = true }
+#endif
 }
 #endif
 
@@ -688,10 +728,12 @@ init {
     :: else -> break
     od;
     run Node(0);
-#ifdef ONE_NODE
+#ifndef ONE_NODE
+    run Node(1)
+#elif defined(NO_TIMELINE)
     latest[1] = 1
 #else
-    run Node(1)
+    skip
 #endif
   }
 }

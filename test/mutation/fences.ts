@@ -8,7 +8,7 @@ export const FENCES: readonly Mutant[] = [
     old: 'sealed) where version = any(',
     new: 'sealed) where 0 < cardinality(',
     promise: 'No insert writes a record with a key version that was closed.',
-    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+    tests: ['postgres/fences.test.ts', 'fault/retire.test.ts'],
   },
   {
     id: 'keep-closed',
@@ -16,7 +16,7 @@ export const FENCES: readonly Mutant[] = [
     old: '\n  where version = any(',
     new: '\n  where 0 < cardinality(',
     promise: 'No row comes back with a key version that was closed.',
-    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+    tests: ['postgres/fences.test.ts', 'fault/retire.test.ts'],
   },
   {
     id: 'mend-closed',
@@ -56,7 +56,7 @@ export const FENCES: readonly Mutant[] = [
     old: 'if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);',
     new: '',
     promise: 'A value whose record does not open is sealed again.',
-    tests: ['fault/retire.test.ts', 'postgres/fences.test.ts'],
+    tests: ['postgres/fences.test.ts', 'fault/retire.test.ts'],
   },
   {
     id: 'records-standby',
@@ -65,6 +65,7 @@ export const FENCES: readonly Mutant[] = [
     new: '',
     promise: 'Stored already is as durable as stored now.',
     tests: ['fault/standby.test.ts'],
+    name: 'what the standby does not have',
   },
   {
     id: 'ending-401',

@@ -62,6 +62,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (this.#hasStopped) return;',
     promise: 'Older keys never replace newer ones.',
     tests: ['postgres/api-key-loads.test.ts'],
+    name: 'a slow look that ends after',
   },
   {
     id: 'renewal-primary-gone',
@@ -154,7 +155,8 @@ export const SERVICE: readonly Mutant[] = [
     old: ' ? outcomes : this.#insert(drafts, terms, deadlineMs)',
     new: ' ? outcomes : (outcomes as never)',
     promise: 'What was stored a moment ago and forgotten is stored again.',
-    tests: ['http/retention.test.ts', 'postgres/retention.test.ts', 'cli/forget.test.ts'],
+    tests: ['cli/forget.test.ts'],
+    name: 'its value can be tokenized again',
   },
   {
     id: 'tokenizer-no-lease',
@@ -171,6 +173,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'terms.time_to_live_s)',
     promise: 'The second statement of a request has the time that the first one left.',
     tests: ['postgres/deadline.test.ts'],
+    name: 'the second statement',
   },
   {
     id: 'tokenizer-no-ttl',
@@ -179,6 +182,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'this.#records.insert(records, null, byMs)',
     promise: 'A record has the time to live of its client.',
     tests: ['http/retention.test.ts'],
+    name: 'a token is unknown when it is over',
   },
   {
     id: 'tokenizer-always-deterministic',
@@ -186,7 +190,8 @@ export const SERVICE: readonly Mutant[] = [
     old: "tokenMode === 'random'",
     new: "tokenMode === ('never' as string)",
     promise: 'Random tokens are new each time.',
-    tests: ['http/access.test.ts', 'http/clients.test.ts'],
+    tests: ['postgres/nodes.test.ts'],
+    name: 'a random client',
   },
   {
     id: 'detokenizer-row-fingerprint',
@@ -195,6 +200,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'keyring.open(record)',
     promise: 'A record opens for the token of the caller only.',
     tests: ['postgres/tamper.test.ts'],
+    name: 'C07',
   },
   {
     id: 'detokenizer-damaged-unknown',
@@ -203,6 +209,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'return undefined;',
     promise: 'A damaged record is an error, not an unknown token.',
     tests: ['postgres/tamper.test.ts'],
+    name: 'C06',
   },
   {
     id: 'detokenizer-no-alarm',
@@ -211,6 +218,7 @@ export const SERVICE: readonly Mutant[] = [
     new: '',
     promise: 'A damaged record is counted.',
     tests: ['postgres/tamper.test.ts'],
+    name: 'C04: sealed',
   },
   {
     id: 'detokenizer-no-wait',
@@ -228,6 +236,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'if (known !== undefined) return live(known);',
     promise: 'Without the database a known API key ends after 4 s.',
     tests: ['postgres/api-key-loads.test.ts'],
+    name: 'older than 4 s',
   },
   {
     id: 'authenticator-stale-load',
@@ -236,6 +245,7 @@ export const SERVICE: readonly Mutant[] = [
     new: '',
     promise: 'A slow load does not undo a revocation.',
     tests: ['postgres/api-key-loads.test.ts'],
+    name: 'does not take a revocation back',
   },
   {
     id: 'authenticator-expired',
@@ -244,6 +254,7 @@ export const SERVICE: readonly Mutant[] = [
     new: '',
     promise: 'An API key ends at its time.',
     tests: ['postgres/api-key-loads.test.ts'],
+    name: 'ends at its time',
   },
   {
     id: 'authenticator-any-digits',
@@ -252,6 +263,7 @@ export const SERVICE: readonly Mutant[] = [
     new: '',
     promise: 'An API key with a wrong check digit asks nothing of the database.',
     tests: ['http/turned-away.test.ts'],
+    name: 'no statement of their own',
   },
   {
     id: 'authenticator-no-pause',
@@ -259,7 +271,8 @@ export const SERVICE: readonly Mutant[] = [
     old: 'Math.max(0, ',
     new: 'Math.min(0, ',
     promise: 'Unknown API keys share a look, four times a second.',
-    tests: ['postgres/api-key-loads.test.ts', 'http/turned-away.test.ts'],
+    tests: ['http/turned-away.test.ts'],
+    name: 'L13',
   },
   {
     id: 'authenticator-kept-header',
@@ -267,7 +280,8 @@ export const SERVICE: readonly Mutant[] = [
     old: 'this.#byHeader = new Map();\n    this.#loadedAtMs',
     new: 'this.#loadedAtMs',
     promise: 'A revoked API key is refused after the next load.',
-    tests: ['http/clients.test.ts', 'postgres/nodes.test.ts'],
+    tests: ['http/clients.test.ts'],
+    name: 'and ends alone',
   },
   {
     id: 'certificate-ca',
@@ -276,6 +290,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'one.key === other.key',
     promise: 'A new client CA is in force without a restart.',
     tests: ['http/tls-renewal.test.ts'],
+    name: 'another authority',
   },
   {
     id: 'audit-cut-line',
@@ -284,5 +299,6 @@ export const SERVICE: readonly Mutant[] = [
     new: ';',
     promise: 'A cut line is not told as written.',
     tests: ['fault/audit-file.test.ts'],
+    name: 'half a line that is cut short',
   },
 ];

@@ -1,12 +1,7 @@
 import type { Mutant } from './mutant.ts';
 
 const KEYS = ['postgres/keys.test.ts'];
-const RECORDS = [
-  'postgres/records.test.ts',
-  'postgres/retention.test.ts',
-  'postgres/nodes.test.ts',
-];
-const FORGET = ['cli/forget.test.ts', 'postgres/retention.test.ts'];
+const RETENTION = ['postgres/retention.test.ts'];
 
 export const STORE: readonly Mutant[] = [
   {
@@ -48,7 +43,8 @@ export const STORE: readonly Mutant[] = [
     old: "expires_at <= now() then ''",
     new: "expires_at <= null then ''",
     promise: 'An expired token is unknown at once.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'a record is found during its time',
   },
   {
     id: 'records-keep-shortens',
@@ -56,7 +52,8 @@ export const STORE: readonly Mutant[] = [
     old: "there.sealed = '' or there.expires_at < excluded.expires_at",
     new: "there.sealed = '' or there.expires_at > excluded.expires_at",
     promise: 'A time to live is extended, never shortened.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'the longer counts',
   },
   {
     id: 'records-keep-not-removed',
@@ -64,7 +61,8 @@ export const STORE: readonly Mutant[] = [
     old: "(there.sealed = '' or there.expires_at < excluded",
     new: '(there.expires_at < excluded',
     promise: 'A forgotten value can be tokenized again.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'a forgotten record',
   },
   {
     id: 'records-keep-for-ever',
@@ -72,7 +70,8 @@ export const STORE: readonly Mutant[] = [
     old: '(there.expires_at is not null and excluded.expires_at is null)',
     new: 'false',
     promise: 'A value tokenized without a time to live stays for ever.',
-    tests: RECORDS,
+    tests: RETENTION,
+    name: 'the longer counts',
   },
   {
     id: 'records-keep-other-value',
@@ -88,7 +87,8 @@ export const STORE: readonly Mutant[] = [
     old: ' === rows.length\n',
     new: ' <= rows.length\n',
     promise: 'A row that was there before is compared before it counts as stored.',
-    tests: RECORDS,
+    tests: ['postgres/records.test.ts'],
+    name: 'collision',
   },
   {
     id: 'records-no-ping',
@@ -139,7 +139,8 @@ export const STORE: readonly Mutant[] = [
     old: 'where there.expires_at <= excluded.expires_at returning 1',
     new: 'where true returning 1',
     promise: 'A record that was extended in the meantime is not removed.',
-    tests: ['postgres/retention.test.ts'],
+    tests: RETENTION,
+    name: 'a removal spares',
   },
   {
     id: 'removal-twice',
@@ -147,7 +148,7 @@ export const STORE: readonly Mutant[] = [
     old: '.length > 0) await this.#pool.query(FORGET',
     new: '.length < 0) await this.#pool.query(FORGET',
     promise: 'Forget removes the values.',
-    tests: FORGET,
+    tests: [...RETENTION, 'cli/forget.test.ts'],
   },
   {
     id: 'batcher-late',
@@ -204,6 +205,7 @@ export const STORE: readonly Mutant[] = [
     new: 'else client.release(false);',
     promise: 'A connection that failed is never used again.',
     tests: ['postgres/pool.test.ts'],
+    name: 'is never used again',
   },
   {
     id: 'pool-late-reused',
@@ -228,6 +230,7 @@ export const STORE: readonly Mutant[] = [
     new: '',
     promise: 'An older primary is refused.',
     tests: ['fault/failover.test.ts'],
+    name: 'F33',
   },
   {
     id: 'pool-no-rollback',
@@ -244,6 +247,7 @@ export const STORE: readonly Mutant[] = [
     new: '',
     promise: 'After a failure the primary is looked for again.',
     tests: ['fault/failover.test.ts'],
+    name: 'the primary is killed and its standby promoted',
   },
   {
     id: 'primary-lower-timeline',
@@ -252,6 +256,7 @@ export const STORE: readonly Mutant[] = [
     new: 'a.timeline - b.timeline ||',
     promise: 'Of two servers that take writes, the newer one is the primary.',
     tests: ['fault/failover.test.ts'],
+    name: 'promoted while the primary lives',
   },
   {
     id: 'primary-standby',
@@ -260,5 +265,6 @@ export const STORE: readonly Mutant[] = [
     new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],
+    name: 'a host that is silent and a standby',
   },
 ];

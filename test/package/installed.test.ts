@@ -14,7 +14,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { ROOT, readText } from '../support/docs.ts';
-import { owner } from '../support/owner.ts';
 import {
   install,
   PACK_TIMEOUT_MS,
@@ -23,8 +22,7 @@ import {
   run,
   type Surroundings,
 } from '../support/package.ts';
-import { freePort } from '../support/ports.ts';
-import { isRunning } from '../support/processes.ts';
+import { freePort, isRunning, owner } from '../support/processes.ts';
 import { firstClient, until } from '../support/service.ts';
 
 const VERSION: string = JSON.parse(readText('package.json')).version;

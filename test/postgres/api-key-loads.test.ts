@@ -9,11 +9,9 @@ import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
 import { openKeys, primaryVersionOf } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
-import { runJson } from '../support/commands.ts';
 import { query } from '../support/postgres.ts';
-import { kinds, newPlace, type Place, runCli, startService } from '../support/service.ts';
-import { soon } from '../support/store.ts';
-import { openedVault } from '../support/vault.ts';
+import { kinds, newPlace, type Place, runCli, runJson, startService } from '../support/service.ts';
+import { openedVault, soon } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
 let place: Place;

@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { blocks, readText } from '../support/docs.ts';
 import { type Acknowledged, JournalledWriters } from '../support/journal.ts';
-import { contentsBelow, findText } from '../support/leaks.ts';
-import { handOver, owner } from '../support/owner.ts';
 import { createDatabase, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
+import { handOver, owner } from '../support/processes.ts';
+import { contentsBelow, findText } from '../support/secrecy.ts';
 import {
   call,
   newPlace,

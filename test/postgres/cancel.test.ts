@@ -3,9 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, hasOpenssl } from '../support/certificates.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { serveTls } from '../support/postgres-tls.ts';
 import {
   call,
   makePlace,
@@ -14,6 +12,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
+import { Authority, hasOpenssl, serveTls } from '../support/tls.ts';
 
 const isBounced = process.env.TEST_PGBOUNCER === '1';
 const kinds = hasOpenssl && !isBounced ? ['in clear', 'over TLS'] : ['in clear'];

@@ -5,9 +5,9 @@ import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { type PostgresCluster, query } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
 import {
   call,
+  leastPrivilegePlace,
   newPlace,
   type Place,
   runCli,
@@ -15,8 +15,14 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { openTestPool, soon } from '../support/store.ts';
-import { detokenizeAll, openedVault, sealedWith, tokenizeAll } from '../support/vault.ts';
+import {
+  detokenizeAll,
+  openedVault,
+  openTestPool,
+  sealedWith,
+  soon,
+  tokenizeAll,
+} from '../support/vault.ts';
 
 const TABLES = [
   'api_key_uses',

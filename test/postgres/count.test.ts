@@ -4,7 +4,7 @@ import type { Pool } from '../../src/store/pool.ts';
 import { countRecords } from '../../src/store/record-counts.ts';
 import { distribute, migrate } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { openTestPool, soon } from '../support/store.ts';
+import { openTestPool, soon } from '../support/vault.ts';
 
 describe.each(kinds())('the number of records on the %s database', (kind) => {
   let place: Place;

@@ -16,8 +16,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { vaultAddress } from '../support/sql.ts';
-import { addKeyVersions, openTestPool, soon } from '../support/store.ts';
+import { addKeyVersions, openTestPool, soon, vaultAddress } from '../support/vault.ts';
 
 const hasServer = kinds().includes('server');
 const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;

@@ -9,8 +9,14 @@ import { migrate } from '../../src/store/schema.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import type { SealedRecord } from '../../src/types.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
-import { sql, vaultAddress } from '../support/sql.ts';
-import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
+import {
+  addKeyVersions,
+  openTestPool,
+  randomRecord,
+  soon,
+  sql,
+  vaultAddress,
+} from '../support/vault.ts';
 
 /** What keeps a statement that comes late, or meets another, from doing harm. */
 describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {

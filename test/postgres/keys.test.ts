@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
 import { kekSourceOf } from '../../src/service/keys/open-keys.ts';
-import { MixedLoad } from '../support/load.ts';
+import { MixedLoad } from '../support/journal.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
@@ -16,8 +16,14 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
-import { detokenizeAll, metric, openedVault, sealedWith, tokenizeAll } from '../support/vault.ts';
+import {
+  detokenizeAll,
+  metric,
+  openedVault,
+  sealedWith,
+  sql,
+  tokenizeAll,
+} from '../support/vault.ts';
 
 const kind = kinds().at(-1)!;
 const IN_FORCE_MS = 5_000;
@@ -209,7 +215,8 @@ test('the row of the primary is lost: nothing more is sealed with it, the proces
   await sql(place, `create table standin.kept as select * ${lost}`);
   await sql(place, `delete ${lost}`);
   const tokenized = async (value: string) => (await call(service, 'tokenize', { value })).status;
-  await until(async () => (await tokenized(`new ${Math.random()}`)) === 500, 'a refusal');
+  let n = 0;
+  await until(async () => (await tokenized(`new ${n++}`)) === 500, 'a refusal');
   const said = 'Version 2 of the dek key, the primary, is gone';
   await until(() => service.output().includes(said), 'its line');
   // It has no live key version to seal with.

@@ -5,7 +5,7 @@ import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { migrate, readMigrations, schemaVersion } from '../../src/store/schema.ts';
 import { kinds, newPlace, type Place } from '../support/service.ts';
-import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/store.ts';
+import { addKeyVersions, openTestPool, randomRecord, soon } from '../support/vault.ts';
 
 describe.each(kinds())('migrations on the %s database', (kind) => {
   let place: Place;

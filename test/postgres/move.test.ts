@@ -2,10 +2,17 @@ import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
-import { createClient } from '../support/commands.ts';
 import { blocksUnder } from '../support/docs.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { CLI, call, kinds, newPlace, type Place, startService } from '../support/service.ts';
+import {
+  CLI,
+  call,
+  createClient,
+  kinds,
+  newPlace,
+  type Place,
+  startService,
+} from '../support/service.ts';
 
 /** The commands of the guide: the test runs what people read. */
 const [make, copy, look] = blocksUnder(

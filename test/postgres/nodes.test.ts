@@ -15,7 +15,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { sql } from '../support/vault.ts';
 
 const services: Service[] = [];
 const places: Place[] = [];

@@ -1,11 +1,10 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
-import { scrape } from '../support/commands.ts';
 import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
-import { freePort } from '../support/ports.ts';
-import { call, newPlace, type Service, startService, until } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
+import { freePort } from '../support/processes.ts';
+import { call, newPlace, type Service, scrape, startService, until } from '../support/service.ts';
+import { sql } from '../support/vault.ts';
 
 const isServer = inject('serverUrl') !== '';
 let service: Service;

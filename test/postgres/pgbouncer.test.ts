@@ -13,8 +13,7 @@ import {
   startService,
   until,
 } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
-import { openTestPool, randomRecord, soon } from '../support/store.ts';
+import { openTestPool, randomRecord, soon, sql } from '../support/vault.ts';
 
 /** What PgBouncer itself sets, so that a session is as its client asked for. */
 const SET_BY_PGBOUNCER = [

@@ -4,7 +4,7 @@ import { Unavailable } from '../../src/errors.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
-import { soon } from '../support/store.ts';
+import { soon } from '../support/vault.ts';
 
 describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
   let cluster: PostgresCluster;

@@ -1,14 +1,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { scrape } from '../support/commands.ts';
 import { freePort, query } from '../support/postgres.ts';
-import { leastPrivilegePlace, makeRole } from '../support/rights.ts';
 import {
   call,
   kinds,
+  leastPrivilegePlace,
+  makeRole,
   newPlace,
   type Place,
   runCli,
   type Service,
+  scrape,
   startService,
   until,
 } from '../support/service.ts';

@@ -3,13 +3,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { KEY_PURPOSES, type KeyPurpose, type SealedRecord } from '../../src/types.ts';
-import { bytesOfUuid } from '../support/bytes.ts';
-import { contentsBelow, findKey, findText, hashes } from '../support/leaks.ts';
+import { bytesOfUuid } from '../support/keys.ts';
 import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
+import { contentsBelow, findKey, findText, hashes } from '../support/secrecy.ts';
 import { call, newPlace, type Service, startService, until } from '../support/service.ts';
-import { sql } from '../support/sql.ts';
-import { allKeys, plainKeys } from '../support/vault-keys.ts';
+import { allKeys, plainKeys, sql } from '../support/vault.ts';
 
 const CANARIES = 10_000;
 /** All canaries begin with it, so that one search finds any of them. */

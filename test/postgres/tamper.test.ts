@@ -1,12 +1,17 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
-import { bytesOfUuid } from '../support/bytes.ts';
 import { readText } from '../support/docs.ts';
+import { bytesOfUuid } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
-import { leastPrivilegePlace } from '../support/rights.ts';
-import { call, runCli, type Service, startService } from '../support/service.ts';
-import { sql, vaultAddress } from '../support/sql.ts';
+import {
+  call,
+  leastPrivilegePlace,
+  runCli,
+  type Service,
+  startService,
+} from '../support/service.ts';
+import { sql, vaultAddress } from '../support/vault.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
 const PAIRS = 100;

@@ -2,10 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Authority, hasOpenssl, type Issued } from '../support/certificates.ts';
 import { PostgresCluster, postgresBin, run } from '../support/postgres.ts';
-import { serveTls } from '../support/postgres-tls.ts';
 import { call, makePlace, type Place, runCli, startService } from '../support/service.ts';
+import { Authority, hasOpenssl, type Issued, serveTls } from '../support/tls.ts';
 
 /** With TEST_PGBOUNCER=1 the service speaks to PgBouncer, which has no certificate here. */
 const canRun = hasOpenssl && postgresBin !== undefined && process.env.TEST_PGBOUNCER !== '1';

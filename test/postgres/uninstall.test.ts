@@ -3,11 +3,12 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
-import { makeRole } from '../support/rights.ts';
+
 import {
   CLI,
   call,
   kinds,
+  makeRole,
   newPlace,
   runCli,
   type Service,

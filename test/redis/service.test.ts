@@ -1,12 +1,12 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createClient } from '../support/commands.ts';
-import { findText } from '../support/leaks.ts';
 import { freePort } from '../support/postgres.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
+import { findText } from '../support/secrecy.ts';
 import {
   call,
+  createClient,
   kinds,
   newPlace,
   type Place,

@@ -1,9 +1,12 @@
+import { once } from 'node:events';
 import { readdirSync, readlinkSync } from 'node:fs';
+import { connect } from 'node:net';
 import { expect, onTestFinished } from 'vitest';
 import { FaultProxy } from './fault-proxy.ts';
 import { JournalledWriters, type WritersOptions } from './journal.ts';
 import { PostgresCluster, query } from './postgres.ts';
 import { childrenOf } from './processes.ts';
+import { Random } from './random.ts';
 import { call, newPlace, type Place, type Service, startService, until } from './service.ts';
 
 /** FAULT_LENGTH=full has the lengths and numbers of the catalogue. The default is a short run. */
@@ -138,4 +141,81 @@ export function expectOnlyUnavailable(writers: JournalledWriters): void {
 /** Keeps a fault going for a time. This is the fault's length, not a wait for a condition. */
 export function lasting(lengthS: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, lengthS * 1_000));
+}
+
+const VALUES = 50;
+
+/**
+ * Sends a tokenize request, or a part of it, on a new connection, and resets the connection at once
+ * or a little later.
+ * @param fraction 0 to 1: how much of a partial request is sent, and how late the reset comes
+ */
+export async function resetMidRequest(
+  service: { readonly url: string; readonly api_key: string },
+  n: number,
+  fraction: number,
+): Promise<void> {
+  const { hostname, port } = new URL(service.url);
+  const values = Array.from({ length: VALUES }, (_, i) => `cut ${n} ${i}`);
+  const body = JSON.stringify({ data: { values } });
+  const whole = [
+    'POST /api/v1/tokenize HTTP/1.1',
+    'host: x',
+    `authorization: Bearer ${service.api_key}`,
+    'content-type: application/json',
+    `content-length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n');
+  const isWhole = n % 2 === 0;
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => {});
+  await Promise.race([once(socket, 'connect'), once(socket, 'close')]);
+  socket.write(isWhole ? whole : whole.slice(0, Math.floor(fraction * whole.length)));
+  // The service works on the request for a few milliseconds, and the reset comes in between.
+  await new Promise((resolve) => setTimeout(resolve, fraction * 8));
+  socket.resetAndDestroy();
+}
+
+/** The kinds of fault, with their rows in the catalogue. */
+export const FAULTS = [
+  /** F02 */
+  'postgres killed',
+  /** F04 */
+  'postgres stopped',
+  /** F06 */
+  'replies lost',
+  /** F08 */
+  'callers reset',
+  /** F16 */
+  'node renewed',
+] as const;
+
+export interface Step {
+  readonly fault: (typeof FAULTS)[number];
+  /** Acknowledged tokens before the fault. */
+  readonly after: number;
+  /** Which of the two nodes the fault hits, if it hits a node. */
+  readonly node: number;
+  /** The length or the number of the fault, as a share of the maximum, 0 to 1. */
+  readonly measure: number;
+}
+
+/** CHAOS_SEED, SEED or a random seed. */
+export function chaosSeed(): number {
+  const given = process.env.CHAOS_SEED ?? process.env.SEED;
+  return Number(given ?? Math.floor(Math.random() * 2 ** 31));
+}
+
+/** The same seed gives the same faults, in the same order, after the same numbers of tokens. */
+export function* schedule(seed: number): Generator<Step> {
+  const random = new Random(seed);
+  for (;;) {
+    yield {
+      fault: random.pick(FAULTS),
+      after: 20 + random.below(100),
+      node: random.below(2),
+      measure: random.below(1_000) / 1_000,
+    };
+  }
 }

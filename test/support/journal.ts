@@ -1,8 +1,9 @@
 import { closeSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import { Random } from './random.ts';
 import { type Answer, call, type Place, type Service, until } from './service.ts';
-import { sql } from './sql.ts';
+import { sql } from './vault.ts';
 
 /** A tokenized value whose 200 the caller has received. */
 export interface Acknowledged {
@@ -38,6 +39,7 @@ export class JournalledWriters {
   readonly #fd: number;
   readonly #service: () => Service;
   readonly #apiKey: string;
+  readonly #random = new Random();
   readonly #pauseMs: number;
   readonly #done: Promise<unknown>;
   readonly #remembered: Acknowledged[] = [];
@@ -187,7 +189,7 @@ export class JournalledWriters {
   #sample(): Acknowledged[] {
     const { length } = this.#remembered;
     const picked = new Set(
-      Array.from({ length: Math.min(VALUES, length) }, () => Math.floor(Math.random() * length)),
+      Array.from({ length: Math.min(VALUES, length) }, () => this.#random.below(length)),
     );
     return [...picked].map((i) => this.#remembered[i]!);
   }
@@ -198,9 +200,81 @@ export class JournalledWriters {
     fsyncSync(this.#fd);
     for (const pair of pairs) {
       const isFull = this.#remembered.length === REMEMBERED;
-      this.#remembered[isFull ? Math.floor(Math.random() * REMEMBERED) : this.#remembered.length] =
-        pair;
+      this.#remembered[isFull ? this.#random.below(REMEMBERED) : this.#remembered.length] = pair;
     }
     this.acknowledged += values.length;
+  }
+}
+
+const PAUSE_MS = 10;
+
+interface Kept {
+  readonly value: string;
+  readonly token: string;
+}
+
+/** Callers that tokenize new values and detokenize old tokens on several nodes, until `stop`. */
+export class MixedLoad {
+  readonly #nodes: readonly Service[];
+  readonly #apiKey: string;
+  readonly #callers: Promise<void>[];
+  #isOver = false;
+  answered = 0;
+  readonly kept: Kept[] = [];
+  /** Answers other than 200, and wrong values. */
+  readonly failures: unknown[] = [];
+
+  constructor(nodes: readonly Service[], apiKey: string, callers = 4) {
+    this.#nodes = nodes;
+    this.#apiKey = apiKey;
+    this.#callers = Array.from({ length: callers }, (_, i) => this.#run(i));
+  }
+
+  /** Resolves after `count` more answers. */
+  async progress(count: number): Promise<void> {
+    const goal = this.answered + count;
+    await until(() => this.answered >= goal, `${count} more answers`, 60_000);
+  }
+
+  async stop(): Promise<void> {
+    this.#isOver = true;
+    await Promise.all(this.#callers);
+  }
+
+  async #run(caller: number): Promise<void> {
+    for (let n = 0; !this.#isOver; n++) {
+      const node = this.#nodes[(caller + n) % this.#nodes.length]!;
+      try {
+        if (n % 2 === 0) await this.#tokenize(node, `caller ${caller} value ${n}`);
+        else await this.#detokenize(node);
+      } catch (error) {
+        this.failures.push((error as Error).cause ?? error);
+      }
+      // Limits the load to about 300 requests a second, so that the nodes get the processors.
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  }
+
+  async #tokenize(node: Service, value: string): Promise<void> {
+    const { status, body } = await call(node, 'tokenize', { value }, this.#apiKey);
+    if (status === 200) this.kept.push({ value, token: body.data.value });
+    else this.failures.push(body);
+    this.answered++;
+  }
+
+  /** Asks for the newest token, which another node may have just sealed, and for an old token. */
+  async #detokenize(node: Service): Promise<void> {
+    const newest = this.kept.at(-1);
+    if (newest === undefined) return;
+    const old = this.kept[Math.floor(this.kept.length / 2)]!;
+    const { status, body } = await call(
+      node,
+      'detokenize',
+      { a: newest.token, b: old.token },
+      this.#apiKey,
+    );
+    const isRight = body.data?.a === newest.value && body.data?.b === old.value;
+    if (status !== 200 || !isRight) this.failures.push(body);
+    this.answered++;
   }
 }

@@ -1,6 +1,6 @@
 import { request } from 'node:http';
 import type { ConsoleState, Sample } from '#console';
-import { freePort } from './ports.ts';
+import { freePort } from './processes.ts';
 import { type Place, type Service, startService, until } from './service.ts';
 
 /** A service with an ops listener. */

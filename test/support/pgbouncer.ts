@@ -4,8 +4,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { handOver, owner } from './owner.ts';
-import { freePort } from './ports.ts';
+import { freePort, handOver, owner } from './processes.ts';
 
 /** The path of PgBouncer; undefined: not installed. */
 export const pgbouncerProgram = [

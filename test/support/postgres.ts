@@ -14,10 +14,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import pg from 'pg';
-import { handOver, owner } from './owner.ts';
 import { PgBouncer } from './pgbouncer.ts';
-import { freePort } from './ports.ts';
-import { childrenOf, isRunning } from './processes.ts';
+import { childrenOf, freePort, handOver, isRunning, owner } from './processes.ts';
 
 export { freePort };
 

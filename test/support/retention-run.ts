@@ -6,7 +6,7 @@ import type { RemovalStore } from '../../src/store/removal.ts';
 import type { Token, Value } from '../../src/types.ts';
 import { testLeasedKeyring } from './keys.ts';
 import type { Random } from './random.ts';
-import { soon } from './store.ts';
+import { soon } from './vault.ts';
 
 /** An acknowledged token, with its expiry. */
 interface Promised {

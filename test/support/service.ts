@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { inject } from 'vitest';
-import { type Kind, makePlace, NO_LIMITS, type Place, spawnCli } from './program.ts';
+import { expect, inject } from 'vitest';
+import { query } from './postgres.ts';
+import { type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
 
 export * from './program.ts';
@@ -159,4 +161,58 @@ export async function until(
     if (performance.now() > giveUpMs) throw new Error(`not within ${patienceMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
+}
+
+export interface NewClient {
+  readonly client_id: string;
+  readonly api_key: string;
+}
+
+/** A client of a vault, with its first API key. */
+export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
+  return runJson(place, 'client', 'create', '--name', 'test', ...options);
+}
+
+/** Runs a command and parses the JSON that it prints. */
+export async function runJson(place: Place, ...args: string[]): Promise<any> {
+  const { code, stdout, stderr } = await runCli([...args, '--json'], place);
+  expect(code, stderr).toBe(0);
+  return JSON.parse(stdout);
+}
+
+/** Values of the series of a metric, by labels. */
+export async function scrape(opsUrl: string, name: string): Promise<Record<string, number>> {
+  const text = await (await fetch(`${opsUrl}/metrics`)).text();
+  const series = text.matchAll(new RegExp(`^${name}(?:\\{(.*)\\})? (\\S+)$`, 'gm'));
+  return Object.fromEntries([...series].map(([, labels = '', value]) => [labels, Number(value)]));
+}
+
+/**
+ * A vault that its owner makes with a client, and that a role with only the service's rights
+ * serves. Without a server, the embedded database, which has one user.
+ */
+export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
+  if (!kinds().includes('server')) return newPlace('embedded');
+  const place = await newPlace('server', serverUrl);
+  return { ...place, service: await makeService(place) };
+}
+
+async function makeService(place: Place): Promise<NonNullable<Place['service']>> {
+  const role = await makeRole(place);
+  const made = await runCli(['client', 'create', '--name', 'first', '--json'], place);
+  const granted = await runCli(['migrate', '--grant-to', role.name], place);
+  if (made.code !== 0 || granted.code !== 0) throw new Error(made.stderr + granted.stderr);
+  const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
+  return { env: { DATABASE_URL: role.url }, client_id: clientId, api_key: apiKey };
+}
+
+/** Makes a role that may only log in. Returns the role, and its URL of the vault. */
+export async function makeRole(place: Place): Promise<{ name: string; url: string }> {
+  const name = `standin_app_${randomBytes(6).toString('hex')}`;
+  const password = randomBytes(12).toString('hex');
+  await query(place.env.DATABASE_URL!, `create role ${name} login password '${password}'`);
+  const url = new URL(place.env.DATABASE_URL!);
+  url.username = name;
+  url.password = password;
+  return { name, url: url.href };
 }

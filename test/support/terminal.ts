@@ -1,4 +1,6 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readText } from './docs.ts';
 import { CLI, NO_LIMITS, type Place } from './program.ts';
 import { watchOutput } from './secrecy.ts';
 
@@ -67,4 +69,86 @@ export function runOnTerminal(args: readonly string[], place: Place): string {
     encoding: 'utf8',
   });
   return stdout.replaceAll('\r\n', '\n');
+}
+
+/** Commands of a document, with the output that the document shows. */
+export interface Step {
+  readonly command: string;
+  readonly shown: string | undefined;
+}
+
+/** The sh blocks of a document in order, each with its following block of another language. */
+export function steps(path: string): Step[] {
+  const found = [...readText(path).matchAll(/^```(\w+)\n(.*?)^```$/gms)];
+  return found.flatMap(([, language, command], i) => {
+    if (language !== 'sh') return [];
+    const next = found[i + 1];
+    return [{ command: command!, shown: next?.[1] === 'sh' ? undefined : next?.[2] }];
+  });
+}
+
+/** Texts that differ between vaults and between runs. */
+const VARIABLE = new RegExp(
+  [
+    'stk_\\w{34}',
+    'standin_[0-9a-f]{24}',
+    '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}',
+    '[\\d.]+ s \\([\\d,]+/s\\)',
+    '[^",\\n]*_tok\\b',
+  ].join('|'),
+  'g',
+);
+
+/** The text with a placeholder for each of these texts: for a token, its shape. */
+export function kinds(text: string): string {
+  return text.replaceAll(VARIABLE, kindOf).trim();
+}
+
+function kindOf(variable: string): string {
+  if (variable.endsWith('_tok')) return variable.replaceAll(/[a-z]/g, 'a').replaceAll(/\d/g, '0');
+  return /^[a-z]+_/.exec(variable)?.[0] ?? 'id';
+}
+
+/** A shell for the commands of a document, as a reader would type them. */
+export class Session {
+  readonly #shell: ChildProcess;
+  /** The reader's own texts, by the texts that the document shows. */
+  readonly #own = new Map<string, string>();
+  #output = '';
+  #commands = 0;
+
+  constructor(cwd: string, env: Record<string, string>, own: Readonly<Record<string, string>>) {
+    this.#shell = spawn('sh', ['-s'], { cwd, env, stdio: ['pipe', 'pipe', 'inherit'] });
+    this.#shell.stdout!.on('data', (chunk) => {
+      this.#output += chunk;
+    });
+    for (const [shown, is] of Object.entries(own)) this.#own.set(shown, is);
+  }
+
+  /** Runs a command and returns its standard output. Throws for an exit code other than 0. */
+  async run(command: string): Promise<string> {
+    let typed = command;
+    for (const [shown, is] of this.#own) typed = typed.replaceAll(shown, is);
+    const end = new RegExp(`\\nend ${++this.#commands} (\\d+)\\n`);
+    this.#output = '';
+    this.#shell.stdin!.write(`${typed}\nprintf '\\nend ${this.#commands} %s\\n' $?\n`);
+    for (;;) {
+      const found = end.exec(this.#output);
+      if (found?.[1] === '0') return this.#output.slice(0, found.index);
+      if (found !== null) throw new Error(`exit code ${found[1]} of ${typed}\n${this.#output}`);
+      await once(this.#shell.stdout!, 'data');
+    }
+  }
+
+  /** From here on, replaces the shown texts with the reader's own texts. */
+  learn(shown: string, written: string): void {
+    const is = written.match(VARIABLE) ?? [];
+    for (const [i, variable] of (shown.match(VARIABLE) ?? []).entries())
+      if (is[i] !== undefined) this.#own.set(variable, is[i]);
+  }
+
+  async end(): Promise<void> {
+    this.#shell.stdin!.end();
+    await once(this.#shell, 'close');
+  }
 }

@@ -1,9 +1,11 @@
-import { copyFileSync, readFileSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls';
-import { Authority, type Issued } from './certificates.ts';
 import { parseAnswers, type RawAnswer } from './http.ts';
+import { type PostgresCluster, run } from './postgres.ts';
+import { handOver } from './processes.ts';
 import { type Place, type Service, startService, usualPlace } from './service.ts';
 
 /** The host of the tests' services. */
@@ -103,4 +105,80 @@ export async function startMutualTls(): Promise<Listening> {
   const { cert, key } = ofClients[0]!.issue('DNS:caller');
   const own = { cert: readFileSync(cert), key: readFileSync(key) };
   return { ...tls, trusting: { ...tls.trusting, ...own } };
+}
+
+export const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
+
+/** Paths of a certificate and its key, in PEM. */
+export interface Issued {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** The test's own certificate authority, with its files in a folder. */
+export class Authority {
+  readonly ca: string;
+  readonly #folder: string;
+  readonly #name: string;
+  #issued = 0;
+
+  constructor(folder: string, name: string) {
+    this.#folder = folder;
+    this.#name = name;
+    this.ca = join(folder, `${name}.pem`);
+    openssl('req', '-x509', ...newKey(this.#key), '-out', this.ca, '-subj', `/CN=${name}`);
+  }
+
+  /** @param names a subjectAltName: `DNS:localhost,IP:127.0.0.1`; days 0: expires in a moment */
+  issue(names: string, days = 100): Issued {
+    const base = join(this.#folder, `${this.#name}-${++this.#issued}`);
+    const [request, extensions] = [`${base}.csr`, `${base}.ext`];
+    const issued = { cert: `${base}.crt`, key: `${base}.key` };
+    openssl('req', '-new', ...newKey(issued.key), '-out', request, '-subj', '/CN=test');
+    writeFileSync(extensions, `subjectAltName=${names}\n`);
+    const by = ['-CA', this.ca, '-CAkey', this.#key, '-CAcreateserial', '-extfile', extensions];
+    openssl('x509', '-req', '-in', request, ...by, '-days', String(days), '-out', issued.cert);
+    return issued;
+  }
+
+  get #key(): string {
+    return join(this.#folder, `${this.#name}.key`);
+  }
+}
+
+export function openssl(...args: string[]): void {
+  execFileSync('openssl', args, { stdio: ['ignore', 'ignore', 'pipe'] });
+}
+
+function newKey(file: string): string[] {
+  return ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', file];
+}
+
+/**
+ * Makes a test server speak TLS as `localhost`. The service has no other access over TCP.
+ * @param demand an option of pg_hba.conf: `clientcert=verify-ca`, or ''
+ */
+export function serveTls(cluster: PostgresCluster, authority: Authority, demand = ''): void {
+  const server = authority.issue('DNS:localhost');
+  for (const [from, name] of [
+    [server.cert, 'server.crt'],
+    [server.key, 'server.key'],
+    [authority.ca, 'ca.crt'],
+  ] as const) {
+    copyFileSync(from, join(cluster.dataDir, name));
+    handOver(join(cluster.dataDir, name));
+  }
+  const settings = ["ssl_ca_file = 'ca.crt'", 'ssl = on'].flatMap((one) => [
+    '-c',
+    `alter system set ${one}`,
+  ]);
+  run('psql', [cluster.directUrl('postgres'), ...settings]);
+  const lines = [
+    'local all all trust',
+    `hostssl all all 127.0.0.1/32 trust ${demand}`,
+    // The tests themselves connect here.
+    demand === '' ? 'hostnossl all all 127.0.0.1/32 trust' : '',
+  ];
+  writeFileSync(join(cluster.dataDir, 'pg_hba.conf'), `${lines.join('\n')}\n`);
+  run('pg_ctl', ['-D', cluster.dataDir, '-w', 'restart', '-l', cluster.logFile]);
 }

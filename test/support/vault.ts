@@ -1,14 +1,18 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import pg from 'pg';
 import { expect, onTestFinished } from 'vitest';
-import type { KekSource } from '#kek';
-import { Keyring } from '../../src/crypto/keyring.ts';
+import { type KekSource, parseKek } from '#kek';
+import { kekOf } from '../../src/crypto/kek.ts';
+import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
 import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
+import { openPool } from '../../src/service/pools.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
-import type { SealedRecord } from '../../src/types.ts';
+import type { KeyPurpose, SealedRecord } from '../../src/types.ts';
 import { call, type Place, type Service } from './service.ts';
-import { openTestPool, soon } from './store.ts';
 
 /** The parts of a vault, for tests that do a part of the program's work. */
 export interface OpenedVault {
@@ -78,4 +82,83 @@ async function inParts<T>(all: T[], work: (part: T[]) => Promise<T[]>): Promise<
 export async function metric({ opsUrl }: Service, name: string): Promise<number> {
   const text = await (await fetch(`${opsUrl}/metrics`)).text();
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+}
+
+/** A pool on the database of a place. Starts an embedded database if it is not running. */
+export function openTestPool(place: Place, connections = 4): Pool {
+  const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir = '' } = place.env;
+  return openPool({ databaseUrl, dataDir }, connections);
+}
+
+/** Keys for writing records. No record opens with these keys. */
+export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise<void> {
+  for (const version of versions) {
+    await pool.query(
+      "insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', $1, '', '')",
+      [version],
+      soon(),
+    );
+  }
+}
+
+/** A deadline that even a busy machine meets. */
+export function soon(): number {
+  return performance.now() + 120_000;
+}
+
+/** A record of random bytes, because the store does not read the content. */
+export function randomRecord(parts: Partial<SealedRecord> = {}): SealedRecord {
+  const latin1 = () => randomBytes(16).toString('latin1') as never;
+  return {
+    token_fingerprint: latin1(),
+    value_fingerprint: latin1(),
+    key_version: 1,
+    sealed: randomBytes(40) as never,
+    ...parts,
+  };
+}
+
+/** Runs a statement on the vault of a place. An embedded database needs a running service. */
+export async function sql(
+  place: Place,
+  text: string,
+  values: unknown[] = [],
+): Promise<Record<string, any>[]> {
+  const client = new pg.Client(vaultAddress(place));
+  await client.connect();
+  try {
+    return (await client.query(text, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** The address of a place's database. */
+export function vaultAddress({ kind, env }: Place): pg.ClientConfig {
+  if (kind === 'server') return { connectionString: env.DATABASE_URL };
+  const dataDir = env.DATA_DIR!;
+  const [socket] = readdirSync(dataDir).filter((name) => name.startsWith('.s.PGSQL.'));
+  const port = Number(socket!.slice('.s.PGSQL.'.length));
+  return { host: dataDir, port, user: 'postgres', database: 'postgres' };
+}
+
+/** The key-encryption key of a vault. */
+export function kekBytes({ env }: Place): Buffer {
+  return parseKek(readFileSync(env.KEK_FILE ?? join(env.DATA_DIR!, 'kek')))!;
+}
+
+/** The keys that the KEK wraps. An embedded database needs a running service. */
+export async function plainKeys(place: Place): Promise<PlainKey[]> {
+  const kek = kekOf(kekBytes(place));
+  const rows = await sql(place, 'select purpose, version, wrapped from standin.keyring');
+  return rows.map(({ purpose, version, wrapped }) => ({
+    purpose: purpose as KeyPurpose,
+    version,
+    bytes: kek.unwrap(purpose, version, wrapped)!,
+  }));
+}
+
+/** All keys of a vault, which must never be outside memory and the KEK file. */
+export async function allKeys(place: Place): Promise<Buffer[]> {
+  return [kekBytes(place), ...(await plainKeys(place)).map((key) => key.bytes)];
 }

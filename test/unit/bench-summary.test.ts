@@ -1,165 +1,104 @@
 import { describe, expect, test } from 'vitest';
-import type { Growth, Turn } from '../../bench/growth.ts';
-import { expandLoads, type Load, type LoadName } from '../../bench/loads.ts';
-import type { Measurement } from '../../bench/measurements.ts';
-import { type Results, summarySection } from '../../bench/summary.ts';
+import { filledTitle, growthLoad, RECORD_BYTES, RSS, SIZES_TITLE } from '../../bench/growth.ts';
+import { CPU, expandLoads, LONGEST, small } from '../../bench/loads.ts';
+import { Results } from '../../bench/results.ts';
+import { NPM_START_ROW, START } from '../../bench/start.ts';
+import { summarySection } from '../../bench/summary.ts';
+import { STEADY_P99 } from '../../bench/turns.ts';
 
-const LOADS = expandLoads(['tokenize', 'detokenize', 'repeat', 'bulk', 'block'], [64, 256]);
-
-interface Figures {
-  readonly rate?: number;
-  readonly p99_ms?: number;
-  readonly heldUpMs?: number;
-  readonly serviceCpuS?: number;
-}
-
-function measured(
-  load: Load | undefined,
-  contestant: Measurement['contestant'],
-  round: number,
-  { rate = 0, p99_ms: p99Ms = 0, heldUpMs, serviceCpuS }: Figures,
-): Measurement {
-  const result = {
-    right: 1,
-    failures: {},
-    repeated: 0,
-    durationS: 1,
-    p50_ms: 0,
-    p99_ms: p99Ms,
-    maxMs: 0,
-    besideP50Ms: 0,
-    cpuS: 0,
-    samples: [],
-    next: 0,
-  };
-  const costs = { serviceCpuS, databaseCpuS: undefined, verifiedTokens: 0 };
-  return { load: load!, contestant, round, result, rate, heldUpMs, ...costs };
-}
-
-function find(name: LoadName, connections: number): Load {
-  return LOADS.find((load) => load.name === name && load.connections === connections)!;
-}
+const ASKED = { connections: [64, 256], rows: 2_000_000 };
+const [POSTGRES, EMBEDDED, ECHO] = ['Standin on PostgreSQL', 'Standin, embedded', 'Fastify echo'];
+const TOKENIZE = small('tokenize', 64).title;
+const BULK = expandLoads(['bulk'], [])[0]!.title;
 
 /** The cells of the row that begins so, of PostgreSQL and of the embedded database. */
-function row(results: Partial<Results>, beginning: string): string[] {
-  const page = summarySection({
-    measurements: [],
-    start: undefined,
-    growth: undefined,
-    ...results,
-  });
+function row(results: Results, beginning: string): string[] {
+  const page = summarySection(results, ASKED);
   const line = page!.split('\n').find((text) => text.startsWith(`| ${beginning}`));
   return line!.slice(2, -2).split(' | ').slice(1);
 }
 
 describe('the summary of a benchmark', () => {
   test('compares each round with the same round of the other', () => {
-    const load = find('tokenize', 64);
-    const measurements = [
-      measured(load, 'echo', 1, { rate: 1_000 }),
-      measured(load, 'postgres', 1, { rate: 390 }),
-      measured(load, 'embedded', 1, { rate: 410 }),
-      measured(load, 'echo', 2, { rate: 100 }),
-      measured(load, 'postgres', 2, { rate: 39 }),
-      measured(load, 'embedded', 2, { rate: 41 }),
-      measured(load, 'echo', 3, { rate: 10 }),
-      measured(load, 'postgres', 3, { rate: 10 }),
-      measured(load, 'embedded', 3, { rate: 10 }),
-    ];
-    expect(row({ measurements }, 'tokenize, 64 connections, rate of the echo')).toEqual([
-      '–',
-      '0.390',
-      '0.410',
-    ]);
+    const results = new Results();
+    for (const [round, rates] of [
+      [1, [1_000, 390, 410]],
+      [2, [100, 39, 41]],
+      [3, [10, 10, 10]],
+    ] as const) {
+      for (const [i, name] of [ECHO, POSTGRES, EMBEDDED].entries()) {
+        results.add(TOKENIZE, name, round, { 'requests/s': rates[i] });
+      }
+    }
+    const cells = row(results, 'tokenize, 64 connections, rate of the echo');
+    expect(cells).toEqual(['–', '0.39', '0.41']);
   });
 
   test('shows what a figure misses its aim by', () => {
-    const load = find('detokenize', 256);
-    const measurements = [
-      measured(load, 'echo', 1, { serviceCpuS: 100 }),
-      measured(load, 'postgres', 1, { serviceCpuS: 251 }),
-      measured(load, 'embedded', 1, { serviceCpuS: 250 }),
-    ];
-    expect(row({ measurements }, 'detokenize, 256 connections, CPU')).toEqual([
-      'at most 2.5',
-      '**2.51**',
-      '2.50',
-    ]);
+    const results = new Results();
+    const { title } = small('detokenize', 256);
+    results.add(title, ECHO, 1, { [CPU]: 100 });
+    results.add(title, POSTGRES, 1, { [CPU]: 251 });
+    results.add(title, EMBEDDED, 1, { [CPU]: 250 });
+    const cells = row(results, 'detokenize, 256 connections, CPU');
+    expect(cells).toEqual(['at most 2.5', '**2.51**', '2.50']);
   });
 
   test('takes the latency at a part of the peak, not the one at the peak', () => {
-    const load = find('tokenize', 64);
-    const measurements = [
-      measured(load, 'postgres', 1, { p99_ms: 90 }),
-      measured(load.steady, 'echo', 1, { p99_ms: 10 }),
-      measured(load.steady, 'postgres', 1, { p99_ms: 19.9 }),
-      measured(load.steady, 'embedded', 1, { p99_ms: 20.1 }),
-    ];
-    expect(row({ measurements }, 'tokenize at 70 % of its peak')).toEqual([
-      'at most 2',
-      '1.99',
-      '**2.01**',
-    ]);
+    const results = new Results();
+    results.add(TOKENIZE, POSTGRES, 1, { 'p99 ms': 90 });
+    results.add(TOKENIZE, ECHO, 1, { [STEADY_P99]: 10 });
+    results.add(TOKENIZE, POSTGRES, 1, { [STEADY_P99]: 19.9 });
+    results.add(TOKENIZE, EMBEDDED, 1, { [STEADY_P99]: 20.1 });
+    const cells = row(results, 'tokenize at 70 % of its peak');
+    expect(cells).toEqual(['at most 2', '1.99', '**2.01**']);
   });
 
-  test('takes the longest of all rounds for the event loop, beside large requests only', () => {
-    const [alone, beside] = LOADS.filter(({ name }) => name === 'block');
-    const measurements = [
-      measured(alone, 'postgres', 1, { heldUpMs: 900 }),
-      measured(beside, 'postgres', 1, { heldUpMs: 12 }),
-      measured(beside, 'postgres', 2, { heldUpMs: 51 }),
-      measured(beside, 'postgres', 3, { heldUpMs: 13 }),
-    ];
-    expect(row({ measurements }, 'event loop')).toEqual(['at most 50', '**51.00**', '–']);
+  test('takes the longest of all rounds for the event loop', () => {
+    const results = new Results();
+    for (const [i, ms] of [12, 51, 13].entries()) {
+      results.add(BULK, POSTGRES, i + 1, { [LONGEST]: ms });
+    }
+    expect(row(results, 'event loop')).toEqual(['at most 50', '**51.00**', '–']);
   });
 
-  test('counts bulk in values, stored values against new ones, and a start of the embedded kind', () => {
-    const bulk = find('bulk', 8);
-    const measurements = [
-      measured(bulk, 'postgres', 1, { rate: 26.6 }),
-      measured(bulk, 'embedded', 1, { rate: 26.7 }),
-      measured(find('tokenize', 64), 'postgres', 1, { rate: 100 }),
-      measured(find('repeat', 64), 'postgres', 1, { rate: 99 }),
-    ];
-    expect(row({ measurements }, 'bulk')).toEqual(['at least 80,000', '**79,800**', '80,100']);
-    expect(row({ measurements }, 'stored values, 64').slice(1, 2)).toEqual(['**0.990**']);
-    const none = { serve: [], postgres: [] };
-    const start = { firstMs: 9_000, timesMs: { npm_start: [1_400, 1_499, 3_000], ...none } };
-    expect(row({ start }, '`npm start`')).toEqual(['at most 1.5', '–', '1.499']);
+  test('has bulk in values, stored values against new ones, and a start of the embedded kind', () => {
+    const results = new Results();
+    results.add(BULK, POSTGRES, 1, { 'values/s': 79_800 });
+    results.add(BULK, EMBEDDED, 1, { 'values/s': 80_100 });
+    results.add(TOKENIZE, POSTGRES, 1, { 'requests/s': 100 });
+    results.add(small('repeat', 64).title, POSTGRES, 1, { 'requests/s': 99 });
+    expect(row(results, 'bulk')).toEqual(['at least 80,000', '**79,800**', '80,100']);
+    expect(row(results, 'stored values, 64').slice(1, 2)).toEqual(['**0.99**']);
+    for (const [i, ms] of [1_400, 1_499, 3_000].entries()) {
+      results.add(START.section, NPM_START_ROW, i, { ms });
+    }
+    expect(row(results, '`npm start`')).toEqual(['at most 1,500', '–', '1,499']);
   });
 
   test('has ratios, memory and bytes of a vault that was filled', () => {
-    const turn = (right: number, p99Ms: number): Turn => {
-      const { result } = measured(undefined, 'postgres', 1, { p99_ms: p99Ms });
-      return { tokenize: { ...result, right }, detokenize: result, walBytesPerRow: 0 };
-    };
-    const milestone = (rows: number, rssBytes: number) => ({
-      rows,
-      rowsPerS: 1,
-      rssBytes,
-      tableBytes: 100 * rows,
-      indexBytes: 44 * rows,
-    });
-    const growth: Growth = {
-      rows: 2_000_000,
-      seconds: 1,
-      milestones: [milestone(100_000, 100 * 2 ** 20), milestone(2_000_000, 165 * 2 ** 20)],
-      rounds: [{ empty: turn(1_000, 4), full: turn(810, 7) }],
-      failures: 0,
-      repeated: 0,
-      verifiedTokens: 0,
-    };
-    const figure = (beginning: string) => row({ growth }, beginning)[1];
-    expect(figure('tokenize with 2,000,000 records')).toEqual('0.810');
-    expect(figure('detokenize with 2,000,000 records')).toEqual('**1.750**');
-    expect(figure('memory of the service')).toEqual('**65.0**');
-    expect(figure('bytes a record')).toEqual('144');
+    const results = new Results();
+    const filled = filledTitle(POSTGRES, ASKED.rows);
+    const { title: tokenize } = growthLoad('tokenize');
+    const { title: detokenize } = growthLoad('detokenize');
+    results.add(tokenize, POSTGRES, 1, { 'requests/s': 1_000 });
+    results.add(tokenize, filled, 1, { 'requests/s': 810 });
+    results.add(detokenize, POSTGRES, 1, { 'p99 ms': 4 });
+    results.add(detokenize, filled, 1, { 'p99 ms': 7 });
+    results.add(SIZES_TITLE, filledTitle(POSTGRES, 100_000), 1, { [RSS]: 100 });
+    results.add(SIZES_TITLE, filledTitle(POSTGRES, 1_000_000), 1, { [RSS]: 165 });
+    results.add(SIZES_TITLE, filled, 1, { [RSS]: 999, [RECORD_BYTES]: 144 });
+    const figure = (beginning: string) => row(results, beginning)[1];
+    expect(figure('tokenize with 2,000,000 rows')).toEqual('0.81');
+    expect(figure('detokenize with 2,000,000 rows')).toEqual('**1.75**');
+    expect(figure('memory of the service')).toEqual('**65.00**');
+    expect(figure('bytes a row')).toEqual('144');
   });
 
   test('is left out when nothing of it was measured', () => {
-    const results = { measurements: [], start: undefined, growth: undefined };
-    expect(summarySection(results)).toBeUndefined();
-    const measurements = [measured(find('tokenize', 64), 'echo', 1, { rate: 1 })];
-    expect(summarySection({ ...results, measurements })).toBeUndefined();
+    const results = new Results();
+    expect(summarySection(results, ASKED)).toBeUndefined();
+    results.add(TOKENIZE, ECHO, 1, { 'requests/s': 1 });
+    expect(summarySection(results, ASKED)).toBeUndefined();
   });
 });

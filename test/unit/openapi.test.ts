@@ -6,8 +6,7 @@ import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { documentText, factsOf } from '../../src/http/openapi.ts';
 import { METHODS } from '../../src/http/routes.ts';
-import { readText } from '../support/docs.ts';
-import { DocumentSchemas, operationsOf, responseOf } from '../support/openapi.ts';
+import { DocumentSchemas, operationsOf, readText, responseOf } from '../support/docs.ts';
 
 const URL_OF_DEFAULTS = `http://${SETTINGS.HOST.default}:${SETTINGS.PORT.default}`;
 const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({

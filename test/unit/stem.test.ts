@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { drawStem } from '../../src/shape/token.ts';
-import { seededBytes } from '../support/bytes.ts';
+import { seededBytes } from '../support/keys.ts';
 
 const ALL_BYTES = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte)).toString('latin1');
 

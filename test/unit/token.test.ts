@@ -4,7 +4,7 @@ import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
 import { DRAWS_A_LENGTH, type Draws, drawToken, MAX_DRAWS } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
-import { bytesThatDraw, seededDraws } from '../support/bytes.ts';
+import { bytesThatDraw, seededDraws } from '../support/keys.ts';
 
 /** Draw 0 makes this text, draw 1 the next and so on, the last again and again. */
 function drawing(...texts: string[]): Draws {
