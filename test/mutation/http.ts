@@ -140,8 +140,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'guards-permission',
     file: 'http/guards.ts',
-    old: "if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');",
-    new: '',
+    old: 'if (!isAllowed(caller.client, operation))',
+    new: 'if (caller === undefined)',
     promise: 'A client does only what it may.',
     tests: ['http/access.test.ts'],
   },
@@ -164,8 +164,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'guards-charset',
     file: 'http/guards.ts',
-    old: ".toLowerCase() === 'utf-8'",
-    new: ".toLowerCase() !== ''",
+    old: '/^utf-?8$/i.test(charset!)',
+    new: "charset !== ''",
     promise: 'Another charset is refused.',
     tests: ['http/protocol.test.ts'],
   },
@@ -220,9 +220,9 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'answer-message',
     file: 'http/exchange.ts',
-    old: "if (ERROR_FIELDS[code] === 'message') body.message",
-    new: 'if (failure.message) body.message',
-    promise: 'Only errors of the table have a message.',
+    old: "if (message !== '') body.message",
+    new: 'body.message',
+    promise: 'A 401 and a 429 have no message.',
     tests: ['http/errors.test.ts', 'http/protocol.test.ts'],
   },
   {
