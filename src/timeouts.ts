@@ -6,6 +6,11 @@ export const LEAST_PATIENCE_MS = 1_000;
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
 export const COMMAND_PATIENCE_MS = 30_000;
+/**
+ * The first statement, which starts the embedded database. Longer than its own START_TIMEOUT_MS, so
+ * that a slow machine gets that time and the words for it.
+ */
+const OPEN_PATIENCE_MS = 65_000;
 /** A migration may rewrite a large table, or wait for the node that does. */
 const MIGRATION_PATIENCE_MS = 3_600_000;
 
@@ -20,6 +25,10 @@ export function statementDeadline(deadlineMs: number): number {
 
 export function commandDeadline(): number {
   return performance.now() + COMMAND_PATIENCE_MS;
+}
+
+export function openDeadline(): number {
+  return performance.now() + OPEN_PATIENCE_MS;
 }
 
 export function migrationDeadline(): number {

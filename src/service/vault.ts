@@ -12,7 +12,7 @@ import { grantService } from '../store/rights.ts';
 import { distribute, migrate } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
-import { commandDeadline, migrationDeadline } from '../timeouts.ts';
+import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
 import { kekSourceOf, openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
@@ -59,7 +59,8 @@ export async function openVault(options: VaultOptions): Promise<Vault> {
   const timeline = new Timeline();
   const pool = openPool(options, HOUSEKEEPING_CONNECTIONS, timeline);
   try {
-    const problems = serverProblems(await serverFacts(pool, commandDeadline()), options);
+    const byMs = options.databaseUrl === undefined ? openDeadline() : commandDeadline();
+    const problems = serverProblems(await serverFacts(pool, byMs), options);
     if (problems.length > 0) throw new OperatorError(...problems);
     const schemaChanges = await bringUp(pool);
     const keys = new WrappedKeyStore(pool);
