@@ -62,7 +62,7 @@ export function createMetrics() {
   const registers = [registry];
   new Gauge({
     name: 'standin_build_info',
-    help: 'Always 1, with the version of the program.',
+    help: "1, with the program's version.",
     labelNames: ['version'],
     registers,
   }).set({ version: VERSION }, 1);
