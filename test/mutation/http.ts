@@ -106,6 +106,14 @@ export const HTTP: readonly Mutant[] = [
     tests: ['unit/body.test.ts', 'http/errors.test.ts'],
   },
   {
+    id: 'body-order',
+    file: 'http/data.ts',
+    old: 'NUMBER.test(keys[0]!)',
+    new: "keys[0] === '0'",
+    promise: 'Names that look like numbers keep their place.',
+    tests: ['unit/name-order.test.ts', 'http/inputs.test.ts'],
+  },
+  {
     id: 'guards-two-hosts',
     file: 'http/guards.ts',
     old: 'hosts === 1 : httpVersion',
