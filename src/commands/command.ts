@@ -41,12 +41,15 @@ export function config(): Config {
   return parseConfig(readEnvironment());
 }
 
+/** Only `serve` and `migrate` make a vault: a new one here would look like the loss of the old. */
 export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
   // Imported here, so that help does not wait for the modules of the database.
+  const { demandVault } = await import('../service/vault-place.ts');
   const { openVault } = await import('../service/vault.ts');
+  await demandVault(configured.vault);
   const vault = await openVault(configured.vault);
   try {
     await work(vault, configured);

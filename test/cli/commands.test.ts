@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations } from '../../src/store/schema.ts';
 import {
   call,
+  makeVault,
   newPlace,
   type Place,
   runCli,
@@ -371,6 +372,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
 
 test('client create begins the client_id with CLIENT_PREFIX', async () => {
   const place = await usualPlace();
+  await makeVault(place);
   const args = ['client', 'create', '--name', 'x', '--json'];
   const { stdout } = await runCli(args, place, { CLIENT_PREFIX: 'acme' });
   expect(JSON.parse(stdout).client_id).toMatch(/^acme_[0-9a-f]{24}$/);

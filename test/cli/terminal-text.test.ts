@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   call,
   createClient,
+  makeVault,
   type Place,
   runCli,
   runJson,
@@ -24,6 +25,7 @@ const RAW = /(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
 let place: Place;
 beforeAll(async () => {
   place = await usualPlace();
+  await makeVault(place);
   await createClient(place);
 });
 afterAll(() => place.remove());
