@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   keyring: async () => (await import('./keyring.ts')).addKeyring,
   verify: async () => (await import('./records.ts')).addVerify,
   openapi: async () => addOpenApi,
+  config: async () => (await import('./config.ts')).addConfig,
   doctor: async () => (await import('./doctor.ts')).addDoctor,
   license: async () => (await import('./license.ts')).addLicense,
 };
@@ -102,7 +103,7 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Files:': ['tokenize', 'detokenize'],
   'Stored values:': ['forget', 'verify'],
   'Keys of the vault:': ['keyring'],
-  'Trouble:': ['doctor', 'license'],
+  'Trouble:': ['doctor', 'config', 'license'],
 };
 const MORE = 'More:';
 
@@ -118,7 +119,8 @@ First steps:
        standin client create --name intake --can tokenize
   4. Watch the service in the console: http://127.0.0.1:9464/
 
-Settings are environment variables, or lines of the file .env in the working folder:
+Settings are environment variables, or lines of the file .env in the working folder; standin
+config lists them:
   PORT=9000 standin serve
 
 Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows

@@ -38,6 +38,7 @@ const COMMANDS = [
   'keyring rewrap',
   'verify',
   'openapi',
+  'config',
   'doctor',
   'license verify',
   'completion bash',
