@@ -100,7 +100,7 @@ function addOpenApi(program: Command): void {
 const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'migrate'],
   'Clients and API keys:': ['client', 'api-key'],
-  'Files:': ['tokenize', 'detokenize'],
+  'Values and files:': ['tokenize', 'detokenize'],
   'Stored values:': ['forget', 'verify'],
   'Keys of the vault:': ['keyring'],
   'Trouble:': ['doctor', 'config', 'license'],
