@@ -126,6 +126,21 @@ config lists them:
 Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows
 of a file were rejected; 130 interrupted.`;
 
+/**
+ * The words without --help when they name no command: commander would print the help of what is
+ * above it, as if the command were known.
+ */
+export function wordsFor(program: Command, words: readonly string[]): string[] {
+  let at = program;
+  for (const word of words) {
+    if (word.startsWith('-') || at.commands.length === 0) break;
+    const named = at.commands.find((made) => made.name() === word);
+    if (named === undefined) return words.filter((one) => one !== '--help' && one !== '-h');
+    at = named;
+  }
+  return [...words];
+}
+
 /** Exists in a checkout and in the package. A container image may lack it. */
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
 

@@ -1,12 +1,11 @@
-#!/usr/bin/env node
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
-import { buildProgram } from './commands/program.ts';
-import { errorCode, InternalError, operatorError } from './errors.ts';
-import { shownLines } from './terminal.ts';
+import { errorCode, InternalError, operatorError } from '../errors.ts';
+import { shownLines } from '../terminal.ts';
+import { buildProgram, wordsFor } from './program.ts';
 
-/** The command line. Exit codes: 0 done, 1 a problem (named on standard error), 2 wrong usage. */
+/** Exit codes: 0 done, 1 a problem (named on standard error), 2 wrong usage. */
 const FAILED = 1;
 const WRONG_USAGE = 2;
 
@@ -20,11 +19,16 @@ function explain(error: unknown): string {
   return `Unexpected failure${detail}: ${error instanceof Error ? error.message : String(error)}`;
 }
 
-async function main(): Promise<void> {
+/** Runs the command that the arguments of the process name. */
+export async function run(): Promise<void> {
   harden();
   try {
-    const program = await buildProgram(process.argv[2]);
-    await program.parseAsync();
+    const [first, ...rest] = process.argv.slice(2);
+    // `help client create` means `client create --help`.
+    const isHelp = first === 'help' && rest.length > 0;
+    const words = isHelp ? [...rest, '--help'] : process.argv.slice(2);
+    const program = await buildProgram(words[0]);
+    await program.parseAsync(wordsFor(program, words), { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
     process.stderr.write(`standin: ${shownLines(explain(error))}\n`);
@@ -64,5 +68,3 @@ function preventCoreFiles(): void {
     timeout: PRLIMIT_TIMEOUT_MS,
   });
 }
-
-await main();

@@ -74,6 +74,15 @@ describe('help and usage', () => {
     }
   });
 
+  test('help before a command is --help after it, at any depth', async () => {
+    for (const words of [['client'], ['client', 'create'], ['serve']]) {
+      const asked = await runCli(['help', ...words], place);
+      expect(asked).toEqual(await runCli([...words, '--help'], place));
+      expect(asked.stdout).toContain(`Usage: standin ${words.join(' ')} `);
+      expect(asked.code).toBe(0);
+    }
+  });
+
   test('--version prints the version of package.json', async () => {
     const { code, stdout } = await runCli(['--version'], place);
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${version}\n` });
@@ -85,6 +94,10 @@ describe('help and usage', () => {
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
     [['completion', 'tcsh'], "unknown command 'tcsh'"],
+    [['nonsense', '--help'], "unknown command 'nonsense'"],
+    [['client', 'nonsense', '-h'], "unknown command 'nonsense'"],
+    [['help', 'nonsense'], "unknown command 'nonsense'"],
+    [['help', 'client', 'creat'], '(Did you mean create?)'],
     [['clinet'], '(Did you mean client?)'],
     [['client', 'creat'], '(Did you mean create?)'],
     [['client', 'list', '--jsn'], '(Did you mean --json?)'],
