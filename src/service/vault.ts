@@ -1,6 +1,6 @@
 import { openedTwice } from '#embedded';
 import { isNamed, readAhead } from '#kek';
-import { Keyring, type PlainKey } from '../crypto/keyring.ts';
+import { Keyring } from '../crypto/keyring.ts';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
@@ -13,7 +13,7 @@ import { distribute, migrate } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
-import { kekSourceOf, openKeys } from './keys/open-keys.ts';
+import { kekSourceOf, type OpenedKey, openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
   HOUSEKEEPING_CONNECTIONS,
@@ -41,7 +41,7 @@ export interface Vault {
   readonly api_key_uses: ApiKeyUseStore;
   readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
-  readonly plainKeys: readonly PlainKey[];
+  readonly plainKeys: readonly OpenedKey[];
   readonly schemaChanges: SchemaChanges;
   close(): Promise<void>;
 }
@@ -77,7 +77,7 @@ function vaultOn(
   options: VaultOptions,
   pool: Pool,
   timeline: Timeline,
-  plainKeys: readonly PlainKey[],
+  plainKeys: readonly OpenedKey[],
   schemaChanges: SchemaChanges,
 ): Vault {
   const vital = {

@@ -198,19 +198,16 @@ const HAS_CITUS = "current_setting('citus.shard_count', true) is not null";
 const MESSAGE = "pg_logical_emit_message(true, 'standin', '')::text";
 /**
  * "Already stored" must be as durable as "written now". But a statement that only reads waits for
- * no standby. So, with a standby configured, this statement writes a message to the WAL: its commit
- * waits until the standby has everything up to it. PostgreSQL evaluates the subquery at most once.
- * Citus would do so only on the coordinator, so there the answer asks for ON_CITUS.
+ * no standby. So, with a standby configured, this writes a message to the WAL: the commit waits
+ * until the standby has everything up to it. In ON_CITUS it is evaluated for each row, on the
+ * worker that has the row, so the commit waits for the worker's standby.
  */
+export const WAITS_FOR_STANDBY = `case when ${HAS_STANDBY} then ${MESSAGE} end`;
+/** PostgreSQL evaluates it at most once; Citus only on the coordinator, so it asks for ON_CITUS. */
 const ONCE = `(select case when ${HAS_CITUS} then 'citus'
     when ${HAS_STANDBY} then ${MESSAGE} end)`;
-/**
- * Evaluated for each row, so on the worker that has the row. Its commit waits for the worker's
- * standby.
- */
-const EACH_ROW = `case when ${HAS_STANDBY} then ${MESSAGE} end`;
 const ON_ONE_SERVER = findingWith(ONCE);
-const ON_CITUS = findingWith(EACH_ROW);
+const ON_CITUS = findingWith(WAITS_FOR_STANDBY);
 
 function findingWith(waitedFor: string): string {
   return `select ${UNSEALED} || ${SEALED} as row,

@@ -2,6 +2,7 @@ import { OperatorError } from '../errors.ts';
 import type { KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
+import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -76,6 +77,19 @@ export class WrappedKeyStore {
 
   async list(deadlineMs: number): Promise<WrappedKey[]> {
     return listKeys(this.#pool.queryUntil(deadlineMs));
+  }
+
+  /**
+   * The keys, as durable as a record that was written. A rotation whose wait for the standby was
+   * cancelled is visible, but a failover loses it: the next rotation makes another key of the same
+   * version.
+   */
+  async listDurable(deadlineMs: number): Promise<WrappedKey[]> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      const keys = await listKeys(query);
+      await query(`select ${WAITS_FOR_STANDBY}`);
+      return keys;
+    });
   }
 
   async settings(deadlineMs: number): Promise<Map<string, string>> {

@@ -164,4 +164,39 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
       expect((await call(nodes[1]!, 'detokenize', { token }, apiKey)).status).toBe(400);
     await expectVerified(place);
   });
+
+  test('a key that the standby does not have seals nothing: after the failover its version is another key', async () => {
+    const pair = await newPair();
+    const { primary, proxy, standby, place, nodes, api_key: apiKey } = pair;
+    const [one, other] = nodes as [Service, Service];
+    proxy.silence();
+    const rotating = runCli(['keyring', 'rotate'], place);
+    await until(async () => (await waiting(pair)).length > 0, 'a rotation that waits');
+    await end(pair, await waiting(pair), 'pg_cancel_backend');
+    expect((await rotating).code).toBe(1);
+    const versions = await query(
+      primary.directUrl(new URL(place.env.DATABASE_URL!.replace(/,[^/]*/, '')).pathname.slice(1)),
+      "select count(*)::int as n from standin.keyring where purpose = 'dek'",
+    );
+    expect(versions[0]!.n).toBe(2);
+    for (const node of nodes)
+      await until(() => node.output().includes('the keyring cannot be renewed'), 'a look');
+
+    // One node sleeps through the failover and the rotation that is made again.
+    one.kill('SIGSTOP');
+    await primary.crash();
+    standby.promote();
+    const works = async () =>
+      (await call(other, 'tokenize', { a: 'there again' }, apiKey)).status === 200;
+    await until(works, 'the new primary');
+    expect((await runCli(['keyring', 'rotate'], place)).code).toBe(0);
+    const calls = tokenizeEach(one, ten('late'), apiKey);
+    one.kill('SIGCONT');
+    const late = await calls;
+    const tokens = late.map(({ token }) => token);
+    expect(await detokenizeAll(other, tokens, apiKey)).toEqual(late.map(({ value }) => value));
+    const again = await tokenizeEach(one, ten('after'), apiKey);
+    expect(again).toHaveLength(10);
+    await expectVerified(place);
+  });
 });

@@ -54,6 +54,7 @@ const FENCES: readonly (readonly [string, string, Part])[] = [
   ...fences('failover with rotate, reseal and retire', {
     NO_FENCE: 'a write checks its key version',
     NO_TIMELINE: 'a node never goes back to an older primary',
+    NO_DURABLE_KEY: 'a node takes a key only when the standby has it',
   }),
 ];
 

@@ -103,6 +103,18 @@ end:
 }
 #endif
 
+/* A failover may lose the newest key. A rotation then makes another key of the same number: key 3,
+   of number 2. */
+#ifdef ALONE
+#define NUMBER(key) key
+#define NEW_KEY (server[where].newest + 1)
+#else
+#define NUMBER(key) (key == 3 -> 2 : key)
+#define NEW_KEY (where == 0 -> 2 : 3)
+#endif
+#define HAS_KEY(on, key) (!server[on].destroyed[NUMBER(key)] && (key == server[on].newest || \
+  NUMBER(key) < NUMBER(server[on].newest)))
+
 /* ---- What callers were told ---- */
 /* The token of each value. */
 byte acknowledged[2] = NONE;
@@ -117,8 +129,7 @@ byte asked[2];
 bool is_forgetting[2];
 
 #define ROW_OF(v) server[current].row[acknowledged[v]]
-#define OPENS(r) (r.state == SEALED && r.version <= server[current].newest && \
-  !server[current].destroyed[r.version])
+#define OPENS(r) (r.state == SEALED && HAS_KEY(current, r.version))
 
 /* In Never: after every step. */
 #define OPENS_TO_ITS_VALUE(v) (!must_open[v] || (OPENS(ROW_OF(v)) && ROW_OF(v).value == v))
@@ -165,8 +176,8 @@ Slot slot[SLOTS];
 #ifdef NO_FENCE
 #define MAY_WRITE true
 #else
-#define MAY_WRITE (S.version <= server[S.where].newest && \
-  !server[S.where].closed[S.version] && !server[S.where].destroyed[S.version])
+#define MAY_WRITE (NUMBER(S.version) <= NUMBER(server[S.where].newest) && \
+  !server[S.where].closed[NUMBER(S.version)] && !server[S.where].destroyed[NUMBER(S.version)])
 #endif
 #define MATCHES ( \
   (S.statement == insert && THERE.state == ABSENT) || \
@@ -259,8 +270,14 @@ end:
 
 
 /* ---- Nodes ---- */
-/* The newest version that a node has read. Each may seal with this one or any before it. */
-byte known = 1;
+/* The keys that a node has read. Each may seal with any of them. */
+bool is_known[4];
+/* A node takes a key only when the standby has it. */
+#ifdef NO_DURABLE_KEY
+#define MAY_TAKE true
+#else
+#define MAY_TAKE (server[1].newest == server[current].newest)
+#endif
 #ifdef NO_TIMELINE
 /* The latest server that a node has seen as primary. With the fence, none goes back. */
 byte latest[NODES];
@@ -282,8 +299,8 @@ inline choose() {
 inline chooseKey() {
   if
   :: version = 1
-  :: known > 1 -> version = 2
-  :: known > 2 -> version = 3
+  :: is_known[2] -> version = 2
+  :: is_known[3] -> version = 3
   fi
 }
 
@@ -366,7 +383,8 @@ quiet:
 end:
   atomic {
     if
-    :: known < server[current].newest -> known = server[current].newest; goto quiet
+    :: MAY_TAKE && !is_known[server[current].newest] ->
+      is_known[server[current].newest] = true; goto quiet
     :: value = 0
     /* By symmetry one node with both values is enough. */
     :: me == 0 -> value = 1
@@ -452,8 +470,8 @@ active proctype Keys() {
 end:
   do
   /* standin keyring rotate */
-  :: atomic { server[current].newest < VERSIONS && !is_locked && sharers == 0 && CAN_COMMIT(current) ->
-      where = current; version = server[where].newest + 1; is_locked = true;
+  :: atomic { NUMBER(server[current].newest) < VERSIONS && !is_locked && sharers == 0 && CAN_COMMIT(current) ->
+      where = current; version = NEW_KEY; is_locked = true;
       commit(KEYS, where, new_key, version, 0, 0, 0);
       PAUSE
       if
@@ -466,7 +484,7 @@ end:
       where = current;
       if
       :: version = 1
-      :: server[where].newest > 2 -> version = 2
+      :: NUMBER(server[where].newest) > 2 -> version = 2
       fi;
       if
       :: server[where].destroyed[version] -> goto retired
@@ -542,7 +560,7 @@ end:
       :: TOKENS > 2 -> token = 2
       fi;
       if
-      :: server[where].row[token].state == SEALED && server[where].row[token].version < version ->
+      :: server[where].row[token].state == SEALED && NUMBER(server[where].row[token].version) < NUMBER(version) ->
         old.state = SEALED; old.value = server[where].row[token].value;
         old.version = server[where].row[token].version
       :: else -> goto resealed

@@ -5,7 +5,7 @@ import { InternalError, type InternalReason, OperatorError, operatorError } from
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { monotonicMs } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
-import { primaryVersionOf, unwrap } from './open-keys.ts';
+import { type OpenedKey, primaryVersionOf, unwrap } from './open-keys.ts';
 
 /** The state of the vault's keys, for all code that seals and opens records. */
 export interface KeySnapshot {
@@ -30,11 +30,14 @@ const LONGEST_PAUSE_MS = 10_000;
 /** Bounds the reads that wait for a database that does not answer. */
 const MAX_LOOKS_UNDER_WAY = 3;
 
+/** The keys of this process are not those of the vault, so it must not seal. */
+class KeysDiffer extends OperatorError {}
+
 /**
  * The primary is never retired, so its row was lost: deleted, or missing on a promoted standby. Its
  * records cannot be opened once the last process that has the key ends.
  */
-class PrimaryVersionGone extends OperatorError {
+class PrimaryVersionGone extends KeysDiffer {
   constructor(version: number) {
     super(
       `Version ${version} of the dek key, the primary, is gone from standin.keyring. Restore its row from a backup. Until then this process does not tokenize, and it may be the last one that can open the records of that version. If you restored an older database on purpose, restart the service.`,
@@ -42,10 +45,13 @@ class PrimaryVersionGone extends OperatorError {
   }
 }
 
-interface Known {
-  /** The wrapped bytes of its row at the last read. */
-  readonly wrapped: Buffer;
-  readonly key: PlainKey;
+/** A version has one key for ever: this database is a different vault, or an older copy of it. */
+class KeyReplaced extends KeysDiffer {
+  constructor(version: number) {
+    super(
+      `Version ${version} of the dek key in standin.keyring is not the key that this process has for it. Until a restart this process does not tokenize. Before you restart it, make sure that DATABASE_URL leads to the right database: this process may be the last one that can open the records of that key.`,
+    );
+  }
 }
 
 /** A failed unwrap. It is not repeated before `untilMs` unless the rows change. */
@@ -65,7 +71,10 @@ export class KeyringFollower {
   readonly #source: KekSource;
   readonly #onChange: (problem: unknown) => void;
   readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
-  readonly #known = new Map<number, Known>();
+  /** By version, with the wrapped bytes of their rows at the last read. */
+  readonly #known: Map<number, OpenedKey>;
+  /** Whether the standby had the known rows. */
+  #isDurable = false;
   #latest: KeySnapshot;
   #problem: unknown;
   #backoff: Backoff | undefined;
@@ -84,13 +93,15 @@ export class KeyringFollower {
   constructor(
     store: WrappedKeyStore,
     source: KekSource,
-    keys: readonly PlainKey[],
+    keys: readonly OpenedKey[],
     onChange: (problem: unknown) => void = () => {},
   ) {
     this.#store = store;
     this.#source = source;
     this.#onChange = onChange;
     this.#latest = { keys, asOfMs: -Infinity, failure: undefined };
+    const deks = keys.filter(({ purpose }) => purpose === 'dek');
+    this.#known = new Map(deks.map((key) => [key.version, key]));
   }
 
   get latest(): KeySnapshot {
@@ -138,17 +149,34 @@ export class KeyringFollower {
     const look = ++this.#looks;
     this.#looksUnderWay++;
     try {
-      const rows = await this.#store.list(performance.now() + LOOK_PATIENCE_MS);
-      const keys = await this.#keysOf(rows.filter(({ purpose }) => purpose === 'dek'));
+      const keys = await this.#keysOf(await this.#rows(performance.now() + LOOK_PATIENCE_MS));
       this.#tell(look, { keys, asOfMs, failure: undefined }, this.#backoff?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
-      const isGone = error instanceof PrimaryVersionGone;
-      const lastAsOfMs = isGone ? -Infinity : this.#latest.asOfMs;
+      const lastAsOfMs = error instanceof KeysDiffer ? -Infinity : this.#latest.asOfMs;
       this.#tell(look, { ...this.#latest, asOfMs: lastAsOfMs, failure }, error);
     } finally {
       this.#looksUnderWay--;
     }
+  }
+
+  /**
+   * The rows of the DEKs. Waits for the standby when they changed: a key that a failover loses must
+   * not seal, because another key then gets its version.
+   */
+  async #rows(deadlineMs: number): Promise<readonly WrappedKey[]> {
+    const ofDeks = (rows: readonly WrappedKey[]) => rows.filter(({ purpose }) => purpose === 'dek');
+    const seen = ofDeks(await this.#store.list(deadlineMs));
+    if (this.#isDurable && this.#changed(seen).length === 0) return seen;
+    const durable = ofDeks(await this.#store.listDurable(deadlineMs));
+    this.#isDurable = true;
+    return durable;
+  }
+
+  #changed(deks: readonly WrappedKey[]): WrappedKey[] {
+    return deks.filter(
+      ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
+    );
   }
 
   /** Drops the result of a slow read when a later read has already ended. */
@@ -165,10 +193,7 @@ export class KeyringFollower {
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
     const primary = this.primaryVersion;
     if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
-    if (this.#known.size === 0) this.#recognise(deks);
-    const changed = deks.filter(
-      ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
-    );
+    const changed = this.#changed(deks);
     if (changed.length > 0) await this.#unwrap(changed);
     else this.#backoff = undefined;
     const missing = deks.find(({ version }) => !this.#known.has(version));
@@ -178,17 +203,7 @@ export class KeyringFollower {
       if (!versions.has(version)) this.#known.delete(version);
     }
     const others = this.#latest.keys.filter(({ purpose }) => purpose !== 'dek');
-    return [...others, ...deks.map(({ version }) => this.#known.get(version)!.key)];
-  }
-
-  /**
-   * Matches rows with the keys that the vault was opened with, so that the KEK is not read again.
-   */
-  #recognise(deks: readonly WrappedKey[]): void {
-    for (const { version, wrapped } of deks) {
-      const key = this.#latest.keys.find((one) => one.purpose === 'dek' && one.version === version);
-      if (key !== undefined) this.#known.set(version, { wrapped, key });
-    }
+    return [...others, ...deks.map(({ version }) => this.#known.get(version)!)];
   }
 
   /** Unwraps new and rewrapped rows. Keeps a failure as the backoff. */
@@ -200,10 +215,13 @@ export class KeyringFollower {
       const kek: Kek = kekOf(await this.#source.read());
       for (const row of changed) {
         const [key] = unwrap([row], kek, this.#source);
-        this.#known.set(row.version, { wrapped: row.wrapped, key: key! });
+        const known = this.#known.get(row.version);
+        if (known?.bytes.equals(key!.bytes) === false) throw new KeyReplaced(row.version);
+        this.#known.set(row.version, key!);
       }
       this.#backoff = undefined;
     } catch (error) {
+      if (error instanceof KeyReplaced) throw error;
       const pauseMs = Math.min(LONGEST_PAUSE_MS, last ? 2 * last.pauseMs : FIRST_PAUSE_MS);
       this.#backoff = { rows, error, pauseMs, untilMs: monotonicMs() + pauseMs };
     }

@@ -9,6 +9,11 @@ import { allowedOr } from '../../store/database-error.ts';
 import type { NewKey, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { KEY_PURPOSES, type KeyPurpose, type WrappedKey } from '../../types.ts';
 
+/** An unwrapped key, and the wrapped bytes of its row. */
+export interface OpenedKey extends PlainKey {
+  readonly wrapped: Buffer;
+}
+
 /** The KEK of these settings. Its problems are an OperatorError. */
 export function kekSourceOf({
   kek,
@@ -33,7 +38,7 @@ export async function openKeys(
   source: KekSource,
   tokenSuffix: string,
   deadlineMs: number,
-): Promise<PlainKey[]> {
+): Promise<OpenedKey[]> {
   let keys = await store.list(deadlineMs);
   if (keys.length === 0) await source.create?.();
   const kek = kekOf(await source.read());
@@ -58,7 +63,7 @@ export function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buff
 }
 
 /** @throws OperatorError when a different KEK wrapped the keys, or a row was changed */
-export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): PlainKey[] {
+export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): OpenedKey[] {
   return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
     if (kekId !== kek.id) {
       throw new OperatorError(
@@ -71,7 +76,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
         `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Compare the row with your backup, and restore it if it differs.`,
       );
     }
-    return { purpose, version, bytes };
+    return { purpose, version, bytes, wrapped };
   });
 }
 
