@@ -8,7 +8,15 @@ import {
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
-import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
+import {
+  command,
+  type OutputOptions,
+  print,
+  printTable,
+  spanMs,
+  time,
+  withVault,
+} from './command.ts';
 
 export function addApiKey(program: Command): void {
   const apiKey = program
@@ -82,18 +90,22 @@ async function list(
   const names = new Map(clients.map((client) => [client.client_id, client.name]));
   const rows = apiKeys.map((key) => [
     key.api_key_id,
-    names.get(key.client_id) ?? key.client_id,
+    key.client_id,
+    names.get(key.client_id) ?? '-',
     state(key),
     time(key.created_at),
     time(key.last_used_at),
     time(key.expires_at),
     time(key.revoked_at),
   ]);
-  print(
-    options,
-    apiKeys,
-    table(['API KEY', 'CLIENT', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'], rows),
-  );
+  printTable(options, apiKeys, {
+    headings: [
+      ...['API KEY', 'CLIENT', 'NAME', 'STATE'],
+      ...['CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'],
+    ],
+    rows,
+    empty: 'No API keys yet. Issue one with: standin api-key issue --client NAME',
+  });
 }
 
 async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions): Promise<void> {

@@ -10,7 +10,15 @@ import {
 import type { Vault } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
-import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
+import {
+  command,
+  type OutputOptions,
+  print,
+  printTable,
+  spanMs,
+  time,
+  withVault,
+} from './command.ts';
 
 /** The limits: column, key of the option, what is counted, and the name in texts and tables. */
 const LIMITS = [
@@ -220,7 +228,8 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     time(client.last_used_at),
     time(client.disabled_at),
   ]);
-  print(options, clients, table(HEADINGS, rows));
+  const empty = 'No clients yet. Make one with: standin client create --name NAME';
+  printTable(options, clients, { headings: HEADINGS, rows, empty });
 }
 
 const HEADINGS = [

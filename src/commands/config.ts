@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { readEnvironment, settingsInForce } from '../config/config.ts';
 import { unknownSettings } from '../config/unknown.ts';
 import { shownLines } from '../terminal.ts';
-import { command, config, type OutputOptions, print, table } from './command.ts';
+import { command, config, type OutputOptions, printTable } from './command.ts';
 
 export function addConfig(program: Command): void {
   command(
@@ -21,7 +21,7 @@ function showConfig(options: OutputOptions): void {
     value ?? (from === null ? '-' : '(not shown)'),
     from ?? '-',
   ]);
-  print(options, settings, table(['SETTING', 'VALUE', 'FROM'], rows));
+  printTable(options, settings, { headings: ['SETTING', 'VALUE', 'FROM'], rows });
   for (const words of unknownSettings(readEnvironment()))
     process.stderr.write(`standin: ${shownLines(words)}\n`);
   config();

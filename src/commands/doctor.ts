@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { shown } from '../terminal.ts';
-import { command, config, type OutputOptions, print } from './command.ts';
+import { painted, shown } from '../terminal.ts';
+import { command, config, type OutputOptions, printPainted } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
+const COLOURS = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
 
 export function addDoctor(program: Command): void {
   command(
@@ -28,11 +29,14 @@ async function doctor(
       : ({ check: 'configuration', status: 'warning', detail: unknownSettings.join(' ') } as const),
     ...(await examine(examined)),
   ];
-  print(
+  printPainted(
     options,
     findings,
     findings
-      .map(({ check, status, detail }) => `${MARKS[status]} ${check}: ${shown(detail)}`)
+      .map(
+        ({ check, status, detail }) =>
+          `${painted(COLOURS[status], MARKS[status])} ${check}: ${shown(detail)}`,
+      )
       .join('\n'),
   );
   const problems = findings.filter((finding) => finding.status === 'problem').length;

@@ -32,7 +32,7 @@ test('a name does wherever an id does', async () => {
   expect(keys.map((key: { api_key_id: string }) => key.api_key_id)).toContain(issued.api_key_id);
   expect(keys).toHaveLength(2);
   const { stdout } = await runCli(['api-key', 'list'], place);
-  expect(stdout).toMatch(new RegExp(`^${issued.api_key_id} +shop +live `, 'm'));
+  expect(stdout).toMatch(new RegExp(`^${issued.api_key_id} +${id} +shop +live `, 'm'));
   expect((await runJson(place, 'client', 'disable', 'shop')).disabled_at).not.toBeNull();
 });
 

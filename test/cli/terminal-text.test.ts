@@ -88,7 +88,8 @@ describe('C32: control and bidi characters in the name of a client', () => {
     });
 
     test.runIf(hasTerminal)('reach no terminal', () => {
-      for (const args of COMMANDS()) expect(runOnTerminal(args, place)).not.toMatch(RAW);
+      for (const args of COMMANDS())
+        expect(runOnTerminal(args, place).replaceAll(COLOURS, '')).not.toMatch(RAW);
     });
 
     test('stay a name: the client goes on, and can be given another name', async () => {
