@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
+  makeVault,
   newBlankPlace,
   newPlace,
   type Place,
@@ -21,6 +22,7 @@ const isRoot = process.getuid?.() === 0;
 
 test('the first start makes no client where an operator has made one', async () => {
   place = await usualPlace();
+  await makeVault(place);
   const made = await runCli(['client', 'create', '--name', 'x', '--json'], place);
   const service = await startService(place);
   expect(service.output()).not.toContain('api_key_file');
@@ -153,6 +155,7 @@ describe('configuration', () => {
 
 test('a command that meets an embedded database about to end waits for the next one', async () => {
   place = await newPlace('embedded');
+  await makeVault(place);
   let dropped = 0;
   // As an ending one does: it still takes connections, and drops them when it is gone.
   const ending = createSocketServer((socket) => {
