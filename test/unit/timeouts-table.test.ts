@@ -99,7 +99,7 @@ const WITHOUT_ROW = [
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
-
+  'timeouts.ts OPEN_PATIENCE_MS',
   'store/schema.ts COPY_PATIENCE_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',
