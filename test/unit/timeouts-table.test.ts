@@ -84,10 +84,10 @@ const ROWS: Record<string, readonly number[]> = {
     embedded('HOLDER_TIMEOUT_MS'),
   ],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
-  'requests under way after the drain delay': [
+  'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
   ],
-  'callers that move to another node (`REUSE_PORT`)': [
+  'callers that change nodes (`REUSE_PORT`)': [
     constant('process/public-listener.ts', 'LEAVE_TIMEOUT_MS'),
   ],
   'log at the end': [constant('log-output.ts', 'FLUSH_TIMEOUT_MS')],
