@@ -166,6 +166,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
+  context.recent.push(exchange, answer, durationMs);
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
   const isUnread = !request.complete && !hasBoundedBody(context, exchange);
