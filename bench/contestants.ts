@@ -107,6 +107,7 @@ export async function startStandin(
   const place = await makePlace(kind, server?.url ?? '');
   const { DATABASE_URL: databaseUrl } = place.env;
   leftovers.add(async () => place.remove());
+  await runCli(['migrate'], place);
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
   const port = String(await freePort());

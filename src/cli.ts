@@ -1,68 +1,18 @@
 #!/usr/bin/env node
-import { spawnSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
-import { CommanderError } from 'commander';
-import { buildProgram } from './commands/program.ts';
-import { errorCode, InternalError, operatorError } from './errors.ts';
-import { shownLines } from './terminal.ts';
-
-/** The command line. Exit codes: 0 done, 1 a problem (named on standard error), 2 wrong usage. */
-const FAILED = 1;
-const WRONG_USAGE = 2;
-
-/** The text for the operator: our own words, or the code of the failure. */
-function explain(error: unknown): string {
-  const explained = operatorError(error);
-  if (explained !== undefined) return explained.message;
-  const code = errorCode(error) ?? errorCode((error as Error).cause);
-  const detail = code === undefined ? '' : ` (${code})`;
-  if (error instanceof InternalError) return `${error.message}${detail}. Run: standin doctor`;
-  return `Unexpected failure${detail}: ${error instanceof Error ? error.message : String(error)}`;
-}
-
-async function main(): Promise<void> {
-  harden();
-  try {
-    const program = await buildProgram(process.argv[2]);
-    await program.parseAsync();
-  } catch (error) {
-    if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
-    process.stderr.write(`standin: ${shownLines(explain(error))}\n`);
-    process.exit(FAILED);
-  }
-}
-
 /**
- * Keeps debuggers and core files away from the memory of this process, which holds keys and values.
- * Children inherit the core file settings, but not the signal handler.
+ * The entry point. It imports nothing before it has checked the version of Node: an older Node
+ * would end with a stack trace at the first import that it does not know.
  */
-function harden(): void {
-  // Without a handler, Node would open a debugger port and expose all keys.
-  process.on('SIGUSR1', () => {});
-  preventCoreFiles();
+const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+
+if (major > 20 || (major === 20 && minor >= 19)) {
+  const { run } = await import('./commands/run.ts');
+  await run();
+} else {
+  process.stderr.write(
+    `standin: This is Node ${process.versions.node}, but Standin needs Node 20.19 or newer. Install it from https://nodejs.org\n`,
+  );
+  process.exitCode = 1;
 }
 
-/** Selects the kinds of memory in a core file, one bit each (core(5)). */
-const CORE_FILTER = '/proc/self/coredump_filter';
-const PRLIMIT_TIMEOUT_MS = 2_000;
-
-/**
- * Two ways, because either can fail. The filter leaves memory out, but the kernel still writes the
- * registers of all threads, and tests found halves of keys there. So the size limit is set to 0
- * too; Node cannot do that, so prlimit of util-linux does. For other systems, see
- * docs/operating.md.
- */
-function preventCoreFiles(): void {
-  if (process.platform !== 'linux') return;
-  try {
-    writeFileSync(CORE_FILTER, '0');
-  } catch {
-    // Not permitted here: prlimit still helps.
-  }
-  spawnSync('prlimit', ['--core=0', '--pid', String(process.pid)], {
-    stdio: 'ignore',
-    timeout: PRLIMIT_TIMEOUT_MS,
-  });
-}
-
-await main();
+export {};

@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import { errorCode } from './errors.ts';
 import { LogOutput } from './log-output.ts';
-import { shownLines, shownWhenParsed } from './terminal.ts';
+import { hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Writes the line of an answered request, as `info` would, at half the cost. */
@@ -50,6 +50,9 @@ export async function openLog(options: LogOptions): Promise<Log> {
     logger.warn({ lines }, 'standard output did not take lines of the log: they were dropped'),
   );
   const textOf = options.isPretty ? await prettyText() : shownLines;
+  const requestOf = options.isPretty
+    ? requestForPeople
+    : (line: RequestLine) => shownLines(requestText(line));
   const logger = pino(
     {
       level: options.level,
@@ -63,7 +66,7 @@ export async function openLog(options: LogOptions): Promise<Log> {
   return Object.assign(logger, {
     request(line: RequestLine): void {
       if (!hasRequests) return;
-      output.write(textOf(requestText(line)));
+      output.write(requestOf(line));
     },
     countWaiting: (onWaiting: (bytes: number) => void) => output.countWaiting(onWaiting),
     dropped: () => output.dropped,
@@ -105,9 +108,24 @@ function textOfCaller(caller: LoggedCaller | null): string {
   return text;
 }
 
+/** One line, so that a terminal shows many requests. */
+function requestForPeople(line: RequestLine): string {
+  const { caller, method, route, status, values, duration_ms: durationMs } = line;
+  const time = new Date().toTimeString().slice(0, 8);
+  const colour = status < 400 ? 'green' : status < 500 ? 'yellow' : 'red';
+  const parts = [
+    `${method} ${route}`,
+    painted(colour, String(status)),
+    `${values} ${values === 1 ? 'value' : 'values'}`,
+    `${durationMs} ms`,
+    painted('dim', `${shown(caller?.client.client_id ?? '-')} ${line.request_id}`),
+  ];
+  return `[${time}] ${parts.join('  ')}\n`;
+}
+
 async function prettyText(): Promise<(line: string) => string> {
   const { prettyFactory } = await import('pino-pretty');
-  const pretty = prettyFactory({ colorize: true, translateTime: 'SYS:HH:MM:ss' });
+  const pretty = prettyFactory({ colorize: hasColours(), translateTime: 'SYS:HH:MM:ss' });
   return (line) => pretty(shownWhenParsed(line));
 }
 

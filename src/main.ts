@@ -37,9 +37,7 @@ export async function serve(config: Config): Promise<void> {
 
 async function start(config: Config, signals: Signals): Promise<void> {
   const isForReaders = isPretty(config.LOG_FORMAT);
-  const log = await openLog({ level: config.LOG_LEVEL, isPretty: isForReaders });
-  endOnUncaught(log);
-  log.debug({}, 'starting');
+  const log = await startLog(config, isForReaders);
   const license = new License(config.license);
   await license.start();
   if (config.AUDIT_LOG !== undefined) await checkAuditFile(config.AUDIT_LOG);
@@ -90,6 +88,14 @@ async function start(config: Config, signals: Signals): Promise<void> {
   tellListening(log, config, vault, url, ops?.url);
   const daysLeft = () => ({ days_left: license.daysLeft() });
   remind(log, () => license.warning(), daysLeft);
+}
+
+async function startLog(config: Config, isForReaders: boolean): Promise<Log> {
+  const log = await openLog({ level: config.LOG_LEVEL, isPretty: isForReaders });
+  endOnUncaught(log);
+  for (const words of config.unknownSettings) log.warn({}, words);
+  log.debug({}, 'starting');
+  return log;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { styleText } from 'node:util';
+
 /**
  * Characters that control a terminal or disguise a line: control characters, line and paragraph
  * separators, and changes of the text direction. Names from the database can contain them, because
@@ -19,6 +21,18 @@ export function shown(text: string): string {
 /** Lines for a terminal. JSON keeps its values. */
 export function shownLines(text: string): string {
   return UNUSUAL.test(text) ? text.replace(ALL_BUT_LINE_ENDS, escaped) : text;
+}
+
+/** Whether standard output shows colours. Node asks the terminal, NO_COLOR and FORCE_COLOR. */
+export function hasColours(): boolean {
+  return process.stdout.isTTY === true && process.stdout.hasColors();
+}
+
+export type Colour = 'bold' | 'dim' | 'green' | 'yellow' | 'red';
+
+/** Text in colour, where standard output shows colours. */
+export function painted(colour: Colour, text: string): string {
+  return hasColours() ? styleText(colour, text) : text;
 }
 
 /** A line of JSON for a program that prints the parsed values as they are. */

@@ -1,17 +1,31 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { issueApiKey, listApiKeys, newApiKey, revokeApiKey } from '../service/clients.ts';
+import {
+  issueApiKey,
+  listApiKeys,
+  listClients,
+  newApiKey,
+  revokeApiKey,
+} from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
 import type { ApiKey } from '../types.ts';
-import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
+import {
+  command,
+  type OutputOptions,
+  print,
+  printTable,
+  spanMs,
+  time,
+  withVault,
+} from './command.ts';
 
 export function addApiKey(program: Command): void {
   const apiKey = program
     .command('api-key')
     .description('API keys of clients; a client can have several.');
   command(apiKey, 'issue', 'Issue one more API key; it is shown only once.', [
-    'standin api-key issue --client standin_0123456789abcdef01234567 --expires 90d',
+    'standin api-key issue --client billing --expires 90d',
   ])
-    .requiredOption('--client <client_id>', 'client of the new key')
+    .requiredOption('--client <client>', 'name or id of the client of the new key')
     .option(
       '--expires <when>',
       'a time from now like 90d or 12h, or an ISO date; default: never',
@@ -22,9 +36,9 @@ export function addApiKey(program: Command): void {
     'standin api-key new',
   ]).action(makeNew);
   command(apiKey, 'list', 'List API keys by their ids; the keys themselves are not stored.', [
-    'standin api-key list --client standin_0123456789abcdef01234567',
+    'standin api-key list --client billing',
   ])
-    .option('--client <client_id>', 'only keys of this client')
+    .option('--client <client>', 'only keys of the client with this name or id')
     .action((options) => withVault((vault) => list(vault, options)));
   command(apiKey, 'revoke <api_key_id>', 'Refuse an API key from now on.', [
     'standin api-key revoke key_0123456789ab',
@@ -72,20 +86,26 @@ async function list(
   options: OutputOptions & { readonly client?: string },
 ): Promise<void> {
   const apiKeys = await listApiKeys(vault, options.client);
+  const clients = await listClients(vault);
+  const names = new Map(clients.map((client) => [client.client_id, client.name]));
   const rows = apiKeys.map((key) => [
     key.api_key_id,
     key.client_id,
+    names.get(key.client_id) ?? '-',
     state(key),
     time(key.created_at),
     time(key.last_used_at),
     time(key.expires_at),
     time(key.revoked_at),
   ]);
-  print(
-    options,
-    apiKeys,
-    table(['API KEY', 'CLIENT', 'STATE', 'CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'], rows),
-  );
+  printTable(options, apiKeys, {
+    headings: [
+      ...['API KEY', 'CLIENT', 'NAME', 'STATE'],
+      ...['CREATED', 'LAST USED', 'EXPIRES', 'REVOKED'],
+    ],
+    rows,
+    empty: 'No API keys yet. Issue one with: standin api-key issue --client NAME',
+  });
 }
 
 async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions): Promise<void> {

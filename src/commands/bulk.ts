@@ -14,6 +14,7 @@ import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
 import { BulkService } from './bulk-service.ts';
 import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
+import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
 import { Progress } from './progress.ts';
 
 type Operation = Job['operation'];
@@ -38,8 +39,9 @@ export function addTokenize(program: Command): void {
   addOperation(
     program,
     'tokenize',
-    'Replace values in a CSV, TSV, NDJSON or JSON file with tokens.',
+    'Replace a value, or values in a CSV, TSV, NDJSON or JSON file, with tokens.',
     [
+      'standin tokenize ann@example.com',
       'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
       'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
       'standin tokenize customers.csv --fields email -o out.csv --rejects rejects.csv --resume',
@@ -48,7 +50,8 @@ export function addTokenize(program: Command): void {
 }
 
 export function addDetokenize(program: Command): void {
-  addOperation(program, 'detokenize', 'Replace tokens in a file with the values behind them.', [
+  addOperation(program, 'detokenize', 'Replace a token, or tokens in a file, with the values.', [
+    'standin detokenize urb@waovwde.dhq_tok',
     'standin detokenize out.csv --fields email,full_name,phone -o customers.csv',
     'standin detokenize - --format tsv --no-header --fields 2,3 -o - < out.tsv',
   ]);
@@ -60,9 +63,11 @@ function addOperation(
   description: string,
   examples: readonly string[],
 ): void {
-  command(program, `${operation} <file>`, `${description} "-": standard input.`, examples)
-    .requiredOption('--fields <fields>', 'names of columns, or paths such as customer.emails[*]')
-    .requiredOption('-o, --output <file>', 'where the rows go; "-": standard output')
+  command(program, operation, description, examples)
+    .argument(`<${operation === 'tokenize' ? 'value' : 'token'}-or-file>`, SUBJECT)
+    .option('--value', 'take the argument as it is, even if a file has this name')
+    .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')
+    .option('-o, --output <file>', 'where the rows of a file go; "-": standard output')
     .addOption(
       new Option('--format <format>', 'default: by the name of the file').choices([
         'csv',
@@ -82,13 +87,18 @@ function addOperation(
     .option('--force', 'overwrite existing files and start again')
     .option('--timeout <seconds>', 'how long to try a request that gets no answer', seconds, 60)
     .option('--api-key-file <file>', 'file with the API key; default: STANDIN_API_KEY')
-    .action((file: string, options, itself: Command) => {
-      const problem = contradiction(options);
+    .action((argument: string, options, itself: Command) => {
+      const problem = wrongOptions(argument, options) ?? contradiction(options);
       if (problem !== undefined) itself.error(`error: ${problem}`);
       const service = serviceSettings(options.apiKeyFile);
-      return bulk(operation, file, service, options);
+      return isOneValue(argument, options)
+        ? replaceOne(operation, argument, service, options)
+        : bulk(operation, argument, service, options);
     });
 }
+
+const SUBJECT =
+  'the name of an existing file, "-" for standard input, or else the text itself. Other users of the machine can see it';
 
 function contradiction(options: BulkOptions): string | undefined {
   if (options.resume && options.force) return '--resume continues, --force starts again: give one';

@@ -10,7 +10,15 @@ import {
 import type { Vault } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
-import { command, type OutputOptions, print, spanMs, table, time, withVault } from './command.ts';
+import {
+  command,
+  type OutputOptions,
+  print,
+  printTable,
+  spanMs,
+  time,
+  withVault,
+} from './command.ts';
 
 /** The limits: column, key of the option, what is counted, and the name in texts and tables. */
 const LIMITS = [
@@ -59,9 +67,9 @@ export function addClient(program: Command): void {
     withVault((vault) => list(vault, options)),
   );
   addUpdate(client);
-  command(client, 'disable <client_id>', 'Refuse all API keys of a client.', [
-    'standin client disable standin_0123456789abcdef01234567',
-  ]).action((clientId, options) => withVault((vault) => disable(vault, clientId, options)));
+  command(client, 'disable', 'Refuse all API keys of a client.', ['standin client disable billing'])
+    .argument('<client>', CLIENT)
+    .action((named, options) => withVault((vault) => disable(vault, named, options)));
 }
 
 function addCreate(client: Command): void {
@@ -74,7 +82,7 @@ function addCreate(client: Command): void {
       'standin client create --name crm --rate-limit 200 --token-mode random --json',
       'standin client create --name intake --can tokenize',
     ],
-  ).requiredOption('--name <name>', 'what people call it', nonEmpty);
+  ).requiredOption('--name <name>', 'what people and commands call it', nonEmpty);
   addPermissionsAndLimits(creating, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
@@ -84,11 +92,13 @@ function addCreate(client: Command): void {
 }
 
 function addUpdate(client: Command): void {
-  const updating = command(client, 'update <client_id>', 'Change a client.', [
-    'standin client update standin_0123456789abcdef01234567 --rate-limit default',
-    'standin client update standin_0123456789abcdef01234567 --can detokenize',
+  const updating = command(client, 'update', 'Change a client.', [
+    'standin client update billing --rate-limit default',
+    'standin client update billing --can detokenize',
     'standin client update standin_0123456789abcdef01234567 --enable',
-  ]).option('--name <name>', 'what people call it', nonEmpty);
+  ])
+    .argument('<client>', CLIENT)
+    .option('--name <name>', 'what people and commands call it', nonEmpty);
   addPermissionsAndLimits(updating, '"default"', (text) => (text === 'default' ? text : rate(text)))
     .addOption(tokenMode())
     .option(
@@ -97,11 +107,11 @@ function addUpdate(client: Command): void {
       (text) => (text === 'none' ? text : timeToLive(text)),
     )
     .option('--enable', 'undo disable')
-    .action((clientId, options, itself: Command) => {
+    .action((named, options, itself: Command) => {
       const { json: _, ...changes } = options;
       if (Object.keys(changes).length === 0)
         itself.error('error: name what to change, for example --rate-limit 200');
-      return withVault((vault) => update(vault, clientId, options));
+      return withVault((vault) => update(vault, named, options));
     });
 }
 
@@ -127,6 +137,9 @@ function tokenMode(): Option {
     'equal values get equal tokens, or a new token each time',
   ).choices(['deterministic', 'random']);
 }
+
+/** What the argument of a command is. */
+const CLIENT = 'its name or id';
 
 const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
 
@@ -188,8 +201,18 @@ async function create(
   print(
     options,
     { client_id: clientId, api_key: apiKey },
-    `client   ${clientId}\nAPI key  ${apiKey}  (shown only this once)`,
+    `client   ${clientId}
+can      ${mayText(settings, settings.name, clientId)}
+API key  ${apiKey}  (shown only this once)`,
   );
+}
+
+/** @param clientId for a name that a shell would not take as one word */
+function mayText(may: Permissions, name: string, clientId: string): string {
+  if (!(may.can_tokenize && may.can_detokenize)) return canText(may);
+  const word = /^[\w.-]+$/.test(name) ? name : clientId;
+  return `tokenize and detokenize: its API key turns tokens back into values
+         to allow less: standin client update ${word} --can tokenize`;
 }
 
 async function list(vault: Vault, options: OutputOptions): Promise<void> {
@@ -205,7 +228,8 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     time(client.last_used_at),
     time(client.disabled_at),
   ]);
-  print(options, clients, table(HEADINGS, rows));
+  const empty = 'No clients yet. Make one with: standin client create --name NAME';
+  printTable(options, clients, { headings: HEADINGS, rows, empty });
 }
 
 const HEADINGS = [
@@ -213,8 +237,8 @@ const HEADINGS = [
   ...['TOKENS', 'TIME TO LIVE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
-async function update(vault: Vault, clientId: string, options: ClientOptions): Promise<void> {
-  const client = await updateClient(vault, clientId, {
+async function update(vault: Vault, named: string, options: ClientOptions): Promise<void> {
+  const client = await updateClient(vault, named, {
     ...settingsOf(options),
     name: options.name,
     disabled: options.enable && false,
@@ -222,8 +246,8 @@ async function update(vault: Vault, clientId: string, options: ClientOptions): P
   print(options, client, describe(client));
 }
 
-async function disable(vault: Vault, clientId: string, options: OutputOptions): Promise<void> {
-  const client = await updateClient(vault, clientId, { disabled: true });
+async function disable(vault: Vault, named: string, options: OutputOptions): Promise<void> {
+  const client = await updateClient(vault, named, { disabled: true });
   print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
 }
 

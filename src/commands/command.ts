@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
 import type { Vault } from '../service/vault.ts';
-import { shown, shownLines } from '../terminal.ts';
+import { painted, shown, shownLines } from '../terminal.ts';
 
 /** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
@@ -41,12 +41,15 @@ export function config(): Config {
   return parseConfig(readEnvironment());
 }
 
+/** Only `serve` and `migrate` make a vault: a new one here would look like the loss of the old. */
 export async function withVault(
   work: (vault: Vault, config: Config) => Promise<void>,
 ): Promise<void> {
   const configured = config();
   // Imported here, so that help does not wait for the modules of the database.
+  const { demandVault } = await import('../service/vault-place.ts');
   const { openVault } = await import('../service/vault.ts');
+  await demandVault(configured.vault);
   const vault = await openVault(configured.vault);
   try {
     await work(vault, configured);
@@ -64,20 +67,57 @@ export interface OutputOptions {
 
 /** @param text any names in it must have gone through `shown` */
 export function print(options: OutputOptions, result: unknown, text: string): void {
-  process.stdout.write(`${shownLines(options.json ? JSON.stringify(result) : text)}\n`);
+  printPainted(options, result, shownLines(text));
 }
 
-/** Rows under headings. Each column is as wide as its widest cell. */
-export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [headings, ...rows].map((line) => line.map(shown));
-  const widths = headings.map((_, i) => Math.max(...lines.map((line) => line[i]!.length)));
-  return lines
-    .map((line) =>
-      line
-        .map((cell, i) => cell.padEnd(widths[i]!))
-        .join('  ')
-        .trimEnd(),
-    )
+/** @param text with colours; everything else in it must have gone through `shown` */
+export function printPainted(options: OutputOptions, result: unknown, text: string): void {
+  process.stdout.write(`${options.json ? shownLines(JSON.stringify(result)) : text}\n`);
+}
+
+interface Table {
+  readonly headings: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+  /** What to do when there are no rows. */
+  readonly empty?: string;
+}
+
+/** Rows under headings; where they are wider than the terminal, a block of lines for each row. */
+export function printTable(options: OutputOptions, result: unknown, table: Table): void {
+  const text = table.rows.length === 0 ? (table.empty ?? '') : textOf(table);
+  printPainted(options, result, text);
+}
+
+function textOf(table: Table): string {
+  const rows = table.rows.map((row) => row.map(shown));
+  const lines = linesOf([table.headings, ...rows]);
+  const isWide = lines.some((line) => line.length > (process.stdout.columns ?? Infinity));
+  const [heading, ...others] = lines;
+  return isWide
+    ? rows.map((row) => blockOf(table.headings, row)).join('\n\n')
+    : [painted('bold', heading!), ...others].join('\n');
+}
+
+/** Each column is as wide as its widest cell. */
+function linesOf(lines: readonly (readonly string[])[]): string[] {
+  const widths = lines[0]!.map((_, i) => Math.max(...lines.map((line) => line[i]!.length)));
+  return lines.map((line) =>
+    line
+      .map((cell, i) => cell.padEnd(widths[i]!))
+      .join('  ')
+      .trimEnd(),
+  );
+}
+
+/** Cells that a block leaves out, because they say that nothing is special. */
+const USUAL = ['', '-', 'default', 'for ever'];
+
+function blockOf(headings: readonly string[], row: readonly string[]): string {
+  const width = Math.max(...headings.map((heading) => heading.length));
+  return headings
+    .map((heading, i) => [heading, row[i]!] as const)
+    .filter(([, cell]) => !USUAL.includes(cell))
+    .map(([heading, cell]) => `${painted('bold', heading.padEnd(width))}  ${cell}`)
     .join('\n');
 }
 

@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
+import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import type { Examined } from '../service/doctor.ts';
-import { shown } from '../terminal.ts';
-import { command, config, type OutputOptions, print } from './command.ts';
+import { painted, shown } from '../terminal.ts';
+import { command, config, type OutputOptions, printPainted } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
+const COLOURS = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
 
 export function addDoctor(program: Command): void {
   command(
@@ -16,18 +17,26 @@ export function addDoctor(program: Command): void {
 }
 
 /** Prints every finding. Fails when one of them is a problem. */
-async function doctor(examined: Examined, options: OutputOptions): Promise<void> {
+async function doctor(
+  { unknownSettings, ...examined }: Config,
+  options: OutputOptions,
+): Promise<void> {
   // Imported here, so that help does not wait for the driver of the database.
   const { examine } = await import('../service/doctor.ts');
   const findings = [
-    { check: 'configuration', status: 'ok', detail: 'complete' } as const,
+    unknownSettings.length === 0
+      ? ({ check: 'configuration', status: 'ok', detail: 'complete' } as const)
+      : ({ check: 'configuration', status: 'warning', detail: unknownSettings.join(' ') } as const),
     ...(await examine(examined)),
   ];
-  print(
+  printPainted(
     options,
     findings,
     findings
-      .map(({ check, status, detail }) => `${MARKS[status]} ${check}: ${shown(detail)}`)
+      .map(
+        ({ check, status, detail }) =>
+          `${painted(COLOURS[status], MARKS[status])} ${check}: ${shown(detail)}`,
+      )
       .join('\n'),
   );
   const problems = findings.filter((finding) => finding.status === 'problem').length;

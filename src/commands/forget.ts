@@ -162,7 +162,7 @@ async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolea
     output: process.stderr,
     terminal: false,
   });
-  const question = `The values of ${known} known tokens will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
+  const question = `${known === 1 ? 'The value of 1 known token' : `The values of ${known} known tokens`} will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
   const closed = once(questions, 'close').then(() => '');
   try {
     const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);
@@ -189,4 +189,11 @@ function report(tally: Tally, options: ForgetOptions): void {
     `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
   );
   if (isStopped) process.exitCode = EXIT_INTERRUPTED;
+  else if (unknown > 0) throw new OperatorError(unknownText(unknown));
+}
+
+/** A script that erases must not take tokens of another vault as done. */
+function unknownText(unknown: number): string {
+  const what = unknown === 1 ? '1 token is' : `${unknown} tokens are`;
+  return `${what} unknown to this vault, so nothing was removed for ${unknown === 1 ? 'it' : 'them'}. Check the tokens, and that this is their vault; --json has the lines.`;
 }

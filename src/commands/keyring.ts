@@ -4,7 +4,15 @@ import { newKekSettings } from '../config/config.ts';
 import type { VaultOptions } from '../options.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Vault } from '../service/vault.ts';
-import { command, config, type OutputOptions, print, table, time, withVault } from './command.ts';
+import {
+  command,
+  config,
+  type OutputOptions,
+  print,
+  printTable,
+  time,
+  withVault,
+} from './command.ts';
 import { addReseal } from './records.ts';
 
 /** Imported when needed, so that help does not wait for the driver of the database. */
@@ -68,7 +76,7 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
     key.records === null ? '' : `${key.is_estimate ? 'about ' : ''}${key.records}`,
   ]);
   const headings = ['KEY', 'VERSION', '', 'WRAPPED BY KEK', 'CREATED', 'RECORDS'];
-  print(options, keys, table(headings, rows));
+  printTable(options, keys, { headings, rows });
 }
 
 async function rotate(

@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   keyring: async () => (await import('./keyring.ts')).addKeyring,
   verify: async () => (await import('./records.ts')).addVerify,
   openapi: async () => addOpenApi,
+  config: async () => (await import('./config.ts')).addConfig,
   doctor: async () => (await import('./doctor.ts')).addDoctor,
   license: async () => (await import('./license.ts')).addLicense,
 };
@@ -99,10 +100,10 @@ function addOpenApi(program: Command): void {
 const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'migrate'],
   'Clients and API keys:': ['client', 'api-key'],
-  'Files:': ['tokenize', 'detokenize'],
+  'Values and files:': ['tokenize', 'detokenize'],
   'Stored values:': ['forget', 'verify'],
   'Keys of the vault:': ['keyring'],
-  'Trouble:': ['doctor', 'license'],
+  'Trouble:': ['doctor', 'config', 'license'],
 };
 const MORE = 'More:';
 
@@ -118,11 +119,27 @@ First steps:
        standin client create --name intake --can tokenize
   4. Watch the service in the console: http://127.0.0.1:9464/
 
-Settings are environment variables, or lines of the file .env in the working folder:
+Settings are environment variables, or lines of the file .env in the working folder; standin
+config lists them:
   PORT=9000 standin serve
 
 Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows
 of a file were rejected; 130 interrupted.`;
+
+/**
+ * The words without --help when they name no command: commander would print the help of what is
+ * above it, as if the command were known.
+ */
+export function wordsFor(program: Command, words: readonly string[]): string[] {
+  let at = program;
+  for (const word of words) {
+    if (word.startsWith('-') || at.commands.length === 0) break;
+    const named = at.commands.find((made) => made.name() === word);
+    if (named === undefined) return words.filter((one) => one !== '--help' && one !== '-h');
+    at = named;
+  }
+  return [...words];
+}
 
 /** Exists in a checkout and in the package. A container image may lack it. */
 const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));

@@ -5,8 +5,9 @@ import { leastBudget } from '../memory.ts';
 import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';
+import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import { unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
 
@@ -15,6 +16,8 @@ export interface Config extends Values {
   readonly license: LicenseFiles | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
+  /** Names that look like settings, in words. */
+  readonly unknownSettings: readonly string[];
 }
 
 /**
@@ -23,9 +26,12 @@ export interface Config extends Values {
  * @throws OperatorError when another user could have written the file
  */
 export function readEnvironment(): NodeJS.Dict<string> {
-  let file: NodeJS.Dict<string> = {};
+  return { ...readEnvFile(), ...process.env };
+}
+
+function readEnvFile(): NodeJS.Dict<string> {
   try {
-    file = parseEnv(readTrusted('.env', 'The file .env').toString());
+    return parseEnv(readTrusted('.env', 'The file .env').toString());
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
@@ -34,7 +40,28 @@ export function readEnvironment(): NodeJS.Dict<string> {
       );
     }
   }
-  return { ...file, ...process.env };
+  return {};
+}
+
+export interface SettingInForce {
+  readonly setting: string;
+  /** null: not set, or a secret. */
+  readonly value: string | null;
+  /** null: not set. */
+  readonly from: 'environment' | '.env' | 'default' | null;
+}
+
+/** All settings as written, also those that a start refuses. */
+export function settingsInForce(): SettingInForce[] {
+  const file = readEnvFile();
+  return Object.entries(SETTINGS).map(([setting, { default: fallback }]) => {
+    const isOfEnvironment = process.env[setting] !== undefined;
+    // Empty means not set, and also hides the line of the file.
+    const written = (isOfEnvironment ? process.env : file)[setting];
+    if (!written) return { setting, value: fallback ?? null, from: fallback ? 'default' : null };
+    const value = isSecret(setting) ? null : written;
+    return { setting, value, from: isOfEnvironment ? 'environment' : '.env' };
+  });
 }
 
 /** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
@@ -107,6 +134,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     vault: vaultOptions(config),
     license: licenseFiles(config),
     tls: tlsFiles(config),
+    unknownSettings: unknownSettings(environment),
   };
 }
 

@@ -73,6 +73,7 @@ const SECRETS: readonly string[] = [
   'STANDIN_URL',
   'STANDIN_API_KEY',
   'REDIS_URL',
+  'KEK_COMMAND',
   'KEK_AWS_KMS_ENDPOINT',
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
@@ -80,6 +81,10 @@ const SECRETS: readonly string[] = [
   'KEK_TRANSIT_URL',
   'VAULT_TOKEN',
 ];
+
+export function isSecret(name: string): boolean {
+  return SECRETS.includes(name);
+}
 
 /** A setting that is not acceptable has the value undefined and a problem under its name. */
 export function parseSettings<S extends Record<string, Setting<unknown>>>(
@@ -93,7 +98,7 @@ export function parseSettings<S extends Record<string, Setting<unknown>>>(
     const written = environment[name] || fallback;
     values[name] = written === undefined ? undefined : parse(written);
     if (written !== undefined && values[name] === undefined) {
-      const shown = SECRETS.includes(name) ? 'is not' : `is "${written}"; it must be`;
+      const shown = isSecret(name) ? 'is not' : `is "${written}"; it must be`;
       problems.set(name, `${name} ${shown} ${accepts}.`);
     }
   }

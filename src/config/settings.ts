@@ -56,11 +56,9 @@ export const SETTINGS = {
     undefined,
     '16 to 1024 printable ASCII characters without spaces',
     matching(/^[\x21-\x7e]{16,1024}$/),
-    'Secret of the ops listener: a bearer token, or the sign-in to the console. Make one with `openssl rand -hex 24`. Not set: no secret, on the loopback only.',
+    'Secret of the ops listener: a bearer token, or the sign-in to the console. Not set: none, on the loopback only.',
   ),
-  REUSE_PORT: flag(
-    'Share PORT with other nodes of this machine that set it. Needs Node 22.12 or newer, on Linux or FreeBSD.',
-  ),
+  REUSE_PORT: flag('Share PORT with other nodes of this machine that set it.'),
   DATABASE_URL: setting(
     undefined,
     'a postgres:// URL',
@@ -70,19 +68,19 @@ export const SETTINGS = {
   DATABASE_CONNECTIONS: whole('12', 6, 200, 'Connections of a node to the database.'),
   DATA_DIR: setting('./data', 'a folder', text, 'Folder of the embedded database and its KEK.'),
   BOOTSTRAP_API_KEY_FILE: file(
-    'API key of the first client, made with `standin api-key new`; read only while the vault has no client. Not set: a new key, shown on the terminal or written to DATA_DIR.',
+    'API key of the first client, made with `standin api-key new`; read only while the vault has no client.',
   ),
   ...KEK_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',
-    '1 to 16 letters a-z',
-    matching(/^[a-z]{1,16}$/),
+    '1 to 16 ASCII letters and digits',
+    matching(/^[A-Za-z0-9]{1,16}$/),
     'End of each token, after `_`. Fixed when the vault is made.',
   ),
   CLIENT_PREFIX: setting(
     'standin',
-    '1 to 32 of a-z and 0-9',
-    matching(/^[a-z0-9]{1,32}$/),
+    '1 to 32 ASCII letters and digits',
+    matching(/^[A-Za-z0-9]{1,32}$/),
     'Start of the ids of new clients, before `_`.',
   ),
   INTERFACE_VERSION: choice(

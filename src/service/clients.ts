@@ -35,7 +35,10 @@ export async function createClient(
   settings: ClientSettings,
 ): Promise<Client> {
   demandName(settings.name);
-  return vault.clients.insert(newClientId(clientPrefix), settings, commandDeadline());
+  const clientId = newClientId(clientPrefix);
+  const client = await vault.clients.insert(clientId, settings, commandDeadline());
+  if (client === undefined) throw nameTaken(settings.name);
+  return client;
 }
 
 /**
@@ -98,24 +101,29 @@ export async function listClients({
   }));
 }
 
+/** @param named id or name of the client */
 export async function updateClient(
   vault: Vault,
-  clientId: string,
+  named: string,
   change: ClientChange,
 ): Promise<Client> {
   if (change.name !== undefined) demandName(change.name);
+  const { client_id: clientId } = await findClient(vault, named);
   const client = await vault.clients.update(clientId, change, commandDeadline());
-  if (client === undefined) throw noClient(clientId);
+  if (client === undefined) throw nameTaken(change.name!);
   return client;
 }
 
-/** @param expiresAt null: never */
+/**
+ * @param named id or name of the client
+ * @param expiresAt null: never
+ */
 export async function issueApiKey(
   vault: Vault,
-  clientId: string,
+  named: string,
   expiresAt: Date | null,
 ): Promise<IssuedApiKey> {
-  const client = await findClient(vault, clientId);
+  const { client_id: clientId, ...client } = await findClient(vault, named);
   if (client.disabled_at !== null) {
     throw new OperatorError(
       `Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable`,
@@ -140,12 +148,9 @@ function newIssue({ keyring }: Vault, apiKey: string) {
   };
 }
 
-/** @param clientId undefined: list the API keys of all clients */
-export async function listApiKeys(
-  vault: Vault,
-  clientId: string | undefined,
-): Promise<UsedApiKey[]> {
-  if (clientId !== undefined) await findClient(vault, clientId);
+/** @param named id or name of a client; undefined: list the API keys of all clients */
+export async function listApiKeys(vault: Vault, named: string | undefined): Promise<UsedApiKey[]> {
+  const clientId = named === undefined ? undefined : (await findClient(vault, named)).client_id;
   return vault.api_keys.list(clientId, commandDeadline());
 }
 
@@ -159,13 +164,24 @@ export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiK
   return revoked;
 }
 
-async function findClient(vault: Vault, clientId: string): Promise<Client> {
+/** An id comes before a name. */
+async function findClient(vault: Vault, named: string): Promise<Client> {
   const clients = await vault.clients.list(commandDeadline());
-  const client = clients.find((one) => one.client_id === clientId);
-  if (client === undefined) throw noClient(clientId);
+  const byName = clients.filter((one) => one.name === named);
+  const client = clients.find((one) => one.client_id === named) ?? byName[0];
+  if (client === undefined)
+    throw new OperatorError(`There is no client ${named}. List them with: standin client list`);
+  if (byName.length > 1 && client.client_id !== named) {
+    const ids = byName.map((one) => one.client_id).join(', ');
+    throw new OperatorError(
+      `${byName.length} clients are called ${named}: ${ids}. Use an id, or give all but one another name: standin client update ID --name NAME`,
+    );
+  }
   return client;
 }
 
-function noClient(clientId: string): OperatorError {
-  return new OperatorError(`There is no client ${clientId}. List them with: standin client list`);
+function nameTaken(name: string): OperatorError {
+  return new OperatorError(
+    `There is a client ${name} already. Choose another name, or change that client: standin client update`,
+  );
 }

@@ -22,6 +22,7 @@ import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-buckets.ts';
 import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
+import { demandFolder, noVault } from './vault-place.ts';
 
 /** The parts of the configuration that doctor checks. */
 export interface Examined {
@@ -44,9 +45,12 @@ export async function examine(examined: Examined): Promise<Finding[]> {
   const findings: Finding[] = [];
   const pool = openPool(vault);
   try {
-    await run(findings, 'database', () => database(pool, vault));
+    await run(findings, 'database', () => {
+      demandFolder(vault);
+      return database(pool, vault);
+    });
     const isReached = findings.at(-1)!.status !== 'problem';
-    const wrapped = isReached ? await storedKeys(findings, pool) : [];
+    const wrapped = isReached ? await storedKeys(findings, pool, vault) : [];
     if (wrapped.length > 0 && findings.at(-1)!.status === 'ok')
       await run(findings, 'rights', () => rights(pool));
     // Without a vault, the KEK file in DATA_DIR does not exist yet.
@@ -75,11 +79,16 @@ async function rights(pool: Pool): Promise<Result> {
 }
 
 /** The wrapped keys of the vault. Empty when there is no vault yet, or the keys cannot be read. */
-async function storedKeys(findings: Finding[], pool: Pool): Promise<WrappedKey[]> {
+async function storedKeys(
+  findings: Finding[],
+  pool: Pool,
+  options: VaultOptions,
+): Promise<WrappedKey[]> {
   let wrapped: WrappedKey[] = [];
   await run(findings, 'schema', async () => {
     const version = await schemaVersion(pool, commandDeadline());
-    if (version > 0) wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
+    if (version === 0) throw noVault(options);
+    wrapped = await new WrappedKeyStore(pool).list(commandDeadline());
     return schema(version, readMigrations().at(-1)!.version);
   });
   return wrapped;
@@ -275,5 +284,7 @@ function problemText(error: unknown): string {
   const explained = operatorError(error);
   if (explained !== undefined) return explained.message;
   const code = errorCode((error as Error).cause) ?? errorCode(error);
+  if (code === '3D000')
+    return 'The server has no database of this name (3D000). Create it, or correct DATABASE_URL.';
   return `The database does not answer${code === undefined ? '' : ` (${code})`}. Check DATABASE_URL, that the server runs, and that it accepts this user.`;
 }

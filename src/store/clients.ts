@@ -24,10 +24,12 @@ export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled
 const COLUMNS = CLIENT_COLUMNS.join(', ');
 
 /**
- * An arbitrary number, different from the locks of migrations and the keyring. Nodes that start
- * together take turns to look for a client.
+ * An arbitrary number, different from the locks of migrations and the keyring. Processes take turns
+ * to look for a client or a name that they then write. An index would refuse vaults from before,
+ * where clients can share a name.
  */
-const FIRST_CLIENT_LOCK = 7_382_161;
+const NAMES_LOCK = 7_382_161;
+const LOCK_NAMES = `select pg_advisory_xact_lock(${NAMES_LOCK})`;
 
 export class ClientStore {
   readonly #pool: Pool;
@@ -36,8 +38,17 @@ export class ClientStore {
     this.#pool = pool;
   }
 
-  async insert(clientId: string, settings: ClientSettings, deadlineMs: number): Promise<Client> {
-    return insertClient(this.#pool.queryUntil(deadlineMs), clientId, settings);
+  /** Returns undefined when another client has this name. */
+  async insert(
+    clientId: string,
+    settings: ClientSettings,
+    deadlineMs: number,
+  ): Promise<Client | undefined> {
+    return this.#pool.transaction(deadlineMs, async (query) =>
+      (await isTaken(query, settings.name, clientId))
+        ? undefined
+        : insertClient(query, clientId, settings),
+    );
   }
 
   /**
@@ -51,7 +62,7 @@ export class ClientStore {
     deadlineMs: number,
   ): Promise<T | undefined> {
     return this.#pool.transaction(deadlineMs, async (query) => {
-      await query('select pg_advisory_xact_lock($1::bigint)', [FIRST_CLIENT_LOCK]);
+      await query(LOCK_NAMES);
       const { rows } = await query('select 1 from standin.clients limit 1');
       if (rows.length > 0) return undefined;
       await insertClient(query, clientId, settings);
@@ -64,7 +75,7 @@ export class ClientStore {
     return (await this.#pool.query(text, [], deadlineMs)).rows.map(clientOf);
   }
 
-  /** Returns the client after the change, or undefined when no client has this id. */
+  /** Returns the client after the change, or undefined when another client has the new name. */
   async update(
     clientId: string,
     change: ClientChange,
@@ -73,13 +84,22 @@ export class ClientStore {
     const changed = SETTINGS.filter((name) => change[name] !== undefined);
     const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
     assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
-    const { rows } = await this.#pool.query(
-      `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`,
-      [clientId, ...changed.map((name) => change[name])],
-      deadlineMs,
-    );
-    return rows[0] === undefined ? undefined : clientOf(rows[0]);
+    const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
+    const values = [clientId, ...changed.map((name) => change[name])];
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      if (change.name !== undefined && (await isTaken(query, change.name, clientId)))
+        return undefined;
+      return clientOf((await query(text, values)).rows[0]!);
+    });
   }
+}
+
+/** Until the transaction ends, nobody else takes the name. An id of another client counts too. */
+async function isTaken(query: Query, name: string, clientId: string): Promise<boolean> {
+  await query(LOCK_NAMES);
+  const text =
+    'select 1 from standin.clients where $1 in (name, client_id) and client_id <> $2 limit 1';
+  return (await query(text, [name, clientId])).rows.length > 0;
 }
 
 /** `least` ignores nulls. Citus refuses now() inside `coalesce` and `case`. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations } from '../../src/store/schema.ts';
 import {
   call,
+  makeVault,
   newPlace,
   type Place,
   runCli,
@@ -37,6 +38,7 @@ const COMMANDS = [
   'keyring rewrap',
   'verify',
   'openapi',
+  'config',
   'doctor',
   'license verify',
   'completion bash',
@@ -72,6 +74,15 @@ describe('help and usage', () => {
     }
   });
 
+  test('help before a command is --help after it, at any depth', async () => {
+    for (const words of [['client'], ['client', 'create'], ['serve']]) {
+      const asked = await runCli(['help', ...words], place);
+      expect(asked).toEqual(await runCli([...words, '--help'], place));
+      expect(asked.stdout).toContain(`Usage: standin ${words.join(' ')} `);
+      expect(asked.code).toBe(0);
+    }
+  });
+
   test('--version prints the version of package.json', async () => {
     const { code, stdout } = await runCli(['--version'], place);
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${version}\n` });
@@ -83,6 +94,10 @@ describe('help and usage', () => {
     [['nonsense'], "unknown command 'nonsense'"],
     [['client', 'nonsense'], "unknown command 'nonsense'"],
     [['completion', 'tcsh'], "unknown command 'tcsh'"],
+    [['nonsense', '--help'], "unknown command 'nonsense'"],
+    [['client', 'nonsense', '-h'], "unknown command 'nonsense'"],
+    [['help', 'nonsense'], "unknown command 'nonsense'"],
+    [['help', 'client', 'creat'], '(Did you mean create?)'],
     [['clinet'], '(Did you mean client?)'],
     [['client', 'creat'], '(Did you mean create?)'],
     [['client', 'list', '--jsn'], '(Did you mean --json?)'],
@@ -371,6 +386,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
 
 test('client create begins the client_id with CLIENT_PREFIX', async () => {
   const place = await usualPlace();
+  await makeVault(place);
   const args = ['client', 'create', '--name', 'x', '--json'];
   const { stdout } = await runCli(args, place, { CLIENT_PREFIX: 'acme' });
   expect(JSON.parse(stdout).client_id).toMatch(/^acme_[0-9a-f]{24}$/);

@@ -2,11 +2,12 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Place, runCli, usualPlace } from '../support/service.ts';
+import { makeVault, type Place, runCli, usualPlace } from '../support/service.ts';
 
 let place: Place;
 beforeAll(async () => {
   place = await usualPlace();
+  await makeVault(place);
 });
 afterAll(() => place.remove());
 

@@ -5,8 +5,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
+  createClient,
   type Ended,
   kinds,
+  makeVault,
   newPlace,
   type Place,
   runCli,
@@ -43,8 +45,9 @@ async function expectNoStart(message: string, env: Record<string, string> = {}):
   expect(stderr).toContain(message);
 }
 
-async function makeVault(): Promise<void> {
-  expect((await runCli(['client', 'create', '--name', 'x'], place)).code).toBe(0);
+async function makeVaultWithClient(): Promise<void> {
+  await makeVault(place);
+  await createClient(place);
 }
 
 describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
@@ -54,7 +57,7 @@ describe.each(usualKinds())('doctor on a vault of the %s database', (kind) => {
   beforeAll(async () => {
     place = await newPlace(kind);
     kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
-    await makeVault();
+    await makeVaultWithClient();
     kek = readFileSync(kekFile);
   });
   afterEach(() => {
@@ -143,11 +146,11 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
   });
   afterEach(() => place.remove());
 
-  test('before the first start there is only the schema to bring up', async () => {
+  test('before the first start it says where it found no vault, and who makes one', async () => {
     const { code, findings } = await doctor();
-    expect(code).toBe(0);
-    expect(troubles(findings)).toEqual(['schema: warning']);
-    expect(detail(findings, 'schema')).toContain('standin migrate');
+    expect(code).toBe(1);
+    expect(troubles(findings)).toEqual(['schema: problem']);
+    expect(detail(findings, 'schema')).toMatch(/^There is no vault in .*standin migrate$/);
   });
 
   test('after migrate alone nothing is wrong: the keys are made by the first start', async () => {
@@ -158,12 +161,13 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
   });
 
   test('no client, or no live API key, is a warning that says how to make one', async () => {
+    await makeVault(place);
     await runCli(['client', 'list'], place);
     const none = await doctor();
     expect(none.code).toBe(0);
     expect(troubles(none.findings)).toEqual(['clients: warning']);
     expect(detail(none.findings, 'clients')).toContain('standin client create --name NAME');
-    await makeVault();
+    await createClient(place);
     const [apiKey] = JSON.parse((await runCli(['api-key', 'list', '--json'], place)).stdout);
     await runCli(['api-key', 'revoke', apiKey.api_key_id], place);
     const revoked = await doctor();
@@ -257,8 +261,9 @@ describe.runIf(kinds().includes('server'))('doctor on a server', () => {
       /synchronous_commit=off.*Turn it on, or set ALLOW_UNSAFE_POSTGRES=true/,
     );
     await expectNoStart('synchronous_commit=off');
+    await makeVault(place);
     const allowed = await doctor({ ALLOW_UNSAFE_POSTGRES: 'true' });
     expect(allowed.code).toBe(0);
-    expect(troubles(allowed.findings)).toEqual(['database: warning', 'schema: warning']);
+    expect(troubles(allowed.findings)).toEqual(['database: warning']);
   });
 });

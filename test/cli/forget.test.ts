@@ -118,11 +118,8 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
       unknown_lines: [3, 5],
     };
     const { code, stdout, stderr } = await forget('--file', file, '--dry-run', '--json');
-    expect({ code, stderr, found: JSON.parse(stdout) }).toEqual({
-      code: 0,
-      stderr: '',
-      found: expected,
-    });
+    expect({ code, found: JSON.parse(stdout) }).toEqual({ code: 1, found: expected });
+    expect(stderr).toMatch(/^standin: 2 tokens are unknown to this vault, so nothing was removed/);
     expect((await forget('--file', file, '--dry-run')).stdout).toBe(
       'known 1, nothing was changed; forgotten before 1; unknown 2\n',
     );
@@ -172,7 +169,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   test.skipIf(!hasScript)('on a terminal it says how many and asks; only yes is yes', async () => {
     const [token] = (await tokenize('asked for')) as [string];
     const asked =
-      'The values of 1 known tokens will be removed. This cannot be undone; older backups still have them.';
+      'The value of 1 known token will be removed. This cannot be undone; older backups still have them.';
     const refused = await answered('no', token, UNKNOWN);
     expect(refused.stdout).toContain(asked);
     expect(refused.stdout).toContain('Nothing was forgotten.');
@@ -181,10 +178,13 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     const done = await answered('yes', token, UNKNOWN);
     expect(done.stdout).toContain(asked);
     expect(done.stdout).toContain('forgotten 1; forgotten before 0; unknown 1');
-    expect(done.code).toBe(0);
+    expect(done.stdout).toContain('1 token is unknown to this vault');
+    expect(done.code).toBe(1);
     expect(await restored(token)).toBeUndefined();
     // Nothing is known: there is nothing to ask.
-    expect((await answered('', token)).stdout).toContain('forgotten 0; forgotten before 1');
+    const nothing = await answered('', token);
+    expect(nothing.stdout).toContain('forgotten 0; forgotten before 1');
+    expect(nothing.code).toBe(0);
   });
 
   /** Runs the command on a terminal of its own, types the answer, and gives what the terminal showed. */
@@ -217,7 +217,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(counts.unknown).toBeLessThan(300_000);
     expect(await restored(last)).toBe('last of many');
     const again = note(await runCli(['forget', '--file', file, '--yes', '--json'], place));
-    expect(again.code).toBe(0);
+    expect(again.code).toBe(1);
     const complete = JSON.parse(again.stdout);
     expect(complete).toMatchObject({ is_complete: true, forgotten: 1, already_forgotten: 1 });
     expect(complete.unknown).toBe(300_000);

@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
+  makeVault,
   newBlankPlace,
   newPlace,
   type Place,
@@ -21,6 +22,7 @@ const isRoot = process.getuid?.() === 0;
 
 test('the first start makes no client where an operator has made one', async () => {
   place = await usualPlace();
+  await makeVault(place);
   const made = await runCli(['client', 'create', '--name', 'x', '--json'], place);
   const service = await startService(place);
   expect(service.output()).not.toContain('api_key_file');
@@ -65,8 +67,8 @@ describe('configuration', () => {
       'OPS_PORT is "65536"; it must be 0 to 65535.',
       'DATABASE_URL is not a postgres:// URL.',
       'DATABASE_CONNECTIONS is "1"; it must be 6 to 200.',
-      'TOKEN_SUFFIX is "Tok_1"; it must be 1 to 16 letters a-z.',
-      'CLIENT_PREFIX is "with space"; it must be 1 to 32 of a-z and 0-9.',
+      'TOKEN_SUFFIX is "Tok_1"; it must be 1 to 16 ASCII letters and digits.',
+      'CLIENT_PREFIX is "with space"; it must be 1 to 32 ASCII letters and digits.',
       'INTERFACE_VERSION is "2.0.0"; it must be 1.0.5 or 1.0.4.',
       'RATE_LIMIT is "much"; it must be 0 to 1000000.',
       'REDIS_URL is not a redis:// or rediss:// URL.',
@@ -91,9 +93,9 @@ describe('configuration', () => {
   });
 
   test('.env of the working directory is read, and the environment goes before it', async () => {
-    writeFileSync(join(place.folder, '.env'), 'TOKEN_SUFFIX=NO\nRATE_LIMIT=much\n');
+    writeFileSync(join(place.folder, '.env'), 'TOKEN_SUFFIX=N_O\nRATE_LIMIT=much\n');
     expect(await refused({})).toBe(
-      'standin: TOKEN_SUFFIX is "NO"; it must be 1 to 16 letters a-z.\nRATE_LIMIT is "much"; it must be 0 to 1000000.\n',
+      'standin: TOKEN_SUFFIX is "N_O"; it must be 1 to 16 ASCII letters and digits.\nRATE_LIMIT is "much"; it must be 0 to 1000000.\n',
     );
     expect(await refused({ RATE_LIMIT: '5' })).not.toContain('RATE_LIMIT');
   });
@@ -153,6 +155,7 @@ describe('configuration', () => {
 
 test('a command that meets an embedded database about to end waits for the next one', async () => {
   place = await newPlace('embedded');
+  await makeVault(place);
   let dropped = 0;
   // As an ending one does: it still takes connections, and drops them when it is gone.
   const ending = createSocketServer((socket) => {

@@ -277,7 +277,7 @@ describe('C31: a symbolic link in the place of a file that is written', () => {
     const command = 'tokenize long.csv --fields email -o long.out.csv';
     const child = runs.start(command);
     const ended = runs.end(child);
-    await runs.untilLength(child, 'long.out.csv.partial', 1);
+    await runs.untilLength(child, 'long.out.csv.partial', 10_000);
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
     renameSync(runs.path('long.out.csv.partial'), runs.path('moved'));

@@ -1,4 +1,5 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,7 +54,8 @@ afterAll(async () => {
 });
 
 async function makeClient(...options: string[]): Promise<{ client_id: string; api_key: string }> {
-  const create = ['client', 'create', '--name', 'example', ...options, '--json'];
+  const name = `example ${randomUUID()}`;
+  const create = ['client', 'create', '--name', name, ...options, '--json'];
   const { code, stdout, stderr } = await runCli(create, service.place);
   expect(code, stderr).toBe(0);
   return JSON.parse(stdout);

@@ -5,6 +5,7 @@ import { isLinux, SLACK_MS } from '../support/fault.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   createClient,
+  makeVault,
   type Place,
   scrape,
   spawnCli,
@@ -32,6 +33,7 @@ interface Started {
 async function startUnread(stdout: 'pipe' | number, env: Record<string, string>): Promise<Started> {
   const place: Place = await usualPlace();
   onTestFinished(place.remove);
+  await makeVault(place);
   await createClient(place);
   const [PORT, OPS_PORT] = [String(await freePort()), String(await freePort())];
   const settings = { PORT, OPS_PORT, LOG_FORMAT: 'json', ...env };

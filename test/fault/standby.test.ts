@@ -2,7 +2,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { newCluster, newProxy, newVault, start } from '../support/fault.ts';
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { call, type Place, runCli, type Service, until } from '../support/service.ts';
+import { call, createClient, type Place, runCli, type Service, until } from '../support/service.ts';
 import { detokenizeAll } from '../support/vault.ts';
 
 interface Pair {
@@ -51,12 +51,7 @@ async function end(
 }
 
 async function newClient(place: Place, ...options: string[]): Promise<string> {
-  const { code, stdout } = await runCli(
-    ['client', 'create', '--name', 'another', '--json', ...options],
-    place,
-  );
-  expect(code).toBe(0);
-  return JSON.parse(stdout).api_key;
+  return (await createClient(place, ...options)).api_key;
 }
 
 /** One request for each value, all at once; what was acknowledged. */

@@ -72,7 +72,11 @@ describe('the events of a service', () => {
   });
 
   test('bring a new state, in which a client has its rate and its last use', async () => {
-    const { client_id: clientId, api_key: apiKey } = await createClient(service.place);
+    const { client_id: clientId, api_key: apiKey } = await createClient(
+      service.place,
+      '--name',
+      'test',
+    );
     const watcher = await open(service);
     const used = watcher.next('state', ({ clients }) =>
       clients.shown.some((one: any) => one.client_id === clientId && one.requestsPerS > 0),

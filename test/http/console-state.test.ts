@@ -71,7 +71,7 @@ test('the state has the vault as it grows, and its keys as they are rotated and 
 test('the state has all clients, with their limits or those of the deployment', async () => {
   place = await usualPlace();
   service = await startWithOps(place, { RATE_LIMIT: '50' });
-  const own = await createClient(place, '--rate-limit', '7', '--can', 'tokenize');
+  const own = await createClient(place, '--name', 'test', '--rate-limit', '7', '--can', 'tokenize');
   const free = await createClient(place, '--rate-limit', '0', '--token-mode', 'random');
   await runJson(place, 'client', 'disable', free.client_id);
   const { shown, others } = (await stateOf(service.opsUrl)).clients!;

@@ -2,9 +2,9 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
+  createClient,
   newPlace,
   type Place,
-  runCli,
   type Service,
   startService,
   until,
@@ -40,8 +40,7 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
   }
 
   async function newClient(place: Place, ...options: string[]): Promise<string> {
-    const args = ['client', 'create', '--name', 'x', ...options, '--json'];
-    return JSON.parse((await runCli(args, place)).stdout).api_key;
+    return (await createClient(place, ...options)).api_key;
   }
 
   const storedValues = async (place: Place) =>

@@ -102,6 +102,7 @@ describe('the program with KEK_COMMAND', () => {
   test('with the key of another vault names the setting, and changes nothing', async () => {
     const place = await newPlace('embedded');
     const env = { KEK_COMMAND: `echo ${HEX}` };
+    expect((await runCli(['migrate'], place, env)).code).toBe(0);
     expect((await runCli(['client', 'list'], place, env)).code).toBe(0);
     const other = { KEK_COMMAND: `echo ${testKey('another').toString('hex')}` };
     const { code, stderr } = await runCli(['client', 'list'], place, other);

@@ -10,7 +10,16 @@ import { openKeys, primaryVersionOf } from '../../src/service/keys/open-keys.ts'
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
 import { query } from '../support/postgres.ts';
-import { kinds, newPlace, type Place, runCli, runJson, startService } from '../support/service.ts';
+import {
+  createClient,
+  kinds,
+  makeVault,
+  newPlace,
+  type Place,
+  runCli,
+  runJson,
+  startService,
+} from '../support/service.ts';
 import { openedVault, soon } from '../support/vault.ts';
 
 /** Reads of clients, API keys and keys that meet writes of others, or each other. */
@@ -55,7 +64,8 @@ interface Opened {
 }
 
 async function open(): Promise<Opened> {
-  expect((await runCli(['client', 'create', '--name', 'x'], place)).code).toBe(0);
+  await makeVault(place);
+  await createClient(place);
   const { pool, keys, source } = openedVault(place);
   const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
   const apiKeys = new ApiKeyStore(pool);

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject } from 'vitest';
@@ -168,9 +168,15 @@ export interface NewClient {
   readonly api_key: string;
 }
 
-/** A client of a vault, with its first API key. */
+/** Makes the vault of a place, without a client. */
+export async function makeVault(place: Place): Promise<void> {
+  const { code, stderr } = await runCli(['migrate'], place);
+  expect(code, stderr).toBe(0);
+}
+
+/** A client of a vault, with a name of its own and its first API key. */
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
-  return runJson(place, 'client', 'create', '--name', 'test', ...options);
+  return runJson(place, 'client', 'create', '--name', `test ${randomUUID()}`, ...options);
 }
 
 /** Runs a command and parses the JSON that it prints. */
@@ -199,8 +205,8 @@ export async function leastPrivilegePlace(serverUrl?: string): Promise<Place> {
 
 async function makeService(place: Place): Promise<NonNullable<Place['service']>> {
   const role = await makeRole(place);
-  const made = await runCli(['client', 'create', '--name', 'first', '--json'], place);
   const granted = await runCli(['migrate', '--grant-to', role.name], place);
+  const made = await runCli(['client', 'create', '--name', 'first', '--json'], place);
   if (made.code !== 0 || granted.code !== 0) throw new Error(made.stderr + granted.stderr);
   const { client_id: clientId, api_key: apiKey } = JSON.parse(made.stdout);
   return { env: { DATABASE_URL: role.url }, client_id: clientId, api_key: apiKey };

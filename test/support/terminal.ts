@@ -7,7 +7,7 @@ import { watchOutput } from './secrecy.ts';
 /** Whether this machine can run a program on a terminal, with `script` of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
-/** The only escape sequences of the pretty log. */
+/** The only escape sequences of the program. */
 export const COLOURS = new RegExp(`${String.fromCharCode(27)}\\[\\d+m`, 'g');
 
 export interface OnTerminal {
@@ -30,7 +30,7 @@ export async function serveOnTerminal(
   const command = `echo pid $$; exec '${process.execPath}' '${CLI}' serve`;
   const child = spawn('script', ['-qefc', command, '/dev/null'], {
     cwd: place.folder,
-    env: { PATH, HOME, SHELL: '/bin/sh', ...place.env, ...own, ...env },
+    env: { PATH, HOME, TERM: 'xterm-256color', SHELL: '/bin/sh', ...place.env, ...own, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let output = '';
@@ -60,12 +60,18 @@ export async function serveOnTerminal(
 }
 
 /** The exact bytes that a command writes on a terminal. */
-export function runOnTerminal(args: readonly string[], place: Place): string {
+export function runOnTerminal(
+  args: readonly string[],
+  place: Place,
+  env: Record<string, string> = {},
+  columns = 250,
+): string {
   const quoted = [process.execPath, CLI, ...args].map((arg) => `'${arg}'`).join(' ');
+  const command = `stty cols ${columns}; ${quoted}`;
   const { PATH = '', HOME = '' } = process.env;
-  const { stdout } = spawnSync('script', ['-qec', quoted, '/dev/null'], {
+  const { stdout } = spawnSync('script', ['-qec', command, '/dev/null'], {
     cwd: place.folder,
-    env: { PATH, HOME, SHELL: '/bin/sh', ...place.env },
+    env: { PATH, HOME, TERM: 'xterm-256color', SHELL: '/bin/sh', ...place.env, ...env },
     encoding: 'utf8',
   });
   return stdout.replaceAll('\r\n', '\n');

@@ -1,2 +1,2 @@
 export { EmbeddedDatabase, EmbeddedError, type SocketAddress } from './embedded-database.ts';
-export { openedTwice } from './owner.ts';
+export { hasDatabase, openedTwice } from './owner.ts';

@@ -11,6 +11,16 @@ export function databaseFolder(dataDir: string): string {
   return join(dataDir, 'postgres');
 }
 
+/** Whether the data directory has a database. A folder that cannot be read counts as having one. */
+export function hasDatabase(dataDir: string): boolean {
+  try {
+    statSync(databaseFolder(dataDir));
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+  }
+}
+
 /** Detects that another process has replaced the database folder or the socket. */
 export class Owner {
   readonly #dataDir: string;

@@ -4,12 +4,12 @@ import { newKeyBytes } from '../../crypto/primitives.ts';
 import { OperatorError } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import { countByVersion } from '../../store/record-counts.ts';
-import { schemaVersion } from '../../store/schema.ts';
 import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
 import { openPool } from '../pools.ts';
 import type { Vault } from '../vault.ts';
+import { demandVault } from '../vault-place.ts';
 import { SEAL_LEASE_MS } from './leased-keyring.ts';
 import { kekSourceOf, primaryVersionOf, unwrap, wrap } from './open-keys.ts';
 
@@ -127,6 +127,7 @@ export interface Rewrapped {
  * @throws OperatorError; nothing was changed
  */
 export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
+  await demandVault(options);
   const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());
   const current = kekSourceOf(options);
@@ -134,9 +135,8 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
   const old: Kek | Error = await current.read().then(kekOf, (error: Error) => error);
   const pool = openPool(options);
   try {
-    if ((await schemaVersion(pool, commandDeadline())) === 0) throw new OperatorError(NO_VAULT);
     return await new WrappedKeyStore(pool).locked(commandDeadline(), async (locked) => {
-      if (locked.keys.length === 0) throw new OperatorError(NO_VAULT);
+      if (locked.keys.length === 0) throw new OperatorError(NO_KEYS);
       const pending = locked.keys.filter(({ kek_id: kekId }) => kekId !== kek.id);
       if (pending.length > 0) await rewrap(locked, pending, { old, current, kek });
       else if (!(old instanceof Error) && old.id === kek.id) throw sameKek(kek, current, target);
@@ -147,8 +147,7 @@ export async function rewrapKeys(options: VaultOptions, next: KekSettings): Prom
   }
 }
 
-const NO_VAULT =
-  'There is no vault yet, so there are no keys to wrap. Create the vault with: standin serve';
+const NO_KEYS = 'The vault has no keys to wrap yet. Make them with: standin serve';
 
 interface Exchange {
   readonly old: Kek | Error;

@@ -1,0 +1,79 @@
+import { existsSync } from 'node:fs';
+import { type Job, RefusedValue } from '#bulk';
+import { StandinError } from '#client';
+import type { ServiceSettings } from '../config/config.ts';
+import { OperatorError } from '../errors.ts';
+import { shownLines } from '../terminal.ts';
+import { BulkService } from './bulk-service.ts';
+import type { OutputOptions } from './command.ts';
+
+/** Options that only a file takes. */
+interface FileOptions {
+  readonly fields?: string;
+  readonly output?: string;
+  readonly format?: string;
+  readonly delimiter?: string;
+  /** true unless --no-header. */
+  readonly header: boolean;
+  readonly rejects?: string;
+  readonly rejectedRows?: string;
+  readonly resume?: boolean;
+  readonly force?: boolean;
+}
+
+interface SubjectOptions extends FileOptions {
+  /** The argument is the value, also if a file has this name. */
+  readonly value?: boolean;
+}
+
+/** Whether the argument of tokenize or detokenize is a value and not the name of a file. */
+export function isOneValue(argument: string, options: SubjectOptions): boolean {
+  if (options.value) return true;
+  return argument !== '-' && !namesFileOption(options) && !existsSync(argument);
+}
+
+/** What is wrong with the options for this argument; undefined: nothing. */
+export function wrongOptions(argument: string, options: SubjectOptions): string | undefined {
+  if (options.value)
+    return namesFileOption(options) ? '--value takes no options for files' : undefined;
+  if (isOneValue(argument, options)) return undefined;
+  if (options.fields !== undefined && options.output !== undefined) return undefined;
+  const what = argument === '-' ? 'standard input' : `the file ${argument}`;
+  return `${what} needs --fields and --output; for the text itself, add --value`;
+}
+
+function namesFileOption(options: FileOptions): boolean {
+  const { fields, output, format, delimiter, header, rejects, rejectedRows, resume, force } =
+    options;
+  const named = [fields, output, format, delimiter, rejects, rejectedRows, resume, force];
+  return !header || named.some((option) => option !== undefined);
+}
+
+export interface OneValueOptions extends OutputOptions {
+  /** Seconds for the request with all its attempts. */
+  readonly timeout: number;
+}
+
+/**
+ * Prints the token of a value, or the value of a token.
+ * @throws OperatorError, which does not have the argument in it
+ */
+export async function replaceOne(
+  operation: Job['operation'],
+  argument: string,
+  settings: ServiceSettings,
+  { timeout: timeoutS, json }: OneValueOptions,
+): Promise<void> {
+  const service = new BulkService({ operation, service: settings, timeoutS, onWait: () => {} });
+  try {
+    const [answer] = await service.ask([argument], new AbortController().signal);
+    const name = operation === 'tokenize' ? 'token' : 'value';
+    const text = json ? JSON.stringify({ [name]: answer }) : answer!;
+    // A program gets the exact value.
+    process.stdout.write(`${process.stdout.isTTY ? shownLines(text) : text}\n`);
+  } catch (error) {
+    if (error instanceof RefusedValue) throw new OperatorError(`The argument ${error.message}.`);
+    if (error instanceof StandinError) throw new OperatorError(`${service.problem(error)}.`);
+    throw error;
+  }
+}

@@ -1,0 +1,110 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { SETTINGS } from '../../src/config/settings.ts';
+import { unknownSettings } from '../../src/config/unknown.ts';
+import { newBlankPlace, type Place, runCli, startService, usualPlace } from '../support/service.ts';
+
+let place: Place;
+afterEach(() => place.remove());
+
+describe('standin config', () => {
+  beforeEach(async () => {
+    place = await newBlankPlace();
+  });
+
+  test('prints every setting, its value and where it is from, and opens no vault', async () => {
+    writeFileSync(join(place.folder, '.env'), 'RATE_LIMIT=5\nLOG_LEVEL=warn\nVALUES_LIMIT=7\n');
+    const env = { LOG_LEVEL: 'debug', VALUES_LIMIT: '' };
+    const { code, stdout, stderr } = await runCli(['config'], place, env);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const rows = stdout.split('\n').slice(0, -1);
+    expect(rows[0]).toMatch(/^SETTING +VALUE +FROM$/);
+    expect(rows.slice(1).map((row) => row.split(' ')[0])).toEqual(Object.keys(SETTINGS));
+    expect(stdout).toMatch(/^RATE_LIMIT +5 +\.env$/m);
+    expect(stdout).toMatch(/^LOG_LEVEL +debug +environment$/m);
+    expect(stdout).toMatch(/^VALUES_LIMIT +10000 +default$/m);
+    expect(stdout).toMatch(/^DATABASE_URL +- +-$/m);
+    expect(existsSync(place.env.DATA_DIR!)).toBe(false);
+    const { stdout: json } = await runCli(['config', '--json'], place, env);
+    expect(JSON.parse(json)).toContainEqual({ setting: 'RATE_LIMIT', value: '5', from: '.env' });
+  });
+
+  test('shows no secret, wherever it is from', async () => {
+    const secret = 'hunter2';
+    const env = {
+      DATABASE_URL: `postgres://u:${secret}@db/vault`,
+      REDIS_URL: `redis://:${secret}@cache`,
+      KEK_COMMAND: `echo ${secret}`,
+      OPS_TOKEN: `${secret}0123456789abcdef`,
+    };
+    writeFileSync(join(place.folder, '.env'), `VAULT_TOKEN=${secret}\n`);
+    for (const words of [['config'], ['config', '--json']]) {
+      const { code, stdout, stderr } = await runCli(words, place, env);
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).not.toContain(secret);
+    }
+    const { stdout } = await runCli(['config'], place, env);
+    for (const name of Object.keys(env))
+      expect(stdout).toMatch(new RegExp(`^${name} +\\(not shown\\) +environment$`, 'm'));
+    expect(stdout).toMatch(/^VAULT_TOKEN +\(not shown\) +\.env$/m);
+  });
+
+  test('prints settings that a start refuses too, and ends with 1 as a start does', async () => {
+    const { code, stdout, stderr } = await runCli(['config'], place, { PORT: 'x' });
+    expect(stdout).toMatch(/^PORT +x +environment$/m);
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: 'standin: PORT is "x"; it must be 0 to 65535.\n',
+    });
+  });
+});
+
+describe('a name that looks like a setting and is none', () => {
+  test('is named by config, by doctor and in the log of a start', async () => {
+    place = await usualPlace();
+    writeFileSync(join(place.folder, '.env'), 'RATE_LIMITS=3\n');
+    const env = { KEK_FIEL: 'x', STANDIN_FOO: 'y' };
+    const words = [
+      'RATE_LIMITS is not a setting. Did you mean RATE_LIMIT?',
+      'KEK_FIEL is not a setting. Did you mean KEK_FILE?',
+      'STANDIN_FOO is not a setting. List the settings with: standin config',
+    ];
+    const { code, stderr } = await runCli(['config'], place, env);
+    expect(code).toBe(0);
+    for (const one of words) expect(stderr).toContain(`standin: ${one}\n`);
+    const doctor = await runCli(['doctor'], place, env);
+    expect(doctor.stdout).toContain(`warning  configuration: ${words.join(' ')}\n`);
+    const service = await startService(place, env);
+    const warned = service
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('"level":"warn"'));
+    expect(warned.map((line) => JSON.parse(line).msg)).toEqual(words);
+    await service.stop();
+  });
+
+  test.each([
+    ['RATELIMIT', 'RATE_LIMIT'],
+    ['PROT', 'PORT'],
+    ['LOG_LEVLE', 'LOG_LEVEL'],
+    ['REDIS_URI', 'REDIS_URL'],
+    ['rate_limit', 'RATE_LIMIT'],
+    ['HOSTS', 'HOST'],
+  ])('%s is taken for %s', (name, meant) => {
+    place = { remove: () => {} } as Place;
+    expect(unknownSettings({ [name]: 'x' })).toEqual([
+      `${name} is not a setting. Did you mean ${meant}?`,
+    ]);
+  });
+
+  test('does not look like one where other programs use it', () => {
+    place = { remove: () => {} } as Place;
+    const others = {
+      ...{ PATH: 'x', HOME: 'x', HOSTNAME: 'x', AWS_PROFILE: 'x', LOG_DIR: 'x', NODE_ENV: 'x' },
+      ...{ STANDIN_PORT: 'tcp://10.0.0.1:80', STANDIN_SERVICE_HOST: '10.0.0.1' },
+      STANDIN_PORT_8080_TCP_ADDR: '10.0.0.1',
+    };
+    expect(unknownSettings(others)).toEqual([]);
+  });
+});
