@@ -122,11 +122,16 @@ export class ClientView implements View {
   }
 }
 
+const MODES: Record<ClientDetail['token_mode'], string> = {
+  deterministic: 'deterministic: equal values get equal tokens',
+  random: 'random: a new token each time',
+};
+
 function factsOf(client: ClientDetail): [string, string][] {
   const { disabled_at: disabledAt, time_to_live_s: timeToLiveS } = client;
   return [
-    ['Allowed to', disabledAt === null ? rightsOf(client) : `nothing: disabled`],
-    ['Tokens', client.token_mode],
+    ['Allowed to', disabledAt === null ? rightsOf(client) : 'nothing: disabled'],
+    ['Tokens', MODES[client.token_mode]],
     ['Tokens are kept', timeToLiveS === null ? 'for ever' : duration(timeToLiveS * 1_000)],
     ...client.limits.map((limit): [string, string] => limitText(limit)),
     ['Created', date(Date.parse(client.created_at))],

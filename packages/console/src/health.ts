@@ -86,5 +86,5 @@ function keyringChecks({ keys }: ConsoleState): Check[] {
   if (keys === null) return [];
   const isOld = keys.age_s > KEYRING_WARNING_S;
   const text = `read ${duration(keys.age_s * 1_000)} ago`;
-  return [{ name: 'Keyring', level: isOld ? 'warning' : 'good', text }];
+  return [{ name: 'Encryption keys', level: isOld ? 'warning' : 'good', text }];
 }
