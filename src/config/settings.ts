@@ -58,9 +58,7 @@ export const SETTINGS = {
     matching(/^[\x21-\x7e]{16,1024}$/),
     'Secret of the ops listener: a bearer token, or the sign-in to the console. Not set: none, on the loopback only.',
   ),
-  REUSE_PORT: flag(
-    'Share PORT with other nodes of this machine that set it.',
-  ),
+  REUSE_PORT: flag('Share PORT with other nodes of this machine that set it.'),
   DATABASE_URL: setting(
     undefined,
     'a postgres:// URL',
