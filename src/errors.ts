@@ -1,40 +1,82 @@
+/** The interface defines the body of a 401 and a 429: they have no message. */
+const NO_MESSAGE = '';
+
 /**
  * Every error answer of the service. A test compares `docs/errors.md` with this table both ways.
  * Errors of the caller are rows of CALLER_ERRORS. Our own are `internal_error` with a row of
- * INTERNAL_REASONS.
+ * INTERNAL_REASONS. `message` says what to do; a CallerError can say it more precisely.
  */
 export const CALLER_ERRORS = {
-  bad_request: { status: 400, when: 'the request is not valid HTTP' },
+  bad_request: {
+    status: 400,
+    when: 'the request is not valid HTTP',
+    message: 'the request is not valid HTTP/1.1: check its first line, headers and length',
+  },
   invalid_type: {
     status: 400,
     when: 'the body, a field or a value is not acceptable, or a token is not known',
+    message: 'the body is not acceptable',
   },
   unauthorized: {
     status: 401,
     when: 'the API key is missing, malformed, unknown, expired or revoked',
+    message: NO_MESSAGE,
   },
-  forbidden: { status: 403, when: 'the client may not do this operation' },
-  not_found: { status: 404, when: 'no such path' },
-  method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
-  request_timeout: { status: 408, when: 'the request did not arrive in time' },
-  payload_too_large: { status: 413, when: 'the body is larger than BODY_LIMIT' },
+  forbidden: {
+    status: 403,
+    when: 'the client may not do this operation',
+    message: 'this client may not do this operation',
+  },
+  not_found: {
+    status: 404,
+    when: 'no such path',
+    message:
+      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /health and /health/live',
+  },
+  method_not_allowed: {
+    status: 405,
+    when: 'the path exists, but not with this method',
+    message: 'this path does not take this method',
+  },
+  request_timeout: {
+    status: 408,
+    when: 'the request did not arrive in time',
+    message: 'the request did not arrive in time; send it again',
+  },
+  payload_too_large: {
+    status: 413,
+    when: 'the body is larger than BODY_LIMIT',
+    message: 'the body is too large; send fewer values in a request',
+  },
   unsupported_media_type: {
     status: 415,
     when: 'the body is not declared as uncompressed application/json',
+    message: 'send one header Content-Type: application/json (UTF-8), and no Content-Encoding',
   },
   expectation_failed: {
     status: 417,
     when: 'the Expect header asks for something other than 100-continue',
+    message: 'send Expect: 100-continue, or no Expect header',
   },
-  user_limit: { status: 429, when: 'a limit of the client is exceeded (interface 1.0.5)' },
-  rate_limit: { status: 429, when: 'a limit of the client is exceeded (interface 1.0.4)' },
+  user_limit: {
+    status: 429,
+    when: 'a limit of the client is exceeded (interface 1.0.5)',
+    message: NO_MESSAGE,
+  },
+  rate_limit: {
+    status: 429,
+    when: 'a limit of the client is exceeded (interface 1.0.4)',
+    message: NO_MESSAGE,
+  },
   headers_too_large: {
     status: 431,
     when: 'the request line and headers are too large or too many',
+    message: 'send a request line and headers of less than 16 KiB, and fewer than 128 headers',
   },
   overloaded: {
     status: 503,
     when: 'the request would have to wait too long or take too much memory, or the process is draining',
+    message: 'the service is busy or stopping; send the request again after retry_after seconds',
   },
 } as const;
 
@@ -55,13 +97,16 @@ export const INTERNAL_REASONS = {
 
 export type InternalReason = keyof typeof INTERNAL_REASONS;
 
-/** An error that the caller can fix. The answer is its row in CALLER_ERRORS. */
+/**
+ * An error that the caller can fix. The answer is its row in CALLER_ERRORS, with a more precise
+ * message if there is one.
+ */
 export class CallerError extends Error {
   readonly code: CallerErrorCode;
   readonly retryAfterS: number | undefined;
 
   constructor(code: CallerErrorCode, message = '', retryAfterS?: number) {
-    super(message);
+    super(message || CALLER_ERRORS[code].message);
     this.code = code;
     this.retryAfterS = retryAfterS;
   }

@@ -1,5 +1,6 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { LimitName } from './types.ts';
+import { VERSION } from './version.ts';
 
 /** Dense where most answers fall, because quantiles are interpolated within a bucket. */
 const LATENCY_BUCKETS_S = [
@@ -59,6 +60,12 @@ export function createMetrics() {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const registers = [registry];
+  new Gauge({
+    name: 'standin_build_info',
+    help: "1, with the program's version.",
+    labelNames: ['version'],
+    registers,
+  }).set({ version: VERSION }, 1);
   const { requests, duration, values, batches } = workMetrics(registers);
   const { rejections, unknown, unaudited, damaged } = troubleMetrics(registers);
   const { handshakes, shed, refusedConnections, unread, cut } = connectionMetrics(registers);

@@ -92,6 +92,7 @@ test('settings that documents name exist', () => {
     'TEST_PGBOUNCER',
     'TEST_SOCKETS',
     'NODE_EXTRA_CA_CERTS',
+    'NO_COLOR',
     'TEST_CITUS',
     'TEST_IMAGE',
     'TEST_KINDS',

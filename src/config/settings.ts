@@ -73,14 +73,14 @@ export const SETTINGS = {
   ...KEK_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',
-    '1 to 16 letters a-z',
-    matching(/^[a-z]{1,16}$/),
+    '1 to 16 ASCII letters and digits',
+    matching(/^[A-Za-z0-9]{1,16}$/),
     'End of each token, after `_`. Fixed when the vault is made.',
   ),
   CLIENT_PREFIX: setting(
     'standin',
-    '1 to 32 of a-z and 0-9',
-    matching(/^[a-z0-9]{1,32}$/),
+    '1 to 32 ASCII letters and digits',
+    matching(/^[A-Za-z0-9]{1,32}$/),
     'Start of the ids of new clients, before `_`.',
   ),
   INTERFACE_VERSION: choice(

@@ -5,6 +5,7 @@ import type { Authenticator } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';
 import type { ByteBudget } from '../service/limits/byte-budget.ts';
 import type { ClientLimits } from '../service/limits/client-limits.ts';
+import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
 import type { Descriptors } from './connections.ts';
@@ -30,6 +31,7 @@ export interface ServerContext {
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;
+  readonly recent: RecentRequests;
   /** undefined: no audit log. */
   readonly audit: AuditLog | undefined;
   readonly state: ServerState;

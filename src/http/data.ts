@@ -42,18 +42,27 @@ function parse(text: string): unknown {
   }
 }
 
-/** Counts members of all objects in the text. In valid JSON, a string before a colon is a name. */
 function countMembers(text: string): number {
   let members = 0;
+  eachName(text, () => {
+    members++;
+  });
+  return members;
+}
+
+/**
+ * Calls back with the offset after the opening quote of each name, in all objects of the text. In
+ * valid JSON, a string before a colon is a name.
+ */
+export function eachName(text: string, found: (start: number) => void): void {
   for (let open = text.indexOf('"'); open !== -1; ) {
     let close = text.indexOf('"', open + 1);
     while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
     let next = close + 1;
     while (isWhiteSpace(text.charCodeAt(next))) next++;
-    if (text.charCodeAt(next) === 0x3a) members++;
+    if (text.charCodeAt(next) === 0x3a) found(open + 1);
     open = text.indexOf('"', close + 1);
   }
-  return members;
 }
 
 function isEscaped(text: string, index: number): boolean {
@@ -90,16 +99,26 @@ export interface Field {
   readonly text: string;
 }
 
+/** All strings inside `data`. */
+export interface Strings {
+  readonly fields: Field[];
+  /** Whether JSON.parse moved names: those like "10" come before all others. */
+  isReordered: boolean;
+}
+
 type Path = (string | number)[];
+
+/** The names that JSON.parse moves, and a few more. */
+const NUMBER = /^\d+$/;
 
 /**
  * Collects all strings inside `data`, down to MAX_DEPTH.
  * @throws CallerError invalid_type that names the path of the problem, never the value
  */
-export function collectFields(data: JsonObject, maxFields: number): Field[] {
-  const fields: Field[] = [];
-  collect(data, ['data'], fields, maxFields);
-  return fields;
+export function collectFields(data: JsonObject, maxFields: number): Strings {
+  const strings: Strings = { fields: [], isReordered: false };
+  collect(data, ['data'], strings, maxFields);
+  return strings;
 }
 
 /** Puts the replacements into the places of the fields. */
@@ -130,12 +149,16 @@ function find(parent: JsonObject | unknown[], path: Path, field: Field): Path | 
 function collect(
   parent: JsonObject | unknown[],
   path: Path,
-  fields: Field[],
+  strings: Strings,
   maxFields: number,
 ): void {
+  const { fields } = strings;
   if (path.length > MAX_DEPTH) throw problem(path, `is nested deeper than ${MAX_DEPTH} levels`);
   const isArray = Array.isArray(parent);
-  for (const key of Object.keys(parent)) {
+  const keys = Object.keys(parent);
+  // Such names come first, so one look at each object is enough.
+  if (!isArray && keys.length > 1 && NUMBER.test(keys[0]!)) strings.isReordered = true;
+  for (const key of keys) {
     const name = isArray ? Number(key) : key;
     if (!isArray) checkName(key, path);
     const child = (parent as JsonObject)[key];
@@ -147,7 +170,7 @@ function collect(
       fields.push({ parent, name, text: child });
     } else if (isObject(child) || Array.isArray(child)) {
       path.push(name);
-      collect(child, path, fields, maxFields);
+      collect(child, path, strings, maxFields);
       path.pop();
     } else {
       throw problem([...path, name], `must be a string, not ${typeName(child)}${remedy(child)}`);

@@ -4,19 +4,12 @@ import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
-import {
-  collectFields,
-  type Field,
-  invalid,
-  type JsonObject,
-  parseData,
-  pathOf,
-  replaceFields,
-} from './data.ts';
+import { type Field, invalid, pathOf, replaceFields } from './data.ts';
 import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
-import { readBody } from './request-body.ts';
+import { jsonText } from './name-order.ts';
+import { dataOf, type RequestData, readBody } from './request-body.ts';
 import { MAX_ANSWER_BODIES } from './schema.ts';
 
 /**
@@ -31,9 +24,8 @@ export function detokenizeHandler(context: ServerContext) {
   const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
-    const data = parseData(await readBody(context, exchange));
-    const fields = collectFields(data, context.valuesLimit);
-    exchange.holdFields(context, fields.length);
+    const request = dataOf(context, exchange, await readBody(context, exchange));
+    const { data, fields } = request;
     const found = await lookUp(context, exchange, fields, maxBytes);
     const missing = found.findIndex((one) => one === undefined || one === null);
     if (missing !== -1) throw invalid(`${pathOf(data, fields[missing]!)}: is not a known token`);
@@ -42,7 +34,7 @@ export function detokenizeHandler(context: ServerContext) {
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
     replaceFields(fields, values);
-    const body = bodyOf(context, exchange, data, frame(exchange), bytes);
+    const body = bodyOf(context, exchange, request, frame(exchange), bytes);
     return { status: 200, body, values: fields.length };
   };
 }
@@ -50,13 +42,13 @@ export function detokenizeHandler(context: ServerContext) {
 function bodyOf(
   { budget }: ServerContext,
   exchange: Exchange,
-  data: JsonObject,
+  { data, order }: RequestData,
   frame: readonly [string, string],
   valueBytes: number,
 ) {
-  if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + JSON.stringify(data) + frame[1];
+  if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + jsonText(data, order) + frame[1];
   const onTaken = () => budget.move(exchange.held!);
-  const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken);
+  const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken, order);
   exchange.headers['Content-Length'] = String(bytes);
   return body;
 }

@@ -10,7 +10,7 @@ import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
 import type { InterfaceVersion, ServerContext } from './context.ts';
 import { routeOf } from './routes.ts';
-import { ERROR_FIELDS, SUCCESS } from './schema.ts';
+import { SUCCESS } from './schema.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;
@@ -124,15 +124,16 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
     return;
   }
   const { code, retryAfterS } = failure;
+  const { status, message } = CALLER_ERRORS[code];
   const body: Record<string, unknown> = { error: code };
-  if (ERROR_FIELDS[code] === 'message') body.message = failure.message;
+  if (message !== '') body.message = failure.message;
   if (retryAfterS !== undefined) {
     body.retry_after = retryAfterS;
     exchange.headers['Retry-After'] = String(retryAfterS);
   }
   if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
   if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);
-  const answer = { status: CALLER_ERRORS[code].status, body: JSON.stringify(body) };
+  const answer = { status, body: JSON.stringify(body) };
   void audit(context, exchange, code, answer);
   end(context, exchange, answer);
 }
@@ -140,7 +141,10 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
 function answerFailure(context: ServerContext, exchange: Exchange, error: unknown): void {
   const failure =
     error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
-  context.log.error({ request_id: exchange.id, reason: failure.reason, ...failureFields(error) });
+  const { reason } = failure;
+  // The state of the license is logged when it changes. A line for each request would hide others.
+  if (reason !== 'license_expired' && reason !== 'license_invalid')
+    context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
   const body = JSON.stringify({ error: 'internal_error', message: failure.message });
   const answer = { status: 500, body };
   void audit(context, exchange, 'internal_error', answer);
@@ -162,6 +166,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
+  context.recent.push(exchange, answer, durationMs);
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
   const isUnread = !request.complete && !hasBoundedBody(context, exchange);

@@ -11,9 +11,10 @@ import type { LimitName } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import type { Exchange } from './exchange.ts';
 import { MAX_HEADERS } from './listener.ts';
-import { LIMIT_CODES } from './schema.ts';
+import { LIMIT_CODES, MESSAGES } from './schema.ts';
 
-const MEDIA_TYPE = /^application\/json *(?:; *[\w-]+=(?:[\w.-]+|"[\w.-]+") *)*$/i;
+/** RFC 9110 section 5.6.6: a semicolon needs no parameter after it. */
+const MEDIA_TYPE = /^application\/json *(?:; *(?:[\w.-]+=(?:[\w.-]+|"[\w.-]+") *)?)*$/i;
 const CHARSET = /; *charset="?([\w.-]+)/gi;
 /** The characters of RFC 3986 section 3.2.2 and of a port, in any order. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
@@ -74,7 +75,8 @@ function admitCaller(
 ): Caller | Promise<Caller> {
   exchange.caller = caller;
   exchange.held = context.budget.open(caller.client.client_id);
-  if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');
+  if (!isAllowed(caller.client, operation))
+    throw new CallerError('forbidden', MESSAGES.forbidden(operation));
   const next = (admission: Admission): Caller => {
     addRateLimit(exchange, admission);
     if (admission.isRefused) throw overLimit(context, admission);
@@ -125,12 +127,13 @@ function checkMedia({ headers, rawHeaders }: IncomingMessage, bodyLimit: number)
   if (countOf(rawHeaders, 'content-type') > 1) throw new CallerError('unsupported_media_type');
   if (encoding !== undefined && encoding !== 'identity')
     throw new CallerError('unsupported_media_type');
-  if (Number(length ?? 0) > bodyLimit) throw new CallerError('payload_too_large');
+  if (Number(length ?? 0) > bodyLimit)
+    throw new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit));
 }
 
 function isJson(type: string | undefined): boolean {
   if (type === undefined || !MEDIA_TYPE.test(type)) return false;
-  return [...type.matchAll(CHARSET)].every(([, charset]) => charset!.toLowerCase() === 'utf-8');
+  return [...type.matchAll(CHARSET)].every(([, charset]) => /^utf-?8$/i.test(charset!));
 }
 
 function countOf(rawHeaders: readonly string[], name: string): number {

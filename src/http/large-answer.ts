@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { isObject } from './data.ts';
+import { jsonParts, type NameOrder } from './name-order.ts';
 
 /** A larger answer is built and written in pieces, as its reader takes them. */
 export const MAX_WHOLE_BYTES = 2_097_152;
@@ -48,15 +48,22 @@ export function largeAnswer(
   [before, after]: readonly [string, string],
   valueBytes: number,
   onTaken: () => void,
+  order?: NameOrder,
 ): { readonly body: Readable; readonly bytes: number } {
   let bytes = Buffer.byteLength(before + after) + valueBytes;
-  for (const text of jsonOf(data, () => QUOTES)) bytes += Buffer.byteLength(text);
-  return { body: Readable.from(pieces(data, before, after, onTaken)), bytes };
+  for (const text of jsonParts(data, () => QUOTES, order)) bytes += Buffer.byteLength(text);
+  const parts = jsonParts(data, JSON.stringify, order);
+  return { body: Readable.from(pieces(parts, before, after, onTaken)), bytes };
 }
 
-async function* pieces(data: unknown, before: string, after: string, onTaken: () => void) {
+async function* pieces(
+  parts: Iterable<string>,
+  before: string,
+  after: string,
+  onTaken: () => void,
+) {
   let piece = before;
-  for (const text of jsonOf(data, JSON.stringify)) {
+  for (const text of parts) {
     piece += text;
     if (piece.length < PIECE_BYTES) continue;
     yield Buffer.from(piece);
@@ -84,22 +91,4 @@ function nextTurn(): Promise<void> {
 function endWait(): void {
   waiting.shift()!();
   if (waiting.length > 0) setImmediate(endWait);
-}
-
-/** Yields the JSON of `data` in small parts, in the order of JSON.stringify. */
-function* jsonOf(json: unknown, write: (value: string) => string): Generator<string> {
-  if (Array.isArray(json)) {
-    for (const [i, inner] of json.entries()) {
-      yield i === 0 ? '[' : ',';
-      yield* jsonOf(inner, write);
-    }
-    yield json.length === 0 ? '[]' : ']';
-  } else if (isObject(json)) {
-    const names = Object.keys(json);
-    for (const [i, name] of names.entries()) {
-      yield `${i === 0 ? '{' : ','}${JSON.stringify(name)}:`;
-      yield* jsonOf(json[name], write);
-    }
-    yield names.length === 0 ? '{}' : '}';
-  } else yield write(json as string);
 }

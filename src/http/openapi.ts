@@ -3,13 +3,13 @@ import { CALLER_ERRORS, INTERNAL_REASONS } from '../errors.ts';
 import type { InterfaceVersion } from './context.ts';
 import { METHODS } from './routes.ts';
 import {
-  ERROR_FIELDS,
   FORBIDDEN_NAME,
   LIMIT_CODES,
   MAX_ANSWER_BODIES,
   MAX_DEPTH,
   MAX_NAME_BYTES,
   MAX_VALUE_BYTES,
+  MESSAGES,
   SUCCESS,
 } from './schema.ts';
 
@@ -63,28 +63,68 @@ export function factsOf(
     },
     methods: METHODS,
     answers: SUCCESS[version],
-    errors: errorsOf(version),
+    errors: errorsOf(version, messagesOf(BODY_LIMIT)),
     limitCode: LIMIT_CODES[version],
-    messages: {
-      database: INTERNAL_REASONS.database_unavailable,
-      license: INTERNAL_REASONS.license_expired,
-      audit: INTERNAL_REASONS.audit_unavailable,
+  };
+}
+
+type Messages = Facts['errors'][string]['messages'];
+
+/** Messages of the errors that have several, or one that is not in the table of errors. */
+function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
+  const vault = ['tokenize', 'detokenize'] as const;
+  return {
+    invalid_type: {
+      no_string: {
+        message:
+          'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+      },
+      unknown_token: { message: 'data.name: is not a known token', operations: ['detokenize'] },
+      no_data: { message: 'data: is missing' },
+      no_json: { message: 'body: must be valid JSON' },
+    },
+    forbidden: Object.fromEntries(
+      vault.map((operation) => [
+        `no_${operation}`,
+        { message: MESSAGES.forbidden(operation), operations: [operation] },
+      ]),
+    ),
+    method_not_allowed: {
+      only_post: { message: MESSAGES.method_not_allowed('POST'), operations: vault },
+      only_get: {
+        message: MESSAGES.method_not_allowed('GET, HEAD'),
+        operations: ['health', 'live'],
+      },
+    },
+    payload_too_large: { payload_too_large: { message: MESSAGES.payload_too_large(bodyLimit) } },
+    internal_error: {
+      database: { message: INTERNAL_REASONS.database_unavailable },
+      license: { message: INTERNAL_REASONS.license_expired, operations: ['tokenize'] },
+      audit: { message: INTERNAL_REASONS.audit_unavailable },
     },
   };
 }
 
 /** All errors of this version, without the 429 of the other one. */
-function errorsOf(version: InterfaceVersion): Facts['errors'] {
+function errorsOf(
+  version: InterfaceVersion,
+  messages: Readonly<Record<string, Messages>>,
+): Facts['errors'] {
   const ofOthers: readonly string[] = Object.values(LIMIT_CODES).filter(
     (code) => code !== LIMIT_CODES[version],
   );
   const internal = {
     status: 500,
     when: 'the request is not at fault; `message` gives the reason in fixed words',
+    message: '',
   };
   return Object.fromEntries(
     Object.entries({ ...CALLER_ERRORS, internal_error: internal })
       .filter(([code]) => !ofOthers.includes(code))
-      .map(([code, row]) => [code, { ...row, field: ERROR_FIELDS[code as 'internal_error'] }]),
+      .map(([code, { status, when, message }]) => {
+        const own: Messages = message === '' ? {} : { [code]: { message } };
+        const isRetried = status === 429 || status === 503;
+        return [code, { status, when, messages: messages[code] ?? own, isRetried }];
+      }),
   );
 }

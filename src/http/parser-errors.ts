@@ -25,17 +25,17 @@ export function parserErrorHandler(log: Log, metrics: Metrics) {
       return;
     }
     const code = CODES[error.code ?? ''] ?? 'bad_request';
-    const { status } = CALLER_ERRORS[code];
+    const { status, message } = CALLER_ERRORS[code];
     const requestId = randomUUID();
     metrics.request('none', status, 0);
     log.info({ request_id: requestId, status, error: error.code });
-    socket.end(rawAnswer(status, code, requestId), () => socket.destroy());
+    const body = JSON.stringify({ error: code, message });
+    socket.end(rawAnswer(status, body, requestId), () => socket.destroy());
   };
 }
 
 /** A whole HTTP/1.1 answer for a request without a response object. */
-function rawAnswer(status: number, code: CallerErrorCode, requestId: string): string {
-  const body = JSON.stringify({ error: code });
+function rawAnswer(status: number, body: string, requestId: string): string {
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'Content-Type: application/json; charset=utf-8',

@@ -1,6 +1,9 @@
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
+import { collectFields, type Field, type JsonObject, parseData } from './data.ts';
 import type { Exchange } from './exchange.ts';
+import { type NameOrder, nameOrder } from './name-order.ts';
+import { MESSAGES } from './schema.ts';
 
 /** Smaller pieces are copied together, because each buffer costs more than its bytes. */
 const SEGMENT_BYTES = 16_384;
@@ -23,7 +26,8 @@ export function readBody(
   return new Promise((resolve, reject) => {
     const take = (chunk: Buffer): void => {
       bytes += chunk.length;
-      if (bytes > bodyLimit) fail(new CallerError('payload_too_large'));
+      if (bytes > bodyLimit)
+        fail(new CallerError('payload_too_large', MESSAGES.payload_too_large(bodyLimit)));
       else if (!budget.grow(held, pieces.add(chunk))) fail(new CallerError('overloaded', '', 1));
       else if (bytes !== declared)
         budget.wait(held, () => fail(new CallerError('request_timeout')));
@@ -46,6 +50,24 @@ export function readBody(
     };
     request.on('data', take).on('end', finish).on('error', fail);
   });
+}
+
+/** What a request asks to replace. */
+export interface RequestData {
+  readonly data: JsonObject;
+  readonly fields: readonly Field[];
+  /** undefined: that of Object.keys, as for nearly every body. */
+  readonly order: NameOrder | undefined;
+}
+
+/** @throws CallerError invalid_type or overloaded */
+export function dataOf(context: ServerContext, exchange: Exchange, body: Buffer): RequestData {
+  const data = parseData(body);
+  const { fields, isReordered } = collectFields(data, context.valuesLimit);
+  exchange.holdFields(context, fields.length);
+  if (!isReordered) return { data, fields, order: undefined };
+  exchange.hold(context, body.length);
+  return { data, fields, order: nameOrder(body, data) };
 }
 
 /** The bytes of a body in few buffers, however small its pieces are. */

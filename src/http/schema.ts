@@ -48,13 +48,11 @@ export const LIMIT_CODES = {
   '1.0.4': 'rate_limit',
 } as const satisfies Record<InterfaceVersion, CallerErrorCode>;
 
-/** The field of an error besides its code. */
-export const ERROR_FIELDS: Readonly<
-  Partial<Record<CallerErrorCode | 'internal_error', 'message' | 'retry_after'>>
-> = {
-  invalid_type: 'message',
-  internal_error: 'message',
-  user_limit: 'retry_after',
-  rate_limit: 'retry_after',
-  overloaded: 'retry_after',
-};
+/** Messages that depend on the request or a setting. The others are in CALLER_ERRORS. */
+export const MESSAGES = {
+  forbidden: (operation: ClientOperation) =>
+    `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
+  method_not_allowed: (methods: string) => `this path takes ${methods}`,
+  payload_too_large: (bodyLimit: number) =>
+    `the body has more than ${bodyLimit} bytes (BODY_LIMIT); send fewer values in a request`,
+} as const satisfies Partial<Record<CallerErrorCode, unknown>>;

@@ -9,6 +9,7 @@ import { createListener } from './listener.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
 import { METHODS, originForm } from './routes.ts';
+import { MESSAGES } from './schema.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
 
@@ -61,7 +62,8 @@ function allows({ route, request: { method }, headers }: Exchange): boolean {
   const allowed = METHODS[route]!;
   if (allowed === method || allowed.split(', ').includes(method!)) return true;
   headers.Allow = allowed;
-  if (method !== 'OPTIONS') throw new CallerError('method_not_allowed');
+  if (method !== 'OPTIONS')
+    throw new CallerError('method_not_allowed', MESSAGES.method_not_allowed(allowed));
   return false;
 }
 

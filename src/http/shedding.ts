@@ -6,7 +6,8 @@ import { isWellFormed } from './guards.ts';
 import { METHODS, routeOf } from './routes.ts';
 
 const RETRY_AFTER_S = 1;
-const BODY = JSON.stringify({ error: 'overloaded', retry_after: RETRY_AFTER_S });
+const { status, message } = CALLER_ERRORS.overloaded;
+const BODY = JSON.stringify({ error: 'overloaded', message, retry_after: RETRY_AFTER_S });
 /** A body up to this size is read and thrown away, so that the connection can stay. */
 const MAX_DROPPED_BYTES = 65_536;
 /**
@@ -53,7 +54,7 @@ function refuse(request: IncomingMessage, response: ServerResponse): void {
   // A caller that asked whether to send the body may now send another request in its place.
   const isLast = Number(length) > MAX_DROPPED_BYTES || expect !== undefined;
   response.sendDate = false;
-  response.writeHead(CALLER_ERRORS.overloaded.status, [
+  response.writeHead(status, [
     'Content-Type',
     'application/json; charset=utf-8',
     'Cache-Control',

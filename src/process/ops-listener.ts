@@ -12,6 +12,7 @@ import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
+import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import { VERSION } from '../version.ts';
 import type { ListenerOptions } from './public-listener.ts';
@@ -19,6 +20,7 @@ import type { ListenerOptions } from './public-listener.ts';
 interface OpsListenerOptions extends ListenerOptions {
   /** URL of the public listener. */
   readonly url: string;
+  readonly recent: RecentRequests;
   readonly sizes: VaultSizes;
 }
 
@@ -43,7 +45,7 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  * @throws OperatorError when it cannot listen
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
-  const { config, metrics, certificate, sizes, log } = options;
+  const { config, metrics, certificate, sizes, log, recent } = options;
   const access = new Access(config.OPS_TOKEN);
   const sampler = new Sampler(() => metrics.sampled());
   const state = new CurrentState({ ...options, facts: factsOf(options), sampler });
@@ -56,7 +58,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const server = createOpsServer({
     metrics,
     access,
-    routes: consoleRoutes({ access, state, events, playground }),
+    routes: consoleRoutes({ access, state, events, playground, recent }),
     pages: new Map<string, OpsPage>([
       ...readAssets(),
       ...Object.entries(apiPages(config, options.url)),
@@ -84,6 +86,8 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     interfaceVersion: config.INTERFACE_VERSION,
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     rate_limit: config.RATE_LIMIT,
+    detokenize_limit: config.DETOKENIZE_LIMIT,
+    unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };

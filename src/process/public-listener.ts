@@ -23,6 +23,7 @@ import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
 import { openBuckets } from '../service/limits/shared-buckets.ts';
+import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { WriteGuards } from '../service/write-guards.ts';
@@ -99,6 +100,11 @@ export class PublicListener {
     this.#parts = parts;
     this.#context = parts.context;
     this.#isPortShared = isPortShared;
+  }
+
+  /** The last requests that it answered. */
+  get recent(): RecentRequests {
+    return this.#context.recent;
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -231,8 +237,7 @@ async function createContext(
     limits: openClientLimits(options, buckets),
     budget,
     health: new Health(vault.vital.health, guards),
-    metrics,
-    log,
+    ...{ metrics, log, recent: new RecentRequests() },
     audit: openAudit(options, budget),
     state: { phase: 'serving' },
     descriptors: descriptorsOf(options),

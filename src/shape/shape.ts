@@ -26,7 +26,8 @@ export function shapeOf(value: string): string {
 }
 
 /**
- * The shape with `extra` more characters in its last drawn run. In an e-mail, the local part grows.
+ * The shape with `extra` more characters in its last drawn run. In the shape of an e-mail, the
+ * local part grows.
  */
 export function grow(shape: string, extra: number): string {
   if (extra === 0) return shape;
@@ -51,10 +52,12 @@ function firstCharacters(value: string, count: number): string {
 const template = Buffer.alloc(2 * SHAPED_CHARACTERS);
 const LETTER = 0x61;
 const DIGIT = 0x30;
+const SPACE = 0x20;
+const TAB = 0x09;
 
 /**
- * Matches one `@`, a dot in the domain and no empty part. The shape is letters `@` letters `.`
- * letters, each part as long as in the value.
+ * Matches one `@`, a dot in the domain, no empty part and no space. The shape is letters `@`
+ * letters `.` letters, each part as long as in the value.
  */
 function emailShape(value: string): string | undefined {
   const at = value.indexOf('@');
@@ -63,8 +66,10 @@ function emailShape(value: string): string | undefined {
   if (dot <= at + 1 || dot === value.length - 1) return undefined;
   let length = 0;
   for (let i = 0; i < value.length; i++) {
-    if (isLowHalf(value.charCodeAt(i))) continue;
-    template[length++] = i === at || i === dot ? value.charCodeAt(i) : LETTER;
+    const unit = value.charCodeAt(i);
+    if (isSpace(unit)) return undefined;
+    if (isLowHalf(unit)) continue;
+    template[length++] = i === at || i === dot ? unit : LETTER;
   }
   return template.toString('latin1', 0, length);
 }
@@ -72,8 +77,8 @@ function emailShape(value: string): string | undefined {
 function textShape(value: string): string {
   let start = 0;
   let end = value.length;
-  while (start < end && value.charCodeAt(start) === 0x20) start++;
-  while (end > start && value.charCodeAt(end - 1) === 0x20) end--;
+  while (start < end && isSpace(value.charCodeAt(start))) start++;
+  while (end > start && isSpace(value.charCodeAt(end - 1))) end--;
   let length = 0;
   for (let i = 0; i < value.length; i++) {
     const unit = value.charCodeAt(i);
@@ -84,12 +89,28 @@ function textShape(value: string): string {
 }
 
 /**
- * ASCII digits become digits. ASCII space and punctuation stay. Everything else becomes a letter.
+ * ASCII digits become digits. Every space becomes an ASCII space, and ASCII punctuation stays.
+ * Everything else becomes a letter.
  */
 function characterShape(unit: number): number {
   if (unit >= 0x30 && unit <= 0x39) return DIGIT;
   const isLetter = (unit >= 0x61 && unit <= 0x7a) || (unit >= 0x41 && unit <= 0x5a);
-  return isLetter || unit < 0x20 || unit > 0x7e ? LETTER : unit;
+  if (isLetter) return LETTER;
+  if (isSpace(unit)) return SPACE;
+  return unit < 0x20 || unit > 0x7e ? LETTER : unit;
+}
+
+/** A tab, or a space of Unicode (category Zs): people see no difference between them. */
+function isSpace(unit: number): boolean {
+  if (unit < 0xa0) return unit === SPACE || unit === TAB;
+  return (
+    unit === 0xa0 ||
+    unit === 0x1680 ||
+    (unit >= 0x2000 && unit <= 0x200a) ||
+    unit === 0x202f ||
+    unit === 0x205f ||
+    unit === 0x3000
+  );
 }
 
 /** The first half of a surrogate pair counts as the character, so the second half is skipped. */

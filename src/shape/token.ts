@@ -24,7 +24,7 @@ export interface Drawn {
 
 /**
  * The first acceptable token of a value from draw `from` on; undefined when no draw is left. Skips
- * a draw whose stem or token is the value itself, or whose stem looks like a card number.
+ * a draw whose stem or token is the value itself, or whose token looks like a card number.
  */
 export function drawToken(
   value: Value,
@@ -47,7 +47,7 @@ function withSuffix(stem: Stem, suffix: string): Token {
 }
 
 function isAcceptable(value: string, stem: string, token: string): boolean {
-  return stem !== value && token !== value && !looksLikeCard(stem);
+  return stem !== value && token !== value && !looksLikeCard(token);
 }
 
 const A = 0x61;

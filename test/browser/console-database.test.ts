@@ -36,6 +36,8 @@ describe.skipIf(chromiumBin === undefined || postgresBin === undefined)(
       await cluster.crash();
       await expect.poll(shown('Database: does not answer'), PATIENCE).toBe(true);
       expect(await tab.page.getByText('Live', { exact: true }).count()).toBe(1);
+      const banner = tab.page.locator('.banner');
+      expect(await banner.textContent()).toContain('that DATABASE_URL reaches it');
       expect(await tab.accessibilityProblems()).toEqual([]);
       for (const title of ['Vault & keys', 'Clients']) {
         await tab.page.getByRole('link', { name: title }).click();
@@ -43,9 +45,13 @@ describe.skipIf(chromiumBin === undefined || postgresBin === undefined)(
         await expect.poll(() => words.count(), PATIENCE).toBe(1);
         expect(await tab.accessibilityProblems(), title).toEqual([]);
       }
+      const stale = tab.page.locator('.card.stale').filter({ visible: true });
+      expect(await stale.count()).toBe(1);
       cluster.startAgain();
       await expect.poll(shown('Healthy'), PATIENCE).toBe(true);
       await expect.poll(() => tab.page.getByText('first', { exact: true }).isVisible()).toBe(true);
+      await expect.poll(() => banner.isVisible(), PATIENCE).toBe(false);
+      await expect.poll(() => stale.count(), PATIENCE).toBe(0);
       expect([tab.errors, tab.foreign]).toEqual([[], []]);
       await tab.close();
     });

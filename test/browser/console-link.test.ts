@@ -100,6 +100,7 @@ describe.skipIf(chromiumBin === undefined)('the console and a service that comes
   test('a service that stands still is stale, and live when it goes on', async () => {
     service.kill('SIGSTOP');
     await expect.poll(shown('Stale since'), PATIENCE).toBe(true);
+    expect(await shown('Was: Healthy')()).toBe(true);
     expect(await tab.accessibilityProblems()).toEqual([]);
     service.kill('SIGCONT');
     await expect.poll(shown('Live'), PATIENCE).toBe(true);

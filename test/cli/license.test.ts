@@ -95,7 +95,13 @@ describe.concurrent('the service with a license', () => {
     async ({ service }) => {
       await expectRefused(service, 'license expired');
       expect(await daysLeft(service)).toBeCloseTo(-2, 1);
+      for (let i = 0; i < 3; i++) expect((await tokenize(service)).status).toBe(500);
+      // The lines come in order, so all of the refused requests are there.
+      const requests = () => service.output().split('"route":"/api/v1/tokenize"').length - 1;
+      await until(() => requests() >= 4, 'the lines of the requests');
       expect(service.output()).toContain('"msg":"license expired; tokenize answers 500"');
+      expect(service.output().split('license expired')).toHaveLength(2);
+      expect(service.output()).not.toMatch(/"level":"error"|"at":/);
     },
   );
 

@@ -67,8 +67,8 @@ describe('configuration', () => {
       'OPS_PORT is "65536"; it must be 0 to 65535.',
       'DATABASE_URL is not a postgres:// URL.',
       'DATABASE_CONNECTIONS is "1"; it must be 6 to 200.',
-      'TOKEN_SUFFIX is "Tok_1"; it must be 1 to 16 letters a-z.',
-      'CLIENT_PREFIX is "with space"; it must be 1 to 32 of a-z and 0-9.',
+      'TOKEN_SUFFIX is "Tok_1"; it must be 1 to 16 ASCII letters and digits.',
+      'CLIENT_PREFIX is "with space"; it must be 1 to 32 ASCII letters and digits.',
       'INTERFACE_VERSION is "2.0.0"; it must be 1.0.5 or 1.0.4.',
       'RATE_LIMIT is "much"; it must be 0 to 1000000.',
       'REDIS_URL is not a redis:// or rediss:// URL.',
@@ -93,9 +93,9 @@ describe('configuration', () => {
   });
 
   test('.env of the working directory is read, and the environment goes before it', async () => {
-    writeFileSync(join(place.folder, '.env'), 'TOKEN_SUFFIX=NO\nRATE_LIMIT=much\n');
+    writeFileSync(join(place.folder, '.env'), 'TOKEN_SUFFIX=N_O\nRATE_LIMIT=much\n');
     expect(await refused({})).toBe(
-      'standin: TOKEN_SUFFIX is "NO"; it must be 1 to 16 letters a-z.\nRATE_LIMIT is "much"; it must be 0 to 1000000.\n',
+      'standin: TOKEN_SUFFIX is "N_O"; it must be 1 to 16 ASCII letters and digits.\nRATE_LIMIT is "much"; it must be 0 to 1000000.\n',
     );
     expect(await refused({ RATE_LIMIT: '5' })).not.toContain('RATE_LIMIT');
   });

@@ -14,7 +14,12 @@ import {
   usualKinds,
 } from '../support/service.ts';
 
-const FORBIDDEN = '{"error":"forbidden"}';
+/** The body of a 403. */
+const forbidden = (operation: string) =>
+  JSON.stringify({
+    error: 'forbidden',
+    message: `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
+  });
 const LIMITED = { error: 'user_limit', retry_after: expect.any(Number) };
 
 describe.each(usualKinds())('on the %s database', (kind) => {
@@ -52,7 +57,7 @@ describe.each(usualKinds())('on the %s database', (kind) => {
       expect(await statusOf(can, apiKey)).toBe(200);
       const authorization = `Bearer ${apiKey}`;
       const answer = await send(service, path(cannot), '{"data":{}}', { authorization });
-      expect([answer.status, answer.text]).toEqual([403, FORBIDDEN]);
+      expect([answer.status, answer.text]).toEqual([403, forbidden(cannot)]);
       expectErrorForm(answer);
     });
 
@@ -65,7 +70,7 @@ describe.each(usualKinds())('on the %s database', (kind) => {
       for (let i = 0; i < 3; i++) {
         const headers = { authorization: `Bearer ${apiKey}`, 'content-type': 'text/plain' };
         const { status, text } = await send(service, path('detokenize'), '{', headers);
-        expect([status, text]).toEqual([403, FORBIDDEN]);
+        expect([status, text]).toEqual([403, forbidden('detokenize')]);
       }
     });
 

@@ -16,6 +16,8 @@ const PROTECTED = [
   ['GET', '/reference'],
   ['GET', '/console/state'],
   ['GET', '/console/events'],
+  ['GET', '/console/requests'],
+  ['GET', '/console/client'],
   ['POST', '/console/playground/tokenize'],
   ['POST', '/console/playground/detokenize'],
 ] as const;
@@ -256,7 +258,7 @@ test.each([
 });
 
 describe('what a page of another site has a browser read', () => {
-  const READ = ['/console/state', '/console/events'];
+  const READ = ['/console/state', '/console/events', '/console/requests'];
   const statusOf = async (path: string, headers: Record<string, string>) => {
     const sent = { host: 'localhost:9464', ...headers };
     return (await ask(bare.opsUrl + path, path === READ[1] ? 'HEAD' : 'GET', sent)).status;

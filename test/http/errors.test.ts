@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CALLER_ERRORS } from '../../src/errors.ts';
+import { MAX_HEADERS } from '../../src/http/listener.ts';
+import { METHODS } from '../../src/http/routes.ts';
 import {
   expectErrorForm,
   parseAnswers,
@@ -17,6 +19,19 @@ import {
 
 const T = '/api/v1/tokenize';
 const GOOD = '{"data":{"a":"Ann Lee"}}';
+/** What the message of an error must tell its caller to do. */
+const HELP = {
+  bad_request: 'check its first line, headers and length',
+  forbidden:
+    'this client may not detokenize; an operator can allow it: standin client update CLIENT --can',
+  not_found: 'the paths are /api/v1/tokenize, /api/v1/detokenize, /health and /health/live',
+  method_not_allowed: 'this path takes POST',
+  payload_too_large: '1048576 bytes (BODY_LIMIT)',
+  unsupported_media_type: 'Content-Type: application/json',
+  expectation_failed: 'Expect: 100-continue',
+  headers_too_large: `16 KiB, and fewer than ${MAX_HEADERS} headers`,
+};
+
 let service: Service;
 beforeAll(async () => {
   service = await startService(await leastPrivilegePlace());
@@ -62,6 +77,10 @@ test('A45: every error that a request alone can bring about has its status and t
   // What a request alone does not: a caller that is slow, a queue that is full, interface 1.0.4.
   const others = ['request_timeout', 'overloaded', 'rate_limit'];
   expect([...answers.keys(), ...others].sort()).toEqual(Object.keys(CALLER_ERRORS).sort());
+  for (const path of Object.keys(METHODS)) expect(HELP.not_found.split(/[ ,]+/)).toContain(path);
+  for (const [code, words] of Object.entries(HELP)) {
+    expect(JSON.parse(answers.get(code)!.text).message).toContain(words);
+  }
   for (const [code, { status, text }] of answers) {
     expect([code, JSON.parse(text).error]).toEqual([code, code]);
     expect([code, status]).toEqual([

@@ -58,6 +58,18 @@ test('A05, A13, A15: NUL, edge cases of names and values come back', async () =>
   await expectRoundTrip({ long: 'é'.repeat(32_768) });
 });
 
+test('names that look like numbers keep their place in the text of both answers', async () => {
+  const names = (text: string) => [...text.matchAll(/"([^"]*)":/g)].map(([, name]) => name);
+  const data = '{"b":"x","10":"y","2":{"\\u0031":"z","0":["w",{"7":"v","-1":"u"}]},"a":"t"}';
+  const asked = `{ "9" : 1, "data" : ${data} , "1" : {} }`;
+  const tokenized = await send(service, '/api/v1/tokenize', asked);
+  const order = ['b', '10', '2', '1', '0', '7', '-1', 'a'];
+  expect(names(tokenized.text)).toEqual(['data', ...order, 'request_id', 'client_id']);
+  const restored = await send(service, '/api/v1/detokenize', tokenized.text);
+  expect(names(restored.text)).toEqual(['data', ...order, 'status', 'request_id', 'client_id']);
+  expect(JSON.parse(restored.text).data).toEqual(JSON.parse(data));
+});
+
 describe('A06: only strings are values, at any depth', () => {
   test.each(['9007199254740993', '1.0', '-0', '1e400', 'true', 'false', 'null'])(
     '%s',

@@ -55,15 +55,15 @@ describe('both versions of the interface', () => {
     await start({
       RATE_LIMIT: ONE_REQUEST,
       INTERFACE_VERSION: '1.0.4',
-      CLIENT_PREFIX: 'acme',
-      TOKEN_SUFFIX: 'xyz',
+      CLIENT_PREFIX: 'Acme2',
+      TOKEN_SUFFIX: 'T2f',
     });
-    expect(service.client_id).toMatch(/^acme_[0-9a-f]{24}$/);
+    expect(service.client_id).toMatch(/^Acme2_[0-9a-f]{24}$/);
     const { body, names, id } = await fieldsOf('tokenize', { Name: 'Ann Lee', name: 'Bob Ray' });
     expect(names).toEqual(['Request_id', 'data']);
     expect(body.Request_id).toBe(id);
     expect(Object.keys(body.data)).toEqual(['Name', 'name']);
-    expect(body.data.Name).toMatch(/^[a-z]{3} [a-z]{3}_xyz$/);
+    expect(body.data.Name).toMatch(/^[a-z]{3} [a-z]{3}_T2f$/);
     const restored = await fieldsOf('detokenize', body.data);
     expect(restored.names).toEqual(['Request_id', 'Status', 'data']);
     expect(restored.body).toMatchObject({

@@ -106,6 +106,14 @@ export const HTTP: readonly Mutant[] = [
     tests: ['unit/body.test.ts', 'http/errors.test.ts'],
   },
   {
+    id: 'body-order',
+    file: 'http/data.ts',
+    old: 'NUMBER.test(keys[0]!)',
+    new: "keys[0] === '0'",
+    promise: 'Names that look like numbers keep their place.',
+    tests: ['unit/name-order.test.ts', 'http/inputs.test.ts'],
+  },
+  {
     id: 'guards-two-hosts',
     file: 'http/guards.ts',
     old: 'hosts === 1 : httpVersion',
@@ -140,8 +148,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'guards-permission',
     file: 'http/guards.ts',
-    old: "if (!isAllowed(caller.client, operation)) throw new CallerError('forbidden');",
-    new: '',
+    old: 'if (!isAllowed(caller.client, operation))',
+    new: 'if (caller === undefined)',
     promise: 'A client does only what it may.',
     tests: ['http/access.test.ts'],
   },
@@ -164,8 +172,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'guards-charset',
     file: 'http/guards.ts',
-    old: ".toLowerCase() === 'utf-8'",
-    new: ".toLowerCase() !== ''",
+    old: '/^utf-?8$/i.test(charset!)',
+    new: "charset !== ''",
     promise: 'Another charset is refused.',
     tests: ['http/protocol.test.ts'],
   },
@@ -220,9 +228,9 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'answer-message',
     file: 'http/exchange.ts',
-    old: "if (ERROR_FIELDS[code] === 'message') body.message",
-    new: 'if (failure.message) body.message',
-    promise: 'Only errors of the table have a message.',
+    old: "if (message !== '') body.message",
+    new: 'body.message',
+    promise: 'A 401 and a 429 have no message.',
     tests: ['http/errors.test.ts', 'http/protocol.test.ts'],
   },
   {

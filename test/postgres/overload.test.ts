@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test } from 'vitest';
+import { CALLER_ERRORS } from '../../src/errors.ts';
 import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { parseAnswers, rawExchange, retryAfter, send } from '../support/http.ts';
 import { freePort } from '../support/processes.ts';
@@ -92,7 +93,11 @@ test.skipIf(!isServer)(
       round = await overload();
       return round.refusal !== undefined && !round.statuses.includes(500);
     }, 'a round with a refusal, and without an answer that came too late');
-    expect(JSON.parse(round.refusal!.text)).toEqual({ error: 'overloaded', retry_after: 1 });
+    expect(JSON.parse(round.refusal!.text)).toEqual({
+      error: 'overloaded',
+      message: CALLER_ERRORS.overloaded.message,
+      retry_after: 1,
+    });
     expect(round.refusal!.headers.get('retry-after')).toBe('1');
     expect(round.unaffected).toEqual([200, 200, 405]);
     // On a slow machine the last of them came when the first had waited long.

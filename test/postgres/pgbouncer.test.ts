@@ -195,6 +195,9 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
       expect(await removals.forget([nobody], soon())).toEqual(['unknown']);
       // The connections of the service, to PgBouncer, stay.
       own.demote();
+      const isStandby = 'select pg_is_in_recovery() as yes';
+      const seen = () => query(place.env.DATABASE_URL!, isStandby).catch(() => []);
+      await until(async () => (await seen())[0]?.yes === true, 'PgBouncer on the standby');
       expect((await call(service, 'detokenize', { a: 'unknown_tok' })).status).toBe(500);
       expect((await call(service, 'tokenize', { a: 'Ann Lee' })).status).toBe(500);
       // The same for a forget whose connections were seen to lead to a primary.

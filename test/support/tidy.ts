@@ -37,7 +37,7 @@ const ROOMS: Record<string, readonly string[]> = {
   options: ['#kek'],
   memory: [],
   batcher: ['errors', 'timeouts'],
-  metrics: ['types'],
+  metrics: ['types', 'version'],
   shape: ['types'],
   crypto: ['types'],
   store: ['types', 'errors', 'batcher', 'timeouts'],

@@ -6,12 +6,12 @@ import { fileURLToPath } from 'node:url';
  * src/shape. Returns a pattern that the token of a value must match.
  */
 export function tokenPattern(value: string): RegExp {
-  const characters = [...value].slice(0, 256);
+  const characters = [...value.replaceAll(/[\t\p{Zs}]/gu, ' ')].slice(0, 256);
   return new RegExp(`^(?:${emailPattern(characters.join('')) ?? textPattern(characters)})_tok$`);
 }
 
 function emailPattern(text: string): string | undefined {
-  const parts = /^([^@]+)@([^@]+)\.([^@.]+)$/su.exec(text);
+  const parts = /^([^@ ]+)@([^@ ]+)\.([^@. ]+)$/su.exec(text);
   if (parts === null) return undefined;
   const [local, domain, top] = parts.slice(1).map((part) => [...part].length) as [
     number,

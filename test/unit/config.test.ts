@@ -136,12 +136,12 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   },
   DATABASE_CONNECTIONS: { takes: ['6', '200'], refuses: ['5', '201', '6.5'] },
   TOKEN_SUFFIX: {
-    takes: ['a', 'abcdefghijklmnop'],
-    refuses: ['abcdefghijklmnopq', 'A', 'a1', 'a_b', '_', 'é', 'a\n'],
+    takes: ['a', 'Z', '2f', 'abcdefghijklmnop'],
+    refuses: ['abcdefghijklmnopq', 'a_b', 'a-b', '_', 'é', '٣', 'a\n'],
   },
   CLIENT_PREFIX: {
-    takes: ['a', '0', 'a'.repeat(32)],
-    refuses: ['a'.repeat(33), 'A', 'a_b', 'a-b', 'é'],
+    takes: ['a', '0', 'MySvc', 'a'.repeat(32)],
+    refuses: ['a'.repeat(33), 'a_b', 'a-b', 'é'],
   },
   INTERFACE_VERSION: { takes: ['1.0.4', '1.0.5'], refuses: ['1.0', '1.0.6', '1'] },
   RATE_LIMIT: {

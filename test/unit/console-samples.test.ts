@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createMetrics } from '../../src/metrics.ts';
 import { countersOf } from '../../src/ops/console/counters.ts';
+import { sharesOf } from '../../src/ops/console/current-state.ts';
 import { latencyOf, rise, sampleBetween } from '../../src/ops/console/sampler.ts';
 
 describe('quantiles', () => {
@@ -70,10 +71,10 @@ describe('a sample', () => {
     expect(sampleBetween(before, after, 1_000, 2)).toEqual({
       atMs: 1_000,
       tokenize: {
-        ...{ succeeded: 1, refused: 1, failed: 1, values: 10 },
+        ...{ succeeded: 1, refused: 1.5, failed: 0.5, values: 10 },
         latency: { p50_ms: expect.closeTo(2), p95_ms: expect.closeTo(2.45), p99_ms: 2.49 },
       },
-      detokenize: { ...none, failed: 1.5 },
+      detokenize: { ...none, refused: 1.5 },
       limited: { requests: 0, detokenize: 0, unknown_tokens: 0.5 },
       shed: 1.5,
       batch: { insert: 20, find: null },
@@ -90,5 +91,26 @@ describe('a sample', () => {
     const metrics = await countedBy((one) => one.observe({ postgresSafe: () => isSafe }));
     expect(countersOf(metrics).isDatabaseSafe).toBe(isSafe);
     expect(countersOf(await countedBy(() => {})).isDatabaseSafe).toBeNull();
+  });
+});
+
+describe('records of the key versions', () => {
+  const versions = (...counts: (number | null)[]) =>
+    counts.map((records, i) => ({
+      ...{ version: i + 1, created_at: '', isNewest: false, records },
+    }));
+  const shares = (records: number | null, ...counts: (number | null)[]) =>
+    sharesOf(versions(...counts), records).map((version) => version.records);
+
+  test('add up to the records of the vault, however they were counted', () => {
+    expect(shares(302, 500, 395)).toEqual([169, 133]);
+    expect(shares(10, 1, 1, 1)).toEqual([3, 4, 3]);
+    expect(shares(3, 3, 0)).toEqual([3, 0]);
+  });
+
+  test('are not known when one of the counts is not', () => {
+    expect(shares(null, 1, 2)).toEqual([null, null]);
+    expect(shares(5, null)).toEqual([null]);
+    expect(shares(0, 0, 0)).toEqual([0, 0]);
   });
 });

@@ -24,7 +24,7 @@ function refusal(data: unknown, valuesLimit = VALUES_LIMIT): string {
 }
 
 function texts(data: unknown): string[] {
-  return collectFields(data as JsonObject, VALUES_LIMIT).map((field) => field.text);
+  return collectFields(data as JsonObject, VALUES_LIMIT).fields.map((field) => field.text);
 }
 
 /** `data` and this many objects or arrays inside each other. */
@@ -46,7 +46,7 @@ describe('fields', () => {
 
   test('are replaced in their places; the structure stays', () => {
     const data = { a: '1', b: { c: ['2', { d: '3' }] }, toString: '4', '10': '5' };
-    const fields = collectFields(data, VALUES_LIMIT);
+    const { fields } = collectFields(data, VALUES_LIMIT);
     replaceFields(
       fields,
       fields.map(({ text }) => `<${text}>`),
@@ -66,7 +66,7 @@ describe('fields', () => {
     fc.assert(
       fc.property(json, (json) => {
         const data = structuredClone(json) as JsonObject;
-        const fields = collectFields(data, VALUES_LIMIT);
+        const { fields } = collectFields(data, VALUES_LIMIT);
         const before = fields.map(({ text }) => text);
         replaceFields(
           fields,
@@ -173,7 +173,7 @@ describe('values', () => {
 describe('bounds', () => {
   test('as many values as the limit, and not one more', () => {
     const data = { a: ['1', '2', '3'], b: { c: '4' } };
-    expect(collectFields(data, 4)).toHaveLength(4);
+    expect(collectFields(data, 4).fields).toHaveLength(4);
     expect(refusal(data, 3)).toBe('data: has more than 3 values; send them in several requests');
   });
 
@@ -220,7 +220,7 @@ describe('paths', () => {
 
   test('a collected field is found again, also where names and values repeat', () => {
     const data = { a: { x: '1' }, b: [{ x: '1' }, ['1', '1']], c: '1', 'd e': { x: '1' } };
-    const fields = collectFields(data, VALUES_LIMIT);
+    const { fields } = collectFields(data, VALUES_LIMIT);
     expect(fields.map((field) => pathOf(data, field))).toEqual([
       'data.a.x',
       'data.b[0].x',

@@ -5,7 +5,7 @@ import { grow, MIN_STEMS, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/sha
 /** Any well-formed string, often with what the rules single out. */
 const values = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 300 }),
-  fc.string({ unit: fc.constantFrom('a', 'Z', '7', ' ', '@', '.', '-', 'é', '😀', '\0', '\t') }),
+  fc.string({ unit: fc.constantFrom(...'aZ7 @.-é😀\0\t\u00a0') }),
 );
 
 /** How many stems fit a shape. */
@@ -29,7 +29,9 @@ describe('text', () => {
     ['an emoji is one character', '😀😀😀 😀😀', 'aaa aa'],
     ['a combining mark is a character', 'e\u0301e\u0301e', 'aaaaa'],
     ['spaces at the edges become letters', '  ab cd ', 'aaaa aaa'],
-    ['white space beyond the space becomes letters anywhere', '\tab\u00a0cd\r', 'aaaaaaa'],
+    ['a tab or a space of Unicode is a space', 'ann\tlee\u00a0bo\u3000x', 'aaa aaa aa a'],
+    ['any of them at the edges becomes a letter', '\t\u00a0ab cd\u2009 ', 'aaaa aaaa'],
+    ['a line end becomes a letter', 'ab\r\ncd\u2028', 'aaaaaaa'],
     ['nothing but spaces becomes letters', '      ', 'aaaaaa'],
   ])('%s', (_, value, shape) => {
     expect(shapeOf(value)).toBe(shape);
@@ -41,13 +43,16 @@ describe('e-mail', () => {
     ['letters @ letters . letters', 'ann@ex.com', 'aaa@aa.aaa'],
     ['digits and punctuation become letters', 'a.b-1+x@e-x1.co', 'aaaaaaa@aaaa.aa'],
     ['only the last dot of the domain stays', 'ann@mail.ex.com', 'aaa@aaaaaaa.aaa'],
-    ['spaces become letters', ' an @e x.com ', 'aaaa@aaa.aaaa'],
     ['parts are as long as the original in characters', 'añ😀@é.com', 'aaa@a.aaa'],
   ])('%s', (_, value, shape) => {
     expect(shapeOf(value)).toBe(shape);
   });
 
   test.each([
+    ['a space', 'write to an1@ex.com', 'aaaaa aa aa0@aa.aaa'],
+    ['a space at an edge', 'a.n1@ex.com ', 'a.a0@aa.aaaa'],
+    ['a tab', 'an1@e\tx.com', 'aa0@a a.aaa'],
+    ['a no-break space', 'an1@e\u00a0x.com', 'aa0@a a.aaa'],
     ['two @', 'an1@b@ex.com', 'aa0@a@aa.aaa'],
     ['no dot in the domain', 'a.n1@excom', 'a.a0@aaaaa'],
     ['nothing before the @', '@ex1.com', '@aa0.aaa'],
@@ -127,6 +132,13 @@ describe('grow', () => {
 });
 
 describe('any value', () => {
+  test('has a space for a tab and for every space of Unicode, for nothing else', () => {
+    const units = Array.from({ length: 0x1_0000 }, (_, unit) => String.fromCharCode(unit));
+    const spaces = units.filter((unit) => shapeOf(`abcde${unit}f`).includes(' '));
+    expect(spaces).toEqual(units.filter((unit) => /[\t\p{Zs}]/u.test(unit)));
+    expect(spaces.length).toBe(18);
+  });
+
   test('has a shape in printable ASCII without a space at an edge', () => {
     fc.assert(
       fc.property(values, (value) => {
@@ -158,12 +170,13 @@ describe('any value', () => {
 });
 
 function shapeByRegExp(head: string): string {
-  const email = /^([^@]+)@([^@]+)\.([^@.]+)$/u.exec(head);
+  const email = /^([^@\t\p{Zs}]+)@([^@\t\p{Zs}]+)\.([^@.\t\p{Zs}]+)$/u.exec(head);
   if (email !== null) {
     const [local, domain, top] = email.slice(1).map((part) => 'a'.repeat([...part].length));
     return `${local}@${domain}.${top}`;
   }
   return head
+    .replace(/[\t\p{Zs}]/gu, ' ')
     .replace(/^ +| +$/g, (spaces) => 'a'.repeat(spaces.length))
     .replace(/[A-Za-z]|[^ -~]/gu, 'a')
     .replace(/\d/g, '0');

@@ -84,10 +84,10 @@ const ROWS: Record<string, readonly number[]> = {
     embedded('HOLDER_TIMEOUT_MS'),
   ],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
-  'requests under way after the drain delay': [
+  'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
   ],
-  'callers that move to another node (`REUSE_PORT`)': [
+  'callers that change nodes (`REUSE_PORT`)': [
     constant('process/public-listener.ts', 'LEAVE_TIMEOUT_MS'),
   ],
   'log at the end': [constant('log-output.ts', 'FLUSH_TIMEOUT_MS')],
@@ -99,7 +99,7 @@ const WITHOUT_ROW = [
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
-
+  'timeouts.ts OPEN_PATIENCE_MS',
   'store/schema.ts COPY_PATIENCE_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',

@@ -57,6 +57,12 @@ describe('never like a card number', () => {
     expect(draw(value, drawing(card, card, other))).toEqual({ token: `${other}_tok`, draw: 2 });
   });
 
+  test('with a suffix of digits, which could complete one', () => {
+    const draws = drawing('411111111111', '411111111112');
+    const drawn = drawToken('123456789012' as Value, '1111', draws, 0);
+    expect(drawn).toEqual({ token: '411111111112_1111', draw: 1 });
+  });
+
   test('for any draws of any value of digits', () => {
     const digits = fc.string({ unit: fc.constantFrom(...'0123456789 -'), maxLength: 24 });
     fc.assert(

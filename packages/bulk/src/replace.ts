@@ -57,7 +57,7 @@ export async function replaceCells(
 type Answer = { readonly text: string } | { readonly reason: string } | undefined;
 
 /** Printable ASCII with a suffix: every token has this form. */
-const TOKEN_FORM = /^[\x20-\x7e]*_[a-z]{1,16}$/;
+const TOKEN_FORM = /^[\x20-\x7e]*_[A-Za-z0-9]{1,16}$/;
 
 /**
  * A cell that cannot be a token is not sent. The service counts unknown tokens to prevent guessing,

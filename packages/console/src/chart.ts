@@ -25,6 +25,8 @@ export interface Plot {
 
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
+/** A label with seconds in the widest of the usual fonts is 51 px wide. */
+const TIME_LABEL_PX = 64;
 
 /** A live chart with its legend. `describe` sets the text for screen readers. */
 export class Chart {
@@ -42,7 +44,7 @@ export class Chart {
     this.#plot = plot;
     this.#values = plot.lines.map(() => el('b'));
     const keys = plot.lines.map((line, i) =>
-      el('li', {}, el('i', { class: `swatch series-${line.color}` }), line.label, this.#values[i]!),
+      el('li', {}, swatch(line), line.label, this.#values[i]!),
     );
     this.element = el(
       'section',
@@ -97,7 +99,8 @@ export class Chart {
       {
         width,
         height: HEIGHT_PX,
-        padding: [8, 18, 0, 0],
+        // Room for half of a time label beyond the edge.
+        padding: [8, TIME_LABEL_PX / 2, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
         hooks: { setCursor: [() => this.#show()] },
@@ -134,6 +137,11 @@ export class Chart {
 
 const POINTS = { size: 7, fill: () => color('--surface') };
 
+function swatch({ color, dash }: Line): HTMLElement {
+  const style = dash === undefined ? '' : dash[0]! > 3 ? ' dashed' : ' dotted';
+  return el('i', { class: `swatch series-${color}${style}` });
+}
+
 /** Tints the area of the first line, which is the subject of the chart. */
 function seriesOf(line: Line, i: number): uPlot.Series {
   const stroke = () => color(`--series-${line.color}`);
@@ -143,9 +151,16 @@ function seriesOf(line: Line, i: number): uPlot.Series {
     stroke,
     ...(i === 0 && { fill: () => `${stroke()}1a` }),
     ...(line.dash && { dash: [...line.dash] }),
-    points: { show: false },
+    points: { show: true, size: 5, fill: stroke, filter: alone },
     spanGaps: false,
   };
+}
+
+/** Values without a neighbor: no line would show them. */
+function alone({ data }: uPlot, line: number): number[] {
+  const values = data[line]!;
+  const isThere = (at: number) => typeof values[at] === 'number';
+  return [...values.keys()].filter((i) => isThere(i) && !isThere(i - 1) && !isThere(i + 1));
 }
 
 function timeAxis(): uPlot.Axis {
@@ -154,8 +169,7 @@ function timeAxis(): uPlot.Axis {
     font: FONT,
     size: 28,
     gap: 4,
-    // Labels with seconds are wider.
-    space: (_, __, beginS, endS) => (endS - beginS < 120 ? 64 : 40),
+    space: TIME_LABEL_PX,
     grid: { show: false },
     ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
     values: (_, times, __, ___, stepS) =>

@@ -1,22 +1,33 @@
 import { badge } from './badge.ts';
 import { CopyButton } from './copy-button.ts';
-import { el, setChildren, setText } from './dom.ts';
+import { el, setText } from './dom.ts';
 import { ago, date, si } from './format.ts';
 import type { ClientState } from './protocol.ts';
 import { ShareBar } from './share-bar.ts';
 
-export const HEADS = ['Client', 'May', 'Tokens', 'API keys', 'Last use', 'Requests /s'] as const;
+export const HEADS = [
+  'Client',
+  'Allowed to',
+  'Tokens',
+  'API keys',
+  'Last use',
+  'Requests per second',
+] as const;
 
 /** The row of one client. Updates keep the element, so that the focus stays where it is. */
 export class ClientRow {
   readonly element: HTMLElement;
   readonly #name = el('span', { class: 'client-name' });
+  readonly #link: HTMLAnchorElement;
+  readonly #disabled = badge('bad', 'disabled');
   readonly #cells: HTMLElement[];
   readonly #rate = new ShareBar('');
 
   constructor({ client_id: clientId, name }: ClientState) {
     this.#cells = HEADS.slice(1).map((head) => el('td', { 'data-head': head }));
     this.#cells.at(-1)!.append(this.#rate.element);
+    this.#link = el('a', { href: clientAddress(clientId) });
+    this.#name.append(this.#link, this.#disabled);
     const id = el(
       'span',
       { class: 'client-id' },
@@ -37,7 +48,8 @@ export class ClientRow {
       last_used_at: lastUsedAt,
     } = client;
     const [may, mode, keys, used] = this.#cells;
-    setChildren(this.#name, name, isDisabled && badge('bad', 'disabled'));
+    setText(this.#link, name);
+    this.#disabled.hidden = !isDisabled;
     setText(may!, rightsOf(client));
     setText(mode!, client.token_mode);
     setText(keys!, String(liveApiKeys));
@@ -50,10 +62,15 @@ export class ClientRow {
   }
 }
 
-function rightsOf({
+/** The address of the client's page. */
+export function clientAddress(clientId: string): string {
+  return `#/client/${encodeURIComponent(clientId)}`;
+}
+
+export function rightsOf({
   can_tokenize: canTokenize,
   can_detokenize: canDetokenize,
-}: ClientState): string {
+}: Pick<ClientState, 'can_tokenize' | 'can_detokenize'>): string {
   if (canTokenize && canDetokenize) return 'tokenize, detokenize';
   if (canTokenize) return 'tokenize';
   return canDetokenize ? 'detokenize' : 'nothing';

@@ -11,7 +11,7 @@ const SORTING: Partial<Record<(typeof HEADS)[number], Order>> = {
   Client: { column: 'name', isDescending: false },
   'API keys': { column: 'keys', isDescending: true },
   'Last use': { column: 'last_used', isDescending: true },
-  'Requests /s': { column: 'rate', isDescending: true },
+  'Requests per second': { column: 'rate', isDescending: true },
 };
 
 /** The clients, with their last use and their rate. */
@@ -60,6 +60,7 @@ export class ClientsView implements View {
     const { state, nowMs } = feed;
     if (state === null || state === this.#drawn || document.hidden) return;
     this.#drawn = state;
+    this.#body.closest('.card')!.classList.toggle('stale', state.clients === null);
     if (state.clients === null) {
       setText(this.#count, 'Not known at the moment: the database does not answer.');
       return;

@@ -5,10 +5,13 @@ const SHOWN_MS = 1_500;
 /** A button that copies a text and confirms it. */
 export class CopyButton {
   readonly element: HTMLButtonElement;
-  readonly #word = el('span', { 'aria-live': 'polite' }, 'Copy');
+  readonly #word = el('span', { 'aria-live': 'polite' });
+  readonly #name: string;
 
   /** @param what in the accessible name: "Copy the command" */
-  constructor(what: string, text: () => string) {
+  constructor(what: string, text: () => string, name = 'Copy') {
+    this.#name = name;
+    setText(this.#word, name);
     this.element = el(
       'button',
       { type: 'button', class: 'quiet copy', click: () => void this.#copy(text()) },
@@ -19,7 +22,7 @@ export class CopyButton {
 
   async #copy(text: string): Promise<void> {
     setText(this.#word, (await copied(text)) ? 'Copied' : 'Not allowed');
-    setTimeout(() => setText(this.#word, 'Copy'), SHOWN_MS);
+    setTimeout(() => setText(this.#word, this.#name), SHOWN_MS);
   }
 }
 

@@ -1,5 +1,6 @@
 import { CopyButton } from './copy-button.ts';
 import { el, setText } from './dom.ts';
+import { codeOf } from './playground-code.ts';
 import type { ConsoleState } from './protocol.ts';
 
 /** Shows a command for a first request while the service has none. */
@@ -30,18 +31,17 @@ export class FirstSteps {
 
   update(isIdle: boolean, state: ConsoleState | null): void {
     this.element.hidden = !isIdle;
-    if (state !== null) setText(this.#line, commandOf(state.serviceUrl));
+    if (state !== null) {
+      const url = callersUrl(state.serviceUrl);
+      const text = '{"name":"Jane Doe"}';
+      setText(this.#line, codeOf('curl', { url, operation: 'tokenize', text }));
+    }
   }
 }
 
-/** If the service listens on all addresses, the command uses the host of this page. */
-function commandOf(serviceUrl: string): string {
-  const url = new URL('/api/v1/tokenize', serviceUrl);
+/** The address for callers: if the service listens on all addresses, with the host of this page. */
+export function callersUrl(serviceUrl: string): string {
+  const url = new URL(serviceUrl);
   if (url.hostname === '0.0.0.0' || url.hostname === '[::]') url.hostname = location.hostname;
-  return [
-    `curl ${url}`,
-    '  -H "Authorization: Bearer $API_KEY"',
-    "  -H 'Content-Type: application/json'",
-    `  -d '{"data":{"name":"Jane Doe"}}'`,
-  ].join(' \\\n');
+  return url.origin;
 }

@@ -28,8 +28,10 @@ export class Header {
   readonly #signOut: HTMLButtonElement;
 
   constructor(views: readonly View[], themed: () => void, signOut: () => void) {
-    this.#links = views.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
-    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links);
+    const linked = views.filter(({ parent }) => parent === undefined);
+    this.#links = linked.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
+    const reference = el('a', { href: '/reference' }, 'API reference');
+    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links, reference);
     this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.element = el(
       'header',
@@ -56,7 +58,13 @@ export class Header {
     setText(this.#version, state === null ? '' : state.version);
     this.#health.hidden = state === null;
     const health = state === null ? null : worstOf(checksOf(state, feed.nowMs));
-    if (health !== null) show(this.#health, health.level, health.text);
+    const isCurrent = link !== 'stale' && link !== 'away';
+    if (health !== null)
+      show(
+        this.#health,
+        isCurrent ? health.level : 'neutral',
+        isCurrent ? health.text : `Was: ${health.text}`,
+      );
     show(this.#link, LEVELS[link], linkText(feed));
     setText(this.#spoken, `${spoken(link)}${health === null ? '' : ` ${health.text}.`}`);
   }

@@ -1,7 +1,8 @@
 import { date, duration } from './format.ts';
 import type { ConsoleState } from './protocol.ts';
 
-export type Level = 'good' | 'warning' | 'bad';
+/** `neutral`: not in use, or not known. */
+export type Level = 'good' | 'neutral' | 'warning' | 'bad';
 
 /** A check of the service, with the result in words. */
 export interface Check {
@@ -27,6 +28,15 @@ export function checksOf(state: ConsoleState, nowMs: number): Check[] {
   ];
 }
 
+/** What to do about a database that is away; undefined: it answers. */
+export function databaseAdvice({ database }: ConsoleState): string | undefined {
+  if (database.isUp) return undefined;
+  const trouble = 'The database does not answer, so tokenize and detokenize fail.';
+  return database.kind === 'embedded'
+    ? `${trouble} Restart the service. If that does not help, run: standin doctor`
+    : `${trouble} Check that PostgreSQL runs and that DATABASE_URL reaches it: standin doctor says what is wrong. The service connects again by itself.`;
+}
+
 /** The worst level, and the check that has it. */
 export function worstOf(checks: readonly Check[]): { level: Level; text: string } {
   const bad = checks.find(({ level }) => level === 'bad');
@@ -40,13 +50,13 @@ function databaseCheck({ database }: ConsoleState): Check {
   const kind = database.kind === 'embedded' ? 'embedded' : 'PostgreSQL';
   if (!database.isUp) return { name, level: 'bad', text: 'does not answer' };
   if (database.isSafe === false)
-    return { name, level: 'bad', text: 'can lose acknowledged tokens: see standin doctor' };
+    return { name, level: 'bad', text: 'can lose tokens: run standin doctor' };
   return { name, level: 'good', text: `${kind}, answers` };
 }
 
 function licenseCheck({ license }: ConsoleState): Check {
   const name = 'License';
-  if (license === null) return { name, level: 'good', text: 'none required' };
+  if (license === null) return { name, level: 'neutral', text: 'not required' };
   const days = Math.floor(license.daysLeft);
   if (license.daysLeft <= 0) return { name, level: 'bad', text: 'expired or not valid' };
   const level = days < LICENSE_WARNING_DAYS ? 'warning' : 'good';
@@ -55,7 +65,7 @@ function licenseCheck({ license }: ConsoleState): Check {
 
 function certificateCheck({ certificate }: ConsoleState, nowMs: number): Check {
   const name = 'Certificate';
-  if (certificate === null) return { name, level: 'good', text: 'none: HTTP in clear' };
+  if (certificate === null) return { name, level: 'neutral', text: 'none: HTTP without TLS' };
   const endsMs = Date.parse(certificate.expires_at);
   const leftMs = endsMs - nowMs;
   if (leftMs <= 0) return { name, level: 'bad', text: `expired on ${date(endsMs)}` };
@@ -65,7 +75,7 @@ function certificateCheck({ certificate }: ConsoleState, nowMs: number): Check {
 
 function limitsCheck({ areLimitsShared }: ConsoleState): Check {
   const name = 'Rate limits';
-  if (areLimitsShared === null) return { name, level: 'good', text: 'counted by this node' };
+  if (areLimitsShared === null) return { name, level: 'neutral', text: 'counted by this node' };
   return areLimitsShared
     ? { name, level: 'good', text: 'shared by the nodes' }
     : { name, level: 'warning', text: 'not shared: REDIS_URL does not answer' };

@@ -1,10 +1,13 @@
+import { ClientView } from './client-view.ts';
 import { ClientsView } from './clients-view.ts';
 import { el, setText } from './dom.ts';
 import { Feed } from './feed.ts';
 import { duration } from './format.ts';
 import { Header } from './header.ts';
+import { databaseAdvice } from './health.ts';
 import { Overview } from './overview.ts';
 import { PlaygroundView } from './playground-view.ts';
+import { RequestsView } from './requests-view.ts';
 import { SignIn, signOut } from './sign-in.ts';
 import { startTheme } from './theme.ts';
 import { VaultView } from './vault-view.ts';
@@ -13,8 +16,10 @@ import type { View } from './view.ts';
 const feed: Feed = new Feed(update);
 const views: readonly View[] = [
   new Overview(),
-  new VaultView(),
+  new RequestsView(),
   new ClientsView(),
+  new ClientView(),
+  new VaultView(),
   new PlaygroundView(() => feed.signedOut()),
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
@@ -31,7 +36,7 @@ let version: string | undefined;
 
 /** The view that the address names, or else the first view. */
 function current(): View {
-  const route = location.hash.replace(/^#\/?/, '');
+  const [route] = location.hash.replace(/^#\/?/, '').split('/');
   return views.find((view) => view.route === route) ?? views[0]!;
 }
 
@@ -40,7 +45,7 @@ function update(): void {
   const { link } = feed;
   const isSignedOut = link === 'signed_out';
   document.body.dataset.link = link;
-  header.update(feed, view.route);
+  header.update(feed, view.parent ?? view.route);
   signIn.show(isSignedOut);
   for (const one of views) one.element.hidden = isSignedOut || one !== view;
   showNotice();
@@ -49,13 +54,15 @@ function update(): void {
   document.title = `${title} · Standin`;
 }
 
-/** Shows that the service is unreachable, or newer than this page. */
+/** Shows that the service or its database is away, or that the service is newer than this page. */
 function showNotice(): void {
   const { link, state, silenceMs } = feed;
   version ??= state?.version;
   const isAway = link === 'away';
   const isOld = state !== null && state.version !== version;
-  banner.hidden = !isAway && !isOld;
+  const advice = state === null || link === 'signed_out' ? undefined : databaseAdvice(state);
+  banner.hidden = !isAway && !isOld && advice === undefined;
+  act.hidden = !isAway && !isOld;
   act.value = isAway ? 'again' : 'reload';
   setText(act, isAway ? 'Try now' : 'Reload');
   if (isAway) {
@@ -66,6 +73,8 @@ function showNotice(): void {
       notice,
       `The service is now version ${state.version}; this page is version ${version}.`,
     );
+  } else if (advice !== undefined) {
+    setText(notice, advice);
   }
 }
 

@@ -18,7 +18,10 @@ export class Overview implements View {
   readonly route = '';
   readonly title = 'Overview';
   readonly element: HTMLElement;
-  readonly #tiles = new Tiles(['Requests /s', 'Values /s', 'p99', 'Errors /s', 'Records']);
+  readonly #tiles = new Tiles([
+    ...['Requests per second', 'Values per second', 'Slowest 1 % of requests'],
+    ...['Refused and failed per second', 'Records'],
+  ]);
   readonly #firstSteps = new FirstSteps();
   readonly #charts = new TrafficCharts();
   readonly #service = el('dl', { class: 'checks' });
@@ -81,8 +84,8 @@ export class Overview implements View {
     setChildren(
       this.#service,
       ...checks.map(checkRow),
-      row('Runs for', runs),
-      row('Interface', state.interfaceVersion),
+      row('Uptime', runs),
+      row('API version', state.interfaceVersion),
     );
   }
 }
@@ -93,7 +96,7 @@ function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
     ? [(vault.isEstimate ? '≈ ' : '') + si(vault.records), `${whole(vault.records)} in the vault`]
     : ['–', 'not known'];
   if (last === undefined) return [null, null, null, null, state && records];
-  const { tokenize, detokenize, shed } = last;
+  const { tokenize, detokenize } = last;
   const quantiles = [tokenize.latency?.p99_ms, detokenize.latency?.p99_ms];
   const known = quantiles.filter((value) => value !== undefined);
   const refused = tokenize.refused + detokenize.refused;
@@ -103,12 +106,10 @@ function tilesOf(last: Sample | undefined, state: ConsoleState | null) {
     pair(tokenize.values, detokenize.values),
     [
       known.length === 0 ? '–' : ms(Math.max(...known)),
+      // The larger of the two is the number above.
       `tokenize ${ms(quantiles[0])} · detokenize ${ms(quantiles[1])}`,
     ],
-    [
-      si(refused + failed + shed),
-      `refused ${si(refused)} · failed ${si(failed)} · shed ${si(shed)}`,
-    ],
+    [si(refused + failed), `refused ${si(refused)} · failed ${si(failed)}`],
     records,
   ] as const;
 }

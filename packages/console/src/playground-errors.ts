@@ -28,7 +28,10 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
     case 403:
       return { about: 'api_key', words: `The client of this API key may not ${verb}.` };
     case 413:
-      return { about: 'text', words: 'Too large: the service accepts BODY_LIMIT bytes at most.' };
+      return {
+        about: 'text',
+        words: 'Too large: the setting BODY_LIMIT is the most that the service accepts.',
+      };
     case 429:
       return {
         about: 'api_key',
@@ -39,17 +42,4 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
     default:
       return { about: 'service', words: said('message') || `The service answered ${status}.` };
   }
-}
-
-/** Why a text cannot be the `data` of a request; undefined: no problem. */
-export function problemOf(text: string): string | undefined {
-  if (text.trim() === '') return 'Paste a JSON object first, or take the example.';
-  let data: unknown;
-  try {
-    data = JSON.parse(text);
-  } catch (error) {
-    return `This is not JSON: ${(error as Error).message}`;
-  }
-  if (typeof data === 'object' && data !== null && !Array.isArray(data)) return undefined;
-  return 'This must be a JSON object, with names and values: {"name": "Jane Doe"}';
 }

@@ -1,9 +1,13 @@
 import { badge } from './badge.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
+import { callersUrl } from './first-steps.ts';
 import { ms } from './format.ts';
 import { JsonField } from './json-field.ts';
-import { failureOf, problemOf } from './playground-errors.ts';
+import { CallAsCode } from './playground-code.ts';
+import { failureOf } from './playground-errors.ts';
+import { FieldTable } from './playground-fields.ts';
+import { type Input, inputOf } from './playground-input.ts';
 import { ask, type Timed } from './playground-request.ts';
 import type { Operation } from './protocol.ts';
 import type { View } from './view.ts';
@@ -19,7 +23,7 @@ const EXAMPLE = {
   note: 'Prefers e-mail, before noon',
 };
 
-/** Tokenizes and restores pasted JSON, for trying out the service. Keeps nothing. */
+/** Tokenizes and restores pasted values, for trying out the service. Keeps nothing. */
 export class PlaygroundView implements View {
   readonly route = 'playground';
   readonly title = 'Playground';
@@ -30,10 +34,13 @@ export class PlaygroundView implements View {
   readonly #original: JsonField;
   readonly #tokens: JsonField;
   readonly #outcome = el('div', { class: 'outcome', role: 'status' });
-  readonly #restored = el('pre', { tabindex: 0, 'aria-label': 'Restored' });
-  readonly #result: HTMLElement;
+  readonly #fields = new FieldTable();
+  readonly #code = new CallAsCode();
   readonly #buttons: HTMLButtonElement[];
+  #url = '';
   #isAsking = false;
+  /** The values of the tokens that the page shows; undefined: the user typed the tokens. */
+  #answered: unknown;
 
   /** @param signedOut called when the console requires a sign-in */
   constructor(signedOut: () => void) {
@@ -47,20 +54,23 @@ export class PlaygroundView implements View {
       'aria-describedby': 'api-key-error api-key-note',
       input: () => this.#failApiKey(''),
     });
-    const clear = () => this.#forgetResult();
-    this.#original = new JsonField('original', 'Original', '{"name": "Jane Doe"}', clear);
-    this.#tokens = new JsonField('tokens', 'Tokens', 'The tokens appear here', clear);
+    const hint = 'ann@example.com, or {"name": "Jane Doe"}';
+    this.#original = new JsonField('original', 'Original', hint, () => this.#forgetTokens());
+    this.#tokens = new JsonField('tokens', 'Tokens', 'The tokens appear here', () => {
+      this.#answered = undefined;
+      this.#forgetResult();
+    });
     this.#buttons = [
       button('Tokenize', 'primary', () => void this.#tokenize()),
       button('Restore', 'primary', () => void this.#restore()),
     ];
-    this.#result = el('section', { class: 'card', hidden: true }, el('h2', {}, 'Restored'));
-    this.#result.append(this.#restored);
     this.element = this.#layout();
     this.element.addEventListener('keydown', (event) => this.#onKey(event));
   }
 
-  update(_feed: Feed): void {}
+  update({ state }: Feed): void {
+    if (state !== null) this.#url = callersUrl(state.serviceUrl);
+  }
 
   redraw(): void {}
 
@@ -68,8 +78,7 @@ export class PlaygroundView implements View {
     const [tokenize, restore] = this.#buttons;
     const example = button('Example', 'quiet', () => {
       this.#original.text = JSON.stringify(EXAMPLE, null, 2);
-      this.#tokens.text = '';
-      this.#forgetResult();
+      this.#forgetTokens();
     });
     const note =
       'Kept in the memory of this page only, and forgotten on reload. Values go to this service and nowhere else.';
@@ -101,7 +110,8 @@ export class PlaygroundView implements View {
           el('div', { class: 'actions' }, restore, shortcut()),
         ),
       ),
-      this.#result,
+      this.#fields.element,
+      this.#code.element,
     );
   }
 
@@ -113,26 +123,34 @@ export class PlaygroundView implements View {
   }
 
   async #tokenize(): Promise<void> {
-    const answer = await this.#ask('tokenize', this.#original);
-    if (answer === undefined) return;
-    this.#tokens.text = JSON.stringify(dataOf(answer), null, 2);
-    this.#say('good', 'Tokenized', answer);
+    this.#forgetTokens();
+    const asked = await this.#ask('tokenize', this.#original);
+    if (asked === undefined) return;
+    const tokens = dataOf(asked.answer);
+    this.#answered = JSON.parse(asked.input.text);
+    this.#tokens.text = JSON.stringify(tokens, null, 2);
+    this.#fields.show({ values: this.#answered, tokens });
+    this.#say('good', 'Tokenized', asked.answer, asked.input.note);
   }
 
   async #restore(): Promise<void> {
-    const answer = await this.#ask('detokenize', this.#tokens);
-    if (answer === undefined) return;
+    const values = this.#answered;
+    const asked = await this.#ask('detokenize', this.#tokens);
+    if (asked === undefined) return;
+    const { answer, input } = asked;
     const restored = dataOf(answer);
-    this.#result.hidden = false;
-    setText(this.#restored, JSON.stringify(restored, null, 2));
-    if (problemOf(this.#original.text) !== undefined) return this.#say('good', 'Restored', answer);
-    const isEqual = JSON.stringify(restored) === JSON.stringify(JSON.parse(this.#original.text));
+    this.#fields.show({ values, tokens: JSON.parse(input.text), restored });
+    if (values === undefined) return this.#say('good', 'Restored', answer, input.note);
+    const isEqual = JSON.stringify(restored) === JSON.stringify(values);
     if (isEqual) this.#say('good', 'Restored: equal to the original', answer);
     else this.#say('warning', 'Restored: differs from the original', answer);
   }
 
   /** undefined: the call failed, and the page shows the error. */
-  async #ask(operation: Operation, field: JsonField): Promise<Timed | undefined> {
+  async #ask(
+    operation: Operation,
+    field: JsonField,
+  ): Promise<{ answer: Timed; input: Input } | undefined> {
     if (this.#isAsking) return undefined;
     this.#forgetResult();
     field.fail('');
@@ -143,16 +161,14 @@ export class PlaygroundView implements View {
       this.#failApiKey(apiKey === '' ? 'Type an API key first.' : 'This is not an API key.');
       return undefined;
     }
-    const problem = problemOf(field.text);
-    if (problem !== undefined) {
-      field.fail(problem);
-      return undefined;
-    }
+    const input = this.#read(field);
+    if (input === undefined) return undefined;
+    this.#code.show({ url: this.#url, operation, text: input.text });
     this.#setAsking(true);
     try {
-      const answer = await ask(operation, apiKey, field.text);
+      const answer = await ask(operation, apiKey, input.text);
       if (answer === undefined) this.#signedOut();
-      else if (answer.status === 200) return answer;
+      else if (answer.status === 200) return { answer, input };
       else this.#fail(answer, operation, field);
     } catch {
       this.#say('bad', 'The console cannot be reached. Try again.');
@@ -160,6 +176,15 @@ export class PlaygroundView implements View {
       this.#setAsking(false);
     }
     return undefined;
+  }
+
+  #read(field: JsonField): Input | undefined {
+    try {
+      return inputOf(field.text);
+    } catch (error) {
+      field.fail((error as Error).message);
+      return undefined;
+    }
   }
 
   #fail(answer: Timed, operation: Operation, field: JsonField): void {
@@ -175,9 +200,16 @@ export class PlaygroundView implements View {
     if (words !== '') this.#apiKey.focus();
   }
 
+  /** Tokens of other values would look like the answer. Tokens that the user typed stay. */
+  #forgetTokens(): void {
+    if (this.#answered !== undefined) this.#tokens.text = '';
+    this.#answered = undefined;
+    this.#forgetResult();
+  }
+
   #forgetResult(): void {
-    this.#result.hidden = true;
-    setText(this.#restored, '');
+    this.#fields.show({});
+    this.#code.show(undefined);
     setChildren(this.#outcome);
   }
 
@@ -187,10 +219,11 @@ export class PlaygroundView implements View {
     for (const one of this.#buttons) one.setAttribute('aria-disabled', String(isAsking));
   }
 
-  #say(level: 'good' | 'warning' | 'bad', words: string, answer?: Timed): void {
+  #say(level: 'good' | 'warning' | 'bad', words: string, answer?: Timed, note = ''): void {
     setChildren(
       this.#outcome,
       badge(level, words),
+      note !== '' && el('span', { class: 'note' }, note),
       answer && el('span', { class: 'note' }, ms(answer.tookMs)),
       answer?.request_id &&
         el('span', { class: 'note' }, 'request ', el('code', {}, answer.request_id)),

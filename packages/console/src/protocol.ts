@@ -1,11 +1,15 @@
 /**
  * The protocol between the page and the service. GET PATHS.state returns a ConsoleState. GET
  * PATHS.events streams server-sent events: `history` once, then `sample` every SAMPLE_INTERVAL_MS
- * and `state` every few seconds. These two contain no value, token or API key.
+ * and `state` every few seconds. GET PATHS.requests returns RecentRequestsShown, and GET
+ * PATHS.client a ClientDetail. These contain no value, token or API key.
  */
 export const PATHS = {
   state: '/console/state',
   events: '/console/events',
+  requests: '/console/requests',
+  /** With the query `?id=` and a client_id. */
+  client: '/console/client',
   session: '/console/session',
   tokenize: '/console/playground/tokenize',
   detokenize: '/console/playground/detokenize',
@@ -40,7 +44,7 @@ export interface Sample {
     readonly detokenize: number;
     readonly unknown_tokens: number;
   };
-  /** Requests refused with 503 because the service was overloaded. */
+  /** Requests refused with 503 before anything was read of them: a part of `refused`. */
   readonly shed: number;
   /** Average records per statement; null: no statement. */
   readonly batch: { readonly insert: number | null; readonly find: number | null };
@@ -49,9 +53,9 @@ export interface Sample {
 export interface OperationSample {
   /** Requests with a status of 2xx. */
   readonly succeeded: number;
-  /** Requests with a status of 4xx. */
+  /** Requests with a status of 4xx or 503. */
   readonly refused: number;
-  /** Requests with a status of 5xx. */
+  /** Requests with another status of 5xx. */
   readonly failed: number;
   readonly values: number;
   /** null: no request. */
@@ -91,6 +95,29 @@ export interface ConsoleState {
   readonly clients: ClientsState | null;
 }
 
+/** A request that this node answered. */
+export interface RecentRequest {
+  /** Unix time. */
+  readonly atMs: number;
+  readonly request_id: string;
+  /** null: the request had no valid API key. */
+  readonly client_id: string | null;
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly values: number;
+  readonly duration_ms: number;
+  /** Why it was refused or failed; '' for a success. */
+  readonly why: string;
+}
+
+/** The newest first, a few hundred of each at most. */
+export interface RecentRequestsShown {
+  readonly all: readonly RecentRequest[];
+  /** Those that were refused or failed, also older ones than in `all`. */
+  readonly refused: readonly RecentRequest[];
+}
+
 export interface VaultState {
   readonly records: number;
   readonly isEstimate: boolean;
@@ -113,7 +140,7 @@ export interface KeyVersionState {
   readonly version: number;
   readonly created_at: string;
   readonly isNewest: boolean;
-  /** An estimate by sampling; null: not known. */
+  /** Its share of the records of the vault, estimated by sampling; null: not known. */
   readonly records: number | null;
 }
 
@@ -138,4 +165,40 @@ export interface ClientState {
   readonly requestsPerS: number | null;
   /** Requests per second, without detokenize, which has its own limit; null: no limit. */
   readonly rate_limit: number | null;
+}
+
+/** A client with what only its own page shows. Times are ISO 8601. */
+export interface ClientDetail {
+  readonly client_id: string;
+  readonly name: string;
+  readonly can_tokenize: boolean;
+  readonly can_detokenize: boolean;
+  readonly token_mode: 'deterministic' | 'random';
+  readonly created_at: string;
+  readonly disabled_at: string | null;
+  /** How long tokens stay known after they were last given out; null: for ever. */
+  readonly time_to_live_s: number | null;
+  readonly limits: readonly LimitState[];
+  /** The oldest first, with revoked and expired ones. */
+  readonly api_keys: readonly ApiKeyState[];
+  /** Of this node, at most HISTORY_MS, oldest first. */
+  readonly rates: readonly { readonly atMs: number; readonly requestsPerS: number }[];
+}
+
+export interface LimitState {
+  readonly name: 'rate_limit' | 'detokenize_limit' | 'unknown_token_limit';
+  /** 0: no limit. */
+  readonly perS: number;
+  /** false: the limit of the deployment. */
+  readonly isOwn: boolean;
+}
+
+export interface ApiKeyState {
+  readonly api_key_id: string;
+  readonly created_at: string;
+  /** null: never. */
+  readonly expires_at: string | null;
+  readonly revoked_at: string | null;
+  /** The last use on any node, to the minute; null: never. */
+  readonly last_used_at: string | null;
 }

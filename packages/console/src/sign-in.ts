@@ -31,7 +31,11 @@ export class SignIn {
       el('label', { for: 'ops-token' }, 'OPS_TOKEN'),
       this.#token,
       this.#error,
-      el('p', { class: 'note', id: 'ops-token-note' }, 'OPS_TOKEN is a setting of this service.'),
+      el(
+        'p',
+        { class: 'note', id: 'ops-token-note' },
+        'OPS_TOKEN is set where the service is started: in its environment or its .env file.',
+      ),
       el('button', { class: 'primary' }, 'Sign in'),
     );
   }

@@ -1,4 +1,4 @@
-import { el, setText } from './dom.ts';
+import { el, setChildren, setText } from './dom.ts';
 
 /** A row of numbers, each with a note. Updates keep the elements. */
 export class Tiles {
@@ -13,13 +13,18 @@ export class Tiles {
     this.element = el('dl', { class: 'tiles' }, ...tiles);
   }
 
-  /** @param texts value and note of each tile; null: a placeholder, because nothing is known yet */
+  /**
+   * @param texts value and note of each tile, the parts of the note apart by ` · `; null: a
+   * placeholder, because nothing is known yet
+   */
   update(texts: readonly (readonly [string, string] | null)[]): void {
     this.#tiles.forEach(({ value, note }, i) => {
       const text = texts[i] ?? null;
       value.classList.toggle('skeleton', text === null);
       setText(value, text?.[0] ?? '');
-      setText(note, text?.[1] ?? '');
+      const parts = (text?.[1] ?? '').split(' · ');
+      if (note.textContent !== parts.join(''))
+        setChildren(note, ...parts.map((part) => el('span', {}, part)));
     });
   }
 }

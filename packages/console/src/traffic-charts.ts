@@ -22,20 +22,24 @@ interface TrafficPlot {
 const DASHED = [6, 4];
 const DOTTED = [2, 3];
 
-const latency = (operation: (sample: Sample) => OperationSample): readonly TrafficLine[] => {
+/** @param color that of the operation in all charts */
+const latency = (
+  operation: (sample: Sample) => OperationSample,
+  color: number,
+): readonly TrafficLine[] => {
   const quantile = (name: keyof Latency) => (sample: Sample) =>
     operation(sample).latency?.[name] ?? null;
   return [
-    { label: 'p50', color: 3, dash: DOTTED, pick: quantile('p50_ms') },
-    { label: 'p95', color: 1, dash: DASHED, pick: quantile('p95_ms') },
-    { label: 'p99', color: 2, pick: quantile('p99_ms') },
+    { label: 'p50', color, dash: DOTTED, pick: quantile('p50_ms') },
+    { label: 'p95', color, dash: DASHED, pick: quantile('p95_ms') },
+    { label: 'p99', color, pick: quantile('p99_ms') },
   ];
 };
 
 const PLOTS: readonly TrafficPlot[] = [
   {
     title: 'Requests',
-    unit: 'a second',
+    unit: 'per second',
     format: si,
     isRate: true,
     nothing: 'No requests in this time',
@@ -51,7 +55,7 @@ const PLOTS: readonly TrafficPlot[] = [
   },
   {
     title: 'Values',
-    unit: 'a second',
+    unit: 'per second',
     format: si,
     isRate: true,
     nothing: 'No values in this time',
@@ -62,23 +66,23 @@ const PLOTS: readonly TrafficPlot[] = [
   },
   {
     title: 'Latency of tokenize',
-    unit: 'quantiles',
+    unit: '50, 95 and 99 % were faster',
     format: ms,
     isRate: false,
     nothing: 'No requests in this time',
-    lines: latency(({ tokenize }) => tokenize),
+    lines: latency(({ tokenize }) => tokenize, 1),
   },
   {
     title: 'Latency of detokenize',
-    unit: 'quantiles',
+    unit: '50, 95 and 99 % were faster',
     format: ms,
     isRate: false,
     nothing: 'No requests in this time',
-    lines: latency(({ detokenize }) => detokenize),
+    lines: latency(({ detokenize }) => detokenize, 2),
   },
   {
     title: 'Refused and failed',
-    unit: 'requests a second',
+    unit: 'requests per second',
     format: si,
     isRate: true,
     nothing: 'Nothing was refused, nothing failed',
@@ -95,16 +99,16 @@ const PLOTS: readonly TrafficPlot[] = [
       },
       {
         label: 'by limit',
-        color: 1,
+        color: 5,
         dash: DASHED,
         pick: ({ limited }) => limited.requests + limited.detokenize + limited.unknown_tokens,
       },
-      { label: 'overload', color: 2, dash: DOTTED, pick: ({ shed }) => shed },
+      { label: 'overload', color: 5, dash: DOTTED, pick: ({ shed }) => shed },
     ],
   },
   {
-    title: 'Batches',
-    unit: 'records a statement',
+    title: 'Records per database statement',
+    unit: 'more under load',
     format: si,
     isRate: false,
     nothing: 'No statements in this time',

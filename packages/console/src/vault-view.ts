@@ -2,32 +2,33 @@ import { badge } from './badge.ts';
 import { Chart } from './chart.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
-import { ago, bytes, date, duration, percent, plural, si, whole } from './format.ts';
+import { ago, bytes, clock, date, duration, percent, plural, si, whole } from './format.ts';
 import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
 import { ShareBar } from './share-bar.ts';
 import { Tiles } from './tiles.ts';
 import type { View } from './view.ts';
 
-const HEADS = ['Version', 'Made', 'Records', 'Share', ''];
+const HEADS = ['Version', 'Created', 'Records', 'Share', ''];
 
 /** The size of the vault, and the key versions of its records. */
 export class VaultView implements View {
   readonly route = 'vault';
   readonly title = 'Vault & keys';
   readonly element: HTMLElement;
-  readonly #tiles = new Tiles(['Records', 'Size', 'A record', 'Since start']);
+  readonly #tiles = new Tiles(['Records', 'Size', 'Average record', 'Since the start']);
   readonly #chart = new Chart({
     title: 'Records',
-    unit: 'since the process started',
+    unit: 'since the start of this node',
     lines: [{ label: 'records', color: 1 }],
     format: si,
     group: 'growth',
     floor: (lowest) => lowest,
   });
-  readonly #unknown = el('p', { class: 'note', hidden: true });
   readonly #versions = el('tbody');
-  readonly #reseal = new ShareBar('Sealed with the newest key version');
+  readonly #reseal = new ShareBar('Encrypted with the newest key version');
   readonly #advice = el('p', { class: 'note' });
+  readonly #keys = el('section', { class: 'card' }, el('h2', {}, 'Key versions'));
+  #knownMs: number | undefined;
   #drawn: unknown;
 
   constructor() {
@@ -36,21 +37,13 @@ export class VaultView implements View {
       'div',
       { class: 'view' },
       el('div', { class: 'bar' }, el('h1', {}, this.title)),
-      this.#unknown,
       this.#tiles.element,
-      el(
-        'div',
-        { class: 'halves' },
-        this.#chart.element,
-        el(
-          'section',
-          { class: 'card' },
-          el('h2', {}, 'Key versions'),
-          this.#reseal.element,
-          this.#advice,
-          el('table', { class: 'rows' }, el('thead', {}, el('tr', {}, ...head)), this.#versions),
-        ),
-      ),
+      el('div', { class: 'halves' }, this.#chart.element, this.#keys),
+    );
+    this.#keys.append(
+      this.#reseal.element,
+      this.#advice,
+      el('table', { class: 'rows' }, el('thead', {}, el('tr', {}, ...head)), this.#versions),
     );
   }
 
@@ -58,11 +51,12 @@ export class VaultView implements View {
     if (state === null || state === this.#drawn || document.hidden) return;
     this.#drawn = state;
     const { vault, keys } = state;
-    this.#unknown.hidden = vault !== null && keys !== null;
-    setText(this.#unknown, 'Not known at the moment: the database does not answer.');
+    this.#keys.classList.toggle('stale', keys === null);
+    this.#chart.element.classList.toggle('stale', vault === null);
     this.#tiles.update(tilesOf(vault));
     if (vault !== null) this.#drawGrowth(vault);
-    if (keys !== null) this.#showKeys(keys, nowMs);
+    if (keys === null) this.#showUnknownKeys();
+    else this.#showKeys(keys, nowMs);
   }
 
   redraw(): void {
@@ -81,9 +75,17 @@ export class VaultView implements View {
     this.#chart.describe(`Records: from ${from} to ${whole(records.at(-1) ?? 0)} in ${span}`);
   }
 
+  /** What was known last stays, with its time. */
+  #showUnknownKeys(): void {
+    const last = this.#knownMs === undefined ? '' : ` The table is of ${clock(this.#knownMs)}.`;
+    this.#reseal.update(null, 'not known');
+    setText(this.#advice, `Not known at the moment: the database does not answer.${last}`);
+  }
+
   #showKeys({ versions, resealed, age_s: ageS }: KeysState, nowMs: number): void {
+    this.#knownMs = nowMs;
     this.#reseal.update(resealed, resealed === null ? 'not known' : percent(resealed));
-    const read = `The keyring was read ${duration(ageS * 1_000)} ago.`;
+    const read = `This node read its keys ${duration(ageS * 1_000)} ago.`;
     setText(this.#advice, `${adviceOn(versions, resealed)} ${read}`);
     const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
     const newestFirst = versions.toReversed();
@@ -110,17 +112,18 @@ function tilesOf(vault: VaultState | null): [string, string][] {
 function adviceOn(versions: readonly KeyVersionState[], resealed: number | null): string {
   if (versions.length === 1) return 'There is one key version.';
   if (resealed === null) return '';
-  if (resealed >= 1) return 'Older versions can be retired: standin keyring retire.';
-  return 'To reseal the rest, run: standin keyring reseal.';
+  if (resealed >= 1)
+    return 'No record needs the older versions. To destroy one: standin keyring retire VERSION';
+  return 'To encrypt the rest with the newest key: standin keyring reseal';
 }
 
 function versionRow(key: KeyVersionState, all: number, nowMs: number): HTMLElement {
   const madeMs = Date.parse(key.created_at);
   const cells: [string, Node | string][] = [
-    ['Made', el('span', { title: ago(nowMs - madeMs) }, date(madeMs))],
+    ['Created', el('span', { title: ago(nowMs - madeMs) }, date(madeMs))],
     ['Records', key.records === null ? '–' : `≈ ${si(key.records)}`],
     ['Share', key.records === null || all === 0 ? '–' : percent(key.records / all)],
-    ['', key.isNewest ? badge('good', 'seals') : 'opens only'],
+    ['', key.isNewest ? badge('good', 'encrypts new records') : 'decrypts only'],
   ];
   return el(
     'tr',

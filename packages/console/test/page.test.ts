@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest';
 import { arrange } from '../src/client-order.ts';
 import { EventReader } from '../src/event-stream.ts';
 import { ago, bytes, duration, ms, percent, si } from '../src/format.ts';
-import { checksOf, worstOf } from '../src/health.ts';
+import { checksOf, databaseAdvice, worstOf } from '../src/health.ts';
 import { lineOf, pathIn, placeOf } from '../src/json-place.ts';
-import { failureOf, problemOf } from '../src/playground-errors.ts';
+import { failureOf } from '../src/playground-errors.ts';
+import { inputOf, leavesOf } from '../src/playground-input.ts';
 import type * as state from '../src/protocol.ts';
 import { columnsOf, figuresOf, SampleHistory } from '../src/sample-history.ts';
 
@@ -129,11 +130,36 @@ test('messages of the service name a path; others do not', () => {
   expect(pathIn('the body is not JSON')).toBeUndefined();
 });
 
-test('what is no data of a request is told from what is', () => {
-  for (const text of ['', '  ', '{', '[]', 'null', '"a"', '{}, "b": {}']) {
-    expect(problemOf(text), text).toBeTypeOf('string');
-  }
-  expect(problemOf('{"a": "b"}')).toBeUndefined();
+describe('what is pasted into the playground', () => {
+  test('is the data of a request, its whole body, or one value', () => {
+    const sent = (text: string) => JSON.parse(inputOf(text).text);
+    expect(sent('{"a": "b"}')).toEqual({ a: 'b' });
+    expect(inputOf('{"a": "b"}').note).toBe('');
+    expect(sent('{"data": {"a": "b"}}')).toEqual({ a: 'b' });
+    expect(sent('{"data": "b"}')).toEqual({ data: 'b' });
+    expect(sent('{"data": {"a": "b"}, "c": "d"}')).toEqual({ data: { a: 'b' }, c: 'd' });
+    for (const text of ['ann@example.com', ' ann@example.com\n', '"ann@example.com"'])
+      expect(sent(text)).toEqual({ value: 'ann@example.com' });
+    expect(sent('007')).toEqual({ value: '007' });
+  });
+
+  test('is sent as it was typed, so that the service judges it', () => {
+    expect(inputOf(' {"a": 1e400, "a": 2}').text).toBe('{"a": 1e400, "a": 2}');
+  });
+
+  test('is refused in words', () => {
+    for (const text of ['', '  ', '{', '[]', '["a"]', '"a', '{}, "b": {}'])
+      expect(() => inputOf(text), text).toThrow(/^(Type|This)/);
+  });
+});
+
+test('fields have paths, whatever their names', () => {
+  expect(leavesOf({ a: { b: ['c', ['d']] }, 'e f': 'g', '': 'h' })).toEqual([
+    { path: 'a.b[0]', value: 'c' },
+    { path: 'a.b[1][0]', value: 'd' },
+    { path: '["e f"]', value: 'g' },
+    { path: '[""]', value: 'h' },
+  ]);
 });
 
 test('every failure is in words, and about an input or the service', () => {
@@ -187,7 +213,10 @@ test('the worst of the checks is what the header says', () => {
   const said = (changes: Partial<state.ConsoleState>) =>
     worstOf(checksOf({ ...healthy, ...changes }, nowMs));
   expect(said({})).toEqual({ level: 'good', text: 'Healthy' });
-  expect(said({ license: null, certificate: null, areLimitsShared: null }).level).toBe('good');
+  const unused = { license: null, certificate: null, areLimitsShared: null };
+  expect(said(unused).level).toBe('good');
+  const inClear = checksOf({ ...healthy, ...unused }, nowMs).slice(1, 4);
+  expect(inClear.map(({ level }) => level)).toEqual(['neutral', 'neutral', 'neutral']);
   expect(said({ license: { daysLeft: 29.9 } })).toEqual({
     level: 'warning',
     text: 'License: 29 days left',
@@ -199,9 +228,11 @@ test('the worst of the checks is what the header says', () => {
   expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
   expect(said({ database: { kind: 'postgres', isUp: true, isSafe: false } })).toEqual({
     level: 'bad',
-    text: 'Database: can lose acknowledged tokens: see standin doctor',
+    text: 'Database: can lose tokens: run standin doctor',
   });
   const database = { kind: 'postgres', isUp: false, isSafe: true } as const;
+  expect(databaseAdvice(healthy)).toBeUndefined();
+  expect(databaseAdvice({ ...healthy, database })).toContain('DATABASE_URL');
   expect(said({ areLimitsShared: false, keys: null, database })).toEqual({
     level: 'bad',
     text: 'Database: does not answer',

@@ -52,42 +52,15 @@ function examplesOf(
   return { flat: example(CONTENTS.flat), nested: example(CONTENTS.nested) };
 }
 
-interface ErrorExample {
-  readonly message: string;
-  /** undefined: both operations have the error. */
-  readonly operation?: OperationName;
-}
-
-/** Error messages for the examples, by code and example name. */
-const messagesOf = ({
-  messages,
-}: Facts): Readonly<Record<string, Readonly<Record<string, ErrorExample>>>> => ({
-  invalid_type: {
-    no_string: {
-      message:
-        'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
-    },
-    unknown_token: { message: 'data.name: is not a known token', operation: 'detokenize' },
-    no_data: { message: 'data: is missing' },
-    no_json: { message: 'body: must be valid JSON' },
-  },
-  internal_error: {
-    database: { message: messages.database },
-    license: { message: messages.license, operation: 'tokenize' },
-    audit: { message: messages.audit },
-  },
-});
-
 export function errorExamples(facts: Facts, code: string): Examples {
-  const messages = messagesOf(facts)[code];
-  if (messages === undefined) {
-    const more = facts.errors[code]!.field === 'retry_after' ? { retry_after: 1 } : {};
-    return { [code]: { summary: code, value: { error: code, ...more } } };
-  }
+  const { messages, isRetried } = facts.errors[code]!;
+  const more = isRetried ? { retry_after: 1 } : {};
+  const written = Object.entries(messages);
+  if (written.length === 0) return { [code]: { summary: code, value: { error: code, ...more } } };
   return Object.fromEntries(
-    Object.entries(messages).map(([name, { message, operation }]) => {
-      const summary = operation === undefined ? code : `${code}, of ${operation} only`;
-      return [name, { summary, value: { error: code, message } }];
+    written.map(([name, { message, operations }]) => {
+      const summary = operations === undefined ? code : `${code}, of ${operations.join(', ')} only`;
+      return [name, { summary, value: { error: code, message, ...more } }];
     }),
   );
 }

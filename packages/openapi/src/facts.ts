@@ -16,8 +16,6 @@ export interface Facts {
   readonly errors: Readonly<Record<string, ErrorFacts>>;
   /** The code of a 429. */
   readonly limitCode: string;
-  /** Messages of a 500 that the examples show. */
-  readonly messages: Readonly<Record<'database' | 'license' | 'audit', string>>;
 }
 
 export interface Limits {
@@ -41,8 +39,16 @@ export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';
 export interface ErrorFacts {
   readonly status: number;
   readonly when: string;
-  /** The field besides `error`. */
-  readonly field: 'message' | 'retry_after' | undefined;
+  /** Messages that the examples show, by example name; none: answers have no `message`. */
+  readonly messages: Readonly<Record<string, ErrorMessage>>;
+  /** Whether answers have `retry_after`. */
+  readonly isRetried: boolean;
+}
+
+export interface ErrorMessage {
+  readonly message: string;
+  /** undefined: any operation can have this message. */
+  readonly operations?: readonly string[];
 }
 
 /** A JSON Schema (2020-12), as plain data. */

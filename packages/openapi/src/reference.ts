@@ -20,9 +20,12 @@ export function referencePage(document: OpenApiDocument): string {
 <meta name="viewport" content="width=device-width">
 <meta name="color-scheme" content="light dark">
 <title>${info.title} ${info.version}: API reference</title>
+<link rel="icon" href="${ICON}">
 <link rel="stylesheet" href="reference.css">
 </head>
 <body>
+${HEADER}
+<div class="page">
 <nav aria-label="Contents">
 <ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
 </nav>
@@ -37,6 +40,7 @@ ${operations.map(({ path, method, operation }) =>
 <h2 id="schemas">Schemas</h2>
 ${Object.entries(components.schemas).map(([name, schema]) => schemaSection(name, schema))}
 </main>
+</div>
 </body>
 </html>
 `;
@@ -183,3 +187,20 @@ function inline(text: string): Html[] {
     .split('`')
     .map((piece, i) => (i % 2 === 1 ? html`<code>${piece}</code>` : html`${piece}`));
 }
+
+/** That of the console. Without one, the browser would ask for a file that is not there. */
+const ICON =
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' fill='%232f5bea'/%3E%3Cpath d='M4 6.5h5M12 6.5h0M4 10h0M7 10h5' stroke='white' stroke-width='2' stroke-linecap='round'/%3E%3C/svg%3E";
+
+/** The header of the console, with its views. */
+const HEADER = html`<header>
+<a class="brand" href="/">Standin</a>
+<nav aria-label="Views">
+<a href="/#/">Overview</a>
+<a href="/#/requests">Requests</a>
+<a href="/#/clients">Clients</a>
+<a href="/#/vault">Vault &amp; keys</a>
+<a href="/#/playground">Playground</a>
+<a href="/reference" aria-current="page">API reference</a>
+</nav>
+</header>`;

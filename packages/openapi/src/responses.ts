@@ -134,18 +134,20 @@ const responseName = (code: string): string =>
   code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
 
 function errorResponse(facts: Facts, codes: readonly string[]): Response {
-  const fields = codes.map((code) => facts.errors[code]!.field);
-  const required = ['error', ...fields.filter((field) => field !== undefined)];
+  const errors = codes.map((code) => facts.errors[code]!);
+  const hasMessage = errors.every(({ messages }) => Object.keys(messages).length > 0);
+  const isRetried = errors.every((error) => error.isRetried);
+  const more = [...(hasMessage ? ['message'] : []), ...(isRetried ? ['retry_after'] : [])];
   const narrowed: Schema = {
     ...ref('Error'),
     type: 'object',
     properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
-    ...(codes.length === 1 && required.length > 1 ? { required } : {}),
+    ...(more.length > 0 ? { required: ['error', ...more] } : {}),
   };
   const examples = Object.assign({}, ...codes.map((code) => errorExamples(facts, code)));
-  const more = codes.flatMap((code) => MORE[code] ?? []);
-  const retry: HeaderName[] = fields.includes('retry_after') ? ['Retry-After'] : [];
-  return response(meaningOf(facts, codes), narrowed, examples, [...more, ...retry]);
+  const headers: HeaderName[] = codes.flatMap((code) => MORE[code] ?? []);
+  if (isRetried) headers.push('Retry-After');
+  return response(meaningOf(facts, codes), narrowed, examples, headers);
 }
 
 function meaningOf({ errors }: Facts, codes: readonly string[]): string {

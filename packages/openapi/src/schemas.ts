@@ -38,7 +38,7 @@ const valueSchema = ({ valueBytes }: Limits): Schema => ({
 const TOKEN: Schema = {
   type: 'string',
   description: 'A token: printable ASCII in the shape of the value, `_` and the suffix.',
-  pattern: '^[ -~]+_[a-z]{1,16}$',
+  pattern: '^[ -~]+_[A-Za-z0-9]{1,16}$',
 };
 
 const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
@@ -51,7 +51,7 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
   client_id: {
     type: 'string',
     description: 'The client that the API key belongs to.',
-    pattern: '^[a-z0-9]{1,32}_[0-9a-f]{24}$',
+    pattern: '^[A-Za-z0-9]{1,32}_[0-9a-f]{24}$',
   },
 };
 
@@ -111,7 +111,7 @@ function errorSchema(codes: readonly string[]): Schema {
       message: {
         type: 'string',
         description:
-          'For people; its words may change. It names the place in the request, never the value. Only with `invalid_type` and `internal_error`.',
+          'For people; its words may change. It says what to do, and names the place in the request, never the value. Not with 401 and 429.',
       },
       retry_after: {
         type: 'integer',

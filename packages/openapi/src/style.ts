@@ -1,35 +1,51 @@
 /** The style sheet of the reference. It uses system fonts and colours, and loads nothing. */
 export const STYLE = `:root {
   color-scheme: light dark;
-  --text: #1a1c20;
-  --dim: #5a606b;
+  --text: #171b21;
+  --dim: #586170;
   --ground: #fff;
-  --raised: #f3f4f6;
-  --line: #d5d8de;
-  --link: #0b57b7;
+  --raised: #f0f2f5;
+  --line: #e1e5ea;
+  --link: #2952d9;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --text: #e4e6ea;
-    --dim: #a0a6b1;
-    --ground: #16181c;
-    --raised: #22252b;
-    --line: #3a3f48;
-    --link: #82b4f8;
+    --text: #e8ebef;
+    --dim: #9aa5b3;
+    --ground: #14181e;
+    --raised: #1d232b;
+    --line: #262d37;
+    --link: #86a6ff;
   }
 }
 * { box-sizing: border-box; }
 body {
-  margin: 0 auto;
-  padding: 1.5rem;
-  max-width: 72rem;
-  display: flex;
-  gap: 2.5rem;
-  font: 1rem/1.5 system-ui, sans-serif;
+  margin: 0;
+  font: 14px/1.5 system-ui, sans-serif;
   color: var(--text);
   background: var(--ground);
 }
-nav { flex: 0 0 12rem; position: sticky; top: 1.5rem; align-self: flex-start; }
+header {
+  display: flex;
+  flex-wrap: wrap;
+  align-items: center;
+  gap: 0 24px;
+  padding: 0 20px;
+  border-bottom: 1px solid var(--line);
+}
+header .brand { padding: 12px 0; color: var(--text); font-size: 15px; font-weight: 650; }
+header a { text-decoration: none; }
+header nav { display: flex; max-width: 100%; overflow-x: auto; }
+header nav a {
+  padding: 12px 11px 10px;
+  border-bottom: 2px solid transparent;
+  color: var(--dim);
+  white-space: nowrap;
+}
+header nav a:hover { color: var(--text); }
+header nav a[aria-current] { border-color: var(--link); color: var(--text); font-weight: 550; }
+.page { display: flex; gap: 2.5rem; margin: 0 auto; padding: 1.5rem; max-width: 72rem; }
+.page > nav { flex: 0 0 12rem; position: sticky; top: 1.5rem; align-self: flex-start; }
 nav ul { margin: 0; padding: 0; list-style: none; }
 nav li { padding: 0.25rem 0; overflow-wrap: anywhere; }
 main { flex: 1; min-width: 0; }
@@ -61,7 +77,7 @@ table { width: 100%; border-collapse: collapse; }
 th, td { padding: 0.4rem 0.75rem 0.4rem 0; border-bottom: 1px solid var(--line); }
 th, td { text-align: left; vertical-align: top; }
 @media (max-width: 48rem) {
-  body { display: block; }
-  nav { position: static; margin-bottom: 2rem; }
+  .page { display: block; }
+  .page > nav { position: static; margin-bottom: 2rem; }
 }
 `;

@@ -66,7 +66,9 @@ const ADD: Readonly<Record<string, (counters: Counters, series: Series) => void>
     const operation = operationOf(counters, labels);
     if (operation === undefined) return;
     const status = Number(labels.status);
-    operation[status >= 500 ? 'failed' : status >= 400 ? 'refused' : 'succeeded'] += value;
+    // A 503 is a refusal, too: overloaded.
+    const isFailed = status >= 500 && status !== 503;
+    operation[isFailed ? 'failed' : status >= 400 ? 'refused' : 'succeeded'] += value;
   },
   standin_request_duration_seconds(counters, { labels, value, metricName }) {
     const buckets = operationOf(counters, labels)?.buckets;

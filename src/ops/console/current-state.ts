@@ -1,4 +1,12 @@
-import type { ClientState, ClientsState, ConsoleState, KeysState, VaultState } from '#console';
+import type {
+  ClientDetail,
+  ClientState,
+  ClientsState,
+  ConsoleState,
+  KeysState,
+  KeyVersionState,
+  VaultState,
+} from '#console';
 import { isCounted } from '../../service/api-key-uses.ts';
 import { Health } from '../../service/health.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
@@ -19,8 +27,10 @@ export interface Facts {
   readonly version: string;
   readonly interfaceVersion: string;
   readonly database: 'embedded' | 'postgres';
-  /** Requests per second for a client without its own limit; 0: no limit. */
+  /** Limits per second of a client without its own; 0: no limit. */
   readonly rate_limit: number;
+  readonly detokenize_limit: number;
+  readonly unknown_token_limit: number;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
   /** undefined: HTTP in clear. */
@@ -60,6 +70,40 @@ export class CurrentState {
     return this.#state;
   }
 
+  /**
+   * A client with its API keys; undefined: there is no such client.
+   * @throws Unavailable
+   */
+  async client(clientId: string): Promise<ClientDetail | undefined> {
+    const { vault, sampler, facts } = this.#options;
+    const deadlineMs = performance.now() + PATIENCE_MS;
+    const clients = await vault.clients.list(deadlineMs);
+    const client = clients.find((one) => one.client_id === clientId);
+    if (client === undefined) return undefined;
+    const apiKeys = await vault.api_keys.list(clientId, deadlineMs);
+    const names = ['rate_limit', 'detokenize_limit', 'unknown_token_limit'] as const;
+    return {
+      ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
+      ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
+      created_at: client.created_at.toISOString(),
+      disabled_at: client.disabled_at?.toISOString() ?? null,
+      time_to_live_s: client.time_to_live_s,
+      limits: names.map((name) => ({
+        name,
+        perS: client[name] ?? facts[name],
+        isOwn: client[name] !== null,
+      })),
+      api_keys: apiKeys.map((one) => ({
+        api_key_id: one.api_key_id,
+        created_at: one.created_at.toISOString(),
+        expires_at: one.expires_at?.toISOString() ?? null,
+        revoked_at: one.revoked_at?.toISOString() ?? null,
+        last_used_at: one.last_used_at?.toISOString() ?? null,
+      })),
+      rates: sampler.ratesOf(clientId),
+    };
+  }
+
   async #ask(): Promise<ConsoleState> {
     const { url, facts, sampler } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
@@ -83,7 +127,7 @@ export class CurrentState {
       certificate: expiresAt ? { expires_at: expiresAt.toISOString() } : null,
       areLimitsShared: sampler.areLimitsShared,
       vault,
-      keys,
+      keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
     };
   }
@@ -155,6 +199,27 @@ export class CurrentState {
     const shown = states.slice(0, MAX_SHOWN_CLIENTS);
     return { shown, others: states.length - shown.length };
   }
+}
+
+/**
+ * The records of the vault, divided like the sampled counts. The page shows one number of records:
+ * both counts at once would differ, because they are of different times and methods.
+ */
+export function sharesOf(
+  versions: readonly KeyVersionState[],
+  records: number | null,
+): KeyVersionState[] {
+  const all = versions.reduce((sum, version) => sum + (version.records ?? 0), 0);
+  let countedBefore = 0;
+  let givenBefore = 0;
+  return versions.map((version) => {
+    if (records === null || version.records === null) return { ...version, records: null };
+    countedBefore += version.records;
+    const given = all === 0 ? 0 : Math.round((records * countedBefore) / all);
+    const share = given - givenBefore;
+    givenBefore = given;
+    return { ...version, records: share };
+  });
 }
 
 function byLastUse(a: ClientState, b: ClientState): number {

@@ -2,7 +2,9 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
-import { type Operation, PATHS } from '#console';
+import { type ClientDetail, type Operation, PATHS, type RecentRequestsShown } from '#console';
+import { Unavailable } from '../../errors.ts';
+import type { RecentRequests } from '../../service/recent-requests.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, type OpsPage, Refusal, type Route, readJson } from '../server.ts';
 import type { CurrentState } from './current-state.ts';
@@ -16,11 +18,12 @@ export interface ConsoleParts {
   readonly state: CurrentState;
   readonly events: EventStreams;
   readonly playground: PlaygroundForwarder;
+  readonly recent: RecentRequests;
 }
 
 /** The routes of the console, by path. */
 export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
-  const { access, state, events, playground } = parts;
+  const { access, state, events, playground, recent } = parts;
   const tryOut = (operation: Operation): Route => ({
     POST: async (request, response) => {
       checkSameOrigin(request);
@@ -40,6 +43,19 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
         await events.open(request, response, () => access.isAllowed(request));
       },
     },
+    [PATHS.requests]: {
+      GET: async (request, response) => {
+        checkNotEmbedded(request);
+        const newest: RecentRequestsShown = recent.newest;
+        answerJson(response, 200, newest);
+      },
+    },
+    [PATHS.client]: {
+      GET: async (request, response) => {
+        checkNotEmbedded(request);
+        answerJson(response, 200, await clientOf(state, request));
+      },
+    },
     [PATHS.session]: {
       isOpen: true,
       POST: (request, response) => signIn(access, request, response),
@@ -54,6 +70,17 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [PATHS.detokenize]: tryOut('detokenize'),
   };
   return new Map(Object.entries(routes));
+}
+
+/** @throws Refusal */
+async function clientOf(state: CurrentState, { url }: IncomingMessage): Promise<ClientDetail> {
+  const id = new URLSearchParams(url!.split('?')[1]).get('id') ?? '';
+  const client = await state.client(id).catch((error) => {
+    if (!(error instanceof Unavailable)) throw error;
+    throw new Refusal(503, 'database_unavailable', 'The database does not answer.');
+  });
+  if (client === undefined) throw new Refusal(404, 'not_found', 'There is no such client.');
+  return client;
 }
 
 async function signIn(

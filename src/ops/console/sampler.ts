@@ -27,6 +27,8 @@ export class Sampler {
   readonly #read: () => Promise<Snapshot>;
   readonly #listeners = new Set<(sample: Sample) => void>();
   readonly #samples: Sample[] = [];
+  /** By client, one rate for each of the latest samples since its first request. */
+  readonly #clientRates = new Map<string, number[]>();
   /** The latest readings, oldest first. */
   readonly #readings: Reading[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -68,6 +70,13 @@ export class Sampler {
     return rounded((1000 * rise(countIn(first), countIn(last))) / (last.takenMs - first.takenMs));
   }
 
+  /** The rates of a client, oldest first; empty if it has sent nothing, or is not counted alone. */
+  ratesOf(clientId: string): { readonly atMs: number; readonly requestsPerS: number }[] {
+    const rates = this.#clientRates.get(clientId) ?? [];
+    const samples = this.#samples.slice(-rates.length || this.#samples.length);
+    return samples.map(({ atMs }, i) => ({ atMs, requestsPerS: rates[i] ?? 0 }));
+  }
+
   /** @returns ends the subscription */
   subscribe(listener: (sample: Sample) => void): () => void {
     this.#listeners.add(listener);
@@ -96,7 +105,21 @@ export class Sampler {
     const sample = sampleBetween(before.counters, reading.counters, Date.now(), intervalS);
     this.#samples.push(sample);
     if (this.#samples.length > MAX_SAMPLES) this.#samples.shift();
+    this.#takeClients(before.counters.clients, reading.counters.clients, intervalS);
     for (const listener of this.#listeners) listener(sample);
+  }
+
+  #takeClients(
+    before: ReadonlyMap<string, number>,
+    after: ReadonlyMap<string, number>,
+    intervalS: number,
+  ): void {
+    for (const [clientId, count] of after) {
+      const rates = this.#clientRates.get(clientId) ?? [];
+      this.#clientRates.set(clientId, rates);
+      rates.push(rounded(rise(before.get(clientId) ?? 0, count) / intervalS));
+      if (rates.length > MAX_SAMPLES) rates.shift();
+    }
   }
 }
 

@@ -1,0 +1,42 @@
+import type { ClientDetail, LimitState } from './protocol.ts';
+
+/** A command of `standin`, ready to run. */
+export interface Command {
+  readonly does: string;
+  readonly line: string;
+}
+
+const DEFAULT_KEY_LIFE = '90d';
+
+/** The commands for this client as it is now. Numbers in them are examples to change. */
+export function commandsOf(client: ClientDetail): Command[] {
+  const { client_id: id, disabled_at: disabledAt, limits } = client;
+  const update = `standin client update ${id}`;
+  if (disabledAt !== null) return [{ does: 'Enable the client again', line: `${update} --enable` }];
+  const [rate] = limits;
+  const perS = rate === undefined || rate.perS === 0 ? 100 : rate.perS;
+  const both = client.can_tokenize && client.can_detokenize;
+  return [
+    {
+      does: 'Issue another API key',
+      line: `standin api-key issue --client ${id} --expires ${DEFAULT_KEY_LIFE}`,
+    },
+    { does: 'Set its limit of requests per second', line: `${update} --rate-limit ${perS}` },
+    both
+      ? { does: 'Allow it to tokenize only', line: `${update} --can tokenize` }
+      : { does: 'Allow it both operations', line: `${update} --can tokenize,detokenize` },
+    { does: 'Refuse all its requests', line: `standin client disable ${id}` },
+  ];
+}
+
+const NAMES: Record<LimitState['name'], string> = {
+  rate_limit: 'Requests per second',
+  detokenize_limit: 'Detokenize per second',
+  unknown_token_limit: 'Unknown tokens per second',
+};
+
+/** The name of a limit, and the limit in words. */
+export function limitText({ name, perS, isOwn }: LimitState): [string, string] {
+  const text = perS === 0 ? 'no limit' : `at most ${perS}`;
+  return [NAMES[name], isOwn ? text : `${text} (default)`];
+}

@@ -1,0 +1,109 @@
+/** A ring that successes alone would fill hides refusals at once, so refusals have their own. */
+const MAX_REQUESTS = 200;
+const MAX_REFUSED = 200;
+
+/** The facts of an answered request that its log line has too: no value, no token, no API key. */
+export interface RecentRequest {
+  /** Unix time in milliseconds. */
+  readonly atMs: number;
+  readonly request_id: string;
+  /** null: the request had no valid API key. */
+  readonly client_id: string | null;
+  readonly method: string;
+  readonly route: string;
+  readonly status: number;
+  readonly values: number;
+  readonly duration_ms: number;
+  /** Why it was refused or failed; '' for a success. */
+  readonly why: string;
+}
+
+/** A request as it ends. */
+interface Ended {
+  readonly id: string;
+  readonly route: string | undefined;
+  readonly request: { readonly method?: string | undefined };
+  readonly caller: { readonly client: { readonly client_id: string } } | null;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly values?: number;
+  readonly body: unknown;
+}
+
+type Kept = Omit<RecentRequest, 'why'> & { readonly body: unknown };
+
+/** The last requests, in memory. A push keeps a few references; all else waits for a reader. */
+export class RecentRequests {
+  readonly #all = new Ring<Kept>(MAX_REQUESTS);
+  readonly #refused = new Ring<Kept>(MAX_REFUSED);
+
+  push(ended: Ended, { status, values = 0, body }: Answer, durationMs: number): void {
+    const { id, route = 'none', request, caller } = ended;
+    const isRefused = status >= 400;
+    // Probes and OPTIONS come without a client, and would push out what a reader looks for.
+    if (!isRefused && caller === null) return;
+    const kept: Kept = {
+      atMs: Date.now(),
+      request_id: id,
+      client_id: caller === null ? null : caller.client.client_id,
+      method: request.method!,
+      route,
+      status,
+      values,
+      duration_ms: durationMs,
+      body: isRefused ? body : undefined,
+    };
+    this.#all.push(kept);
+    if (isRefused) this.#refused.push(kept);
+  }
+
+  /** The newest first: the last requests, and the last ones that were refused or failed. */
+  get newest(): { readonly all: RecentRequest[]; readonly refused: RecentRequest[] } {
+    return {
+      all: this.#all.newestFirst().map(withReason),
+      refused: this.#refused.newestFirst().map(withReason),
+    };
+  }
+}
+
+class Ring<T> {
+  readonly #items: T[] = [];
+  readonly #size: number;
+  /** The place of the next item. */
+  #next = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  push(item: T): void {
+    this.#items[this.#next] = item;
+    this.#next = (this.#next + 1) % this.#size;
+  }
+
+  newestFirst(): T[] {
+    return [...this.#items.slice(this.#next), ...this.#items.slice(0, this.#next)].reverse();
+  }
+}
+
+function withReason({ body, ...request }: Kept): RecentRequest {
+  return {
+    ...request,
+    duration_ms: Math.round(request.duration_ms * 1000) / 1000,
+    why: body === undefined ? '' : reasonIn(String(body)),
+  };
+}
+
+/** A path in a message has names of fields, which are the caller's: the log has none either. */
+const PATH = /^(body|data(\.[\w-]+|\[\d+\]|\["([^"\\]|\\.)*"\])*): /;
+
+/** The code and the fixed text of an error's body, without the path. */
+function reasonIn(body: string): string {
+  const { error, message } = JSON.parse(body) as { error: string; message?: string };
+  if (message === undefined) return error;
+  if (error === 'internal_error') return message;
+  const [path] = PATH.exec(message) ?? [];
+  return path === undefined ? error : `${error}: ${message.slice(path.length)}`;
+}

@@ -1,0 +1,219 @@
+import { spawnSync } from 'node:child_process';
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { chromiumBin, launch, Tab } from '../support/browser.ts';
+import { freePort } from '../support/processes.ts';
+import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
+
+/** Some of what breaks pages that put texts into HTML. */
+const NAUGHTY = {
+  script: '<script>document.title = "broken"</script>',
+  image: '<img src=x onerror="document.title = 1">',
+  end: '</textarea></pre>-->]]>',
+  quotes: '"\'`&quot;\\',
+  '<b>name</b>': 'a name with a tag',
+  lines: 'a\u2028b\u2029c\r\nd\te',
+  odd: '\u0000\u001f\u202edlrow\ufeff',
+  emoji: '👩‍👩‍👧🏳️‍🌈 Ǝ ﷽',
+  empty: '',
+};
+const PATIENCE = { timeout: 20_000 };
+
+describe.skipIf(chromiumBin === undefined)('the playground of the console', () => {
+  let browser: Browser;
+  let place: Place;
+  let service: Service;
+  let tab: Tab;
+
+  const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+  const client = async (name: string, ...options: string[]) => {
+    const args = ['client', 'create', '--name', name, ...options, '--json'];
+    return JSON.parse((await runCli(args, place)).stdout) as { client_id: string; api_key: string };
+  };
+  const original = () => tab.page.getByLabel('Original');
+  const tokens = () => tab.page.getByLabel('Tokens').inputValue();
+  const error = (id: string) => () => tab.page.locator(`#${id}-error`).textContent();
+  const tokenize = async () => {
+    await button('Tokenize').click();
+    await expect.poll(() => tab.page.getByText('Tokenized', { exact: true }).count()).toBe(1);
+  };
+  /** The table, row by row, as field, value, token and restored value. */
+  const fields = async () => {
+    const rows = await tab.page.locator('.fields tbody tr').all();
+    return Promise.all(rows.map((row) => row.locator('code').allTextContents()));
+  };
+
+  beforeAll(async () => {
+    place = await usualPlace();
+    service = await startService(place, { OPS_PORT: String(await freePort()) });
+    browser = await launch();
+  });
+
+  beforeEach(async () => {
+    tab = await Tab.open(browser, `${service.opsUrl}/#/playground`);
+    await tab.page.getByLabel('API key').fill(service.api_key);
+  });
+
+  afterEach(async () => {
+    const { errors, foreign } = tab;
+    await tab.close();
+    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await service?.stop();
+    place?.remove();
+  });
+
+  test('restores what it tokenized, whatever is in it, field by field', async () => {
+    await original().fill(JSON.stringify(NAUGHTY));
+    const scripts = await tab.page.locator('script, img').count();
+    await tokenize();
+    const made = JSON.parse(await tokens());
+    expect(Object.keys(made)).toEqual(Object.keys(NAUGHTY));
+    for (const token of Object.values(made)) expect(token).toMatch(/^[\x20-\x7e]+_tok$/);
+    await button('Restore').click();
+    const equal = tab.page.getByText('Restored: equal to the original');
+    await expect.poll(() => equal.count(), PATIENCE).toBe(1);
+    const values = Object.values(NAUGHTY);
+    const rows = await fields();
+    expect(rows.map(([, value, token, restored]) => [value, token, restored])).toEqual(
+      values.map((value, i) => [value, Object.values(made)[i], value]),
+    );
+    expect(rows.map(([path]) => path)).toContain('["<b>name</b>"]');
+    expect(await tab.page.locator('.fields .equal').count()).toBe(values.length);
+    expect(await tab.page.locator('script, img').count()).toBe(scripts);
+    expect(await tab.page.getByRole('status').allTextContents()).toContainEqual(
+      expect.stringMatching(/ms.*request [\w-]{8,}/),
+    );
+    for (const theme of ['light', 'dark'] as const) {
+      await tab.page.emulateMedia({ colorScheme: theme });
+      expect(await tab.accessibilityProblems(), theme).toEqual([]);
+    }
+    await tab.page.setViewportSize({ width: 320, height: 740 });
+    expect(await tab.overflow()).toBeLessThanOrEqual(0);
+  });
+
+  test('takes one plain value, and the whole body of a request', async () => {
+    await original().fill('  ann@example.com\n');
+    await tokenize();
+    expect(await tab.page.getByText('Sent as one value').count()).toBe(1);
+    const [[path, value, token] = []] = await fields();
+    expect([path, value]).toEqual(['value', 'ann@example.com']);
+    expect(token).toMatch(/^[a-z]+@[a-z]+\.[a-z]+_tok$/);
+    await original().fill('{"data": {"mail": "ann@example.com"}}');
+    await tokenize();
+    expect(await fields()).toEqual([['mail', 'ann@example.com', token, '–']]);
+    expect(await tab.page.getByText('Sent as the body of a request').count()).toBe(1);
+  });
+
+  test('never shows tokens of other values', async () => {
+    await original().fill('{"name": "Ann"}');
+    await tokenize();
+    const before = await tokens();
+    await original().fill('{"name": 400}');
+    expect([await tokens(), await fields()]).toEqual(['', []]);
+    await button('Tokenize').click();
+    await expect.poll(error('original')).toContain('must be a string');
+    expect([await tokens(), await fields()]).toEqual(['', []]);
+    // Tokens that the user typed are the user's.
+    await tab.page.getByLabel('Tokens').fill(before);
+    await original().fill('{"name": "Bea"}');
+    expect(await tokens()).toBe(before);
+    await button('Restore').click();
+    await expect.poll(() => tab.page.getByText('Restored', { exact: true }).count()).toBe(2);
+    expect((await fields())[0]!.slice(1)).toEqual(['–', JSON.parse(before).name, 'Ann']);
+    expect(tab.errors.every((text) => text.includes('status of 400'))).toBe(true);
+    tab.errors.length = 0;
+  });
+
+  test('copies the call as code that has no API key', async () => {
+    await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await original().fill('{"name": "Conan O\'Brien"}');
+    await tokenize();
+    const code = tab.page.getByLabel('The call as code');
+    for (const [language, words] of Object.entries({
+      curl: `curl ${service.url}/api/v1/tokenize`,
+      TypeScript: 'await standin.tokenize({"name": "Conan O\'Brien"})',
+      Python: `"${service.url}/api/v1/tokenize"`,
+    })) {
+      await tab.page.getByText(language, { exact: true }).click();
+      const text = await code.textContent();
+      expect(text).toContain(words);
+      expect(text).not.toContain(service.api_key);
+      await tab.page.getByRole('button', { name: 'Copy the code' }).click();
+      await expect.poll(() => tab.page.evaluate('navigator.clipboard.readText()')).toBe(text);
+      const run = runs(language, text!, service.api_key);
+      if (run !== undefined) expect(run).toContain(JSON.parse(await tokens()).name);
+    }
+    await button('Restore').click();
+    await expect.poll(() => code.textContent()).toContain('/api/v1/detokenize');
+    await tab.page.getByText('Example', { exact: true }).click();
+    expect(await code.isVisible()).toBe(false);
+  });
+
+  test('keeps its API key nowhere', async () => {
+    await button('Example').click();
+    await tokenize();
+    const kept = await tab.page.evaluate(
+      'JSON.stringify([{...localStorage}, {...sessionStorage}])',
+    );
+    expect(kept + JSON.stringify(await tab.page.context().storageState())).not.toContain('stk_');
+    await tab.page.reload();
+    expect(await tab.page.getByLabel('API key').inputValue()).toBe('');
+    expect(await original().inputValue()).toBe('');
+  });
+
+  test('says what is wrong beside the field that it is about', async () => {
+    const reader = await client('reader', '--can', 'detokenize');
+    const slow = await client('slow', '--rate-limit', '1');
+    const apiKey = tab.page.getByLabel('API key');
+    const focus = () => tab.page.evaluate('document.activeElement.id');
+
+    await apiKey.fill('');
+    await button('Tokenize').click();
+    expect(await error('api-key')()).toBe('Type an API key first.');
+    await apiKey.fill(service.api_key);
+    await button('Tokenize').click();
+    expect(await error('original')()).toContain('Type or paste a value');
+    await original().fill('{"a": }');
+    await button('Tokenize').click();
+    expect(await error('original')()).toContain('This is not JSON');
+    await original().fill('["a"]');
+    await button('Tokenize').click();
+    expect(await error('original')()).toContain('must be a JSON object');
+
+    await original().fill('{\n  "a": {"b c": ["x",\n  7]}\n}');
+    await button('Tokenize').click();
+    await expect.poll(error('original')).toContain('Line 3: data.a["b c"][1]: must be a string');
+    const selected = 'getSelection().toString()';
+    expect([await focus(), await tab.page.evaluate(selected)]).toEqual(['original', '7']);
+
+    await original().fill('{"a": "Ann"}');
+    await apiKey.fill(`stk_${'a'.repeat(34)}`);
+    await button('Tokenize').click();
+    await expect.poll(error('api-key')).toContain('does not know this API key');
+    expect(await focus()).toBe('api-key');
+    await apiKey.fill(reader.api_key);
+    await button('Tokenize').click();
+    await expect.poll(error('api-key')).toBe('The client of this API key may not tokenize.');
+    await apiKey.fill(slow.api_key);
+    const again = async () => {
+      await button('Tokenize').click();
+      return error('api-key')();
+    };
+    await expect.poll(again, { timeout: 30_000 }).toMatch(/limit .* Try again in \d+ s/);
+    // Refusals are what the browser calls errors, too.
+    expect(tab.errors.every((text) => /status of 4(00|01|03|29)/.test(text))).toBe(true);
+    tab.errors.length = 0;
+  });
+});
+
+/** What the copied code prints; undefined for TypeScript, which needs the client installed. */
+function runs(language: string, code: string, apiKey: string): string | undefined {
+  if (language === 'TypeScript') return undefined;
+  const [program, option] = language === 'curl' ? ['sh', '-c'] : ['python3', '-c'];
+  const env = { ...process.env, STANDIN_API_KEY: apiKey };
+  return spawnSync(program!, [option!, code], { env, encoding: 'utf8' }).stdout;
+}
