@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeVault, newPlace, type Place, runCli, runJson } from '../support/service.ts';
+import { makeVault, type Place, runCli, runJson, usualPlace } from '../support/service.ts';
 import { openedVault, soon } from '../support/vault.ts';
 
 let place: Place;
 beforeAll(async () => {
-  place = await newPlace('embedded');
+  place = await usualPlace();
   await makeVault(place);
 });
 afterAll(() => place.remove());

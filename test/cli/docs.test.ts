@@ -106,7 +106,8 @@ test('commands that documents name exist, with the options that they are given',
   for (const line of lines) {
     // A word with a dot is a file.
     const command = /^[a-z-]*(?: [a-z]+)?(?![a-z./])/.exec(line.replace(/ ?--.*/, ''))![0];
-    if (!help.has(command)) help.set(command, runCli([...command.split(' '), '--help'], place));
+    if (!help.has(command))
+      help.set(command, runCli([...command.split(' ').filter(Boolean), '--help'], place));
     const { code, stdout } = await help.get(command)!;
     expect({ line, code }).toEqual({ line, code: 0 });
     if (command !== '') expect(stdout).toContain(`Usage: standin ${command}`);

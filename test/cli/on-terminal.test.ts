@@ -35,7 +35,7 @@ describe.runIf(hasTerminal)('on a terminal', () => {
       await runJson(place, 'client', 'create', '--name', name!, ...options);
   });
 
-  test.each([40, 80, 110])('no line of a list is wider than %d columns', (columns) => {
+  test.each([50, 80, 110])('no line of a list is wider than %d columns', (columns) => {
     const commands = [
       ['client', 'list'],
       ['api-key', 'list'],
