@@ -25,8 +25,9 @@ export interface Plot {
 
 const HEIGHT_PX = 176;
 const FONT = '11px system-ui, sans-serif';
-/** A label with seconds in the widest of the usual fonts is 51 px wide. */
-const TIME_LABEL_PX = 64;
+/** Room for a label, in the widest of the usual fonts 51 px with seconds and 32 px without. */
+const SECONDS_LABEL_PX = 64;
+const MINUTES_LABEL_PX = 44;
 
 /** A live chart with its legend. `describe` sets the text for screen readers. */
 export class Chart {
@@ -100,7 +101,7 @@ export class Chart {
         width,
         height: HEIGHT_PX,
         // Room for half of a time label beyond the edge.
-        padding: [8, TIME_LABEL_PX / 2, 0, 0],
+        padding: [8, SECONDS_LABEL_PX / 2, 0, 0],
         legend: { show: false },
         cursor: { sync: { key: group }, y: false, drag: { x: false, y: false }, points: POINTS },
         hooks: { setCursor: [() => this.#show()] },
@@ -169,12 +170,18 @@ function timeAxis(): uPlot.Axis {
     font: FONT,
     size: 28,
     gap: 4,
-    space: TIME_LABEL_PX,
+    space: (_, __, beginS, endS, widthPx) => timeSpace((30 * widthPx) / (endS - beginS)),
     grid: { show: false },
     ticks: { stroke: () => color('--grid'), width: 1, size: 4 },
     values: (_, times, __, ___, stepS) =>
       times.map((timeS) => clock(timeS * 1_000).slice(0, stepS < 60 ? 8 : 5)),
   };
+}
+
+/** Steps of 30 s, the longest with seconds in their labels, are used only if these have room. */
+function timeSpace(halfMinutePx: number): number {
+  if (halfMinutePx >= SECONDS_LABEL_PX) return SECONDS_LABEL_PX;
+  return Math.max(MINUTES_LABEL_PX, halfMinutePx + 1);
 }
 
 function valueAxis(format: (value: number) => string): uPlot.Axis {

@@ -36,6 +36,8 @@ export class ClientView implements View {
     (status) => this.#fail(status),
   );
   #id: string | undefined;
+  /** Nobody has the id. It is not asked for again. */
+  #isUnknown = false;
   /** What the lists show, so that they are made again only after a change. */
   #drawn = '';
   #nowMs = 0;
@@ -69,11 +71,13 @@ export class ClientView implements View {
     const id = decodeURIComponent(location.hash.split('/')[2] ?? '');
     if (id !== this.#id) {
       this.#id = id;
+      this.#isUnknown = false;
       this.#parts.hidden = true;
       setText(this.#name, id);
       setText(this.#note, '');
     }
     this.#nowMs = feed.nowMs;
+    if (this.#isUnknown) return;
     this.#client.update(`${PATHS.client}?id=${encodeURIComponent(id)}`, feed);
   }
 
@@ -82,9 +86,10 @@ export class ClientView implements View {
   }
 
   #fail(status: number): void {
+    this.#isUnknown = status === 404;
     const words = 'Not known at the moment: the database does not answer.';
-    setText(this.#note, status === 404 ? 'There is no client with this id.' : words);
-    this.#parts.classList.toggle('stale', status !== 404);
+    setText(this.#note, this.#isUnknown ? 'There is no client with this id.' : words);
+    this.#parts.classList.toggle('stale', !this.#isUnknown);
   }
 
   #take(client: ClientDetail): void {

@@ -52,9 +52,13 @@ function row(path: string, columns: readonly Map<string, unknown>[]): HTMLElemen
     return el(
       'td',
       { 'data-head': HEADS[i + 1]!, class: isEqual ? 'equal' : '' },
-      el('code', {}, text),
-      isEqual && levelIcon('good'),
-      isEqual && el('span', { class: 'unseen' }, ' equal to the value'),
+      el(
+        'span',
+        {},
+        el('code', {}, text),
+        isEqual && levelIcon('good'),
+        isEqual && el('span', { class: 'unseen' }, ' equal to the value'),
+      ),
     );
   });
   return el(

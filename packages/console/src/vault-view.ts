@@ -86,7 +86,7 @@ export class VaultView implements View {
     this.#knownMs = nowMs;
     this.#reseal.update(resealed, resealed === null ? 'not known' : percent(resealed));
     const read = `This node read its keys ${duration(ageS * 1_000)} ago.`;
-    setText(this.#advice, `${adviceOn(versions, resealed)} ${read}`);
+    setText(this.#advice, `${read} ${adviceOn(versions, resealed)}`);
     const all = versions.reduce((sum, { records }) => sum + (records ?? 0), 0);
     const newestFirst = versions.toReversed();
     setChildren(this.#versions, ...newestFirst.map((one) => versionRow(one, all, nowMs)));

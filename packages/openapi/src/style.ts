@@ -33,7 +33,27 @@ header {
   padding: 0 20px;
   border-bottom: 1px solid var(--line);
 }
-header .brand { padding: 12px 0; color: var(--text); font-size: 15px; font-weight: 650; }
+header .brand {
+  display: flex;
+  align-items: center;
+  gap: 8px;
+  padding: 12px 0;
+  color: var(--text);
+  font-size: 15px;
+  font-weight: 650;
+}
+header .brand::before {
+  width: 18px;
+  height: 18px;
+  border-radius: 5px;
+  background:
+    linear-gradient(#fff 0 0) 4px 5px / 6px 2px no-repeat,
+    linear-gradient(#fff 0 0) 12px 5px / 2px 2px no-repeat,
+    linear-gradient(#fff 0 0) 4px 10px / 2px 2px no-repeat,
+    linear-gradient(#fff 0 0) 8px 10px / 6px 2px no-repeat,
+    #2f5bea;
+  content: "";
+}
 header a { text-decoration: none; }
 header nav { display: flex; max-width: 100%; overflow-x: auto; }
 header nav a {
@@ -79,5 +99,7 @@ th, td { text-align: left; vertical-align: top; }
 @media (max-width: 48rem) {
   .page { display: block; }
   .page > nav { position: static; margin-bottom: 2rem; }
+  th code { white-space: normal; }
+  td { overflow-wrap: anywhere; }
 }
 `;
