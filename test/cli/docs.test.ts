@@ -105,7 +105,7 @@ test('commands that documents name exist, with the options that they are given',
   expect(lines.length).toBeGreaterThan(15);
   for (const line of lines) {
     // A word with a dot is a file.
-    const command = /^[a-z-]*(?: [a-z]+)?(?![a-z./])/.exec(line.replace(/ ?--.*/, ''))![0];
+    const command = /^[a-z-]*(?: [a-z]+)?(?![a-z./@])/.exec(line.replace(/ ?--.*/, ''))![0];
     if (!help.has(command))
       help.set(command, runCli([...command.split(' ').filter(Boolean), '--help'], place));
     const { code, stdout } = await help.get(command)!;

@@ -22,6 +22,7 @@ import { BulkRuns, csvOf } from '../support/bulk-run.ts';
 import {
   CLI,
   endOf,
+  makeVault,
   newBlankPlace,
   newPlace,
   type Place,
@@ -121,7 +122,7 @@ describe('C31: a .env', () => {
   test('form of --new-kek-env is held to the same', async () => {
     place.remove();
     place = await newPlace('embedded');
-    expect((await runCli(['client', 'list'], place)).code).toBe(0);
+    await makeVault(place);
     const env = write('new.env', text(), 0o622);
     const stderr = await refused(['keyring', 'rewrap', '--new-kek-env', env]);
     expect(stderr).toContain(`chmod go-w ${env}`);
@@ -140,8 +141,8 @@ describe('C31: DATA_DIR', () => {
   /** Neither the service nor a command takes it, and nothing is written there. */
   async function expectRefused(problem: string): Promise<void> {
     const before = readdirSync(dataDir);
-    for (const args of [['serve'], ['client', 'list']])
-      expect(await refused(args, { PORT: '0', OPS_PORT: '0' })).toContain(problem);
+    for (const command of ['serve', 'migrate', 'verify'])
+      expect(await refused([command], { PORT: '0', OPS_PORT: '0' })).toContain(problem);
     expect(readdirSync(dataDir)).toEqual(before);
   }
 
@@ -149,7 +150,7 @@ describe('C31: DATA_DIR', () => {
     chmodSync(dataDir, Number.parseInt(mode, 8));
     await expectRefused(`Run: chmod 700 ${dataDir}`);
     chmodSync(dataDir, 0o750);
-    expect((await runCli(['client', 'list'], place)).code).toBe(0);
+    await makeVault(place);
   });
 
   test.runIf(isRoot)('of another owner is refused', async () => {
@@ -174,8 +175,11 @@ describe('C31: DATA_DIR', () => {
     rmSync(dataDir, { recursive: true });
     mkdirSync(dataDir);
     chmodSync(dataDir, 0o777);
-    await expectRefused(`Run: chmod 700 ${dataDir}`);
+    for (const command of ['serve', 'migrate'])
+      expect(await refused([command])).toContain(`Run: chmod 700 ${dataDir}`);
+    expect(readdirSync(dataDir)).toEqual([]);
     chmodSync(dataDir, 0o755);
+    await makeVault(place);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
     expect(statSync(dataDir).mode & 0o777).toBe(0o700);
     expect(statSync(join(dataDir, 'kek')).mode & 0o777).toBe(0o600);
@@ -183,6 +187,7 @@ describe('C31: DATA_DIR', () => {
 
   test('has a new key-encryption key not written through a symbolic link', async () => {
     const victim = write('victim', 'precious', 0o600);
+    await makeVault(place);
     const script = `ln -s '${victim}' '${dataDir}'/kek.$$; exec '${process.execPath}' '${CLI}' client list`;
     const { PATH } = process.env;
     const { status } = spawnSync('sh', ['-c', script], { env: { PATH, ...place.env } });
@@ -196,6 +201,7 @@ describe('C31: the key-encryption key', () => {
   let kekFile: string;
   beforeAll(async () => {
     place = await usualPlace();
+    await makeVault(place);
     expect((await runCli(['client', 'list'], place)).code).toBe(0);
     kekFile = place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek');
   });

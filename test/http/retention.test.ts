@@ -3,6 +3,7 @@ import { freePort } from '../support/postgres.ts';
 import {
   call,
   createClient,
+  makeVault,
   newPlace,
   type Place,
   type Service,
@@ -24,6 +25,7 @@ describe.each(usualKinds())('a time to live on the %s database', (kind) => {
   async function start(timeToLiveS: number, env: Record<string, string> = {}) {
     const place = await newPlace(kind);
     cleanups.push(place.remove);
+    await makeVault(place);
     const brief = await newClient(place, '--time-to-live', '30m');
     const lasting = await newClient(place);
     const pool = openTestPool(place);
