@@ -56,16 +56,8 @@ export const FENCES: readonly Mutant[] = [
     old: 'if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);',
     new: '',
     promise: 'A value whose record does not open is sealed again.',
-    tests: ['postgres/fences.test.ts', 'fault/retire.test.ts'],
-  },
-  {
-    id: 'records-standby',
-    file: 'store/records.ts',
-    old: 'this.#hasStandby = hasStandby;',
-    new: '',
-    promise: 'Stored already is as durable as stored now.',
-    tests: ['fault/standby.test.ts'],
-    name: 'what the standby does not have',
+    tests: ['postgres/tamper.test.ts'],
+    name: 'is sealed again when its value comes',
   },
   {
     id: 'ending-401',

@@ -48,14 +48,6 @@ export const SERVICE: readonly Mutant[] = [
     name: 'rotations at once',
   },
   {
-    id: 'rotate-any-kek',
-    file: 'service/keys/key-lifecycle.ts',
-    old: 'unwrap(keys, kek, source);\n    const version',
-    new: 'const version',
-    promise: 'Rotate refuses a KEK that is not that of the vault.',
-    tests: ['cli/keyring.test.ts'],
-  },
-  {
     id: 'renewal-stale',
     file: 'service/keys/keyring-follower.ts',
     old: 'if (look < this.#lastTold || this.#hasStopped) return;',

@@ -238,7 +238,8 @@ export const STORE: readonly Mutant[] = [
     old: "await query('rollback');",
     new: '',
     promise: 'A connection comes back without an open transaction.',
-    tests: ['postgres/fences.test.ts', 'postgres/keys.test.ts', 'cli/keyring.test.ts'],
+    tests: ['postgres/pool.test.ts'],
+    name: 'a transaction that fails',
   },
   {
     id: 'pool-address-kept',
@@ -246,8 +247,8 @@ export const STORE: readonly Mutant[] = [
     old: 'if (!this.#isEmbedded()) this.#located = undefined;',
     new: '',
     promise: 'After a failure the primary is looked for again.',
-    tests: ['fault/failover.test.ts'],
-    name: 'the primary is killed and its standby promoted',
+    tests: ['postgres/pool.test.ts'],
+    name: 'after a failure the primary is looked for',
   },
   {
     id: 'primary-lower-timeline',
@@ -265,6 +266,6 @@ export const STORE: readonly Mutant[] = [
     new: "'failure' in result ? []",
     promise: 'A standby is no primary.',
     tests: ['fault/failover.test.ts'],
-    name: 'a host that is silent and a standby',
+    name: 'where no host is a primary',
   },
 ];

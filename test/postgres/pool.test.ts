@@ -50,6 +50,30 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     expect(await pidOf(pool)).not.toBe(String(pid));
   });
 
+  test('after a failure the primary is looked for again', async () => {
+    let looks = 0;
+    const pool = newPool(1, () => {
+      looks++;
+      return toPostgres();
+    });
+    const { cancel } = await underWay(pool, 'looked_for');
+    expect(looks).toBe(1);
+    await cancel();
+    await pidOf(pool);
+    expect(looks).toBe(2);
+  });
+
+  test('a transaction that fails leaves none open', async () => {
+    const pool = newPool(1, toPostgres);
+    const failing = pool.transaction(soon(), async (query) => {
+      await query('select 1');
+      throw new Error('ours');
+    });
+    await expect(failing).rejects.toThrow('ours');
+    const text = 'select (now() = statement_timestamp())::text as is_own';
+    expect((await pool.query(text, [], soon())).rows[0]!.is_own).toBe('true');
+  });
+
   test('a grant without effect, 01007, leaves the outcome of its transaction known', async () => {
     const admin = cluster.directUrl('postgres');
     await query(admin, 'create schema theirs; create role outsider login; create role other');
