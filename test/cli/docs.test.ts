@@ -104,7 +104,7 @@ test('commands that documents name exist, with the options that they are given',
     .filter((line) => line !== undefined);
   expect(lines.length).toBeGreaterThan(15);
   for (const line of lines) {
-    // A word with a dot is a file.
+    // A word with a dot is a file, one with an @ a value.
     const command = /^[a-z-]*(?: [a-z]+)?(?![a-z./@])/.exec(line.replace(/ ?--.*/, ''))![0];
     if (!help.has(command))
       help.set(command, runCli([...command.split(' ').filter(Boolean), '--help'], place));
