@@ -8,6 +8,7 @@ import {
   call,
   createClient,
   kinds,
+  makeVault,
   newPlace,
   type Place,
   runCli,
@@ -266,6 +267,7 @@ describe.skipIf(redisServer === undefined)('the service with REDIS_URL', () => {
 
     test('names the server, and warns of one that does not answer', async () => {
       place = await newPlace(kind);
+      await makeVault(place);
       expect(await examine(redis.url)).toEqual({
         code: 0,
         finding: {
