@@ -237,6 +237,7 @@ describe('A37-A40: what the HTTP parser refuses is answered in JSON, and the con
     ['a blank before the colon', post('Content-Length : 2')],
     ['a folded header', post('X-A: 1\r\n  2')],
     ['an unknown coding', post('Transfer-Encoding: xchunked')],
+    ['a coding before chunked', post('Transfer-Encoding: gzip, chunked')],
     ['chunked not last', post('Transfer-Encoding: chunked, identity')],
     ['a negative length', post('Content-Length: -1')],
     ['a signed length', post('Content-Length: +2')],

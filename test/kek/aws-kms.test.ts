@@ -8,7 +8,7 @@ import * as files from '../../src/private-files.ts';
 import { testKey } from '../support/keys.ts';
 import { error, KmsStandIn, REGION } from '../support/kms.ts';
 import { freePort } from '../support/processes.ts';
-import { newPlace, type Place, runCli, startService } from '../support/service.ts';
+import { makeVault, newPlace, type Place, runCli, startService } from '../support/service.ts';
 
 const KEK = testKey('kek');
 const SECRETS = /a-secret|another-secret|FwoGZXIvYXdzEXAMPLE/;
@@ -229,6 +229,7 @@ describe('the program', () => {
   test.each(['container', 'instance'] as const)(
     'takes the credentials of its %s',
     async (giver) => {
+      await makeVault(place);
       const giverEnv = giver === 'container' ? kms.containerEnv : kms.instanceEnv;
       const { code, stderr } = await runCli(['keyring', 'status'], place, { ...env, ...giverEnv });
       expect({ code, stderr: stderr.includes('standin:') }).toEqual({ code: 0, stderr: false });
@@ -237,6 +238,7 @@ describe('the program', () => {
   );
 
   test('without credentials says so, and writes nothing', async () => {
+    await makeVault(place);
     const off = { AWS_EC2_METADATA_DISABLED: 'true' };
     const { code, stderr } = await runCli(['client', 'list'], place, { ...env, ...off });
     expect(code).toBe(1);
