@@ -11,9 +11,10 @@ test('the page has every operation, no script, and nothing from elsewhere', () =
   expect(page).not.toMatch(/<script|\son\w+=|style=|javascript:|<img|<iframe/i);
   const addresses = [...page.matchAll(/(?:href|src)="([^"]*)"/g)].map(([, address]) => address!);
   const inner = addresses.filter((address) => address.startsWith('#'));
-  expect(new Set(addresses.filter((address) => !address.startsWith('#')))).toEqual(
-    new Set(['reference.css', 'openapi.json']),
-  );
+  // The console's header and style are on the same listener.
+  const outer = addresses.filter((address) => !address.startsWith('#'));
+  expect(outer.filter((address) => /^(?:[a-z]+:|\/\/)/i.test(address))).toEqual([]);
+  expect(outer).toEqual(expect.arrayContaining(['reference.css', 'openapi.json']));
   const ids = [...page.matchAll(/ id="([^"]*)"/g)].map(([, id]) => `#${id}`);
   expect(ids).toHaveLength(new Set(ids).size);
   expect(ids).toEqual(expect.arrayContaining(inner));
