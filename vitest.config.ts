@@ -7,11 +7,12 @@ const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion}.test.ts',
   'test/deploy/{alerts,image}.test.ts',
-  'test/examples/recipes.test.ts',
-  'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal}.test.ts',
+  'test/examples/*.test.ts',
+  'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal,volume}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
-  'test/postgres/{backup,citus,pgbouncer,retention-citus}.test.ts',
+  'test/postgres/{backup,citus,count,migrate-data,pgbouncer,retention-citus}.test.ts',
+  'test/unit/nonces.test.ts',
 ];
 /** Spin needs a processor for minutes: `npm run test:model`. */
 const MODEL = 'test/model/*.test.ts';
