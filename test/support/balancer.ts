@@ -137,7 +137,8 @@ export class Front {
 
   /** @param path what callers write before the paths of the target */
   static async start(target: string, path = ''): Promise<Front> {
-    const server = createServer();
+    // A connection that ends while its next request is on the way would cost an attempt.
+    const server = createServer({ keepAliveTimeout: 300_000 });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
     return new Front(server, target, path);
