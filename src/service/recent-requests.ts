@@ -2,22 +2,6 @@
 const MAX_REQUESTS = 200;
 const MAX_REFUSED = 200;
 
-/** The facts of an answered request that its log line has too: no value, no token, no API key. */
-export interface RecentRequest {
-  /** Unix time in milliseconds. */
-  readonly atMs: number;
-  readonly request_id: string;
-  /** null: the request had no valid API key. */
-  readonly client_id: string | null;
-  readonly method: string;
-  readonly route: string;
-  readonly status: number;
-  readonly values: number;
-  readonly duration_ms: number;
-  /** Why it was refused or failed; '' for a success. */
-  readonly why: string;
-}
-
 /** A request as it ends. */
 interface Ended {
   readonly id: string;
@@ -32,40 +16,52 @@ interface Answer {
   readonly body: unknown;
 }
 
-type Kept = Omit<RecentRequest, 'why'> & { readonly body: unknown };
+type Kept = ReturnType<typeof keptOf>;
 
 /** The last requests, in memory. A push keeps a few references; all else waits for a reader. */
 export class RecentRequests {
   readonly #all = new Ring<Kept>(MAX_REQUESTS);
   readonly #refused = new Ring<Kept>(MAX_REFUSED);
 
-  push(ended: Ended, { status, values = 0, body }: Answer, durationMs: number): void {
-    const { id, route = 'none', request, caller } = ended;
-    const isRefused = status >= 400;
+  push(ended: Ended, answer: Answer, durationMs: number): void {
+    const isRefused = answer.status >= 400;
     // Probes and OPTIONS come without a client, and would push out what a reader looks for.
-    if (!isRefused && caller === null) return;
-    const kept: Kept = {
-      atMs: Date.now(),
-      request_id: id,
-      client_id: caller === null ? null : caller.client.client_id,
-      method: request.method!,
-      route,
-      status,
-      values,
-      duration_ms: durationMs,
-      body: isRefused ? body : undefined,
-    };
+    if (!isRefused && ended.caller === null) return;
+    const kept = keptOf(ended, answer, durationMs);
     this.#all.push(kept);
     if (isRefused) this.#refused.push(kept);
   }
 
   /** The newest first: the last requests, and the last ones that were refused or failed. */
-  get newest(): { readonly all: RecentRequest[]; readonly refused: RecentRequest[] } {
+  get newest() {
     return {
       all: this.#all.newestFirst().map(withReason),
       refused: this.#refused.newestFirst().map(withReason),
     };
   }
+}
+
+/**
+ * The facts that the log line has too: no value, no token, no API key. `RecentRequest` of the
+ * console's protocol, which its route returns, says what each is.
+ */
+function keptOf(
+  { id, route = 'none', request, caller }: Ended,
+  answer: Answer,
+  durationMs: number,
+) {
+  const { status, values = 0, body } = answer;
+  return {
+    atMs: Date.now(),
+    request_id: id,
+    client_id: caller === null ? null : caller.client.client_id,
+    method: request.method!,
+    route,
+    status,
+    values,
+    duration_ms: durationMs,
+    body: status >= 400 ? body : undefined,
+  };
 }
 
 class Ring<T> {
@@ -88,7 +84,7 @@ class Ring<T> {
   }
 }
 
-function withReason({ body, ...request }: Kept): RecentRequest {
+function withReason({ body, ...request }: Kept) {
   return {
     ...request,
     duration_ms: Math.round(request.duration_ms * 1000) / 1000,

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromiumBin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/processes.ts';
 import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
 
@@ -54,11 +54,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     await tab.page.getByLabel('API key').fill(service.api_key);
   });
 
-  afterEach(async () => {
-    const { errors, foreign } = tab;
-    await tab.close();
-    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
-  });
+  afterEach(() => closeFaultless(tab));
 
   afterAll(async () => {
     await browser?.close();

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromiumBin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/processes.ts';
 import {
   call,
@@ -38,11 +38,7 @@ describe.skipIf(chromiumBin === undefined)('requests and clients in the console'
     await tab.page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
   });
 
-  afterEach(async () => {
-    const { errors, foreign } = tab;
-    await tab.close();
-    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
-  });
+  afterEach(() => closeFaultless(tab));
 
   afterAll(async () => {
     await browser?.close();

@@ -1,6 +1,6 @@
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { chromiumBin, launch, Tab } from '../support/browser.ts';
+import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/processes.ts';
 import {
   call,
@@ -46,11 +46,7 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     await expect.poll(() => tab.page.getByText('Live', { exact: true }).count(), PATIENCE).toBe(1);
   });
 
-  afterEach(async () => {
-    const { errors, foreign } = tab;
-    await tab.close();
-    expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
-  });
+  afterEach(() => closeFaultless(tab));
 
   afterAll(async () => {
     await browser?.close();

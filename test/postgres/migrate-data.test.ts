@@ -4,7 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
-import { CLI, call, kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { call, kinds, newPlace, type Service, startService, typed } from '../support/service.ts';
 
 const GUIDE = 'docs/guides/migrate-existing-data.md';
 const ROWS = 25_000;
@@ -43,25 +43,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
         if (email) expected.set(id, email);
     }
 
-    /** The commands under a heading, typed by a person who has psql and standin. */
+    /** The commands under a heading. */
     async function run(heading: string, index = 0): Promise<string> {
-      const url = new URL(customersUrl);
-      const script = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${blocksUnder(GUIDE, heading)[index]}`;
-      const { stdout } = await exec('sh', ['-c', script], {
-        cwd: service.place.folder,
-        env: {
-          PATH: [postgresBin, process.env.PATH].join(':'),
-          HOME: service.place.folder,
-          PGHOST: url.hostname,
-          PGPORT: url.port,
-          PGUSER: url.username,
-          PGPASSWORD: url.password,
-          PGDATABASE: url.pathname.slice(1),
-          STANDIN_URL: service.url,
-          STANDIN_API_KEY: service.api_key,
-        },
-      });
-      return stdout;
+      return typed(service, customersUrl, blocksUnder(GUIDE, heading)[index]!);
     }
 
     /** Statement by statement, as psql sends them. */

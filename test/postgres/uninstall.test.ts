@@ -1,11 +1,7 @@
-import { execFile } from 'node:child_process';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder } from '../support/docs.ts';
 import { createDatabase, postgresBin, query } from '../support/postgres.ts';
-
 import {
-  CLI,
   call,
   kinds,
   makeRole,
@@ -13,12 +9,11 @@ import {
   runCli,
   type Service,
   startService,
+  typed,
 } from '../support/service.ts';
 
 const [restore, count, destroy] = blocksUnder('docs/operating/upgrade.md', 'Uninstall');
 const EMAILS = ['ann@example.com', 'a "quoted", odd\none@example.org', '', 'plain_toke', null];
-
-const exec = promisify(execFile);
 
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('uninstall', () => {
   let service: Service;
@@ -40,22 +35,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('unins
 
   test('the commands of upgrade.md give a column its values back', async () => {
     expect(await query(customersUrl, count!)).toEqual([{ count: '2' }]);
-    const url = new URL(customersUrl);
-    const command = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${restore}`;
-    await exec('sh', ['-c', command], {
-      cwd: service.place.folder,
-      env: {
-        PATH: [postgresBin, process.env.PATH].join(':'),
-        HOME: service.place.folder,
-        PGHOST: url.hostname,
-        PGPORT: url.port,
-        PGUSER: url.username,
-        PGPASSWORD: url.password,
-        PGDATABASE: url.pathname.slice(1),
-        STANDIN_URL: service.url,
-        STANDIN_API_KEY: service.api_key,
-      },
-    });
+    await typed(service, customersUrl, restore!);
     const rows = await query(customersUrl, 'select email from customers order by id');
     expect(rows.map(({ email }) => email)).toEqual(EMAILS);
     expect(await query(customersUrl, count!)).toEqual([{ count: '0' }]);

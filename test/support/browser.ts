@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import axe from 'axe-core';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { expect } from 'vitest';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
@@ -165,4 +166,11 @@ function pick<T>(from: readonly T[]): T {
 
 function random(below: number): number {
   return Math.floor(Math.random() * below);
+}
+
+/** Closes a page that had no error and asked no other host. */
+export async function closeFaultless(tab: Tab): Promise<void> {
+  const { errors, foreign } = tab;
+  await tab.close();
+  expect({ errors, foreign }).toEqual({ errors: [], foreign: [] });
 }

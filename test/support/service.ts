@@ -1,9 +1,11 @@
+import { execFile } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { expect, inject } from 'vitest';
-import { query } from './postgres.ts';
-import { type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
+import { postgresBin, query } from './postgres.ts';
+import { CLI, type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
 
 export * from './program.ts';
@@ -221,4 +223,29 @@ export async function makeRole(place: Place): Promise<{ name: string; url: strin
   url.username = name;
   url.password = password;
   return { name, url: url.href };
+}
+
+/** The output of commands of a document, typed by a person who has psql and standin. */
+export async function typed(
+  { place, url, api_key: apiKey }: Service,
+  databaseUrl: string,
+  commands: string,
+): Promise<string> {
+  const database = new URL(databaseUrl);
+  const script = `standin() { "${process.execPath}" "${CLI}" "$@"; }\n${commands}`;
+  const { stdout } = await promisify(execFile)('sh', ['-c', script], {
+    cwd: place.folder,
+    env: {
+      PATH: [postgresBin, process.env.PATH].join(':'),
+      HOME: place.folder,
+      PGHOST: database.hostname,
+      PGPORT: database.port,
+      PGUSER: database.username,
+      PGPASSWORD: database.password,
+      PGDATABASE: database.pathname.slice(1),
+      STANDIN_URL: url,
+      STANDIN_API_KEY: apiKey,
+    },
+  });
+  return stdout;
 }

@@ -166,8 +166,10 @@ export class KeyringFollower {
    */
   async #rows(deadlineMs: number): Promise<readonly WrappedKey[]> {
     const ofDeks = (rows: readonly WrappedKey[]) => rows.filter(({ purpose }) => purpose === 'dek');
-    const seen = ofDeks(await this.#store.list(deadlineMs));
-    if (this.#isDurable && this.#changed(seen).length === 0) return seen;
+    if (this.#isDurable) {
+      const seen = ofDeks(await this.#store.list(deadlineMs));
+      if (this.#changed(seen).length === 0) return seen;
+    }
     const durable = ofDeks(await this.#store.listDurable(deadlineMs));
     this.#isDurable = true;
     return durable;
