@@ -9,6 +9,7 @@ import type {
 import { Mac } from './mac.ts';
 import { checkedKey, deriveKey, importKey, type Key, randomLatin1 } from './primitives.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
+import type { Scope } from './scope.ts';
 
 /** An unwrapped key of the vault. */
 export interface PlainKey {
@@ -20,6 +21,8 @@ export interface PlainKey {
 /** Bytes of a draw that make the stem. The rest of draw 0 is the value fingerprint. */
 const DRAW_BYTES = 48;
 const SUBKEYS = 256;
+/** Higher than any draw, which is the first byte of a message without scope. */
+const SCOPED = 0x80;
 
 interface Dek {
   readonly key: Key;
@@ -33,7 +36,9 @@ export interface Draws {
   readonly value_fingerprint: ValueFingerprint;
 }
 
-export type Opened = { readonly value: Value } | { readonly failure: 'damaged' | 'key_missing' };
+export type Opened =
+  | { readonly value: Value; readonly scope: Scope | undefined }
+  | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
  * The keys of a vault, unwrapped and ready for use. All methods are synchronous, and all but the
@@ -75,21 +80,30 @@ export class Keyring {
     return this.#deks.has(keyVersion);
   }
 
-  /** First 16 bytes of HMAC-SHA-256(fingerprint key, token). */
-  tokenFingerprint(token: Token): TokenFingerprint {
-    return this.#fingerprintMac.digest(token).slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
+  /**
+   * First 16 bytes of HMAC-SHA-256(fingerprint key, token).
+   * @param space `spaceBytes` of the space that the token belongs to
+   */
+  tokenFingerprint(token: Token, space: readonly number[] = []): TokenFingerprint {
+    const digest = this.#fingerprintMac.digest(token, ...space);
+    return digest.slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
   }
 
   /**
    * `draws` returns the bytes of a deterministic draw: the first 48 of HMAC-SHA-512(token key,
-   * draw, block, value), with one byte each for draw and block. `value_fingerprint` is the last 16
-   * bytes of draw 0, block 0. One HMAC serves both, because the bits of a PRF are independent.
+   * draw, block, value), with one byte each for draw and block. With a scope, the message is 0x80,
+   * draw, block, the header of the scope and the value: no message of two scopes is the same.
+   * `value_fingerprint` is the last 16 bytes of draw 0, block 0. One HMAC serves both, because the
+   * bits of a PRF are independent.
    */
-  deterministicDraws(value: Value): Draws {
-    const first = this.#draw(value, 0, 0);
+  deterministicDraws(value: Value, scope?: Scope): Draws {
+    const first = this.#draw(value, 0, 0, scope);
     return {
       draws: (draw, block) =>
-        (draw === 0 && block === 0 ? first : this.#draw(value, draw, block)).slice(0, DRAW_BYTES),
+        (draw === 0 && block === 0 ? first : this.#draw(value, draw, block, scope)).slice(
+          0,
+          DRAW_BYTES,
+        ),
       value_fingerprint: first.slice(DRAW_BYTES) as ValueFingerprint,
     };
   }
@@ -109,6 +123,7 @@ export class Keyring {
     value: Value,
     tokenFingerprint: TokenFingerprint,
     valueFingerprint: ValueFingerprint,
+    scope?: Scope,
   ): SealedRecord {
     const keyVersion = this.#primaryVersion;
     const place = {
@@ -117,15 +132,15 @@ export class Keyring {
       key_version: keyVersion,
     };
     const key = subkeyFor(this.#deks.get(keyVersion)!.subkeys, tokenFingerprint);
-    return { ...place, sealed: sealRecord(key, place, value) };
+    return { ...place, sealed: sealRecord(key, place, value, scope) };
   }
 
   /** @param record its `token_fingerprint` must come from the caller's token, not from the row */
   open(record: SealedRecord): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
-    const value = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record);
-    return value === undefined ? { failure: 'damaged' } : { value: value as Value };
+    const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record);
+    return opened === undefined ? { failure: 'damaged' } : (opened as Opened);
   }
 
   /**
@@ -143,8 +158,9 @@ export class Keyring {
     return known?.key.equals(key) ? known : { key, subkeys: subkeys(key) };
   }
 
-  #draw(value: Value, draw: number, block: number): string {
-    return this.#tokenMac.digest(value, draw, block);
+  #draw(value: Value, draw: number, block: number, scope: Scope | undefined): string {
+    if (scope === undefined) return this.#tokenMac.digest(value, draw, block);
+    return this.#tokenMac.digest(value, SCOPED, draw, block, ...scope.bytes);
   }
 }
 

@@ -1,8 +1,14 @@
 import type { Sealed, SealedRecord } from '../types.ts';
 import { type Key, open, seal } from './primitives.ts';
+import { type Scope, splitHeader } from './scope.ts';
 
-/** Version of the layout of `sealed` and of its AAD; see docs/record-format.md. */
-const FORMAT_VERSION = 1;
+/**
+ * Versions of the layout of `sealed` and of its AAD; see docs/record-format.md. Version 2 has a
+ * header with the scope before the value. No column tells the versions apart, so that a thief
+ * cannot see which records have a kind.
+ */
+const PLAIN_FORMAT = 1;
+const SCOPED_FORMAT = 2;
 export const FINGERPRINT_BYTES = 16;
 
 /** What a sealed value is bound to. */
@@ -15,12 +21,13 @@ const aad = Buffer.alloc(1 + 4 + 2 * FINGERPRINT_BYTES);
  * fingerprint (16), value fingerprint (16). A record with a swapped row, column or key version does
  * not open. All calls share one buffer, because seal and open are synchronous and do not keep it.
  */
-function recordAad({
-  key_version: keyVersion,
-  token_fingerprint: tokenFingerprint,
-  value_fingerprint: valueFingerprint,
-}: Place): Buffer {
-  aad[0] = FORMAT_VERSION;
+function recordAad(format: number, place: Place): Buffer {
+  const {
+    key_version: keyVersion,
+    token_fingerprint: tokenFingerprint,
+    value_fingerprint: valueFingerprint,
+  } = place;
+  aad[0] = format;
   aad.writeUInt32BE(keyVersion, 1);
   // A loop, because two native calls that write strings would cost three times as much.
   for (let i = 0; i < FINGERPRINT_BYTES; i++) {
@@ -30,12 +37,29 @@ function recordAad({
   return aad;
 }
 
-export function sealRecord(key: Key, place: Place, plaintext: string): Sealed {
-  return seal(key, plaintext, recordAad(place)) as Sealed;
+export function sealRecord(key: Key, place: Place, value: string, scope?: Scope): Sealed {
+  if (scope === undefined) return seal(key, value, recordAad(PLAIN_FORMAT, place)) as Sealed;
+  return seal(key, scope.header + value, recordAad(SCOPED_FORMAT, place)) as Sealed;
 }
 
-/** The plaintext; undefined when the record was not sealed for this token. */
-export function openRecord(key: Key, record: SealedRecord): string | undefined {
+export interface OpenedRecord {
+  readonly value: string;
+  readonly scope: Scope | undefined;
+}
+
+/** The format of the last record that opened: the next one probably has the same. */
+let lastFormat = PLAIN_FORMAT;
+
+/** Returns undefined when the record was not sealed for this token. */
+export function openRecord(key: Key, record: SealedRecord): OpenedRecord | undefined {
   if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
-  return open(key, record.sealed, recordAad(record))?.toString('utf8');
+  const other = lastFormat === PLAIN_FORMAT ? SCOPED_FORMAT : PLAIN_FORMAT;
+  return openAs(lastFormat, key, record) ?? openAs(other, key, record);
+}
+
+function openAs(format: number, key: Key, record: SealedRecord): OpenedRecord | undefined {
+  const plaintext = open(key, record.sealed, recordAad(format, record))?.toString('utf8');
+  if (plaintext === undefined) return undefined;
+  lastFormat = format;
+  return format === PLAIN_FORMAT ? { value: plaintext, scope: undefined } : splitHeader(plaintext);
 }

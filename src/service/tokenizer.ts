@@ -1,6 +1,9 @@
 import type { Draws, Keyring } from '../crypto/keyring.ts';
+import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
+import type { Kind } from '../shape/kind.ts';
 import { drawToken } from '../shape/token.ts';
+import type { NewRecord } from '../store/record-sql.ts';
 import { outcomeOf, type RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
 import type {
@@ -15,9 +18,16 @@ import { versionsOf } from './detokenizer.ts';
 import type { LeasedKeyring } from './keys/leased-keyring.ts';
 import { RecentlyOpened, RecentlyStored } from './recently-stored.ts';
 
+/** How tokens are made of values. Without a kind: as without a policy. */
+export interface ValueTerms extends TokenTerms {
+  readonly kind?: Kind;
+  readonly scope?: Scope | undefined;
+}
+
 /** A value with the token drawn for it. */
 interface Draft {
   readonly value: Value;
+  readonly terms: ValueTerms;
   readonly source: Draws;
   readonly draw: number;
   readonly token: Token;
@@ -55,24 +65,25 @@ export class Tokenizer {
    * Returns one token for each value, in order. When it resolves, all records are durable and open
    * with the keyring, and none expires before its time to live from this call.
    * @param values distinct values
+   * @param terms of all values, or of each
    * @param deadlineMs a performance.now() time for all statements together
    * @throws InternalError database_unavailable, key_missing, record_damaged or
    * token_space_exhausted; CallerError overloaded
    */
   async tokenize(
     values: readonly Value[],
-    terms: TokenTerms,
+    terms: ValueTerms | readonly ValueTerms[],
     deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
   ): Promise<readonly Token[]> {
-    const drafts = values.map((value) => this.#draft(value, this.#source(value, terms), 0));
+    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
     let pending = drafts.map((_, i) => i);
     while (pending.length > 0) {
       const asked = pending.map((i) => drafts[i]!);
-      const outcomes = await this.#store(asked, terms, deadlineMs);
+      const outcomes = await this.#store(asked, deadlineMs);
       const steps = await this.#checked(asked, outcomes, deadlineMs);
       for (const [at, i] of pending.entries()) {
-        const { value, source, draw } = drafts[i]!;
-        if (steps[at] === 'draw') drafts[i] = this.#draft(value, source, draw + 1);
+        const { value, terms: own, source, draw } = drafts[i]!;
+        if (steps[at] === 'draw') drafts[i] = this.#draft(value, own, source, draw + 1);
       }
       pending = pending.filter((_, at) => steps[at] !== 'done');
       if (pending.length > 0 && performance.now() >= deadlineMs)
@@ -82,34 +93,23 @@ export class Tokenizer {
   }
 
   /** Looks recently stored values up first, which saves the seal and the write. */
-  async #store(
-    drafts: readonly Draft[],
-    terms: TokenTerms,
-    deadlineMs: number,
-  ): Promise<readonly InsertOutcome[]> {
+  async #store(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
     const fingerprints = drafts.map((draft) => draft.token_fingerprint);
     if (!fingerprints.every((fingerprint) => this.#recent.has(fingerprint)))
-      return this.#insert(drafts, terms, deadlineMs);
+      return this.#insert(drafts, deadlineMs);
     const stored = await this.#records.findDurable(fingerprints, statementDeadline(deadlineMs));
-    const outcomes = drafts.map(({ source }, i) =>
+    const outcomes = drafts.map(({ source, terms }, i) =>
       outcomeOf(stored[i], source.value_fingerprint, terms.time_to_live_s),
     );
     // Rarely some are not there: removed, about to expire, or another fingerprint looked the same.
     const areThere = outcomes.every((one) => one !== undefined);
-    return areThere ? outcomes : this.#insert(drafts, terms, deadlineMs);
+    return areThere ? outcomes : this.#insert(drafts, deadlineMs);
   }
 
-  async #insert(
-    drafts: readonly Draft[],
-    terms: TokenTerms,
-    deadlineMs: number,
-  ): Promise<readonly InsertOutcome[]> {
+  async #insert(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
     if (!this.#keys.isLeased()) await this.#keys.readyToSeal(deadlineMs);
-    const records = drafts.map(({ value, token_fingerprint: tokenFingerprint, source }) =>
-      this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
-    );
-    const byMs = statementDeadline(deadlineMs);
-    const outcomes = await this.#records.insert(records, terms.time_to_live_s, byMs);
+    const records = drafts.map((draft) => leased(this.#seal(draft), draft.terms));
+    const outcomes = await this.#records.insert(records, null, statementDeadline(deadlineMs));
     if (outcomes.includes('key_retired'))
       await this.#keys.readyToSealAfter(records[0]!.key_version, deadlineMs);
     for (const { token_fingerprint: tokenFingerprint } of drafts)
@@ -128,7 +128,7 @@ export class Tokenizer {
     const versions = versionsOf(unproved as SealedRecord[]);
     const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
     const opened = outcomes.map(
-      (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!.value),
+      (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!),
     );
     const dead = outcomes.flatMap((old, i) =>
       typeof old !== 'object' || opened[i] ? [] : [{ old, ...drafts[i]! }],
@@ -142,10 +142,10 @@ export class Tokenizer {
     return this.#keyring.hasVersion(record.key_version) && this.#opened.has(record);
   }
 
-  #has(record: SealedRecord, value: Value): boolean {
+  #has(record: SealedRecord, { value, terms }: Draft): boolean {
     if (this.#opensStill(record)) return true;
     const opened = this.#keyring.open(record);
-    const isSame = 'value' in opened && opened.value === value;
+    const isSame = 'value' in opened && opened.value === value && opened.scope === terms.scope;
     if (isSame) this.#opened.add(record);
     return isSame;
   }
@@ -160,31 +160,43 @@ export class Tokenizer {
     if (!isKeyringKnown) throw new InternalError('key_missing');
     if (performance.now() >= deadlineMs) throw new InternalError('record_damaged');
     await this.#keys.readyToSeal(deadlineMs);
-    const replacements = dead.map(
-      ({ old, value, token_fingerprint: tokenFingerprint, source }) => ({
-        old,
-        fresh: this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint),
-      }),
-    );
+    const replacements = dead.map((draft) => ({ old: draft.old, fresh: this.#seal(draft) }));
     const mended = await this.#records.mend(replacements, statementDeadline(deadlineMs));
     this.#onDamaged(mended);
     // Another process replaced it first, or the key version was retired and there is a newer one.
     if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
   }
 
-  #source(value: Value, { token_mode: tokenMode }: TokenTerms): Draft['source'] {
-    return tokenMode === 'random'
+  #seal({ value, token_fingerprint: tokenFingerprint, source, terms }: Draft): SealedRecord {
+    return this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint, terms.scope);
+  }
+
+  #first(value: Value, terms: ValueTerms): Draft {
+    const isRandom = terms.token_mode === 'random';
+    const source = isRandom
       ? this.#keyring.randomDraws()
-      : this.#keyring.deterministicDraws(value);
+      : this.#keyring.deterministicDraws(value, terms.scope);
+    return this.#draft(value, terms, source, 0);
   }
 
   /** @param from the first draw to try; earlier draws belong to other values */
-  #draft(value: Value, source: Draft['source'], from: number): Draft {
-    const drawn = drawToken(value, this.#suffix, source.draws, from);
+  #draft(value: Value, terms: ValueTerms, source: Draws, from: number): Draft {
+    const { kind, scope } = terms;
+    const drawn = kind
+      ? kind.drawToken(value, this.#suffix, source.draws, from)
+      : drawToken(value, this.#suffix, source.draws, from);
     if (drawn === undefined) throw new InternalError('token_space_exhausted');
-    const tokenFingerprint = this.#keyring.tokenFingerprint(drawn.token);
-    return { value, source, ...drawn, token_fingerprint: tokenFingerprint };
+    const tokenFingerprint = this.#keyring.tokenFingerprint(drawn.token, scope?.spaceBytes);
+    return { value, terms, source, ...drawn, token_fingerprint: tokenFingerprint };
   }
+}
+
+function leased(record: SealedRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
+  return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
+}
+
+function isEach(terms: ValueTerms | readonly ValueTerms[]): terms is readonly ValueTerms[] {
+  return Array.isArray(terms);
 }
 
 /**

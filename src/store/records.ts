@@ -94,11 +94,11 @@ export class RecordStore {
    * Inserts records. When it resolves, each record is durable, on a synchronous standby too,
    * whether it was written or found. Idempotent: returns the existing record of a value.
    * @param timeToLiveS how long the records must stay at least, from now on, by the clock of the
-   * database; null: for ever. The longest time ever asked for wins.
+   * database; null: as each record says, or for ever. The longest time ever asked for wins.
    * @param deadlineMs a performance.now() time, as for all statements below
    */
   insert(
-    records: readonly SealedRecord[],
+    records: readonly NewRecord[],
     timeToLiveS: number | null = null,
     deadlineMs?: number,
   ): Promise<readonly InsertOutcome[]> {

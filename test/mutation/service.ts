@@ -170,8 +170,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-no-ttl',
     file: 'service/tokenizer.ts',
-    old: 'this.#records.insert(records, terms.time_to_live_s, byMs)',
-    new: 'this.#records.insert(records, null, byMs)',
+    old: 'return timeToLiveS === null ? record',
+    new: 'return timeToLiveS !== undefined ? record',
     promise: 'A record has the time to live of its client.',
     tests: ['http/retention.test.ts'],
     name: 'a token is unknown when it is over',

@@ -56,10 +56,10 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Rese
 }
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */
-function resealedOf(keyring: Keyring, { record: old, value }: OpenedRecord): Replacement {
-  const fresh = keyring.seal(value, old.token_fingerprint, old.value_fingerprint);
+function resealedOf(keyring: Keyring, { record: old, value, scope }: OpenedRecord): Replacement {
+  const fresh = keyring.seal(value, old.token_fingerprint, old.value_fingerprint, scope);
   const opened = keyring.open(fresh);
-  if (!('value' in opened) || opened.value !== value) {
+  if (!('value' in opened) || opened.value !== value || opened.scope !== scope) {
     throw new Error('a record that was just sealed does not open');
   }
   return { old, fresh };

@@ -1,3 +1,4 @@
+import type { Scope } from '../../crypto/scope.ts';
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
 import type { SealedRecord, Value } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
@@ -46,6 +47,7 @@ export interface BadRecord {
 export interface OpenedRecord {
   readonly record: SealedRecord;
   readonly value: Value;
+  readonly scope: Scope | undefined;
 }
 
 /**
@@ -72,7 +74,7 @@ export class RecordReader {
     }
     return records.flatMap((record) => {
       const opened = keyring.open(record);
-      if ('value' in opened) return [{ record, value: opened.value }];
+      if ('value' in opened) return [{ record, ...opened }];
       this.bad++;
       onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
       return [];
