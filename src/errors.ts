@@ -31,7 +31,7 @@ export const CALLER_ERRORS = {
     status: 404,
     when: 'no such path',
     message:
-      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /health and /health/live',
+      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
   },
   method_not_allowed: {
     status: 405,
@@ -91,6 +91,7 @@ export const INTERNAL_REASONS = {
   record_damaged: 'record failed authentication',
   key_missing: 'key version not in the keyring',
   token_space_exhausted: 'token space exhausted',
+  policy_unreadable: 'policy cannot be read',
   audit_unavailable: 'audit log unavailable',
   unexpected: 'unexpected failure',
 } as const;

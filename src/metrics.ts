@@ -9,7 +9,7 @@ const LATENCY_BUCKETS_S = [
 ];
 const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
 
-const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'unknown_tokens'];
+const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'lookup', 'unknown_tokens'];
 
 export type Metrics = ReturnType<typeof createMetrics>;
 
@@ -74,7 +74,7 @@ export function createMetrics() {
       requests.inc({ route, status });
       duration.observe({ route }, durationMs / 1000);
     },
-    values: (operation: 'tokenize' | 'detokenize', count: number) =>
+    values: (operation: 'tokenize' | 'detokenize' | 'lookup', count: number) =>
       values.inc({ operation }, count),
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),

@@ -66,12 +66,17 @@ export interface Client {
   readonly token_mode: TokenMode;
   readonly can_tokenize: boolean;
   readonly can_detokenize: boolean;
+  readonly can_lookup: boolean;
   /** Detokenize requests a second; null: the deployment's DETOKENIZE_LIMIT; 0: no limit. */
   readonly detokenize_limit: number | null;
+  /** Look-up requests a second; null: the deployment's LOOKUP_LIMIT; 0: no limit. */
+  readonly lookup_limit: number | null;
   /** Unknown tokens a second; null: the deployment's UNKNOWN_TOKEN_LIMIT; 0: no limit. */
   readonly unknown_token_limit: number | null;
   /** How long tokens stay known after they were last given out; null: for ever. */
   readonly time_to_live_s: number | null;
+  /** Its tokens are unknown outside their space; '': the default space. Never changes. */
+  readonly space: string;
   readonly created_at: Date;
   readonly disabled_at: Date | null;
 }
@@ -100,7 +105,7 @@ export interface TlsPem {
 }
 
 /** The limit of a client that refuses a request. */
-export type LimitName = 'requests' | 'detokenize' | 'unknown_tokens';
+export type LimitName = 'requests' | 'detokenize' | 'lookup' | 'unknown_tokens';
 
 /** A line of `standin doctor`. */
 export interface Finding {

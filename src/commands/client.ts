@@ -7,6 +7,7 @@ import {
   listClients,
   updateClient,
 } from '../service/clients.ts';
+import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { Vault } from '../service/vault.ts';
 import { shown } from '../terminal.ts';
 import type { Client, TokenMode } from '../types.ts';
@@ -37,6 +38,13 @@ const LIMITS = [
     heading: 'DETOKENIZE',
   },
   {
+    column: 'lookup_limit',
+    key: 'lookupLimit',
+    counted: 'look-up requests',
+    name: 'look-up limit',
+    heading: 'LOOK-UP',
+  },
+  {
     column: 'unknown_token_limit',
     key: 'unknownTokenLimit',
     counted: 'unknown tokens',
@@ -46,7 +54,7 @@ const LIMITS = [
 ] as const;
 
 /** What a client may do. */
-type Permissions = Pick<Client, 'can_tokenize' | 'can_detokenize'>;
+type Permissions = Pick<Client, `can_${ClientOperation}`>;
 
 /** Words instead of null, because commander turns null into an empty text. */
 type LimitOptions = { readonly [Key in (typeof LIMITS)[number]['key']]?: number | 'default' };
@@ -57,6 +65,7 @@ interface ClientOptions extends OutputOptions, LimitOptions {
   readonly tokenMode?: TokenMode;
   /** In seconds. */
   readonly timeToLive?: number | 'none';
+  readonly space?: string;
   readonly enable?: boolean;
 }
 
@@ -86,6 +95,7 @@ function addCreate(client: Command): void {
   addPermissionsAndLimits(creating, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
+    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', space)
     .action((options) =>
       withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
     );
@@ -121,8 +131,8 @@ function addPermissionsAndLimits(
   fallback: string,
   parse: (text: string) => number | 'default',
 ): Command {
-  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
-  // A parser, because choices alone would demand one order.
+  const can = new Option('--can <operations>', 'what it may do').choices(OPERATIONS);
+  // A parser, because choices alone would take one operation.
   made.addOption(can.argParser(permissions));
   for (const { column, counted } of LIMITS) {
     const help = `${counted} a second; 0: no limit; ${fallback}: ${column.toUpperCase()}`;
@@ -141,16 +151,27 @@ function tokenMode(): Option {
 /** What the argument of a command is. */
 const CLIENT = 'its name or id';
 
-const CAN = ['tokenize', 'detokenize', 'tokenize,detokenize'];
+const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
 
 function permissions(text: string): Permissions {
-  const operations = text.split(',');
-  const canTokenize = operations.includes('tokenize');
-  const canDetokenize = operations.includes('detokenize');
-  const known = Number(canTokenize) + Number(canDetokenize);
-  if (known !== operations.length)
-    throw new InvalidArgumentError('It must be tokenize, detokenize or tokenize,detokenize.');
-  return { can_tokenize: canTokenize, can_detokenize: canDetokenize };
+  const named = text.split(',');
+  const known = OPERATIONS.filter((operation) => named.includes(operation));
+  if (known.length !== named.length)
+    throw new InvalidArgumentError(
+      'It must be some of tokenize, detokenize and lookup, with commas: tokenize,lookup.',
+    );
+  return {
+    can_tokenize: known.includes('tokenize'),
+    can_detokenize: known.includes('detokenize'),
+    can_lookup: known.includes('lookup'),
+  };
+}
+
+/** Names are parts of bytes that are hashed and sealed: see docs/record-format.md. */
+function space(text: string): string {
+  if (!/^[a-z][a-z0-9_-]{0,31}$/.test(text))
+    throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');
+  return text;
 }
 
 function nonEmpty(text: string): string {
@@ -178,7 +199,7 @@ function timeToLive(text: string): number {
 
 /** The settings that the options name. */
 function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
-  const { can, tokenMode, timeToLive } = options;
+  const { can, tokenMode, timeToLive, space: ofSpace } = options;
   const limits = LIMITS.filter(({ key }) => options[key] !== undefined);
   return {
     ...Object.fromEntries(
@@ -186,6 +207,7 @@ function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
     ),
     ...(tokenMode && { token_mode: tokenMode }),
     ...(timeToLive && { time_to_live_s: timeToLive === 'none' ? null : timeToLive }),
+    ...(ofSpace && { space: ofSpace }),
     ...can,
   };
 }
@@ -224,6 +246,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     ...LIMITS.map(({ column }) => rateText(client[column])),
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
+    shown(client.space),
     time(client.created_at),
     time(client.last_used_at),
     time(client.disabled_at),
@@ -234,7 +257,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
 
 const HEADINGS = [
   ...['CLIENT', 'NAME', 'CAN', ...LIMITS.map(({ heading }) => heading)],
-  ...['TOKENS', 'TIME TO LIVE', 'CREATED', 'LAST USED', 'DISABLED'],
+  ...['TOKENS', 'TIME TO LIVE', 'SPACE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
 async function update(vault: Vault, named: string, options: ClientOptions): Promise<void> {
@@ -259,8 +282,7 @@ function describe(client: Client): string {
 }
 
 function canText(client: Permissions): string {
-  const operations = ['tokenize', 'detokenize'] as const;
-  return operations.filter((operation) => client[`can_${operation}`]).join(',');
+  return OPERATIONS.filter((operation) => client[`can_${operation}`]).join(',');
 }
 
 function rateText(rateLimit: number | null): string {

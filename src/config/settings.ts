@@ -96,6 +96,10 @@ export const SETTINGS = {
     '500',
     'Detokenize requests a second of a client without its own limit; 0: no limit.',
   ),
+  LOOKUP_LIMIT: rate(
+    '10',
+    'Look-up requests a second of a client without its own limit; 0: no limit.',
+  ),
   UNKNOWN_TOKEN_LIMIT: rate(
     '1',
     'Unknown tokens a second that a client without its own limit may send to detokenize; 0: no limit.',

@@ -5,6 +5,7 @@ import type { Authenticator } from '../service/authenticator.ts';
 import type { Health } from '../service/health.ts';
 import type { ByteBudget } from '../service/limits/byte-budget.ts';
 import type { ClientLimits } from '../service/limits/client-limits.ts';
+import type { PolicyGate } from '../service/policy-gate.ts';
 import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
@@ -28,6 +29,7 @@ export interface ServerContext {
   readonly limits: ClientLimits;
   readonly budget: ByteBudget;
   readonly vault: VaultClient;
+  readonly policies: PolicyGate;
   readonly health: Health;
   readonly metrics: Metrics;
   readonly log: Log;

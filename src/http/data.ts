@@ -5,12 +5,18 @@ import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './sc
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
+/** A request body, and its `data` object. */
+export interface ParsedBody {
+  readonly text: string;
+  readonly data: JsonObject;
+}
+
 /**
- * Returns the `data` object of a request body. A repeated name is an error, because JSON.parse
- * would keep only the last value.
+ * Parses a request body. A repeated name is an error, because JSON.parse would keep only the last
+ * value.
  * @throws CallerError invalid_type
  */
-export function parseData(body: Buffer): JsonObject {
+export function parseBody(body: Buffer): ParsedBody {
   if (body.length === 0) throw invalid('body: must be a JSON object with "data", not empty');
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
@@ -22,7 +28,7 @@ export function parseData(body: Buffer): JsonObject {
   }
   if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
   if (!isObject(parsed.data)) throw invalid('data: must be a JSON object');
-  return parsed.data;
+  return { text, data: parsed.data };
 }
 
 export function invalid(message: string): CallerError {
@@ -106,7 +112,7 @@ export interface Strings {
   isReordered: boolean;
 }
 
-type Path = (string | number)[];
+export type Path = (string | number)[];
 
 /** The names that JSON.parse moves, and a few more. */
 const NUMBER = /^\d+$/;
@@ -122,7 +128,10 @@ export function collectFields(data: JsonObject, maxFields: number): Strings {
 }
 
 /** Puts the replacements into the places of the fields. */
-export function replaceFields(fields: readonly Field[], replacements: readonly string[]): void {
+export function replaceFields(
+  fields: readonly Field[],
+  replacements: readonly (string | null)[],
+): void {
   fields.forEach(({ parent, name }, i) => {
     (parent as Record<string | number, unknown>)[name] = replacements[i];
   });
@@ -187,12 +196,16 @@ function checkName(name: string, path: Path): void {
   if (!name.isWellFormed()) throw problem(path, 'has a field name that is not well-formed Unicode');
 }
 
-function checkText(text: string, path: Path, name: string | number): void {
+/** @throws CallerError invalid_type when no value can be this text */
+export function checkText(text: string, path: Path, ...names: Path): void {
   if (!text.isWellFormed()) {
-    throw problem([...path, name], 'must be well-formed Unicode; it has half of a surrogate pair');
+    throw problem(
+      [...path, ...names],
+      'must be well-formed Unicode; it has half of a surrogate pair',
+    );
   }
   if (text.length * 3 > MAX_VALUE_BYTES && Buffer.byteLength(text) > MAX_VALUE_BYTES) {
-    throw problem([...path, name], `must not be longer than ${MAX_VALUE_BYTES} bytes`);
+    throw problem([...path, ...names], `must not be longer than ${MAX_VALUE_BYTES} bytes`);
   }
 }
 
@@ -204,7 +217,7 @@ function remedy(json: unknown): string {
   return typeof json === 'number' ? '; send it in quotes, JSON numbers lose digits' : '';
 }
 
-function problem(path: Path, reason: string): CallerError {
+export function problem(path: Path, reason: string): CallerError {
   return invalid(`${pathText(path)}: ${reason}`);
 }
 

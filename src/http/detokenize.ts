@@ -1,16 +1,18 @@
-import type { CallerError } from '../errors.ts';
+import { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
+import { splitKind, type View } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
-import { type Field, invalid, pathOf, replaceFields } from './data.ts';
+import { invalid } from './data.ts';
 import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
-import { jsonText } from './name-order.ts';
-import { dataOf, type RequestData, readBody } from './request-body.ts';
-import { MAX_ANSWER_BODIES } from './schema.ts';
+import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
+import { readBody } from './request-body.ts';
+import { dataOf, type RequestData } from './request-data.ts';
+import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -24,31 +26,66 @@ export function detokenizeHandler(context: ServerContext) {
   const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
-    const request = dataOf(context, exchange, await readBody(context, exchange));
-    const { data, fields } = request;
-    const found = await lookUp(context, exchange, fields, maxBytes);
-    const missing = found.findIndex((one) => one === undefined || one === null);
-    if (missing !== -1) throw invalid(`${pathOf(data, fields[missing]!)}: is not a known token`);
-    const values = found as readonly Value[];
+    const request = await dataOf(context, exchange, await readBody(context, exchange));
+    const found = await lookUp(context, exchange, request, maxBytes);
+    const unapplied = isLenient(exchange) ? [] : undefined;
+    const values = visible(request, found, exchange, unapplied);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
-    replaceFields(fields, values);
-    const body = bodyOf(context, exchange, request, frame(exchange), bytes);
-    return { status: 200, body, values: fields.length };
+    const [before, after] = frame(exchange);
+    const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
+    const body = bodyOf(context, exchange, request, values, ends, bytes);
+    return { status: 200, body, values: values.length - (unapplied?.length ?? 0) };
   };
+}
+
+/**
+ * What the caller gets to see.
+ * @param unapplied gets the places that stay as they were sent; undefined: there may be none
+ * @throws CallerError invalid_type for an unknown token, forbidden for a kind of no right
+ */
+function visible(
+  request: RequestData,
+  found: readonly Found[],
+  exchange: Exchange,
+  unapplied: Unapplied[] | undefined,
+): readonly Value[] {
+  const { texts, view, rules } = request;
+  const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
+    if (unapplied === undefined) throw refuse();
+    unapplied.push({ path: request.pathOf(i), reason });
+    return texts[i] as Value;
+  };
+  return found.map((one, i) => {
+    if (one === undefined || one === null)
+      return leave(i, 'unknown', () => invalid(`${request.pathOf(i)}: is not a known token`));
+    if (view === null) return one as Value;
+    const { kind, value } = splitKind(one as string);
+    if (value !== null) {
+      if (view.policy > 0) exchange.saw(kind, rules.right(view.line, kind));
+      return value;
+    }
+    return leave(
+      i,
+      'forbidden',
+      () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
+    );
+  });
 }
 
 function bodyOf(
   { budget }: ServerContext,
   exchange: Exchange,
-  { data, order }: RequestData,
-  frame: readonly [string, string],
+  request: RequestData,
+  values: readonly Value[],
+  ends: readonly [string, string],
   valueBytes: number,
 ) {
-  if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + jsonText(data, order) + frame[1];
+  if (valueBytes <= MAX_WHOLE_BYTES) return ends[0] + request.json(values) + ends[1];
   const onTaken = () => budget.move(exchange.held!);
-  const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken, order);
+  const parts = (write: (value: string | null) => string) => request.parts(values, write);
+  const { body, bytes } = largeAnswer(parts, ends, valueBytes, onTaken);
   exchange.headers['Content-Length'] = String(bytes);
   return body;
 }
@@ -63,10 +100,10 @@ type Found = Value | number | null | undefined;
 async function lookUp(
   context: ServerContext,
   exchange: Exchange,
-  fields: readonly Field[],
+  request: RequestData,
   maxBytes: number,
 ): Promise<readonly Found[]> {
-  if (fields.length === 0) return [];
+  if (request.texts.length === 0) return [];
   const { limits, metrics } = context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
@@ -78,8 +115,9 @@ async function lookUp(
   let found: readonly Found[] = [];
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await fetch(context, exchange, fields, maxBytes);
-    counts = countTokens(fields, found, `_${context.tokenSuffix}`);
+    found = await fetch(context, exchange, request, maxBytes);
+    const ending = request.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+    counts = countTokens(request.texts, found, ending);
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
   } finally {
@@ -97,10 +135,10 @@ async function lookUp(
 function fetch(
   context: ServerContext,
   exchange: Exchange,
-  fields: readonly Field[],
+  { texts, view }: RequestData,
   maxBytes: number,
 ): Promise<readonly Found[]> {
-  const tokens = fields.map((field) => field.text as Token);
+  const tokens = texts as readonly Token[];
   let most = 0;
   let unsized = 0;
   for (const token of tokens) {
@@ -109,24 +147,25 @@ function fetch(
   }
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
-    return context.vault.detokenize(tokens);
+    return context.vault.detokenize(tokens, view);
   }
-  return fetchLarge(context, exchange, tokens, maxBytes);
+  return fetchLarge(context, exchange, tokens, view, maxBytes);
 }
 
 async function fetchLarge(
   context: ServerContext,
   exchange: Exchange,
   tokens: readonly Token[],
+  view: View | null,
   maxBytes: number,
 ): Promise<readonly Found[]> {
   const deadlineMs = requestDeadline();
-  const sizes = await context.vault.sizes(tokens, deadlineMs);
+  const sizes = await context.vault.sizes(tokens, view, deadlineMs);
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, sizes, deadlineMs);
+  return context.vault.detokenize(tokens, view, sizes, deadlineMs);
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
@@ -150,13 +189,13 @@ function tooLarge(maxBytes: number): CallerError {
  * token's ending, because its answer reveals nothing.
  */
 function countTokens(
-  fields: readonly Field[],
+  texts: readonly string[],
   found: readonly Found[],
   ending: string,
 ): TokenCounts {
   const known = new Set<string>();
   const unknown = new Set<string>();
-  fields.forEach(({ text }, i) => {
+  texts.forEach((text, i) => {
     const one = found[i];
     if (one === undefined) {
       if (text.endsWith(ending)) unknown.add(text);

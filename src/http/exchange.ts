@@ -4,6 +4,8 @@ import { pipeline, type Readable } from 'node:stream';
 import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { Right } from '../policy/policy.ts';
+import type { Seen } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
@@ -35,11 +37,24 @@ export class Exchange {
   held: Holder | undefined;
   /** Number of distinct tokens in the request that the vault has never issued. */
   unknownTokens = 0;
+  /** How many values of each kind the caller sees, by right; undefined: without a policy. */
+  #seen: Seen | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse) {
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
+  }
+
+  get seen(): Seen | undefined {
+    return this.#seen;
+  }
+
+  /** Counts a value that the caller gets to see. */
+  saw(kind: string, right: Right): void {
+    this.#seen ??= {};
+    this.#seen[kind] ??= {};
+    this.#seen[kind][right] = (this.#seen[kind][right] ?? 0) + 1;
   }
 
   /**
@@ -210,6 +225,7 @@ function audit(
     api_key_id: caller?.api_key_id,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
+    seen: exchange.seen,
     remote_address: exchange.request.socket.remoteAddress,
   });
 }

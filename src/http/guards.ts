@@ -149,6 +149,7 @@ function countOf(rawHeaders: readonly string[], name: string): number {
 const NAMES: Readonly<Record<LimitName, string>> = {
   requests: '"requests"',
   detokenize: '"detokenize"',
+  lookup: '"lookup"',
   unknown_tokens: '"unknown-tokens"',
 };
 

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { jsonParts, type NameOrder } from './name-order.ts';
 
 /** A larger answer is built and written in pieces, as its reader takes them. */
 export const MAX_WHOLE_BYTES = 2_097_152;
@@ -39,21 +38,20 @@ function measure(value: string): number {
 
 /**
  * Streams a large answer, which is never in memory as a whole.
+ * @param parts of `data`, with the values as `write` gives them
  * @param frame the text before and after `data`
  * @param valueBytes `jsonBytes` of the values in `data`
  * @param onTaken called whenever the reader has taken a piece
  */
 export function largeAnswer(
-  data: unknown,
+  parts: (write: (value: string | null) => string) => Iterable<string>,
   [before, after]: readonly [string, string],
   valueBytes: number,
   onTaken: () => void,
-  order?: NameOrder,
 ): { readonly body: Readable; readonly bytes: number } {
   let bytes = Buffer.byteLength(before + after) + valueBytes;
-  for (const text of jsonParts(data, () => QUOTES, order)) bytes += Buffer.byteLength(text);
-  const parts = jsonParts(data, JSON.stringify, order);
-  return { body: Readable.from(pieces(parts, before, after, onTaken)), bytes };
+  for (const text of parts(() => QUOTES)) bytes += Buffer.byteLength(text);
+  return { body: Readable.from(pieces(parts(JSON.stringify), before, after, onTaken)), bytes };
 }
 
 async function* pieces(

@@ -47,7 +47,7 @@ export function jsonText(data: JsonObject, order: NameOrder | undefined): string
 /** Yields the JSON of `data` in small parts. */
 export function* jsonParts(
   json: unknown,
-  write: (value: string) => string,
+  write: (value: string | null) => string,
   order: NameOrder | undefined,
 ): Generator<string> {
   if (Array.isArray(json)) {
@@ -63,5 +63,5 @@ export function* jsonParts(
       yield* jsonParts(json[name], write, order);
     }
     yield names.length === 0 ? '{}' : '}';
-  } else yield write(json as string);
+  } else yield write(json as string | null);
 }

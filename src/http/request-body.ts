@@ -1,8 +1,6 @@
 import { CallerError } from '../errors.ts';
 import type { ServerContext } from './context.ts';
-import { collectFields, type Field, type JsonObject, parseData } from './data.ts';
 import type { Exchange } from './exchange.ts';
-import { type NameOrder, nameOrder } from './name-order.ts';
 import { MESSAGES } from './schema.ts';
 
 /** Smaller pieces are copied together, because each buffer costs more than its bytes. */
@@ -50,24 +48,6 @@ export function readBody(
     };
     request.on('data', take).on('end', finish).on('error', fail);
   });
-}
-
-/** What a request asks to replace. */
-export interface RequestData {
-  readonly data: JsonObject;
-  readonly fields: readonly Field[];
-  /** undefined: that of Object.keys, as for nearly every body. */
-  readonly order: NameOrder | undefined;
-}
-
-/** @throws CallerError invalid_type or overloaded */
-export function dataOf(context: ServerContext, exchange: Exchange, body: Buffer): RequestData {
-  const data = parseData(body);
-  const { fields, isReordered } = collectFields(data, context.valuesLimit);
-  exchange.holdFields(context, fields.length);
-  if (!isReordered) return { data, fields, order: undefined };
-  exchange.hold(context, body.length);
-  return { data, fields, order: nameOrder(body, data) };
 }
 
 /** The bytes of a body in few buffers, however small its pieces are. */

@@ -4,6 +4,7 @@ export const METHODS: Readonly<Record<string, string>> = {
   __proto__: null as never,
   '/api/v1/tokenize': 'POST',
   '/api/v1/detokenize': 'POST',
+  '/api/v1/lookup': 'POST',
   '/health': 'GET, HEAD',
   '/health/live': 'GET, HEAD',
 };

@@ -30,6 +30,7 @@ export const SUCCESS: Readonly<
 > = {
   '1.0.5': {
     tokenize: { data: 'data', request_id: 'request_id', client_id: 'client_id' },
+    lookup: { data: 'data', request_id: 'request_id', client_id: 'client_id' },
     detokenize: {
       data: 'data',
       status: 'status',
@@ -39,6 +40,7 @@ export const SUCCESS: Readonly<
   },
   '1.0.4': {
     tokenize: { data: 'data', Request_id: 'request_id' },
+    lookup: { data: 'data', Request_id: 'request_id' },
     detokenize: { data: 'data', Status: 'status', Request_id: 'request_id' },
   },
 };
@@ -52,7 +54,9 @@ export const LIMIT_CODES = {
 export const MESSAGES = {
   forbidden: (operation: ClientOperation) =>
     `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
+  forbidden_kind: (path: string, kind: string) =>
+    `${path}: this client may not see values of kind ${kind}; an operator can allow it in the policy`,
   method_not_allowed: (methods: string) => `this path takes ${methods}`,
   payload_too_large: (bodyLimit: number) =>
     `the body has more than ${bodyLimit} bytes (BODY_LIMIT); send fewer values in a request`,
-} as const satisfies Partial<Record<CallerErrorCode, unknown>>;
+} as const;

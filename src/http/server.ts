@@ -6,6 +6,7 @@ import { type Answer, answerError, answerSuccess, Exchange } from './exchange.ts
 import { checkProtocol } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';
+import { lookupHandler } from './lookup.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
 import { METHODS, originForm } from './routes.ts';
@@ -20,6 +21,7 @@ export function createHttpServer(context: ServerContext): Server {
   const handlers: Readonly<Record<string, Handler>> = {
     '/api/v1/tokenize': tokenizeHandler(context),
     '/api/v1/detokenize': detokenizeHandler(context),
+    '/api/v1/lookup': lookupHandler(context),
     '/health': healthHandler(context),
     '/health/live': livenessHandler,
   };

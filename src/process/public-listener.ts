@@ -9,7 +9,7 @@ import type { ServerContext } from '../http/context.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
-import type { Log } from '../log.ts';
+import { failureFields, type Log } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
@@ -23,11 +23,14 @@ import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
 import { openBuckets } from '../service/limits/shared-buckets.ts';
+import { PolicyFollower } from '../service/policy-follower.ts';
+import { PolicyGate } from '../service/policy-gate.ts';
 import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { WriteGuards } from '../service/write-guards.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
+import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
@@ -85,6 +88,7 @@ interface Parts {
   readonly buckets: Buckets;
   readonly uses: ApiKeyUses;
   readonly guards: WriteGuards;
+  readonly policies: PolicyFollower;
 }
 
 export class PublicListener {
@@ -149,13 +153,14 @@ export class PublicListener {
   async #close(): Promise<void> {
     this.#context.state.phase = 'closing';
     const cut = setTimeout(() => this.#server.closeAllConnections(), FINISH_TIMEOUT_MS);
-    const { uses, guards, buckets } = this.#parts;
+    const { uses, guards, buckets, policies } = this.#parts;
     // Requests in flight were counted when they were accepted.
     const usesWritten = uses.stop();
     await new Promise((resolve) => this.#server.close(resolve));
     clearTimeout(cut);
     this.#context.authenticator.stop();
     guards.stop();
+    policies.stop();
     this.#context.budget.stop();
     buckets.close();
     await this.#context.audit?.close();
@@ -203,18 +208,27 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
     rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
     keyVersion: () => keys.primaryVersion,
   });
-  const context = await createContext(options, buckets, uses, guards, budget);
-  return { context, buckets, uses, guards };
+  const policies = followedPolicies(options);
+  const context = await createContext({ ...options, policies }, buckets, uses, guards, budget);
+  return { context, buckets, uses, guards, policies };
+}
+
+/** Logs each problem once, and again when it is solved. */
+function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
+  return new PolicyFollower(new PolicyStore(vault.vital.keys), (problem) => {
+    if (problem === undefined) log.info({}, 'the policy can be read again');
+    else log.warn(failureFields(problem), 'the policy cannot be read: requests get 500 in 5 s');
+  });
 }
 
 async function createContext(
-  options: ListenerOptions,
+  options: ListenerOptions & { readonly policies: PolicyFollower },
   buckets: Buckets,
   uses: ApiKeyUses,
   guards: WriteGuards,
   budget: ByteBudget,
 ): Promise<ServerContext> {
-  const { config, vault, keys, certificate, metrics, log } = options;
+  const { config, vault, keys, policies, certificate, metrics, log } = options;
   const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
   // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {
@@ -227,12 +241,14 @@ async function createContext(
     keysWanted: () => keys.demand(),
   });
   keys.subscribe((snapshot) => vaultClient.renew(snapshot));
+  await policies.start();
   return {
     interfaceVersion: config.INTERFACE_VERSION,
     bodyLimit: config.BODY_LIMIT,
     valuesLimit: config.VALUES_LIMIT,
     authenticator,
     vault: vaultClient,
+    policies: new PolicyGate(policies, (policy) => vaultClient.renew({ policy })),
     tokenSuffix: config.TOKEN_SUFFIX,
     limits: openClientLimits(options, buckets),
     budget,
@@ -257,6 +273,7 @@ function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): C
   const defaults = {
     requests: config.RATE_LIMIT,
     detokenize: config.DETOKENIZE_LIMIT,
+    lookup: config.LOOKUP_LIMIT,
     unknownTokens: config.UNKNOWN_TOKEN_LIMIT,
   };
   return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>

@@ -1,4 +1,5 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
+import { DEFAULT_SPACE } from '../crypto/scope.ts';
 import { OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
@@ -24,9 +25,12 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   token_mode: 'deterministic',
   can_tokenize: true,
   can_detokenize: true,
+  can_lookup: false,
   detokenize_limit: null,
+  lookup_limit: null,
   unknown_token_limit: null,
   time_to_live_s: null,
+  space: DEFAULT_SPACE,
 };
 
 export async function createClient(

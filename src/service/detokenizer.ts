@@ -1,9 +1,26 @@
 import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
+import { DEFAULT_SPACE, type Scope, spaceBytes } from '../crypto/scope.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
 import type { LeasedKeyring } from './keys/leased-keyring.ts';
+
+/** A record that opened. */
+export interface OpenedValue {
+  readonly value: Value;
+  readonly scope: Scope | undefined;
+}
+
+/** Which tokens a caller can see, and how much of their values. */
+export interface Visibility {
+  /** '': the default space. */
+  readonly space: string;
+  /** What leaves this thread of an opened value. */
+  readonly show: (opened: OpenedValue) => Value;
+}
+
+const FULL: Visibility = { space: DEFAULT_SPACE, show: ({ value }) => value };
 
 /** Opens the records of tokens. */
 export class Detokenizer {
@@ -30,39 +47,49 @@ export class Detokenizer {
     tokens: readonly Token[],
     bytes = 0,
     deadlineMs = performance.now() + REQUEST_PATIENCE_MS,
+    visibility = FULL,
   ): Promise<readonly (Value | null | undefined)[]> {
-    const { keyring } = this.#keys;
-    const fingerprints = tokens.map((token) => keyring.tokenFingerprint(token));
+    const fingerprints = this.#fingerprints(tokens, visibility.space);
     const records = await this.#records.find(fingerprints, bytes, deadlineMs);
     // Another node may already seal with a version that this node has not read.
     await this.#keys.readyToOpen(versionsOf(records), deadlineMs);
-    return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i]));
+    return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i], visibility));
   }
 
-  /** Returns the byte length of each value, in order; undefined and null as in detokenize. */
+  /**
+   * Returns the byte length of each value, in order; undefined and null as in detokenize. With a
+   * scope, a length is up to 66 bytes too high.
+   */
   async sizes(
     tokens: readonly Token[],
     deadlineMs?: number,
+    space = DEFAULT_SPACE,
   ): Promise<readonly (number | null | undefined)[]> {
-    const { keyring } = this.#keys;
-    const sealed = await this.#records.sizes(
-      tokens.map((token) => keyring.tokenFingerprint(token)),
-      deadlineMs,
-    );
+    const sealed = await this.#records.sizes(this.#fingerprints(tokens, space), deadlineMs);
     // A damaged record may be too short. It fails later, when it is opened.
     return sealed.map((bytes) => bytes && Math.max(0, bytes - NONCE_BYTES - TAG_BYTES));
+  }
+
+  #fingerprints(tokens: readonly Token[], space: string): TokenFingerprint[] {
+    const { keyring } = this.#keys;
+    if (space === DEFAULT_SPACE) return tokens.map((token) => keyring.tokenFingerprint(token));
+    const bytes = spaceBytes(space);
+    return tokens.map((token) => keyring.tokenFingerprint(token, bytes));
   }
 
   #open(
     tokenFingerprint: TokenFingerprint,
     record: SealedRecord | null | undefined,
+    { space, show }: Visibility,
   ): Value | null | undefined {
     if (!record) return record;
     // Open with the fingerprint of the caller's token, not the row's: a swapped row must fail.
     const opened = this.#keys.keyring.open({ ...record, token_fingerprint: tokenFingerprint });
-    if ('value' in opened) return opened.value;
+    const isOpen = 'value' in opened;
+    if (isOpen && (opened.scope?.space ?? DEFAULT_SPACE) === space) return show(opened);
     this.#onDamaged(1);
-    throw new InternalError(opened.failure === 'damaged' ? 'record_damaged' : 'key_missing');
+    const isMissing = !isOpen && opened.failure === 'key_missing';
+    throw new InternalError(isMissing ? 'key_missing' : 'record_damaged');
   }
 }
 

@@ -3,7 +3,7 @@ import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
 import type { Kind } from '../shape/kind.ts';
 import { drawToken } from '../shape/token.ts';
-import type { NewRecord } from '../store/record-sql.ts';
+import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { outcomeOf, type RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
 import type {
@@ -92,6 +92,48 @@ export class Tokenizer {
     return drafts.map((draft) => draft.token);
   }
 
+  /**
+   * Returns the token that each value has, in order; null without one. Stores nothing.
+   * @param values distinct values, with deterministic terms
+   * @throws InternalError as tokenize
+   */
+  async lookup(
+    values: readonly Value[],
+    terms: ValueTerms | readonly ValueTerms[],
+    deadlineMs: number,
+  ): Promise<readonly (Token | null)[]> {
+    const found: (Token | null)[] = values.map(() => null);
+    const drafts = values.map((value, i) => this.#first(value, isEach(terms) ? terms[i]! : terms));
+    for (let pending = drafts.map((_, i) => i); pending.length > 0; ) {
+      const stored = await this.#records.findDurable(
+        pending.map((i) => drafts[i]!.token_fingerprint),
+        statementDeadline(deadlineMs),
+      );
+      const others: number[] = [];
+      for (const [at, i] of pending.entries()) {
+        const draft = drafts[i]!;
+        const row = stored[at];
+        // The token of another value: this value may have a later draw.
+        if (row && row.record.value_fingerprint !== draft.source.value_fingerprint) others.push(i);
+        else if (row && (row.leftS ?? 1) > 0) found[i] = await this.#proved(draft, row, deadlineMs);
+      }
+      for (const i of others) {
+        const { value, terms: own, source, draw } = drafts[i]!;
+        drafts[i] = this.#draft(value, own, source, draw + 1);
+      }
+      pending = others;
+    }
+    return found;
+  }
+
+  /** The token of a record that opens. */
+  async #proved(draft: Draft, { record }: StoredRecord, deadlineMs: number): Promise<Token> {
+    const isKeyringKnown = await this.#keys.readyToOpen([record.key_version], deadlineMs);
+    if (this.#has(record, draft)) return draft.token;
+    this.#onDamaged(1);
+    throw new InternalError(isKeyringKnown ? 'record_damaged' : 'key_missing');
+  }
+
   /** Looks recently stored values up first, which saves the seal and the write. */
   async #store(drafts: readonly Draft[], deadlineMs: number): Promise<readonly InsertOutcome[]> {
     const fingerprints = drafts.map((draft) => draft.token_fingerprint);
@@ -127,9 +169,7 @@ export class Tokenizer {
     if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
     const versions = versionsOf(unproved as SealedRecord[]);
     const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
-    const opened = outcomes.map(
-      (one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!),
-    );
+    const opened = outcomes.map((one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!));
     const dead = outcomes.flatMap((old, i) =>
       typeof old !== 'object' || opened[i] ? [] : [{ old, ...drafts[i]! }],
     );

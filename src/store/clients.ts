@@ -15,9 +15,12 @@ const SETTINGS = [
   'token_mode',
   'can_tokenize',
   'can_detokenize',
+  'can_lookup',
   'detokenize_limit',
+  'lookup_limit',
   'unknown_token_limit',
   'time_to_live_s',
+  'space',
 ] as const satisfies readonly (keyof ClientSettings)[];
 
 export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
@@ -129,9 +132,12 @@ export function clientOf(row: Record<string, string | null>): Client {
     token_mode: row.token_mode as TokenMode,
     can_tokenize: row.can_tokenize === 't',
     can_detokenize: row.can_detokenize === 't',
+    can_lookup: row.can_lookup === 't',
     detokenize_limit: numberOf(row.detokenize_limit),
+    lookup_limit: numberOf(row.lookup_limit),
     unknown_token_limit: numberOf(row.unknown_token_limit),
     time_to_live_s: numberOf(row.time_to_live_s),
+    space: row.space!,
     created_at: new Date(row.created_at!),
     disabled_at: dateOf(row.disabled_at),
   };

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { CallerError } from '../../src/errors.ts';
-import { parseData } from '../../src/http/data.ts';
+import { parseBody } from '../../src/http/data.ts';
 
 /** The refusal of a body, which must be an invalid_type. */
 function refusal(body: string | Buffer): string {
   try {
-    parseData(typeof body === 'string' ? Buffer.from(body) : body);
+    parseBody(typeof body === 'string' ? Buffer.from(body) : body);
   } catch (error) {
     expect(error).toBeInstanceOf(CallerError);
     expect((error as CallerError).code).toBe('invalid_type');
@@ -16,7 +16,7 @@ function refusal(body: string | Buffer): string {
 }
 
 function dataOf(body: string): unknown {
-  return parseData(Buffer.from(body));
+  return parseBody(Buffer.from(body)).data;
 }
 
 describe('the data of a body', () => {

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { snapshot } from '../../packages/client/src/data.ts';
 import { InvalidValueError } from '../../packages/client/src/errors.ts';
 import { CallerError } from '../../src/errors.ts';
-import { collectFields, parseData } from '../../src/http/data.ts';
+import { collectFields, parseBody } from '../../src/http/data.ts';
 import { MAX_DEPTH } from '../../src/http/schema.ts';
 
 /** What the client says of data that it does not send. */
@@ -20,7 +20,7 @@ function refusal(data: unknown): InvalidValueError {
 /** What the service says of the same data; undefined: it takes it. */
 function refusalOfService(data: unknown): string | undefined {
   try {
-    collectFields(parseData(Buffer.from(JSON.stringify({ data }))), 100_000);
+    collectFields(parseBody(Buffer.from(JSON.stringify({ data }))).data, 100_000);
   } catch (error) {
     if (error instanceof CallerError) return error.message;
     throw error;

@@ -4,7 +4,7 @@ import { CallerError } from '../../src/errors.ts';
 import {
   collectFields,
   type JsonObject,
-  parseData,
+  parseBody,
   pathOf,
   pathText,
   replaceFields,
@@ -107,7 +107,7 @@ describe('names', () => {
     '{"data":{"a":[{"b":{"__proto__":[]}}]}}',
     '{"data":{"\\u005f_proto__":"bob"}}',
   ])('__proto__ is refused: %s', (body) => {
-    expect(refusal(parseData(Buffer.from(body)))).toContain('__proto__, which is not allowed');
+    expect(refusal(parseBody(Buffer.from(body)).data)).toContain('__proto__, which is not allowed');
     expect(({} as { x?: string }).x).toBeUndefined();
   });
 
@@ -155,7 +155,7 @@ describe('values', () => {
   );
 
   test('half of a pair is refused as the escape it arrives as', () => {
-    const data = parseData(Buffer.from('{"data":{"a":"\\ud83d"}}'));
+    const { data } = parseBody(Buffer.from('{"data":{"a":"\\ud83d"}}'));
     expect(refusal(data)).toMatch(/^data\.a: must be well-formed Unicode/);
   });
 

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { collectFields, parseData } from '../../src/http/data.ts';
+import { collectFields, parseBody } from '../../src/http/data.ts';
 import { jsonBytes, largeAnswer } from '../../src/http/large-answer.ts';
-import { jsonText, nameOrder } from '../../src/http/name-order.ts';
+import { jsonParts, jsonText, nameOrder } from '../../src/http/name-order.ts';
 
 /** JSON whose objects are lists of members, so that their order is known. */
 type Ordered = string | Ordered[] | { readonly members: readonly (readonly [string, Ordered])[] };
@@ -35,7 +35,7 @@ test('any names keep their order, and only bodies that need it are read twice', 
     fc.property(object, (json) => {
       const text = write(json);
       const body = Buffer.from(` {"9":{"data":":"}, "data" : ${text},"1":[] }`);
-      const data = parseData(body);
+      const { data } = parseBody(body);
       const { isReordered } = collectFields(data, 10_000);
       expect(jsonText(data, isReordered ? nameOrder(body, data) : undefined)).toBe(text);
       if (!/"\d+":/.test(text)) expect(isReordered).toBe(false);
@@ -46,10 +46,15 @@ test('any names keep their order, and only bodies that need it are read twice', 
 test('an answer in pieces keeps it, too', async () => {
   const text = '{"b":"x","10":["y",{"2":"z","1":"w"}],"2":{}}';
   const body = Buffer.from(`{"data":${text}}`);
-  const data = parseData(body);
+  const { data } = parseBody(body);
   const order = nameOrder(body, data);
   const strings = collectFields(data, 10).fields.map((field) => field.text);
-  const answer = largeAnswer(data, ['{', '}'], jsonBytes(strings), () => {}, order);
+  const answer = largeAnswer(
+    (write) => jsonParts(data, write, order),
+    ['{', '}'],
+    jsonBytes(strings),
+    () => {},
+  );
   const sent = Buffer.concat(await answer.body.toArray()).toString();
   expect(sent).toBe(`{${text}}`);
   expect(answer.bytes).toBe(sent.length);

@@ -5,11 +5,12 @@ import { type Admission, ClientLimits } from '../../src/service/limits/client-li
 import type { Client } from '../../src/types.ts';
 import { refusalOf, requestBucket } from '../support/buckets.ts';
 
-const NO_DEFAULTS = { requests: 0, detokenize: 0, unknownTokens: 0 };
+const NO_DEFAULTS = { requests: 0, detokenize: 0, lookup: 0, unknownTokens: 0 };
 const CLIENT = {
   client_id: 'a',
   rate_limit: null,
   detokenize_limit: null,
+  lookup_limit: null,
   unknown_token_limit: null,
 } as unknown as Client;
 
@@ -72,7 +73,7 @@ test('a client whose limits are 0 has none, and no bucket is asked', () => {
   const buckets = { take: asked, settle: asked, isShared: undefined, close() {} };
   const limits = new ClientLimits(buckets, NO_DEFAULTS, () => expect.unreachable());
   const free = { quotas: [], state: undefined, isRefused: false };
-  for (const operation of ['tokenize', 'detokenize'] as const)
+  for (const operation of ['tokenize', 'detokenize', 'lookup'] as const)
     expect(limits.admit(CLIENT, operation)).toEqual(free);
   expect(limits.reserve(CLIENT)).toBeUndefined();
   expect(limits.settle(CLIENT, { known: 0, unknown: 9 })).toBeUndefined();

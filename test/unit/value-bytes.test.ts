@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonBytes, largeAnswer, mostJsonBytes } from '../../src/http/large-answer.ts';
+import { jsonParts } from '../../src/http/name-order.ts';
 import { MAX_VALUE_BYTES, mostValueBytes } from '../../src/service/value-bytes.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
@@ -47,7 +48,12 @@ test('an answer in pieces is the answer as a whole, and as long as was said', as
         if (typeof inner === 'string') strings.push(inner);
         return inner;
       });
-      const answer = largeAnswer(json, ['{"data":', ',"é":1}'], jsonBytes(strings), () => {});
+      const answer = largeAnswer(
+        (write) => jsonParts(json, write, undefined),
+        ['{"data":', ',"é":1}'],
+        jsonBytes(strings),
+        () => {},
+      );
       const pieces = await answer.body.toArray();
       const text = Buffer.concat(pieces).toString();
       expect(text).toBe(`{"data":${JSON.stringify(json)},"é":1}`);
@@ -72,7 +78,12 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
       let taken = 0;
       // The first piece of each waits for nobody.
       const onTaken = () => void (taken++ > 0 && takenInTurn++);
-      const { body } = largeAnswer(data, ['', ''], jsonBytes(data.list), onTaken);
+      const { body } = largeAnswer(
+        (write) => jsonParts(data, write, undefined),
+        ['', ''],
+        jsonBytes(data.list),
+        onTaken,
+      );
       return Buffer.concat(await body.toArray()).length;
     }),
   );

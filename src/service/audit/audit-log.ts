@@ -1,5 +1,6 @@
 import { Batcher } from '../../batcher.ts';
 import { InternalError } from '../../errors.ts';
+import type { Right } from '../../policy/policy.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
 
@@ -15,6 +16,9 @@ const SUM_INTERVAL_MS = 1_000;
 const MAX_SUMS = 100;
 const OTHER_ADDRESSES = 'other';
 
+/** Numbers of values, by kind and right. */
+export type Seen = Record<string, Partial<Record<Right, number>>>;
+
 /** The content of a line besides its time and node: no value, no token, no field name. */
 export interface AuditEntry {
   readonly event: ClientOperation;
@@ -29,6 +33,8 @@ export interface AuditEntry {
   readonly values: number;
   /** Number of distinct unknown tokens; undefined: none. */
   readonly unknown_tokens: number | undefined;
+  /** Values by kind and right, as the caller saw them; undefined: without a policy. */
+  readonly seen: Seen | undefined;
   readonly remote_address: string | undefined;
 }
 

@@ -2,12 +2,13 @@ import type { Client, LimitName } from '../../types.ts';
 import { afterwards, atMostWhole, type Bucket, type Buckets, type Grant } from './buckets.ts';
 import { LookUps } from './look-ups.ts';
 
-export type ClientOperation = 'tokenize' | 'detokenize';
+export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
 
 /** Limits a second for clients without their own; 0: no limit. */
 export interface DefaultLimits {
   readonly requests: number;
   readonly detokenize: number;
+  readonly lookup: number;
   readonly unknownTokens: number;
 }
 
@@ -165,7 +166,7 @@ export class ClientLimits {
 }
 
 export function isAllowed(client: Client, operation: ClientOperation): boolean {
-  return operation === 'tokenize' ? client.can_tokenize : client.can_detokenize;
+  return client[`can_${operation}`];
 }
 
 function limitsOf(client: Client, defaults: DefaultLimits): Limits {
@@ -178,6 +179,7 @@ function limitsOf(client: Client, defaults: DefaultLimits): Limits {
     client.detokenize_limit ?? defaults.detokenize,
     1,
   );
+  const lookup = limitOf('lookup', `${clientId}:lookup`, client.lookup_limit ?? defaults.lookup, 1);
   const unknownTokens = limitOf(
     'unknown_tokens',
     `${clientId}:unknown`,
@@ -187,8 +189,9 @@ function limitsOf(client: Client, defaults: DefaultLimits): Limits {
   const quotas = {
     tokenize: quotasOf(tokenize),
     detokenize: quotasOf(detokenize, unknownTokens),
+    lookup: quotasOf(lookup),
   };
-  return { requests: { tokenize, detokenize }, unknownTokens, quotas };
+  return { requests: { tokenize, detokenize, lookup }, unknownTokens, quotas };
 }
 
 /** undefined: rate 0, so no limit. */

@@ -6,6 +6,7 @@ import {
   type InternalReason,
 } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
+import type { Policy } from '../../policy/policy.ts';
 import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
@@ -18,14 +19,31 @@ export interface ThreadData {
   readonly timeline: SharedArrayBuffer;
 }
 
+/**
+ * How a caller sees the vault, with a policy or in a space of its own. The values of a call with a
+ * view, and of its results, come with their kind: see `withKind`.
+ */
+export interface View {
+  /** Version of the policy; 0: there is none. */
+  readonly policy: number;
+  /** The line of the client in the rights of the policy; null: it sees everything. */
+  readonly line: string | null;
+  /** '': the default space. */
+  readonly space: string;
+}
+
 /** A question to a vault thread. Its texts are distinct. */
-export type Question =
+export type Question = (
   | {
-      readonly operation: 'tokenize';
+      readonly operation: 'tokenize' | 'lookup';
       readonly texts: readonly Value[];
       readonly terms: TokenTerms;
     }
-  | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] };
+  | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] }
+) & {
+  /** null: the whole vault, as without a policy. */
+  readonly view: View | null;
+};
 
 /**
  * One result for each text, in order: a token, a value or its size. undefined: an unknown token;
@@ -41,8 +59,12 @@ export type Call = Question & {
   readonly deadlineMs: number;
 };
 
-/** A message to a thread: packed calls, newer keys, or the request to reconnect. */
-export type ToThread = readonly Part[] | KeySnapshot | 'reconnect';
+/** A message to a thread: packed calls, newer keys, a newer policy, or the request to reconnect. */
+export type ToThread = readonly Part[] | KeySnapshot | NewPolicy | 'reconnect';
+
+export interface NewPolicy {
+  readonly policy: Policy;
+}
 
 /** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
 const MAX_SMALL_TEXTS = 64;
@@ -63,13 +85,15 @@ export type Report =
  * Messages are flat arrays. To clone and read a call and its results takes 1.3 us each as arrays,
  * and 3.6 us as objects.
  */
-export type Part = string | number | null | undefined;
+export type Part = string | number | View | null | undefined;
+
+type Name = TokenMode | Exclude<Question['operation'], 'tokenize'>;
 
 export function packCall(call: Call, parts: Part[]): void {
-  const { id, operation, texts, bytes, deadlineMs } = call;
-  if (operation !== 'tokenize') parts.push(id, operation, null);
-  else parts.push(id, call.terms.token_mode, call.terms.time_to_live_s);
-  parts.push(bytes, deadlineMs, texts.length);
+  const { id, operation, texts, bytes, deadlineMs, view } = call;
+  const terms = 'terms' in call ? call.terms : undefined;
+  parts.push(id, operation === 'tokenize' ? terms!.token_mode : operation);
+  parts.push(terms?.time_to_live_s ?? null, view, bytes, deadlineMs, texts.length);
   for (const text of texts) parts.push(text);
 }
 
@@ -77,27 +101,34 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
   const calls: Call[] = [];
   for (let at = 0; at < parts.length; ) {
     const id = parts[at++] as number;
-    const name = parts[at++] as TokenMode | 'detokenize' | 'sizes';
+    const name = parts[at++] as Name;
     const timeToLiveS = parts[at++] as number | null;
+    const view = parts[at++] as View | null;
     const bytes = parts[at++] as number;
     const deadlineMs = parts[at++] as number;
     const count = parts[at++] as number;
     const texts = parts.slice(at, at + count) as string[];
     at += count;
-    calls.push({ id, bytes, deadlineMs, ...questionOf(name, timeToLiveS, texts) });
+    calls.push({ id, bytes, deadlineMs, ...questionOf(name, timeToLiveS, view, texts) });
   }
   return calls;
 }
 
 function questionOf(
-  name: TokenMode | 'detokenize' | 'sizes',
+  name: Name,
   timeToLiveS: number | null,
+  view: View | null,
   texts: readonly string[],
 ): Question {
   if (name === 'detokenize' || name === 'sizes')
-    return { operation: name, texts: texts as Token[] };
-  const terms = { token_mode: name, time_to_live_s: timeToLiveS };
-  return { operation: 'tokenize', texts: texts as Value[], terms };
+    return { operation: name, texts: texts as Token[], view };
+  const isLookup = name === 'lookup';
+  const terms: TokenTerms = {
+    token_mode: isLookup ? 'deterministic' : name,
+    time_to_live_s: timeToLiveS,
+  };
+  const operation = isLookup ? name : 'tokenize';
+  return { operation, texts: texts as Value[], terms, view };
 }
 
 export function packResults(id: number, results: Results, parts: (Part | Report)[]): void {
@@ -121,6 +152,21 @@ export function unpackReports(
     onResults(id, parts.slice(at, at + count) as Results);
     at += count;
   }
+}
+
+/** Ends the kind before a value. No name of a kind contains it. */
+const KIND_END = '\n';
+
+/** A value with its kind, as one text: it is as distinct and as cheap to send as other texts. */
+export function withKind(kind: string, value: string): Value {
+  return (kind + KIND_END + value) as Value;
+}
+
+/** @returns null for a value that the caller may not see */
+export function splitKind(text: string): { readonly kind: string; readonly value: Value | null } {
+  const end = text.indexOf(KIND_END);
+  if (end === -1) return { kind: text, value: null };
+  return { kind: text.slice(0, end), value: text.slice(end + 1) as Value };
 }
 
 /** An error in a form that can be cloned between threads. */

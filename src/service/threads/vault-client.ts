@@ -8,6 +8,7 @@ import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
   isPiece,
+  type NewPolicy,
   Outbox,
   type Part,
   packCall,
@@ -16,6 +17,7 @@ import {
   type Results,
   type ThreadData,
   unpackReports,
+  type View,
 } from './messages.ts';
 import { QueueDelay } from './queue-delay.ts';
 
@@ -96,10 +98,14 @@ export class VaultClient {
    * Equal values in a call share a token.
    * @throws InternalError, or CallerError overloaded
    */
-  async tokenize(values: readonly Value[], terms: TokenTerms): Promise<readonly Token[]> {
+  async tokenize(
+    values: readonly Value[],
+    terms: TokenTerms,
+    view: View | null = null,
+  ): Promise<readonly Token[]> {
     this.#writes.check();
     try {
-      const asked = { operation: 'tokenize', texts: values, terms } as const;
+      const asked = { operation: 'tokenize', texts: values, terms, view } as const;
       return (await this.#ask(asked, lengthOf)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
@@ -108,19 +114,34 @@ export class VaultClient {
   }
 
   /**
-   * See Detokenizer.detokenize.
+   * Returns the token of each value, in order; null for a value without a token. Stores nothing.
+   * @throws as tokenize
+   */
+  async lookup(
+    values: readonly Value[],
+    terms: TokenTerms,
+    view: View | null,
+  ): Promise<readonly (Token | null)[]> {
+    const asked = { operation: 'lookup', texts: values, terms, view } as const;
+    return (await this.#ask(asked, lengthOf)) as readonly (Token | null)[];
+  }
+
+  /**
+   * See Detokenizer.detokenize. With a view, each result comes with its kind: see `splitKind`.
    * @param sizes byte lengths of the values, if known
    * @param deadlineMs from requestDeadline, if the request has already made a call
    * @throws as tokenize
    */
   async detokenize(
     tokens: readonly Token[],
+    view: View | null,
     sizes?: readonly number[],
     deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
     const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
     const weigh = byToken ? (token: string) => byToken.get(token)! : mostValueBytes;
-    const results = await this.#ask({ operation: 'detokenize', texts: tokens }, weigh, deadlineMs);
+    const asked = { operation: 'detokenize', texts: tokens, view } as const;
+    const results = await this.#ask(asked, weigh, deadlineMs);
     return results as (Value | null | undefined)[];
   }
 
@@ -130,14 +151,16 @@ export class VaultClient {
    */
   async sizes(
     tokens: readonly Token[],
+    view: View | null,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
-    const results = await this.#ask({ operation: 'sizes', texts: tokens }, () => 0, deadlineMs);
+    const asked = { operation: 'sizes', texts: tokens, view } as const;
+    const results = await this.#ask(asked, () => 0, deadlineMs);
     return results as (number | null | undefined)[];
   }
 
-  /** Passes newer keys to the threads. */
-  renew(news: KeySnapshot): void {
+  /** Passes newer keys, or the policy that later calls name, to the threads. */
+  renew(news: KeySnapshot | NewPolicy): void {
     for (const { worker } of [this.#first, this.#second]) worker.postMessage(news);
   }
 

@@ -4,7 +4,6 @@ import { Timeline } from '../../store/primary.ts';
 import { RecordStore } from '../../store/records.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS, statementDeadline } from '../../timeouts.ts';
 import { Detokenizer } from '../detokenizer.ts';
-import type { KeySnapshot } from '../keys/keyring-follower.ts';
 import { LeasedKeyring } from '../keys/leased-keyring.ts';
 import { openPool } from '../pools.ts';
 import { Tokenizer } from '../tokenizer.ts';
@@ -21,6 +20,7 @@ import {
   type ToThread,
   unpackCalls,
 } from './messages.ts';
+import { ThreadRules } from './thread-rules.ts';
 
 /**
  * Entry point of a vault thread: tokenizes and detokenizes on its own database connections, off the
@@ -45,6 +45,7 @@ const records = new RecordStore(pool, {
 });
 const tokenizer = new Tokenizer(records, keys, data.vault.token_suffix, onDamaged);
 const detokenizer = new Detokenizer(records, keys, onDamaged);
+const rules = new ThreadRules();
 
 /** Waiting pieces, with their time of arrival. */
 const pieces: { readonly call: Call; readonly sinceMs: number }[] = [];
@@ -53,7 +54,8 @@ let isPieceDue = false;
 
 parentPort!.on('message', (message: ToThread) => {
   if (message === 'reconnect') return pool.reconnect();
-  if (!isCalls(message)) return keys.take(message);
+  if (!isCalls(message))
+    return 'policy' in message ? rules.add(message.policy) : keys.take(message);
   const sinceMs = performance.now();
   for (const call of unpackCalls(message)) {
     if (isPiece(call.texts.length, call.bytes)) pieces.push({ call, sinceMs });
@@ -62,7 +64,7 @@ parentPort!.on('message', (message: ToThread) => {
   beginPieceSoon();
 });
 
-function isCalls(message: readonly Part[] | KeySnapshot): message is readonly Part[] {
+function isCalls(message: Exclude<ToThread, string>): message is readonly Part[] {
   return Array.isArray(message);
 }
 
@@ -108,12 +110,17 @@ async function answer(call: Call): Promise<unknown> {
 function resultsOf(call: Call): Promise<Results> {
   // performance.now() of this thread differs from that of the caller's thread.
   const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
+  const { view } = call;
   switch (call.operation) {
     case 'tokenize':
-      return tokenizer.tokenize(call.texts, call.terms, byMs);
+      if (view === null) return tokenizer.tokenize(call.texts, call.terms, byMs);
+      return tokenizer.tokenize(...rules.kinded(call.texts, call.terms, view), byMs);
+    case 'lookup':
+      if (view === null) return tokenizer.lookup(call.texts, call.terms, byMs);
+      return tokenizer.lookup(...rules.kinded(call.texts, call.terms, view), byMs);
     case 'detokenize':
-      return detokenizer.detokenize(call.texts, call.bytes, byMs);
+      return detokenizer.detokenize(call.texts, call.bytes, byMs, rules.visibility(view));
     case 'sizes':
-      return detokenizer.sizes(call.texts, byMs);
+      return detokenizer.sizes(call.texts, byMs, view?.space);
   }
 }

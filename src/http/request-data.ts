@@ -1,0 +1,179 @@
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../crypto/scope.ts';
+import type { PolicyRules } from '../policy/rules.ts';
+import { type View, withKind } from '../service/threads/messages.ts';
+import type { Kind } from '../shape/kind.ts';
+import type { Client, Value } from '../types.ts';
+import type { ServerContext } from './context.ts';
+import {
+  collectFields,
+  type Field,
+  invalid,
+  type JsonObject,
+  parseBody,
+  pathOf,
+  pathText,
+  replaceFields,
+} from './data.ts';
+import type { Exchange } from './exchange.ts';
+import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
+import { type Place, RecordWalk } from './record-walk.ts';
+
+/** What takes the place of a text: null where nothing was found. */
+export type Replacement = string | null;
+
+/** The strings of a request that are replaced. */
+export interface RequestData {
+  readonly texts: readonly string[];
+  /** How the vault is asked; null: as without a policy. */
+  readonly view: View | null;
+  readonly rules: PolicyRules;
+  kindOf(index: number): Kind;
+  /** The place of a text, for messages: `data.customer.email`. */
+  pathOf(index: number): string;
+  /** `data` as JSON with the replacements. */
+  json(replacements: readonly Replacement[]): string;
+  /** The same in parts, with each replacement as `write` gives it. */
+  parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Iterable<string>;
+}
+
+/**
+ * Without fields in the policy: all strings of `data`. With fields: the strings at their paths.
+ * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
+ */
+export async function dataOf(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+): Promise<RequestData> {
+  const current = context.policies.current();
+  const rules = current instanceof Promise ? await current : current;
+  const { client } = exchange.caller!;
+  const view = viewOf(rules, client);
+  const { text, data } = parseBody(body);
+  if (rules.tree !== undefined) {
+    exchange.hold(context, body.length);
+    const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
+    exchange.holdFields(context, walk.places.length);
+    return new RecordData(text, walk, view, rules);
+  }
+  const { fields, isReordered } = collectFields(data, context.valuesLimit);
+  exchange.holdFields(context, fields.length);
+  if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
+  exchange.hold(context, body.length);
+  return new PlainData(data, fields, view, rules, nameOrder(body, data));
+}
+
+/**
+ * The values of a tokenize or look-up, ready for the vault.
+ * @throws CallerError invalid_type for a value that its kind refuses
+ */
+export function valuesOf(request: RequestData): readonly Value[] {
+  const { texts, view } = request;
+  if (view === null) return texts as readonly Value[];
+  return texts.map((text, i) => {
+    const kind = request.kindOf(i);
+    const accepted = kind.accept(text);
+    if ('reason' in accepted) throw invalid(`${request.pathOf(i)}: ${accepted.reason}`);
+    return withKind(kind.settings.name, accepted.value);
+  });
+}
+
+function viewOf(rules: PolicyRules, client: Client): View | null {
+  if (rules.version === 0 && client.space === DEFAULT_SPACE) return null;
+  return { policy: rules.version, line: rules.lineOf(client), space: client.space };
+}
+
+/** All strings of `data`, as texts without a path in a policy. */
+class PlainData implements RequestData {
+  readonly texts: readonly string[];
+  readonly view: View | null;
+  readonly rules: PolicyRules;
+  readonly #data: JsonObject;
+  readonly #fields: readonly Field[];
+  readonly #order: NameOrder | undefined;
+
+  /** @param order undefined: that of Object.keys, as for nearly every body */
+  constructor(
+    data: JsonObject,
+    fields: readonly Field[],
+    view: View | null,
+    rules: PolicyRules,
+    order: NameOrder | undefined,
+  ) {
+    this.texts = fields.map((field) => field.text);
+    this.view = view;
+    this.rules = rules;
+    this.#data = data;
+    this.#fields = fields;
+    this.#order = order;
+  }
+
+  kindOf(): Kind {
+    return this.rules.kind(DEFAULT_KIND);
+  }
+
+  pathOf(index: number): string {
+    return pathOf(this.#data, this.#fields[index]!);
+  }
+
+  json(replacements: readonly Replacement[]): string {
+    replaceFields(this.#fields, replacements);
+    return jsonText(this.#data, this.#order);
+  }
+
+  parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Iterable<string> {
+    replaceFields(this.#fields, replacements);
+    return jsonParts(this.#data, write, this.#order);
+  }
+}
+
+/** The strings at the paths of a policy. Everything between them is copied byte for byte. */
+class RecordData implements RequestData {
+  readonly texts: readonly string[];
+  readonly view: View | null;
+  readonly rules: PolicyRules;
+  readonly #text: string;
+  readonly #walk: RecordWalk;
+
+  constructor(text: string, walk: RecordWalk, view: View | null, rules: PolicyRules) {
+    this.texts = walk.places.map((place: Place) => place.text);
+    this.view = view;
+    this.rules = rules;
+    this.#text = text;
+    this.#walk = walk;
+  }
+
+  kindOf(index: number): Kind {
+    return this.rules.kindAt(this.#walk.places[index]!.path);
+  }
+
+  pathOf(index: number): string {
+    return pathText(RecordWalk.pathOf(this.#text, this.rules.tree!, index));
+  }
+
+  json(replacements: readonly Replacement[]): string {
+    let json = '';
+    for (const part of this.parts(replacements, JSON.stringify)) json += part;
+    return json;
+  }
+
+  *parts(
+    replacements: readonly Replacement[],
+    write: (replacement: Replacement) => string,
+  ): Generator<string> {
+    const { places, start, end } = this.#walk;
+    let from = start;
+    for (const [i, place] of places.entries()) {
+      yield this.#text.slice(from, place.start);
+      yield write(replacements[i]!);
+      from = place.end;
+    }
+    yield this.#text.slice(from, end);
+  }
+}

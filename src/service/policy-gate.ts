@@ -1,0 +1,50 @@
+import { InternalError } from '../errors.ts';
+import type { Policy } from '../policy/policy.ts';
+import { PolicyRules } from '../policy/rules.ts';
+import { monotonicMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { POLICY_LEASE_MS, type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
+
+/** Gives requests the policy in force, and none that is older than POLICY_LEASE_MS. */
+export class PolicyGate {
+  readonly #follower: PolicyFollower;
+  readonly #onPolicy: (policy: Policy) => void;
+  #rules = new PolicyRules(undefined);
+
+  /** @param onPolicy called before the first request with a newer policy */
+  constructor(follower: PolicyFollower, onPolicy: (policy: Policy) => void) {
+    this.#follower = follower;
+    this.#onPolicy = onPolicy;
+    follower.subscribe(() => this.#take());
+    this.#take();
+  }
+
+  /**
+   * Synchronous when the policy was read lately. A process that stood still reads it again.
+   * @throws InternalError database_unavailable or policy_unreadable
+   */
+  current(): PolicyRules | Promise<PolicyRules> {
+    return this.#isFresh() ? this.#rules : this.#renewed();
+  }
+
+  async #renewed(): Promise<PolicyRules> {
+    const untilMs = monotonicMs() + REQUEST_PATIENCE_MS;
+    do {
+      const { problem } = await this.#follower.demand();
+      if (this.#isFresh()) return this.#rules;
+      if (problem instanceof UnreadablePolicy)
+        throw new InternalError('policy_unreadable', { cause: problem });
+    } while (monotonicMs() < untilMs);
+    throw new InternalError('database_unavailable', { cause: this.#follower.latest.problem });
+  }
+
+  #isFresh(): boolean {
+    return monotonicMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;
+  }
+
+  #take(): void {
+    const { policy } = this.#follower.latest;
+    if (policy === undefined || policy.version === this.#rules.version) return;
+    this.#onPolicy(policy);
+    this.#rules = new PolicyRules(policy);
+  }
+}
