@@ -80,6 +80,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   pino: ['log'],
   'prom-client': ['metrics'],
   jose: ['service'],
+  'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['#kek'],
 };
