@@ -10,6 +10,9 @@ export interface PolicyField {
   readonly kind: string;
 }
 
+/** By the name or the id of a client, then by kind. */
+export type Rights = Readonly<Record<string, Readonly<Record<string, Right>>>>;
+
 /**
  * A policy as the service uses it: checked, with all defaults filled in. Plain data, because it
  * goes to the vault threads.
@@ -17,12 +20,40 @@ export interface PolicyField {
 export interface Policy {
   /** 1, 2, 3 and so on: the row in standin.policies. */
   readonly version: number;
+  /** First one of each shape, with its name and default options, then those of the document. */
   readonly kinds: readonly KindSettings[];
   /** undefined: every string of `data` is a `text`, as without a policy. */
   readonly fields: readonly PolicyField[] | undefined;
   /**
-   * By the name or the id of a client, then by kind. `*` stands for all others, in both places. A
-   * client or kind that is in none of the lines: `none`. undefined: every client sees everything.
+   * `*` stands for all others, in both places. A client or kind that is in none of the lines:
+   * `none`. undefined: every client sees everything.
    */
-  readonly rights: Readonly<Record<string, Readonly<Record<string, Right>>>> | undefined;
+  readonly rights: Rights | undefined;
+}
+
+/** A policy before it is a version. */
+export type DeclaredPolicy = Omit<Policy, 'version'>;
+
+/** All other clients, and all other kinds. */
+export const OTHERS = '*';
+
+/**
+ * What a client sees of the values of a kind. The line of its id comes before the line of its name.
+ */
+export function rightOf(
+  { rights }: Pick<Policy, 'rights'>,
+  { client_id: clientId, name }: { readonly client_id: string; readonly name: string },
+  kind: string,
+): Right {
+  if (rights === undefined) return 'full';
+  const line = [clientId, name, OTHERS].find((one) => Object.hasOwn(rights, one));
+  const ofKinds = line === undefined ? {} : rights[line]!;
+  const found = [kind, OTHERS].find((one) => Object.hasOwn(ofKinds, one));
+  return found === undefined ? 'none' : ofKinds[found]!;
+}
+
+/** The kinds that new tokens have, and `text`, which all tokens from before have. */
+export function kindsInUse({ kinds, fields = [] }: DeclaredPolicy): KindSettings[] {
+  const named = new Set(['text', ...fields.map(({ kind }) => kind)]);
+  return kinds.filter(({ name, shape }) => name !== shape || named.has(name));
 }

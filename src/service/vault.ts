@@ -6,6 +6,7 @@ import type { VaultOptions } from '../options.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
+import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
 import { grantService } from '../store/rights.ts';
@@ -39,6 +40,7 @@ export interface Vault {
   readonly clients: ClientStore;
   readonly api_keys: ApiKeyStore;
   readonly api_key_uses: ApiKeyUseStore;
+  readonly policies: PolicyStore;
   readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly OpenedKey[];
@@ -94,6 +96,7 @@ function vaultOn(
     clients: new ClientStore(pool),
     api_keys: new ApiKeyStore(pool),
     api_key_uses: new ApiKeyUseStore(pool),
+    policies: new PolicyStore(pool),
     schemaChanges,
     async close() {
       await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);

@@ -16,7 +16,10 @@ export type CheckDigits = (typeof CHECK_DIGITS)[number];
 export type MaskSettings =
   /** `****` */
   | { readonly show: 'nothing' }
-  /** At most this many characters (of digits: digits) at each end, and never more than half. */
+  /**
+   * These characters (of `digits`: letters and digits) at the ends. An end that would be more than
+   * half is not shown.
+   */
   | { readonly show: 'ends'; readonly first: number; readonly last: number }
   /** `a***@example.com` */
   | { readonly show: 'domain' }
@@ -32,11 +35,12 @@ export interface KindSettings {
   readonly name: string;
   readonly shape: Shape;
   readonly keep: KeptPart;
-  /** Digits kept at both ends. Only of `digits`. */
+  /** Digits and letters kept at both ends, together at most 11. Only of `digits`. */
   readonly keep_first: number;
   readonly keep_last: number;
-  /** Digits that every token begins with; '': drawn. Only of `digits`. */
+  /** Digits or letters that every token begins with; '': drawn. Only of `digits`. */
   readonly begins_with: string;
+  /** `luhn`: the last drawn digit. `mod97`: places 3 and 4, also where they would be kept. */
   readonly check_digits: CheckDigits;
   /** Letters of a `word`. */
   readonly length: number;

@@ -1,6 +1,7 @@
 /**
  * The shape of a value is the template of its stem. `a` draws a letter, `0` draws a digit, and
- * every other character is kept. `Ann Lee, 12` has the shape `aaa aaa, 00`.
+ * every other character is kept. `Ann Lee, 12` has the shape `aaa aaa, 00`. In the shapes of kinds,
+ * `A` draws an upper-case letter, and a letter or digit that stays has KEPT added to its code.
  */
 
 /** Only the first characters (code points) of a value shape its stem. */
@@ -13,7 +14,10 @@ export const MIN_STEMS = 1_000_000;
 const ADDED_LETTERS = 'aaaaaaaa';
 
 const EMAIL_SHAPE = /^a+@a+\.a+$/;
-const LAST_DRAWN_RUN = /(a+|0+)([^a0]*)$/;
+const LAST_DRAWN_RUN = /(a+|A+|0+)([^aA0]*)$/;
+
+/** Added to the ASCII code of a letter or digit that a shape keeps. */
+export const KEPT = 0x80;
 
 /**
  * The shape of a value, grown until at least MIN_STEMS stems fit it. Lengths count characters (code
@@ -51,6 +55,7 @@ function firstCharacters(value: string, count: number): string {
 /** Longer than any shape. One shared buffer costs half as much as concatenated strings. */
 const template = Buffer.alloc(2 * SHAPED_CHARACTERS);
 const LETTER = 0x61;
+const UPPER_LETTER = 0x41;
 const DIGIT = 0x30;
 const SPACE = 0x20;
 const TAB = 0x09;
@@ -59,7 +64,7 @@ const TAB = 0x09;
  * Matches one `@`, a dot in the domain, no empty part and no space. The shape is letters `@`
  * letters `.` letters, each part as long as in the value.
  */
-function emailShape(value: string): string | undefined {
+export function emailShape(value: string): string | undefined {
   const at = value.indexOf('@');
   if (at <= 0 || value.indexOf('@', at + 1) !== -1) return undefined;
   const dot = value.lastIndexOf('.');
@@ -101,7 +106,7 @@ function characterShape(unit: number): number {
 }
 
 /** A tab, or a space of Unicode (category Zs): people see no difference between them. */
-function isSpace(unit: number): boolean {
+export function isSpace(unit: number): boolean {
   if (unit < 0xa0) return unit === SPACE || unit === TAB;
   return (
     unit === 0xa0 ||
@@ -118,17 +123,24 @@ function isLowHalf(unit: number): boolean {
   return unit >= 0xdc00 && unit <= 0xdfff;
 }
 
-function withFloor(shape: string): string {
+/** How many stems fit a shape, counted no further than MIN_STEMS. */
+export function stemsOf(shape: string): number {
   let stems = 1;
   for (let i = 0; i < shape.length && stems < MIN_STEMS; i++) {
     const unit = shape.charCodeAt(i);
-    if (unit === LETTER) stems *= 26;
-    else if (unit === DIGIT) stems *= 10;
+    if (unit === DIGIT) stems *= 10;
+    else if (unit === LETTER || unit === UPPER_LETTER) stems *= 26;
   }
+  return stems;
+}
+
+/** The shape, grown until MIN_STEMS stems fit it. */
+export function withFloor(shape: string): string {
+  let stems = stemsOf(shape);
   if (stems >= MIN_STEMS) return shape;
   if (stems === 1) return shape + ADDED_LETTERS;
   const lastRun = EMAIL_SHAPE.test(shape) ? 'a' : LAST_DRAWN_RUN.exec(shape)![1]!.charAt(0);
-  const choices = lastRun === 'a' ? 26 : 10;
+  const choices = lastRun === '0' ? 10 : 26;
   let extra = 0;
   for (; stems < MIN_STEMS; stems *= choices) extra++;
   return grow(shape, extra);

@@ -3,7 +3,7 @@ import { looksLikeCard } from './card.ts';
 import { grow, shapeOf } from './shape.ts';
 
 /** Random bytes in blocks, as latin1 strings (one character a byte). */
-type ByteBlocks = (block: number) => string;
+export type ByteBlocks = (block: number) => string;
 
 /** Draws at one length before the shape grows by one character. */
 export const DRAWS_A_LENGTH = 8;
@@ -22,10 +22,17 @@ export interface Drawn {
   readonly draw: number;
 }
 
-/**
- * The first acceptable token of a value from draw `from` on; undefined when no draw is left. Skips
- * a draw whose stem or token is the value itself, or whose token looks like a card number.
- */
+/** What decides whether a drawn stem becomes the token. */
+export interface TokenTerms {
+  /** `_` and the suffix, or nothing. */
+  readonly ending: string;
+  /** Whether stems grow by one character each DRAWS_A_LENGTH draws. */
+  readonly grows: boolean;
+  /** Whether a token may pass as a card number. */
+  readonly mayBeCard: boolean;
+}
+
+/** The first acceptable token of a value from draw `from` on; undefined when no draw is left. */
 export function drawToken(
   value: Value,
   suffix: string,
@@ -33,25 +40,39 @@ export function drawToken(
   from: number,
 ): Drawn | undefined {
   const shape = shapeOf(value);
+  const terms = { ending: `_${suffix}`, grows: true, mayBeCard: false };
+  return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
+    drawStem(grow(shape, extra), blocks),
+  );
+}
+
+/**
+ * The first draw from `from` on that makes a token. Skips a draw whose stem or token is the value
+ * itself, or whose token looks like a card number.
+ * @param stemOf draws a stem with so many characters more than the first
+ */
+export function firstAcceptable(
+  value: Value,
+  { ending, grows, mayBeCard }: TokenTerms,
+  draws: Draws,
+  from: number,
+  stemOf: (extra: number, blocks: ByteBlocks) => string,
+): Drawn | undefined {
   for (let draw = from; draw < MAX_DRAWS; draw++) {
-    const blocks: ByteBlocks = (block) => draws(draw, block);
-    const stem = drawStem(grow(shape, Math.floor(draw / DRAWS_A_LENGTH)), blocks);
-    const token = withSuffix(stem, suffix);
-    if (isAcceptable(value, stem, token)) return { token, draw };
+    const extra = grows ? Math.floor(draw / DRAWS_A_LENGTH) : 0;
+    const stem = stemOf(extra, (block) => draws(draw, block));
+    const token = stem + ending;
+    const isValue = stem === value || token === value;
+    if (!isValue && (mayBeCard || !looksLikeCard(token))) return { token: token as Token, draw };
   }
   return undefined;
 }
 
-function withSuffix(stem: Stem, suffix: string): Token {
-  return `${stem}_${suffix}` as Token;
-}
-
-function isAcceptable(value: string, stem: string, token: string): boolean {
-  return stem !== value && token !== value && !looksLikeCard(token);
-}
-
 const A = 0x61;
+const UPPER_A = 0x41;
 const ZERO = 0x30;
+/** Without the mark of a kept character. */
+const ASCII = 0x7f;
 /** Bytes from this bound on are rejected, so that every letter and digit is equally likely. */
 const LETTER_BOUND = 256 - (256 % 26);
 const DIGIT_BOUND = 256 - (256 % 10);
@@ -70,11 +91,11 @@ export function drawStem(shape: string, blocks: ByteBlocks): Stem {
   let next = 0;
   for (let i = 0; i < shape.length; i++) {
     const unit = shape.charCodeAt(i);
-    if (unit !== A && unit !== ZERO) {
-      drawn[i] = unit;
+    if (unit !== A && unit !== ZERO && unit !== UPPER_A) {
+      drawn[i] = unit & ASCII;
       continue;
     }
-    const bound = unit === A ? LETTER_BOUND : DIGIT_BOUND;
+    const bound = unit === ZERO ? DIGIT_BOUND : LETTER_BOUND;
     let byte: number;
     do {
       if (next === bytes.length) {
@@ -83,7 +104,7 @@ export function drawStem(shape: string, blocks: ByteBlocks): Stem {
       }
       byte = bytes.charCodeAt(next++);
     } while (byte >= bound);
-    drawn[i] = unit + (byte % (unit === A ? 26 : 10));
+    drawn[i] = unit + (byte % (unit === ZERO ? 10 : 26));
   }
   return drawn.toString('latin1', 0, shape.length) as Stem;
 }

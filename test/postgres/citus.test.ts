@@ -30,6 +30,7 @@ const TABLES = [
   'clients',
   'keyring',
   'migrations',
+  'policies',
   'records',
   'settings',
 ];

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { OperatorError } from '../../src/errors.ts';
 import { byteaArray } from '../../src/store/bytea-array.ts';
@@ -87,22 +88,39 @@ describe.each(kinds())('migrations on the %s database', (kind) => {
     ]);
   });
 
-  test('0004 leaves all that a program of before uses as it is: one that runs goes on', async () => {
-    const columns = async () => {
-      const { rows } = await pool.query(
-        `select table_name, column_name, data_type, is_nullable, column_default
+  test.each([
+    [4, 'api_key_uses'],
+    [6, 'policies'],
+  ])(
+    '000%i leaves all that a program of before uses as it is: one that runs goes on',
+    async (version, table) => {
+      const columns = async () => {
+        const { rows } = await pool.query(
+          `select table_name, column_name, data_type, is_nullable, column_default
          from information_schema.columns where table_schema = 'standin' order by 1, 2`,
-        [],
-        soon(),
-      );
-      return rows.filter(({ table_name: tableName }) => tableName !== 'api_key_uses');
-    };
-    await migrate(pool, soon(), readMigrations().slice(0, 3));
-    const before = await columns();
-    await migrate(pool, soon(), readMigrations().slice(0, 4));
-    expect(await tables()).toContain('api_key_uses');
-    expect(await columns()).toEqual(before);
-  });
+          [],
+          soon(),
+        );
+        return rows.filter(({ table_name: tableName }) => tableName !== table);
+      };
+      const insert = async (clientId: string) => {
+        const text =
+          'insert into standin.clients (client_id, name, token_mode) values ($1, $1, $1)';
+        await pool.query(text, [clientId], soon());
+      };
+      await migrate(pool, soon(), readMigrations().slice(0, version - 1));
+      const before = await columns();
+      await insert('before');
+      await migrate(pool, soon(), readMigrations().slice(0, version));
+      await insert('after');
+      expect(await tables()).toContain(table);
+      const after = await columns();
+      const isOld = (one: unknown) => before.some((old) => isDeepStrictEqual(one, old));
+      expect(after.filter(isOld)).toEqual(before);
+      for (const added of after.filter((one) => !isOld(one)))
+        expect(added.is_nullable === 'YES' || added.column_default !== null).toBe(true);
+    },
+  );
 
   test('an older program refuses a newer schema', async () => {
     await migrate(pool, soon(), [...readMigrations(), next]);

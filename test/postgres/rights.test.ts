@@ -77,11 +77,13 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
       'update standin.records set value_fingerprint = value_fingerprint',
       'update standin.records set created_at = created_at',
       'do $$ begin lock table standin.records in access exclusive mode; end $$',
-      ...['api_keys', 'clients', 'keyring', 'migrations', 'settings'].flatMap((table) => [
-        `insert into standin.${table} select * from standin.${table}`,
-        `delete from standin.${table}`,
-        `truncate standin.${table}`,
-      ]),
+      ...['api_keys', 'clients', 'keyring', 'migrations', 'policies', 'settings'].flatMap(
+        (table) => [
+          `insert into standin.${table} select * from standin.${table}`,
+          `delete from standin.${table}`,
+          `truncate standin.${table}`,
+        ],
+      ),
       'delete from standin.api_key_uses',
       'truncate standin.api_key_uses',
       "update standin.api_key_uses set api_key_id = ''",

@@ -39,11 +39,12 @@ const ROOMS: Record<string, readonly string[]> = {
   batcher: ['errors', 'timeouts'],
   metrics: ['types', 'version'],
   shape: ['types'],
+  policy: ['types', 'shape', '#bulk'],
   crypto: ['types'],
   store: ['types', 'errors', 'batcher', 'timeouts'],
   service: [
     ...['#embedded', '#kek', 'types', 'errors', 'shape', 'crypto', 'store', 'private-files'],
-    ...['terminal', 'batcher', 'options', 'timeouts'],
+    ...['terminal', 'batcher', 'options', 'policy', 'timeouts'],
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
@@ -51,7 +52,7 @@ const ROOMS: Record<string, readonly string[]> = {
   ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'version', '#kek'],
+    ...['options', 'policy', 'version', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
@@ -75,9 +76,11 @@ const PACKAGES: Record<string, readonly string[]> = {
   '/assets/uplot.js': ['#console'],
   'node:crypto': ['crypto', 'http', 'ops'],
   commander: ['commands', 'cli'],
+  yaml: ['policy'],
   pino: ['log'],
   'prom-client': ['metrics'],
   jose: ['service'],
+  'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['#kek'],
 };

@@ -1,6 +1,8 @@
 /** Replaces cells of CSV, TSV and NDJSON files of any size. See docs/guides/bulk-files.md. */
 export { BadRowError, BulkError, WriteError } from './bulk-error.ts';
+export { suggested } from './fields.ts';
 export type { FormatOptions } from './header.ts';
 export type { Job } from './job.ts';
+export { addPath, newTree, type PathNode } from './json-path.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export { type RunEnd, RunFailure, runBulk } from './run.ts';

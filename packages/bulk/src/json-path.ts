@@ -1,6 +1,6 @@
 import { BulkError } from './bulk-error.ts';
 
-/** A step of the paths in --fields. A node without further steps is a value to replace. */
+/** A step of the paths. A node without further steps is a value to replace. */
 export interface PathNode {
   /** The path as written, from the root. */
   readonly path: string;
@@ -26,14 +26,34 @@ const ITEM = /\$\[\*\](?:\.(?![.[])|(?=\[))/y;
  * @throws BulkError with the text that is not a path
  */
 export function parsePaths(text: string, isArray = false): PathNode {
-  const root = newNode('');
+  const root = newTree();
   const roots = isArray ? [ITEM, ROW] : [ROW];
   for (let at = 0; ; at++) {
     const start = roots.reduce((from, one) => after(one, text, from), after(SPACES, text, at));
-    at = after(SPACES, text, addPath(root, text, start));
+    at = after(SPACES, text, addSteps(root, text, start, OPTION).end);
     if (at === text.length) return root;
-    if (text[at] !== ',') throw wrong(text, at);
+    if (text[at] !== ',') throw wrong(text, at, OPTION);
   }
+}
+
+/** The option of the commands that has the paths, for messages. */
+const OPTION = '--fields';
+
+export function newTree(): PathNode {
+  return newNode('');
+}
+
+/**
+ * Adds the one path that the text is. A refused path changes nothing.
+ * @param named what has the paths, for messages
+ * @returns the nodes of the path, from the root
+ * @throws BulkError
+ */
+export function addPath(root: PathNode, text: string, named: string): readonly PathNode[] {
+  const start = after(ROW, text, 0);
+  const { end } = addSteps(newTree(), text, start, named);
+  if (end < text.length) throw wrong(text, end, named);
+  return addSteps(root, text, start, named).nodes;
 }
 
 /** The nodes of all values. */
@@ -55,34 +75,42 @@ function after(form: RegExp, text: string, start: number): number {
   return start + (form.exec(text)?.[0].length ?? 0);
 }
 
-/** The offset after the path. */
-function addPath(root: PathNode, text: string, start: number): number {
+/** The nodes of the path, and the offset after it. */
+function addSteps(root: PathNode, text: string, start: number, named: string) {
+  const nodes = [root];
   let node = root;
   let at = start;
   STEP.lastIndex = at;
   for (let step = STEP.exec(text); step !== null; step = STEP.exec(text)) {
     const isDotted = step[0].startsWith('.');
     // The first name has no dot; a later name must have one.
-    if (step.groups!.name !== undefined && isDotted === (at === start)) throw wrong(text, at);
-    if (node.isValue) throw overlap(node.path);
+    if (step.groups!.name !== undefined && isDotted === (at === start))
+      throw wrong(text, at, named);
+    if (node.isValue) throw overlap(node.path, named);
     at = STEP.lastIndex;
-    node = stepInto(node, step.groups!, text.slice(start, at));
+    node = stepInto(node, step.groups!, text.slice(start, at), named);
+    nodes.push(node);
   }
-  if (at === start) throw wrong(text, at);
-  if (node.isValue) throw new BulkError(`--fields names ${node.path} twice`);
-  if (node.names.size + node.indexes.size > 0 || node.every) throw overlap(node.path);
+  if (at === start) throw wrong(text, at, named);
+  if (node.isValue) throw new BulkError(`${named} names ${node.path} twice`);
+  if (node.names.size + node.indexes.size > 0 || node.every) throw overlap(node.path, named);
   node.isValue = true;
   node.isOptional = text[at] === '?';
-  return node.isOptional ? at + 1 : at;
+  return { nodes, end: node.isOptional ? at + 1 : at };
 }
 
-function stepInto(node: PathNode, groups: Record<string, string>, path: string): PathNode {
+function stepInto(
+  node: PathNode,
+  groups: Record<string, string>,
+  path: string,
+  named: string,
+): PathNode {
   if (groups.every !== undefined) {
     node.every ??= newNode(path);
     return node.every;
   }
   if (groups.index !== undefined) return getOrAdd(node.indexes, Number(groups.index), path);
-  return getOrAdd(node.names, groups.name ?? parseName(groups.quoted!, path), path);
+  return getOrAdd(node.names, groups.name ?? parseName(groups.quoted!, path, named), path);
 }
 
 function getOrAdd<K>(nodes: Map<K, PathNode>, key: K, path: string): PathNode {
@@ -105,21 +133,21 @@ function newNode(path: string): PathNode {
   };
 }
 
-function parseName(quoted: string, path: string): string {
+function parseName(quoted: string, path: string, named: string): string {
   try {
     return JSON.parse(quoted);
   } catch {
-    throw new BulkError(`--fields: the name at the end of ${path} is not a JSON string`);
+    throw new BulkError(`${named}: the name at the end of ${path} is not a JSON string`);
   }
 }
 
-function wrong(text: string, at: number): BulkError {
+function wrong(text: string, at: number, named: string): BulkError {
   const where = at === text.length ? 'its end' : `"${text.slice(at, at + 20)}"`;
   return new BulkError(
-    `--fields: no path at ${where}; write paths like customer.emails[*],name or ["full name"]`,
+    `${named}: no path at ${where}; write paths like customer.emails[*],name or ["full name"]`,
   );
 }
 
-function overlap(path: string): BulkError {
-  return new BulkError(`--fields names ${path} and something inside it: name one of them`);
+function overlap(path: string, named: string): BulkError {
+  return new BulkError(`${named} names ${path} and something inside it: name one of them`);
 }

@@ -1,0 +1,59 @@
+import type { KindSettings, MaskSettings } from '../shape/kind-settings.ts';
+import { defaultKind } from './default-kind.ts';
+import type { DeclaredPolicy } from './policy.ts';
+
+/** A line of a policy that the next policy adds, removes or changes. */
+export interface Change {
+  /** For example `kind card`, `field customer.email` or `right of support to card`. */
+  readonly what: string;
+  /** In words; null: it was not there. */
+  readonly before: string | null;
+  /** In words; null: it is not there any more. */
+  readonly after: string | null;
+}
+
+/** @param before undefined: no policy */
+export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPolicy): Change[] {
+  const [old, next] = [linesOf(before ?? NO_POLICY), linesOf(after)];
+  return [...new Set([...old.keys(), ...next.keys()])].flatMap((what) => {
+    const change = { what, before: old.get(what) ?? null, after: next.get(what) ?? null };
+    return change.before === change.after ? [] : [change];
+  });
+}
+
+const NO_POLICY: DeclaredPolicy = { kinds: [], fields: undefined, rights: undefined };
+
+/** The lines of a policy in words, by what they are about. */
+function linesOf({ kinds, fields, rights }: DeclaredPolicy): ReadonlyMap<string, string> {
+  const declared = kinds.filter(({ name, shape }) => name !== shape);
+  const rightsByClient = Object.entries(rights ?? {});
+  return new Map([
+    ...declared.map((kind) => [`kind ${kind.name}`, kindInWords(kind)] as const),
+    ['what is tokenized', fields ? 'the fields that are listed' : 'every string, as text'],
+    ...(fields ?? []).map(({ path, kind }) => [`field ${path}`, kind] as const),
+    ['what clients see', rights ? 'what their rights say' : 'everything'],
+    ...rightsByClient.flatMap(([client, ofKinds]) =>
+      Object.entries(ofKinds).map(
+        ([kind, right]) => [`right of ${client} to ${kind}`, right] as const,
+      ),
+    ),
+  ]);
+}
+
+/** The shape, and the options that are not the default: `digits, keep_last 4`. */
+function kindInWords(kind: KindSettings): string {
+  const defaults = defaultKind(kind.name, kind.shape);
+  const names = Object.keys(kind) as (keyof KindSettings)[];
+  const options = names.flatMap((name) => {
+    const [value, usual] = [kind, defaults].map((one) => optionInWords(one[name]));
+    return value === usual ? [] : [`${name} ${value}`];
+  });
+  return [kind.shape, ...options].join(', ');
+}
+
+function optionInWords(value: KindSettings[keyof KindSettings]): string {
+  if (Array.isArray(value)) return value.join(' and ');
+  if (typeof value !== 'object' || value === null) return String(value);
+  const { show, ...ends } = value as MaskSettings;
+  return [show, ...Object.entries(ends).map(([end, count]) => `${end} ${count}`)].join(' ');
+}

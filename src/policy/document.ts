@@ -1,0 +1,174 @@
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Pair,
+  type ParsedNode,
+  parseDocument,
+  type YAMLError,
+} from 'yaml';
+import { suggested } from '#bulk';
+import { MAX_DOCUMENT_BYTES } from './format.ts';
+
+/** A mistake in a document, with its remedy. Lines and columns count from 1. */
+export interface Mistake {
+  readonly line: number;
+  readonly column: number;
+  readonly text: string;
+}
+
+/** A value of a document, at its offset in the text. */
+export type Node = { readonly at: number } & (
+  | { readonly type: 'map'; readonly entries: readonly Entry[] }
+  | { readonly type: 'list'; readonly items: readonly Node[] }
+  /** `source`: as it is written, without quotes. */
+  | { readonly type: 'scalar'; readonly value: unknown; readonly source: string }
+  /** It has a mistake that is noted already. */
+  | { readonly type: 'bad' }
+);
+
+export interface Entry {
+  readonly at: number;
+  readonly name: string;
+  readonly value: Node;
+}
+
+/** A document lists at most so many mistakes: a file of another kind is one mistake a line. */
+const MAX_MISTAKES = 50;
+/** A policy needs five levels. */
+const MAX_LEVELS = 8;
+/**
+ * Control characters, line separators, and changes of the text direction, which let a document look
+ * different from what it says. Tabs and line ends are allowed.
+ */
+const DISGUISES = /[^\P{Cc}\t\n\r]|[\p{Zl}\p{Zp}\p{Bidi_Control}]/gu;
+
+/** The values of a YAML 1.2 or JSON document, and what is wrong with it. */
+export class PolicyDocument {
+  readonly mistakes: Mistake[] = [];
+  /** undefined: a mistake hides the rest. */
+  readonly root: Node | undefined;
+  readonly #lines = new LineCounter();
+
+  constructor(text: string) {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > MAX_DOCUMENT_BYTES) {
+      const most = `a policy has at most ${MAX_DOCUMENT_BYTES / 1024} KiB`;
+      this.mistakes.push({ line: 1, column: 1, text: `the document has ${bytes} bytes; ${most}` });
+      return;
+    }
+    const parsed = parseDocument(text, {
+      schema: 'core',
+      resolveKnownTags: false,
+      // The search for equal names takes minutes for a document of this size.
+      uniqueKeys: false,
+      prettyErrors: false,
+      lineCounter: this.#lines,
+    });
+    this.#checkCharacters(text);
+    this.#addSyntax([...parsed.errors, ...parsed.warnings]);
+    if (parsed.directives.yaml.version !== '1.2')
+      this.add(0, 'the document says that it is not YAML 1.2: leave out the line %YAML');
+    if (this.mistakes.length > 0) return;
+    if (parsed.contents === null) this.add(0, 'the document is empty: write at least version: 1');
+    else this.root = this.#nodeOf(parsed.contents, 1);
+  }
+
+  add(at: number, text: string): void {
+    if (this.mistakes.length >= MAX_MISTAKES) return;
+    this.mistakes.push({ ...this.placeOf(at), text });
+  }
+
+  placeOf(at: number): Omit<Mistake, 'text'> {
+    const { line, col } = this.#lines.linePos(at);
+    return { line: Math.max(1, line), column: Math.max(1, col) };
+  }
+
+  #checkCharacters(text: string): void {
+    for (const { 0: found, index } of text.matchAll(DISGUISES)) {
+      const code = found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0');
+      this.add(index, `the character U+${code} is not allowed: leave it out`);
+    }
+  }
+
+  /** The first of each line: the others mostly follow from it. */
+  #addSyntax(problems: readonly YAMLError[]): void {
+    const lines = new Set<number>();
+    for (const problem of problems.toSorted((a, b) => a.pos[0] - b.pos[0])) {
+      const { line } = this.placeOf(problem.pos[0]);
+      if (!lines.has(line)) this.add(problem.pos[0], wordsOf(problem));
+      lines.add(line);
+    }
+  }
+
+  #nodeOf(node: ParsedNode, level: number): Node {
+    const at = node.range[0];
+    const bad: Node = { type: 'bad', at };
+    if (isAlias(node) || node.anchor !== undefined) {
+      this.add(at, 'a policy has no anchors (&) and aliases (*): write the value here again');
+      return bad;
+    }
+    if (level > MAX_LEVELS) {
+      this.add(at, 'nothing of a policy is so deep inside: check the indentation');
+      return bad;
+    }
+    if (isScalar(node)) {
+      const source = node.source ?? String(node.value);
+      return { type: 'scalar', at, value: node.value, source };
+    }
+    if (isSeq(node)) {
+      const items = node.items.map((item) => this.#nodeOf(item as ParsedNode, level + 1));
+      return { type: 'list', at, items };
+    }
+    if (!isMap(node)) return bad;
+    return { type: 'map', at, entries: this.#entriesOf(node.items, at, level) };
+  }
+
+  #entriesOf(
+    pairs: readonly Pair<ParsedNode, ParsedNode | null>[],
+    start: number,
+    level: number,
+  ): Entry[] {
+    const names = new Set<string>();
+    return pairs.flatMap(({ key, value }) => {
+      const at = key?.range?.[0] ?? start;
+      if (!isScalar(key) || typeof key.value !== 'string') {
+        const source = isScalar(key) && key.source;
+        const remedy = source ? `: write it in quotes: "${cut(source)}"` : '';
+        this.add(at, `a name must be text${remedy}`);
+        return [];
+      }
+      const name = key.value;
+      if (names.has(name)) {
+        this.add(at, `${cut(name)} is there twice: leave one out`);
+        return [];
+      }
+      names.add(name);
+      const nothing: Node = { type: 'scalar', at, value: null, source: '' };
+      return [{ at, name, value: value === null ? nothing : this.#nodeOf(value, level + 1) }];
+    });
+  }
+}
+
+/** Longer names and lists are cut off in a message. */
+const MAX_SHOWN = 200;
+
+export function cut(text: string): string {
+  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
+}
+
+/** Words for a name that is none of these, with the one that was probably meant. */
+export function unknown(name: string, among: readonly string[]): string {
+  return `${suggested(cut(name), among)} is not known: choose ${cut(among.join(', '))}`;
+}
+
+function wordsOf({ code, message }: YAMLError): string {
+  if (code === 'BAD_ALIAS') return 'a name or a value that begins with * or & needs quotes: "*"';
+  if (code === 'MULTIPLE_DOCS') return 'there is a second document: leave out the line ---';
+  if (code === 'RESOURCE_EXHAUSTION') return 'the document is nested too deep';
+  if (code === 'TAG_RESOLVE_FAILED') return 'a policy has no tags (!): leave the tag out';
+  const [first = ''] = message.split('\n');
+  return cut(`this is not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`);
+}

@@ -1,0 +1,189 @@
+import { addPath, BulkError, newTree } from '#bulk';
+import { type KindSettings, SHAPES, type Shape } from '../shape/kind-settings.ts';
+import { defaultKind } from './default-kind.ts';
+import { cut, type Entry, type Mistake, type Node, PolicyDocument, unknown } from './document.ts';
+import {
+  FORMAT_VERSION,
+  KIND_NAME,
+  MAX_CLIENTS,
+  MAX_FIELDS,
+  MAX_KINDS,
+  MAX_PATH_CHARACTERS,
+  OPTIONS,
+  PARTS,
+} from './format.ts';
+import { OptionReader } from './option-reader.ts';
+import { type DeclaredPolicy, OTHERS, type PolicyField, RIGHTS, type Right } from './policy.ts';
+
+export interface ParsedPolicy {
+  /** undefined: the document has mistakes. */
+  readonly policy: DeclaredPolicy | undefined;
+  readonly mistakes: readonly Mistake[];
+  /** What the policy may do, but perhaps should not. */
+  readonly warnings: readonly Mistake[];
+}
+
+/** Reads a YAML 1.2 or JSON document. Finds all mistakes at once. */
+export function parsePolicy(text: string): ParsedPolicy {
+  const document = new PolicyDocument(text);
+  if (document.root === undefined)
+    return { policy: undefined, mistakes: document.mistakes, warnings: [] };
+  const parser = new PolicyParser(document);
+  const policy = parser.policyOf(document.root);
+  const mistakes = document.mistakes.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  if (mistakes.length > 0) return { policy: undefined, mistakes, warnings: [] };
+  return { policy, mistakes, warnings: parser.warnings };
+}
+
+class PolicyParser {
+  readonly warnings: Mistake[] = [];
+  readonly #document: PolicyDocument;
+  readonly #options: OptionReader;
+  /** Names that fields and rights may use. A kind with a mistake is one of them. */
+  #kindNames: readonly string[] = SHAPES;
+
+  constructor(document: PolicyDocument) {
+    this.#document = document;
+    this.#options = new OptionReader(document);
+  }
+
+  policyOf(root: Node): DeclaredPolicy {
+    const parts = new Map<string, Node>();
+    for (const { at, name, value } of this.#entries(root, 'the policy')) {
+      if ((PARTS as readonly string[]).includes(name)) parts.set(name, value);
+      else this.#document.add(at, unknown(name, PARTS.slice(0, -1)));
+    }
+    if (parts.size > 0) this.#checkVersion(root, parts.get('version'));
+    const schema = parts.get('$schema');
+    if (schema !== undefined) this.#options.text(schema, '$schema');
+    const [kinds, fields, rights] = [parts.get('kinds'), parts.get('fields'), parts.get('rights')];
+    const declared = kinds === undefined ? [] : this.#kindsOf(kinds);
+    const ofShapes = SHAPES.map((shape) => defaultKind(shape, shape));
+    return {
+      kinds: [...ofShapes, ...declared],
+      fields: fields && this.#fieldsOf(fields),
+      rights: rights && this.#rightsOf(rights),
+    };
+  }
+
+  #checkVersion(root: Node, version: Node | undefined): void {
+    const found = version?.type === 'scalar' ? version.value : undefined;
+    if (version === undefined)
+      this.#document.add(
+        root.at,
+        `the version of the format is missing: add version: ${FORMAT_VERSION}`,
+      );
+    else if (found !== FORMAT_VERSION)
+      this.#document.add(
+        version.at,
+        typeof found === 'number' && found > FORMAT_VERSION
+          ? `this program knows version ${FORMAT_VERSION} of the format only: use a newer release`
+          : `the version of the format must be ${FORMAT_VERSION}`,
+      );
+  }
+
+  #kindsOf(node: Node): KindSettings[] {
+    const entries = this.#entries(node, 'kinds', MAX_KINDS);
+    this.#kindNames = [...new Set([...SHAPES, ...entries.map(({ name }) => name)])];
+    return entries.flatMap((entry) => this.#kindOf(entry) ?? []);
+  }
+
+  #kindOf({ at, name, value }: Entry): KindSettings | undefined {
+    const before = this.#document.mistakes.length;
+    if ((SHAPES as readonly string[]).includes(name))
+      this.#document.add(
+        at,
+        `${name} is a kind already, with default options: choose another name`,
+      );
+    else if (!new RegExp(KIND_NAME).test(name))
+      this.#document.add(
+        at,
+        'the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
+      );
+    const entries = this.#entries(value, `the kind ${name}`);
+    const shape = this.#shapeOf(
+      entries.find((one) => one.name === 'shape'),
+      at,
+      name,
+    );
+    if (shape === undefined) return undefined;
+    const others = entries.filter((one) => one.name !== 'shape');
+    const declared = others.flatMap((one) => this.#options.option(one, OPTIONS[shape], shape));
+    const settings = { ...defaultKind(name, shape), ...Object.fromEntries(declared) };
+    if (this.#document.mistakes.length > before) return undefined;
+    return settings;
+  }
+
+  #shapeOf(entry: Entry | undefined, at: number, name: string): Shape | undefined {
+    if (entry !== undefined) return this.#options.word(entry.value, 'shape', SHAPES);
+    this.#document.add(at, `the kind ${name} needs a shape: ${SHAPES.join(', ')}`);
+    return undefined;
+  }
+
+  #fieldsOf(node: Node): PolicyField[] {
+    const tree = newTree();
+    return this.#entries(node, 'fields', MAX_FIELDS).flatMap(({ at, name, value }) => {
+      const problem = pathProblem(tree, name);
+      if (problem !== undefined) this.#document.add(at, problem);
+      const kind = this.#options.text(value, `the kind of ${name}`);
+      if (kind === undefined) return [];
+      this.#checkKind(value.at, kind);
+      return [{ path: name, kind }];
+    });
+  }
+
+  #rightsOf(node: Node): Record<string, Record<string, Right>> {
+    const lines = this.#entries(node, 'rights', MAX_CLIENTS).map((client) => {
+      const ofKinds = this.#entries(client.value, `the rights of ${client.name}`, MAX_KINDS);
+      return [client.name, this.#rightsOfClient(ofKinds)] as const;
+    });
+    return Object.fromEntries(lines);
+  }
+
+  #rightsOfClient(entries: readonly Entry[]): Record<string, Right> {
+    const rights = entries.flatMap(({ at, name, value }) => {
+      if (name !== OTHERS) this.#checkKind(at, name);
+      const right = this.#options.word(value, `the right to ${name}`, RIGHTS);
+      return right === undefined ? [] : [[name, right] as const];
+    });
+    return Object.fromEntries(rights);
+  }
+
+  #checkKind(at: number, kind: string): void {
+    if (!this.#kindNames.includes(kind))
+      this.#document.add(at, `the kind ${unknown(kind, this.#kindNames)}`);
+  }
+
+  /** The entries of a map that is not empty; none after a mistake. */
+  #entries(node: Node, named: string, max = Number.POSITIVE_INFINITY): readonly Entry[] {
+    const entries = node.type === 'map' ? node.entries : undefined;
+    if (entries !== undefined && entries.length > 0 && entries.length <= max) return entries;
+    const problem =
+      entries === undefined
+        ? 'must be lines of a name, a colon and a value'
+        : entries.length === 0
+          ? 'is empty: leave it out, or write what belongs there'
+          : `has ${entries.length} lines; at most ${max} are allowed`;
+    if (node.type !== 'bad') this.#document.add(node.at, `${cut(named)} ${problem}`);
+    return [];
+  }
+}
+
+/** Adds the path to the tree, or says why that is not possible. */
+function pathProblem(tree: ReturnType<typeof newTree>, path: string): string | undefined {
+  if (path.length > MAX_PATH_CHARACTERS)
+    return `a path has at most ${MAX_PATH_CHARACTERS} characters`;
+  if (!path.isWellFormed()) return 'the path has half a surrogate pair: correct the escape';
+  try {
+    const nodes = addPath(tree, path, 'fields');
+    if (nodes.at(-1)!.isOptional)
+      return 'leave out the ?: no field of a policy need be in a request';
+    const mixed = nodes.find(({ every, indexes }) => every !== undefined && indexes.size > 0);
+    if (mixed !== undefined)
+      return `fields names ${mixed.every!.path} and a single item there: name one of them`;
+    return undefined;
+  } catch (error) {
+    if (error instanceof BulkError) return error.message;
+    throw error;
+  }
+}

@@ -1,0 +1,115 @@
+import { SHAPES } from '../shape/kind-settings.ts';
+import {
+  FORMAT_VERSION,
+  type Form,
+  KIND_NAME,
+  MASK_END,
+  MAX_CLIENTS,
+  MAX_FIELDS,
+  MAX_KINDS,
+  MAX_PATH_CHARACTERS,
+  OPTIONS,
+  type Options,
+} from './format.ts';
+import { OTHERS, RIGHTS } from './policy.ts';
+
+type Schema = Readonly<Record<string, unknown>>;
+
+/**
+ * The JSON Schema (2020-12) of a policy, for editors. It cannot tell paths that overlap, kinds that
+ * are not declared, and options that do not go together: `parsePolicy` does.
+ */
+export function policySchema(): Schema {
+  return {
+    $schema: 'https://json-schema.org/draft/2020-12/schema',
+    title: 'Standin policy',
+    ...object({
+      $schema: { type: 'string', description: 'The file of this schema, for editors.' },
+      version: { const: FORMAT_VERSION, description: 'The version of the format.' },
+      kinds: kinds(),
+      fields: fields(),
+      rights: rights(),
+    }),
+    required: ['version'],
+  };
+}
+
+function kinds(): Schema {
+  return {
+    description: `Classes of data, by name. ${SHAPES.join(', ')} are kinds already.`,
+    ...lines(MAX_KINDS),
+    propertyNames: { pattern: KIND_NAME, not: { enum: SHAPES } },
+    additionalProperties: { oneOf: SHAPES.map((shape) => kind(shape, OPTIONS[shape])) },
+  };
+}
+
+function kind(shape: string, options: Options): Schema {
+  const forms = Object.entries(options).map(([name, form]) => [name, schemaOf(form)]);
+  const properties = { shape: { const: shape }, ...Object.fromEntries(forms) };
+  return { title: shape, ...object(properties), required: ['shape'] };
+}
+
+function fields(): Schema {
+  return {
+    description:
+      'The strings of data that are tokenized: the kind of each path, such as customer.emails[*]. Without it: all strings, as text.',
+    ...lines(MAX_FIELDS),
+    propertyNames: { minLength: 1, maxLength: MAX_PATH_CHARACTERS },
+    additionalProperties: { type: 'string', pattern: KIND_NAME },
+  };
+}
+
+function rights(): Schema {
+  const { source } = new RegExp(`^\\${OTHERS}$|${KIND_NAME}`);
+  return {
+    description: `What a client, by name or id, sees of each kind; "${OTHERS}": all others. Without it: everything.`,
+    ...lines(MAX_CLIENTS),
+    additionalProperties: {
+      ...lines(MAX_KINDS),
+      propertyNames: { pattern: source },
+      additionalProperties: { enum: RIGHTS },
+    },
+  };
+}
+
+function schemaOf(form: Form): Schema {
+  const { meaning: description } = form;
+  switch (form.type) {
+    case 'flag':
+      return { type: 'boolean', description };
+    case 'number':
+      return { type: 'integer', minimum: form.min, maximum: form.max, description };
+    case 'word':
+      return { enum: form.of, description };
+    case 'words':
+      return { type: 'array', items: { enum: form.of }, uniqueItems: true, description };
+    case 'text':
+      return { type: 'string', pattern: form.pattern, description };
+    case 'mask':
+      return { oneOf: form.of.map(mask), description };
+  }
+}
+
+function mask(show: string): Schema {
+  const ends = { first: end('start'), last: end('end') };
+  const properties = { show: { const: show }, ...(show === 'ends' && ends) };
+  const required = { required: ['show'] };
+  if (show !== 'ends') return { ...object(properties), ...required };
+  const anyOf = Object.keys(ends).map((name) => ({ required: [name] }));
+  return { ...object(properties), ...required, anyOf };
+}
+
+function end(name: string): Schema {
+  const description = `Characters shown at the ${name}; of digits, digits. Never more than half.`;
+  return { type: 'integer', minimum: MASK_END.min, maximum: MASK_END.max, description };
+}
+
+/** An object with these properties and no others. */
+function object(properties: Schema): Schema {
+  return { type: 'object', properties, additionalProperties: false };
+}
+
+/** An object whose names the document chooses. */
+function lines(max: number): Schema {
+  return { type: 'object', minProperties: 1, maxProperties: max };
+}

@@ -1,0 +1,134 @@
+import { withLuhn, withMod97 } from './check-digits.ts';
+import type { Form, Refusal } from './form.ts';
+import type { KindSettings } from './kind-settings.ts';
+import { grow, isSpace, KEPT, MIN_STEMS, SHAPED_CHARACTERS, stemsOf, withFloor } from './shape.ts';
+import { type ByteBlocks, drawStem } from './token.ts';
+
+interface DigitsPlan {
+  readonly template: string;
+  /** Places of the check digits of mod97 in the template; of luhn, counted from its end. */
+  readonly checks: readonly number[];
+}
+
+const ZERO = 0x30;
+const SPACE = 0x20;
+const TILDE = 0x7e;
+const UPPER_LETTER = 0x41;
+const LETTER = 0x61;
+/** A digit that is computed, not drawn. */
+const CHECK = ZERO + KEPT;
+
+/** The shape of a value while it is made, and the places of its letters and digits. */
+const shape = Buffer.alloc(SHAPED_CHARACTERS);
+const places = new Uint16Array(SHAPED_CHARACTERS);
+
+/**
+ * Numbers with ASCII punctuation: cards, IBANs, telephone numbers. Draws a digit for a digit, and a
+ * letter of the same case for a letter. Stems grow in the last drawn run.
+ */
+export class DigitsForm implements Form<DigitsPlan> {
+  readonly #settings: KindSettings;
+  readonly #keepsEnds: boolean;
+
+  constructor(settings: KindSettings) {
+    this.#settings = settings;
+    this.#keepsEnds = settings.keep_first + settings.keep_last > 0;
+  }
+
+  plan(value: string): DigitsPlan | Refusal {
+    const { name, check_digits: checkDigits, suffix } = this.#settings;
+    const count = scan(value);
+    if (typeof count === 'string') return { reason: count };
+    const layout = this.#layoutProblem(value, count);
+    if (layout !== undefined) return { reason: layout };
+    this.#keepEnds(value, count);
+    const checks = this.#placeChecks(value.length);
+    const template = shape.toString('latin1', 0, value.length);
+    const stems = stemsOf(template);
+    if (stems >= MIN_STEMS) return { template, checks };
+    // With kept ends, a token of a short value would show most of it.
+    if (suffix && !this.#keepsEnds && stems > 1) return { template: withFloor(template), checks };
+    const free = checkDigits === 'luhn' ? 7 : 6;
+    return { reason: `has too few digits for kind ${name}: ${free} must be free` };
+  }
+
+  stem({ template, checks }: DigitsPlan, extra: number, blocks: ByteBlocks): string {
+    const stem = drawStem(grow(template, extra), blocks);
+    const [first, second] = checks;
+    if (first === undefined) return stem;
+    return second === undefined
+      ? withLuhn(stem, stem.length - first)
+      : withMod97(stem, first, second);
+  }
+
+  #layoutProblem(value: string, count: number): string | undefined {
+    const { check_digits: checkDigits } = this.#settings;
+    if (checkDigits === 'luhn' && /[A-Za-z]/.test(value)) return 'has a letter, which luhn refuses';
+    if (checkDigits !== 'mod97') return undefined;
+    const isLayout =
+      count > 4 &&
+      isLetter(0) &&
+      isLetter(1) &&
+      shape[places[2]!] === ZERO &&
+      shape[places[3]!] === ZERO;
+    return isLayout ? undefined : 'does not begin with two letters and two check digits';
+  }
+
+  #keepEnds(value: string, count: number): void {
+    const { keep_first: first, keep_last: last, begins_with: begin } = this.#settings;
+    const keep = (k: number, unit: number) => {
+      shape[places[k]!] = unit + KEPT;
+    };
+    for (let k = 0; k < Math.min(begin.length, count); k++) keep(k, begin.charCodeAt(k));
+    for (let k = 0; k < Math.min(first, count); k++) keep(k, value.charCodeAt(places[k]!));
+    for (let k = Math.max(0, count - last); k < count; k++) keep(k, value.charCodeAt(places[k]!));
+  }
+
+  /** mod97: the places 3 and 4, also where they were kept. luhn: the last drawn digit. */
+  #placeChecks(length: number): readonly number[] {
+    const { check_digits: checkDigits } = this.#settings;
+    if (checkDigits === 'none') return [];
+    if (checkDigits === 'mod97') {
+      const checks = [places[2]!, places[3]!];
+      for (const place of checks) shape[place] = CHECK;
+      return checks;
+    }
+    const last = shape.lastIndexOf(ZERO, length - 1);
+    if (last === -1) return [];
+    shape[last] = CHECK;
+    return [length - last];
+  }
+}
+
+/** Writes shape and places. The number of letters and digits, or why the value is refused. */
+function scan(value: string): number | string {
+  if (value.length > SHAPED_CHARACTERS) return `has more than ${SHAPED_CHARACTERS} characters`;
+  let count = 0;
+  let hasDigit = false;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    const drawn = drawnFor(unit);
+    const isBlank = isSpace(unit);
+    shape[i] = drawn ?? (isBlank ? SPACE : unit);
+    if (drawn !== undefined) places[count++] = i;
+    else if (isBlank) {
+      if (i === 0 || i === value.length - 1) return 'begins or ends with a space';
+    } else if (unit < SPACE || unit > TILDE) {
+      return 'has a character that is no digit, letter or punctuation of ASCII';
+    }
+    hasDigit ||= drawn === ZERO;
+  }
+  return hasDigit ? count : 'has no digit';
+}
+
+function drawnFor(unit: number): number | undefined {
+  if (unit >= ZERO && unit <= ZERO + 9) return ZERO;
+  if (unit >= UPPER_LETTER && unit < UPPER_LETTER + 26) return UPPER_LETTER;
+  return unit >= LETTER && unit < LETTER + 26 ? LETTER : undefined;
+}
+
+/** Whether the letter or digit of this number is a letter. */
+function isLetter(k: number): boolean {
+  const drawn = shape[places[k]!];
+  return drawn === LETTER || drawn === UPPER_LETTER;
+}

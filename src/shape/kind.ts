@@ -1,0 +1,140 @@
+import type { Value } from '../types.ts';
+import { DateForm } from './date.ts';
+import { DigitsForm } from './digits.ts';
+import { EmailForm } from './email.ts';
+import { type Form, isRefusal, type Refusal } from './form.ts';
+import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
+import { maskOf } from './mask.ts';
+import { grow, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
+import { spellerOf } from './spelling.ts';
+import { type ByteBlocks, type Drawn, type Draws, drawStem, firstAcceptable } from './token.ts';
+
+export { kindProblems, kindWarnings } from './kind-problems.ts';
+
+/** A class of data, ready to draw tokens and to mask values. Pure. */
+export interface Kind {
+  readonly settings: KindSettings;
+  /** The uniform value (spelling applied), or why the kind refuses the text. */
+  accept(text: string): { readonly value: Value } | Refusal;
+  /**
+   * The first acceptable token from draw `from` on; undefined when no draw is left.
+   * @param value as `accept` returned it
+   * @throws RangeError for a value that the kind refuses
+   */
+  drawToken(value: Value, suffix: string, draws: Draws, from: number): Drawn | undefined;
+  /** What a masked answer shows of a value. Takes any string. */
+  mask(value: string): string;
+}
+
+/** Compiles a kind. Does so once: each value must be cheap. */
+export function kindOf(settings: KindSettings): Kind {
+  const form = formOf(settings);
+  const spell = spellerOf(settings);
+  const hasFixedLength = settings.shape === 'uuid' || settings.shape === 'word';
+  const grows = settings.suffix && !hasFixedLength;
+  const mayBeCard = settings.check_digits === 'luhn';
+  return {
+    settings,
+    mask: maskOf(settings),
+    accept(text) {
+      const value = spell(text);
+      if (typeof value !== 'string') return value;
+      const plan = form.plan(value);
+      return isRefusal(plan) ? plan : { value: value as Value };
+    },
+    drawToken(value, suffix, draws, from) {
+      const plan = form.plan(value);
+      if (isRefusal(plan)) throw new RangeError(`a value ${plan.reason}`);
+      const terms = { ending: settings.suffix ? `_${suffix}` : '', grows, mayBeCard };
+      return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
+        form.stem(plan, extra, blocks),
+      );
+    },
+  };
+}
+
+/** The settings of a kind that only has a name and a shape. */
+export function defaultKind(name: string, shape: Shape): KindSettings {
+  return {
+    name,
+    shape,
+    keep: 'nothing',
+    keep_first: 0,
+    keep_last: 0,
+    begins_with: '',
+    check_digits: 'none',
+    length: 10,
+    suffix: true,
+    spelling: [],
+    country: null,
+    tokens: null,
+    time_to_live_s: null,
+    mask: DEFAULT_MASKS[shape],
+  };
+}
+
+const NOTHING: MaskSettings = { show: 'nothing' };
+const DEFAULT_MASKS: Readonly<Record<Shape, MaskSettings>> = {
+  text: NOTHING,
+  email: { show: 'domain' },
+  digits: { show: 'ends', first: 0, last: 4 },
+  date: { show: 'year' },
+  uuid: NOTHING,
+  word: NOTHING,
+};
+
+function formOf(settings: KindSettings): Form<unknown> {
+  switch (settings.shape) {
+    case 'text':
+      return settings.suffix ? TEXT : exactText(settings.name);
+    case 'email':
+      return new EmailForm(settings);
+    case 'digits':
+      return new DigitsForm(settings);
+    case 'date':
+      return new DateForm(settings);
+    case 'uuid':
+      return UUID;
+    case 'word':
+      return wordForm(settings.length);
+  }
+}
+
+/** The shape without a policy. */
+const TEXT: Form<string> = {
+  plan: shapeOf,
+  stem: (shape, extra, blocks) => drawStem(grow(shape, extra), blocks),
+};
+
+/** Texts that need no longer token. */
+function exactText(name: string): Form<string> {
+  return {
+    plan(value) {
+      const isLong = value.length > SHAPED_CHARACTERS;
+      if (isLong) return { reason: `is longer than ${SHAPED_CHARACTERS} characters` };
+      const shape = shapeOf(value);
+      if (shape.length === [...value].length) return shape;
+      return { reason: `has too few letters and digits for kind ${name}: 5 must be free` };
+    },
+    stem: TEXT.stem,
+  };
+}
+
+const UUID: Form<undefined> = {
+  plan: () => undefined,
+  stem: (_, _extra, blocks) => drawUuid(blocks),
+};
+
+/** A version 4, variant 1 UUID (RFC 9562, section 5.4) of the first 16 bytes. */
+function drawUuid(blocks: ByteBlocks): string {
+  const bytes = Buffer.from(blocks(0).slice(0, 16), 'latin1');
+  bytes[6] = (bytes[6]! & 0x0f) | 0x40;
+  bytes[8] = (bytes[8]! & 0x3f) | 0x80;
+  const hex = bytes.toString('hex');
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+}
+
+function wordForm(length: number): Form<string> {
+  const shape = 'a'.repeat(length);
+  return { plan: () => shape, stem: (_, _extra, blocks) => drawStem(shape, blocks) };
+}

@@ -1,0 +1,35 @@
+import type { Refusal } from './form.ts';
+import type { KindSettings } from './kind-settings.ts';
+import { e164Speller } from './phone.ts';
+
+/** A value has at most so many bytes of UTF-8 (`Value` in types.ts). */
+const MAX_VALUE_BYTES = 65_536;
+/** Of UTF-8, for a UTF-16 unit. */
+const MAX_BYTES_A_UNIT = 3;
+const WHITE_SPACE = /\p{White_Space}/u;
+
+/** Spells texts uniformly: trims, then lower case, then E.164, as far as the kind asks for it. */
+export function spellerOf({ spelling, country }: KindSettings): (text: string) => string | Refusal {
+  if (spelling.length === 0) return (text) => text;
+  const trims = spelling.includes('trim');
+  const lowers = spelling.includes('lower_case');
+  const e164 = spelling.includes('e164') ? e164Speller(country) : (text: string) => text;
+  return (text) => {
+    const trimmed = trims ? trim(text) : text;
+    const lowered = lowers ? trimmed.toLowerCase() : trimmed;
+    const mayBeLarge = lowered.length * MAX_BYTES_A_UNIT > MAX_VALUE_BYTES;
+    if (mayBeLarge && Buffer.byteLength(lowered) > MAX_VALUE_BYTES) {
+      return { reason: `has more than ${MAX_VALUE_BYTES} bytes when it is in lower case` };
+    }
+    return e164(lowered);
+  };
+}
+
+/** Without the Unicode white space at both ends. A regular expression would try each inner run. */
+function trim(text: string): string {
+  let start = 0;
+  let end = text.length;
+  while (start < end && WHITE_SPACE.test(text.charAt(start))) start++;
+  while (end > start && WHITE_SPACE.test(text.charAt(end - 1))) end--;
+  return text.slice(start, end);
+}

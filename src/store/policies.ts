@@ -1,0 +1,101 @@
+import type { Pool, Query } from './pool.ts';
+import { WAITS_FOR_STANDBY } from './record-sql.ts';
+
+/** A version of the policy. */
+export interface PolicyVersion {
+  /** 1, 2, 3 and so on, without gaps. */
+  readonly version: number;
+  readonly applied_at: Date;
+  /** User of the database. */
+  readonly applied_by: string;
+}
+
+export interface StoredPolicy extends PolicyVersion {
+  /** As it was applied, byte for byte. */
+  readonly document: string;
+}
+
+/** An arbitrary number, different from the locks of migrations, keys and names of clients. */
+const POLICY_LOCK = 7_382_162;
+
+const HEAD = 'version, applied_at, applied_by';
+const HEADS = `select ${HEAD} from standin.policies order by version desc`;
+const NEWEST = `select ${HEAD}, document from standin.policies order by version desc limit 1`;
+
+/** The versions of the policy. No row changes, and none is removed. */
+export class PolicyStore {
+  readonly #pool: Pool;
+
+  constructor(pool: Pool) {
+    this.#pool = pool;
+  }
+
+  /** undefined: no policy was applied yet. */
+  async newest(deadlineMs: number): Promise<StoredPolicy | undefined> {
+    return newestOf(this.#pool.queryUntil(deadlineMs));
+  }
+
+  /** `newest` without the document. */
+  async newestVersion(deadlineMs: number): Promise<PolicyVersion | undefined> {
+    const { rows } = await this.#pool.query(`${HEADS} limit 1`, [], deadlineMs);
+    return rows.map(headOf)[0];
+  }
+
+  /**
+   * `newest`, as durable as a record that was written. A version whose wait for the standby was
+   * cancelled is visible, but a failover loses it, and another document then gets its version.
+   */
+  async newestDurable(deadlineMs: number): Promise<StoredPolicy | undefined> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      const newest = await newestOf(query);
+      await query(`select ${WAITS_FOR_STANDBY}`);
+      return newest;
+    });
+  }
+
+  /** undefined: there is no such version. */
+  async get(version: number, deadlineMs: number): Promise<StoredPolicy | undefined> {
+    const text = `select ${HEAD}, document from standin.policies where version = $1`;
+    return (await this.#pool.query(text, [version], deadlineMs)).rows.map(storedOf)[0];
+  }
+
+  /** The newest version first. */
+  async list(deadlineMs: number): Promise<PolicyVersion[]> {
+    return (await this.#pool.query(HEADS, [], deadlineMs)).rows.map(headOf);
+  }
+
+  /**
+   * Adds a version. Calls at the same time take turns, on all machines.
+   * @param expectedVersion the newest version that the caller has seen; 0: none
+   * @returns the new version; undefined: another version is the newest, and nothing was changed
+   */
+  async apply(
+    document: string,
+    expectedVersion: number,
+    deadlineMs: number,
+  ): Promise<PolicyVersion | undefined> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      await query('select pg_advisory_xact_lock($1::bigint)', [POLICY_LOCK]);
+      const newest = (await newestOf(query))?.version ?? 0;
+      if (newest !== expectedVersion) return undefined;
+      const text = `insert into standin.policies (version, document) values ($1, $2) returning ${HEAD}`;
+      return headOf((await query(text, [newest + 1, document])).rows[0]!);
+    });
+  }
+}
+
+async function newestOf(query: Query): Promise<StoredPolicy | undefined> {
+  return (await query(NEWEST)).rows.map(storedOf)[0];
+}
+
+function storedOf(row: Record<string, string | null>): StoredPolicy {
+  return { ...headOf(row), document: row.document! };
+}
+
+function headOf(row: Record<string, string | null>): PolicyVersion {
+  return {
+    version: Number(row.version),
+    applied_at: new Date(row.applied_at!),
+    applied_by: row.applied_by!,
+  };
+}

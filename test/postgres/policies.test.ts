@@ -1,0 +1,217 @@
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import {
+  PolicyFollower,
+  type PolicySnapshot,
+  UnreadablePolicy,
+} from '../../src/service/policy-follower.ts';
+import { PolicyStore } from '../../src/store/policies.ts';
+import type { Pool } from '../../src/store/pool.ts';
+import { migrate } from '../../src/store/schema.ts';
+import { monotonicMs } from '../../src/timeouts.ts';
+import { PostgresCluster, query } from '../support/postgres.ts';
+import { kinds, newPlace, type Place, until } from '../support/service.ts';
+import { openTestPool, soon } from '../support/vault.ts';
+
+const FIRST = 'version: 1\n';
+const SECOND =
+  '# Zwölf Boxkämpfer \u{1f984}\r\nversion: 1\r\nfields: { "a\\u0000b": text }\r\n\r\n';
+
+const places: Place[] = [];
+const pools: Pool[] = [];
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.end();
+  for (const place of places.splice(0)) place.remove();
+});
+
+async function newVault(kind: Place['kind'], serverUrl?: string): Promise<Place> {
+  const place = await newPlace(kind, serverUrl);
+  places.push(place);
+  return place;
+}
+
+function poolOf(place: Place, connections?: number): Pool {
+  const pool = openTestPool(place, connections);
+  pools.push(pool);
+  return pool;
+}
+
+describe.each(kinds())('policies on the %s database', (kind) => {
+  let place: Place;
+  let pool: Pool;
+  let store: PolicyStore;
+  beforeEach(async () => {
+    place = await newVault(kind);
+    pool = poolOf(place);
+    await migrate(pool, soon());
+    store = new PolicyStore(pool);
+  });
+
+  const versions = async () => (await store.list(soon())).map(({ version }) => version);
+
+  test('are kept byte for byte, in versions from 1, with their date and user', async () => {
+    expect([await store.newest(soon()), await versions()]).toEqual([undefined, []]);
+    const first = await store.apply(FIRST, 0, soon());
+    expect(first).toEqual({
+      version: 1,
+      applied_at: expect.any(Date),
+      applied_by: expect.stringMatching(/./),
+    });
+    const second = await store.apply(SECOND, 1, soon());
+    expect(await store.newest(soon())).toEqual({ ...second, version: 2, document: SECOND });
+    expect(await store.newestDurable(soon())).toEqual(await store.newest(soon()));
+    expect(await store.newestVersion(soon())).toEqual(second);
+    expect(await store.get(1, soon())).toEqual({ ...first, document: FIRST });
+    expect(await store.get(3, soon())).toBeUndefined();
+    expect(await store.list(soon())).toEqual([second, first]);
+  });
+
+  test('follow the version that the caller has seen, or nothing changes', async () => {
+    expect(await store.apply(FIRST, 1, soon())).toBeUndefined();
+    await store.apply(FIRST, 0, soon());
+    for (const seen of [0, 2]) expect(await store.apply(SECOND, seen, soon())).toBeUndefined();
+    expect(await versions()).toEqual([1]);
+  });
+
+  test('applied by eight processes at once: one wins, the others are told; and no number is left out', async () => {
+    const stores = Array.from({ length: 8 }, () => new PolicyStore(poolOf(place, 1)));
+    const document = (i: number, round: number) => `version: 1 # of ${i} in round ${round}\n`;
+    for (let round = 0; round < 5; round++) {
+      const applied = await Promise.all(
+        stores.map((one, i) => one.apply(document(i, round), round, soon())),
+      );
+      const winner = applied.findIndex((one) => one !== undefined);
+      expect(applied.filter((one) => one !== undefined)).toHaveLength(1);
+      expect((await store.newest(soon()))!.document).toBe(document(winner, round));
+    }
+    expect(await versions()).toEqual([5, 4, 3, 2, 1]);
+  });
+
+  function following() {
+    const problems: unknown[] = [];
+    const told: PolicySnapshot[] = [];
+    const follower = new PolicyFollower(store, (problem) => problems.push(problem));
+    follower.subscribe((snapshot) => told.push(snapshot));
+    onTestFinished(() => follower.stop());
+    return { follower, problems, told };
+  }
+
+  /** Demands reads until one of them began after the call. */
+  async function read(follower: PolicyFollower): Promise<PolicySnapshot> {
+    const sinceMs = monotonicMs();
+    let began = false;
+    follower.subscribe(() => {
+      began ||= follower.latest.asOfMs >= sinceMs || follower.latest.problem !== undefined;
+    });
+    await until(async () => {
+      await follower.demand();
+      return began;
+    }, 'a read');
+    return follower.latest;
+  }
+
+  test('are followed: none, one, the next, each with the time of its read', async () => {
+    const { follower, problems, told } = following();
+    expect(follower.latest).toEqual({
+      policy: undefined,
+      asOfMs: Number.NEGATIVE_INFINITY,
+      problem: undefined,
+    });
+    const beforeMs = monotonicMs();
+    await follower.start();
+    expect(follower.latest).toMatchObject({ policy: undefined, problem: undefined });
+    expect(follower.latest.asOfMs).toBeGreaterThanOrEqual(beforeMs);
+    await store.apply(FIRST, 0, soon());
+    expect((await read(follower)).policy?.version).toBe(1);
+    const { policy } = follower.latest;
+    expect((await read(follower)).policy).toBe(policy);
+    await store.apply(SECOND, 1, soon());
+    // Without being asked.
+    await until(() => follower.latest.policy?.version === 2, 'the second version');
+    expect(follower.latest.policy?.fields).toEqual([{ path: 'a\0b', kind: 'text' }]);
+    expect(told.at(-1)).toBe(follower.latest);
+    expect(problems).toEqual([]);
+  });
+
+  test('are read once for all who ask at the same time', async () => {
+    const { follower, told } = following();
+    await store.apply(FIRST, 0, soon());
+    const all = await Promise.all(Array.from({ length: 50 }, () => follower.demand()));
+    expect(all.map(({ policy }) => policy?.version)).toEqual(Array(50).fill(1));
+    expect(told).toHaveLength(1);
+  });
+
+  test('that this program cannot read are not ignored: no policy is known until one can be read', async () => {
+    const { follower, problems } = following();
+    await store.apply(FIRST, 0, soon());
+    expect((await read(follower)).policy?.version).toBe(1);
+    await store.apply('version: 2\n', 1, soon());
+    for (let i = 0; i < 2; i++)
+      expect(await read(follower)).toEqual({
+        policy: undefined,
+        asOfMs: Number.NEGATIVE_INFINITY,
+        problem: expect.any(UnreadablePolicy),
+      });
+    expect(String(follower.latest.problem)).toContain(
+      'Version 2 of the policy cannot be read by this program: line 1, column 10: ',
+    );
+    expect(problems).toEqual([follower.latest.problem]);
+    await store.apply(FIRST, 2, soon());
+    expect(await read(follower)).toMatchObject({ policy: { version: 3 }, problem: undefined });
+    expect(problems.slice(1)).toEqual([undefined]);
+  });
+
+  test('stay known, with the time of their read, while they cannot be read', async () => {
+    const { follower, problems } = following();
+    await store.apply(FIRST, 0, soon());
+    const { policy, asOfMs } = await read(follower);
+    await pool.query('alter table standin.policies rename to away', [], soon());
+    const { problem, ...kept } = await read(follower);
+    expect(kept).toEqual({ policy, asOfMs });
+    expect(problems).toEqual([problem]);
+    await pool.query('alter table standin.away rename to policies', [], soon());
+    await until(async () => (await follower.demand()).problem === undefined, 'a read');
+    expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
+    expect(problems).toHaveLength(2);
+  });
+
+  test('of a database that was restored are those of the database', async () => {
+    const { follower } = following();
+    await store.apply(FIRST, 0, soon());
+    await store.apply(SECOND, 1, soon());
+    expect((await read(follower)).policy?.version).toBe(2);
+    await pool.query('delete from standin.policies where version = 2', [], soon());
+    expect((await read(follower)).policy).toMatchObject({ version: 1, fields: undefined });
+    await store.apply(FIRST.replace('1', '1 # other'), 1, soon());
+    expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
+  });
+});
+
+describe.skipIf(!kinds().includes('server'))('with a standby that is away', () => {
+  test('a version that a failover would lose is not in force', async () => {
+    const cluster = await PostgresCluster.start();
+    onTestFinished(() => cluster.stop());
+    const place = await newVault('server', cluster.url('postgres'));
+    const pool = poolOf(place);
+    await migrate(pool, soon());
+    const store = new PolicyStore(pool);
+    await store.apply(FIRST, 0, soon());
+    const follower = new PolicyFollower(store);
+    await follower.demand();
+    expect(follower.latest.policy?.version).toBe(1);
+    const superuser = (text: string) => query(cluster.directUrl('postgres'), text);
+    await superuser("alter system set synchronous_standby_names = 'absent'");
+    await superuser('select pg_reload_conf()');
+    // As a version whose wait for the standby was cancelled: visible, and on this server only.
+    const insert = `insert into standin.policies (version, document) values (2, '${FIRST}')`;
+    await query(
+      place.env.DATABASE_URL!,
+      `begin; set local synchronous_commit = local; ${insert}; commit`,
+    );
+    expect((await store.newest(soon()))!.version).toBe(2);
+    await until(async () => (await follower.demand()).problem !== undefined, 'a failed read');
+    expect(follower.latest.policy?.version).toBe(1);
+    await superuser('alter system reset synchronous_standby_names');
+    await superuser('select pg_reload_conf()');
+    await until(async () => (await follower.demand()).policy?.version === 2, 'the version');
+  });
+});

@@ -1,0 +1,324 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { changesOf } from '../../src/policy/changes.ts';
+import { MAX_DOCUMENT_BYTES, MAX_FIELDS } from '../../src/policy/format.ts';
+import { parsePolicy } from '../../src/policy/parse.ts';
+import { type DeclaredPolicy, kindsInUse, rightOf } from '../../src/policy/policy.ts';
+import { SHAPES } from '../../src/shape/kind-settings.ts';
+
+const FULL = `# Who sees what
+version: 1
+kinds:
+  card: { shape: digits, keep_last: 4, check_digits: none, mask: { show: ends, last: 2 } }
+  note:
+    shape: text
+    spelling: [trim, lower_case]
+    tokens: random
+    time_to_live_s: 86400
+fields:
+  customer.email: email
+  cards[*].number: card
+  $.customer["full name"]: text
+rights:
+  support: { card: masked, "*": full }
+  "*": { "*": none }
+`;
+
+function parsed(text: string): DeclaredPolicy {
+  const { policy, mistakes } = parsePolicy(text);
+  expect(mistakes).toEqual([]);
+  return policy!;
+}
+
+/** As `LINE:COLUMN: TEXT`. */
+function mistakesOf(text: string): string[] {
+  const { policy, mistakes } = parsePolicy(text);
+  expect(policy).toBeUndefined();
+  return mistakes.map((one) => `${one.line}:${one.column}: ${one.text}`);
+}
+
+describe('a policy', () => {
+  test('has its kinds with all defaults, its fields and rights', () => {
+    const policy = parsed(FULL);
+    expect(policy.kinds.map(({ name }) => name)).toEqual([...SHAPES, 'card', 'note']);
+    const [card, note] = policy.kinds.slice(-2);
+    expect(card).toMatchObject({
+      shape: 'digits',
+      keep_first: 0,
+      keep_last: 4,
+      suffix: true,
+      tokens: null,
+      mask: { show: 'ends', first: 0, last: 2 },
+    });
+    expect(note).toMatchObject({
+      spelling: ['trim', 'lower_case'],
+      tokens: 'random',
+      time_to_live_s: 86_400,
+    });
+    expect(policy.fields).toEqual([
+      { path: 'customer.email', kind: 'email' },
+      { path: 'cards[*].number', kind: 'card' },
+      { path: '$.customer["full name"]', kind: 'text' },
+    ]);
+    expect(policy.rights).toEqual({
+      support: { card: 'masked', '*': 'full' },
+      '*': { '*': 'none' },
+    });
+    expect(kindsInUse(policy).map(({ name }) => name)).toEqual(['text', 'email', 'card', 'note']);
+  });
+
+  test('is the same in JSON, with a byte order mark, and with other line ends', () => {
+    const policy = parsed(FULL);
+    const json = JSON.stringify({
+      $schema: './policy.schema.json',
+      version: 1,
+      kinds: {
+        card: { shape: 'digits', keep_last: 4, mask: { show: 'ends', last: 2 } },
+        note: {
+          shape: 'text',
+          spelling: ['trim', 'lower_case'],
+          tokens: 'random',
+          time_to_live_s: 86_400,
+        },
+      },
+      fields: Object.fromEntries(policy.fields!.map(({ path, kind }) => [path, kind])),
+      rights: policy.rights,
+    });
+    for (const text of [json, `\ufeff${FULL}`, FULL.replaceAll('\n', '\r\n')])
+      expect(parsed(text)).toEqual(policy);
+  });
+
+  test('without fields and rights says nothing of them', () => {
+    const { fields, rights } = parsed('version: 1\n');
+    expect([fields, rights]).toEqual([undefined, undefined]);
+  });
+
+  test('may name clients and fields as properties that every object has', () => {
+    const text = 'version: 1\nfields: { __proto__: text }\nrights: { __proto__: { "*": masked } }';
+    const policy = structuredClone(parsed(text));
+    expect(policy.fields).toEqual([{ path: '__proto__', kind: 'text' }]);
+    const seen = (name: string) => rightOf(policy, { client_id: 'id', name }, 'text');
+    expect(['__proto__', 'constructor', 'other'].map(seen)).toEqual(['masked', 'none', 'none']);
+  });
+});
+
+describe('the right of a client to a kind', () => {
+  const rights = {
+    id_1: { card: 'full' },
+    support: { card: 'masked', '*': 'full' },
+    '*': { email: 'masked' },
+  } as const;
+  test.each([
+    ['id_1', 'support', 'card', 'full'],
+    ['id_1', 'support', 'email', 'none'],
+    ['id_2', 'support', 'card', 'masked'],
+    ['id_2', 'support', 'email', 'full'],
+    ['id_3', 'other', 'email', 'masked'],
+    ['id_3', 'other', 'card', 'none'],
+  ])('of %s, called %s, to %s is %s', (clientId, name, kind, right) => {
+    expect(rightOf({ rights }, { client_id: clientId, name }, kind)).toBe(right);
+  });
+  test('is everything without rights', () => {
+    expect(rightOf({ rights: undefined }, { client_id: 'a', name: 'b' }, 'card')).toBe('full');
+  });
+});
+
+describe('mistakes', () => {
+  test('are found all at once, each with its place and the remedy', () => {
+    const text = `version: 1
+kinds:
+  5: { shape: text }
+  Card: { shape: digit }
+  card:
+    shape: digits
+    kep_last: 4
+    keep: domain
+    begins_with: 09
+    keep_first: "4"
+    mask: { show: domain }
+  card: { shape: text }
+  text: { shape: text }
+  none: {}
+  mail: { shape: email, suffix: yes, country: de, spelling: trim, mask: ends }
+  list: { shape: text, spelling: [trim, trim], tokens: 5, mask: { show: ends } }
+  bad: { shape: text, spelling: [trm], mask: { show: nothing, last: 4 }, time_to_live_s: 0.5 }
+feilds: {}
+fields:
+  a: email
+  a.b: email
+  "x[0": text
+  "b?": card
+  c[*]: card
+  c[0].x: card
+  d: 5
+  $.a: emial
+rights: { support: { crad: masked, card: mask }, ops: full }
+`;
+    expect(mistakesOf(text)).toEqual([
+      '3:3: a name must be text: write it in quotes: "5"',
+      '4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
+      '4:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word',
+      '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
+      '8:5: keep is an option of the shape email, date, not of digits: leave it out',
+      '9:18: begins_with must be text: write it in quotes: "09"',
+      '10:17: keep_first must be a whole number, 0 to 64',
+      '11:19: show: domain is not known: choose nothing, ends',
+      '12:3: card is there twice: leave one out',
+      '13:3: text is a kind already, with default options: choose another name',
+      '14:3: the kind none needs a shape: text, email, digits, date, uuid, word',
+      '14:9: the kind none is empty: leave it out, or write what belongs there',
+      '15:33: suffix must be true or false',
+      '15:47: country must be a country such as DE (ISO 3166-1 alpha-2)',
+      '15:61: spelling must be a list, such as [trim]',
+      '15:73: mask must be what it shows, such as { show: domain }',
+      '16:34: spelling must be a list of different words',
+      '16:56: tokens must be one of deterministic, random',
+      '16:65: mask must be an end that it shows: add first or last, a number',
+      '17:34: spelling: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
+      '17:63: last goes with show: ends only: leave it out',
+      '17:90: time_to_live_s must be a whole number, 1 to 864000000',
+      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, rights',
+      '21:3: fields names a and something inside it: name one of them',
+      '22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]',
+      '23:3: leave out the ?: no field of a policy need be in a request',
+      '25:3: fields names c[*] and a single item there: name one of them',
+      '26:6: the kind of d must be text: write it in quotes: "5"',
+      '27:3: fields names a twice',
+      '27:8: the kind emial (did you mean email?) is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
+      '28:22: the kind crad is not known: choose text, email, digits, date, uuid, word, Card, card, none, mail, list, bad',
+      '28:42: the right to card: mask is not known: choose full, masked, none',
+      '28:55: the rights of ops must be lines of a name, a colon and a value',
+    ]);
+  });
+
+  test.each([
+    ['', '1:1: the document is empty: write at least version: 1'],
+    ['# only a comment', '1:1: the document is empty: write at least version: 1'],
+    ['[]', '1:1: the policy must be lines of a name, a colon and a value'],
+    ['a CSV file', '1:1: the policy must be lines of a name, a colon and a value'],
+    ['{}', '1:1: the policy is empty: leave it out, or write what belongs there'],
+    ['fields: { a: text }', '1:1: the version of the format is missing: add version: 1'],
+    ['version: "1"', '1:10: the version of the format must be 1'],
+    ['version: 2', '1:10: this program knows version 1 of the format only: use a newer release'],
+    ['version: 1\n---\nversion: 1', '2:1: there is a second document: leave out the line ---'],
+    [
+      '%YAML 1.1\n---\nversion: 1',
+      '1:1: the document says that it is not YAML 1.2: leave out the line %YAML',
+    ],
+    ['version: !one 1', '1:10: a policy has no tags (!): leave the tag out'],
+    ['version: !!binary 1', '1:10: a policy has no tags (!): leave the tag out'],
+    ['version: 1 # \u202e', '1:14: the character U+202E is not allowed: leave it out'],
+    ['version: 1 # \0', '1:14: the character U+0000 is not allowed: leave it out'],
+    ['version: 1\nkinds:', '2:7: kinds must be lines of a name, a colon and a value'],
+    ['version: 1\nfields: {}', '2:9: fields is empty: leave it out, or write what belongs there'],
+    ['version: 1\nrights: {}', '2:9: rights is empty: leave it out, or write what belongs there'],
+    [
+      'version: 1\nfields: { "a\\ud800": text }',
+      '2:11: the path has half a surrogate pair: correct the escape',
+    ],
+    [
+      'version: 1\nrights:\n  *: { card: full }',
+      '3:4: a name or a value that begins with * or & needs quotes: "*"',
+    ],
+  ])('%j: %s', (text, mistake) => {
+    expect(mistakesOf(text)).toEqual([mistake]);
+  });
+
+  test('anchors and aliases are refused, so that a short document cannot become a long one', () => {
+    const lines = Array.from({ length: 30 }, (_, i) => `  a${i + 1}: &a${i + 1} [*a${i}, *a${i}]`);
+    const text = `version: 1\nrights:\n  a0: &a0 { card: full }\n${lines.join('\n')}\n`;
+    const mistakes = mistakesOf(text);
+    expect(mistakes.length).toBeGreaterThan(30);
+    for (const one of mistakes)
+      expect(one).toContain('no anchors (&) and aliases (*): write the value here again');
+  });
+
+  test('a document that is too large, too long or too deep is refused, and not read on', () => {
+    const large = `version: 1\n# ${'é'.repeat(MAX_DOCUMENT_BYTES / 2)}`;
+    expect(mistakesOf(large)).toEqual([
+      `1:1: the document has ${MAX_DOCUMENT_BYTES + 13} bytes; a policy has at most 256 KiB`,
+    ]);
+    const lines = Array.from({ length: MAX_FIELDS + 1 }, (_, i) => `  a${i}: text`);
+    expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}`)).toEqual([
+      '3:3: fields has 1001 lines; at most 1000 are allowed',
+    ]);
+    for (const text of ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)])
+      expect(mistakesOf(text)[0]).toContain('nested too deep');
+    const deep = Array.from({ length: 100 }, (_, i) => `${' '.repeat(i)}a:`).join('\n');
+    expect(mistakesOf(deep).at(-1)).toContain('so deep inside');
+    expect(mistakesOf('a:\n'.repeat(80_000))).toHaveLength(50);
+  });
+
+  test('no text makes the parser throw, and a mistake is always in the text', () => {
+    const words = [...'{}[]:,-#&*!|>%@"\' \n\t?', 'version: 1', 'kinds', 'fields', 'rights'];
+    const piece = fc.oneof(fc.constantFrom(...words), fc.string({ unit: 'binary' }));
+    const texts = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(''));
+    fc.assert(
+      fc.property(texts, (text) => {
+        const { policy, mistakes } = parsePolicy(text);
+        expect(policy === undefined).toBe(mistakes.length > 0);
+        const lines = text.split('\n').length;
+        for (const { line, column } of mistakes) {
+          expect(line).toBeGreaterThanOrEqual(1);
+          expect(line).toBeLessThanOrEqual(lines);
+          expect(column).toBeGreaterThanOrEqual(1);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe('the changes from one policy to the next', () => {
+  const words = (before: DeclaredPolicy | undefined, after: DeclaredPolicy) =>
+    changesOf(before, after).map(({ what, before: b, after: a }) => [what, b, a]);
+
+  test('are all lines of the first, in words', () => {
+    expect(words(undefined, parsed(FULL))).toEqual([
+      ['what is tokenized', 'every string, as text', 'the fields that are listed'],
+      ['what clients see', 'everything', 'what their rights say'],
+      ['kind card', null, 'digits, keep_last 4, mask ends first 0 last 2'],
+      [
+        'kind note',
+        null,
+        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
+      ],
+      ['field customer.email', null, 'email'],
+      ['field cards[*].number', null, 'card'],
+      ['field $.customer["full name"]', null, 'text'],
+      ['right of support to card', null, 'masked'],
+      ['right of support to *', null, 'full'],
+      ['right of * to *', null, 'none'],
+    ]);
+  });
+
+  test('are what is added, removed and different, and nothing for another order or comment', () => {
+    const before = parsed(FULL);
+    const after = FULL.replace('keep_last: 4', 'keep_last: 2')
+      .replace('  customer.email: email\n', '  phone: digits\n')
+      .replace('card: masked', 'card: full');
+    expect(words(before, parsed(after))).toEqual([
+      [
+        'kind card',
+        'digits, keep_last 4, mask ends first 0 last 2',
+        'digits, keep_last 2, mask ends first 0 last 2',
+      ],
+      ['field customer.email', 'email', null],
+      ['right of support to card', 'masked', 'full'],
+      ['field phone', null, 'digits'],
+    ]);
+    const moved = FULL.replace('# Who', '# Which client').replace(
+      '  customer.email: email\n  cards[*].number: card\n',
+      '  cards[*].number: card\n  customer.email: email\n',
+    );
+    expect(words(before, parsed(moved))).toEqual([]);
+    expect(words(before, parsed('version: 1')).slice(0, 2)).toEqual([
+      ['kind card', 'digits, keep_last 4, mask ends first 0 last 2', null],
+      [
+        'kind note',
+        'text, spelling trim and lower_case, tokens random, time_to_live_s 86400',
+        null,
+      ],
+    ]);
+  });
+});
