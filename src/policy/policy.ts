@@ -37,19 +37,25 @@ export type DeclaredPolicy = Omit<Policy, 'version'>;
 /** All other clients, and all other kinds. */
 export const OTHERS = '*';
 
-/**
- * What a client sees of the values of a kind. The line of its id comes before the line of its name.
- */
-export function rightOf(
-  { rights }: Pick<Policy, 'rights'>,
-  { client_id: clientId, name }: { readonly client_id: string; readonly name: string },
-  kind: string,
-): Right {
-  if (rights === undefined) return 'full';
-  const line = [clientId, name, OTHERS].find((one) => Object.hasOwn(rights, one));
-  const ofKinds = line === undefined ? {} : rights[line]!;
+type Named = { readonly client_id: string; readonly name: string };
+
+/** The line that counts for a client: that of its id comes first. null: it sees everything. */
+export function lineOf(rights: Policy['rights'], { client_id: clientId, name }: Named) {
+  if (rights === undefined) return null;
+  return [clientId, name].find((one) => Object.hasOwn(rights, one)) ?? OTHERS;
+}
+
+/** @param line from `lineOf` */
+export function rightIn(rights: Policy['rights'], line: string | null, kind: string): Right {
+  if (line === null) return 'full';
+  const ofKinds = rights !== undefined && Object.hasOwn(rights, line) ? rights[line]! : {};
   const found = [kind, OTHERS].find((one) => Object.hasOwn(ofKinds, one));
   return found === undefined ? 'none' : ofKinds[found]!;
+}
+
+/** What a client sees of the values of a kind. */
+export function rightOf({ rights }: Pick<Policy, 'rights'>, client: Named, kind: string): Right {
+  return rightIn(rights, lineOf(rights, client), kind);
 }
 
 /** The kinds that new tokens have, and `text`, which all tokens from before have. */

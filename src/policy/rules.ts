@@ -2,10 +2,7 @@ import { addPath, newTree, type PathNode } from '#bulk';
 import { DEFAULT_KIND } from '../crypto/scope.ts';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import type { Client, TokenTerms } from '../types.ts';
-import type { Policy, Right } from './policy.ts';
-
-/** A kind or client that no line names. */
-const OTHERS = '*';
+import { lineOf, type Policy, type Right, rightIn } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
@@ -58,25 +55,17 @@ export class PolicyRules {
     };
   }
 
-  /** The line of the rights that counts for a client; null: it sees everything. */
-  lineOf({ client_id: clientId, name }: Client): string | null {
-    if (this.#rights === undefined) return null;
-    return [clientId, name].find((line) => Object.hasOwn(this.#rights!, line)) ?? OTHERS;
+  /** See `lineOf` of policy.ts. */
+  lineOf(client: Client): string | null {
+    return lineOf(this.#rights, client);
   }
 
   /** @param line from `lineOf` */
   right(line: string | null, kind: string): Right {
-    if (line === null) return 'full';
-    const ofClient = this.#rights?.[line];
-    if (ofClient === undefined) return 'none';
-    return ofOwn(ofClient, kind) ?? ofOwn(ofClient, OTHERS) ?? 'none';
+    return rightIn(this.#rights, line, kind);
   }
 
   mask(kind: string, value: string): string {
     return this.#kinds.get(kind)?.mask(value) ?? HIDDEN;
   }
-}
-
-function ofOwn(line: Readonly<Record<string, Right>>, kind: string): Right | undefined {
-  return Object.hasOwn(line, kind) ? line[kind] : undefined;
 }
