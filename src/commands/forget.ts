@@ -29,6 +29,7 @@ export function addForget(program: Command): void {
     ],
   )
     .option('--file <file>', 'tokens, one a line; "-": standard input')
+    .option('--space <name>', 'the space of the tokens, as in client list')
     .option('--dry-run', 'say how many are known, and change nothing')
     .option('--yes', 'do not ask')
     .action((tokens: string[], options, itself: Command) => {
@@ -45,6 +46,7 @@ const MAX_UNKNOWN_LINES = 10_000;
 
 interface ForgetOptions extends OutputOptions {
   readonly file?: string;
+  readonly space?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
 }
@@ -74,8 +76,8 @@ async function forget(
 ): Promise<void> {
   const isSure = options.yes === true || options.dryRun === true;
   if (!isSure) demandTerminal(options.file);
-  const look = (batch: readonly Token[]) => tokenStates(vault, batch);
-  const remove = (batch: readonly Token[]) => forgetTokens(vault, batch);
+  const look = (batch: readonly Token[]) => tokenStates(vault, batch, options.space);
+  const remove = (batch: readonly Token[]) => forgetTokens(vault, batch, options.space);
   await interruptible(async (stop) => {
     const source = await sourceOf(tokens, options.file);
     if (!isSure) {

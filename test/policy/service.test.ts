@@ -5,6 +5,7 @@ import {
   kinds,
   type NewClient,
   newPlace,
+  runCli,
   type Service,
   startService,
   until,
@@ -24,7 +25,7 @@ fields:
   note: note
 rights:
   "*": { "*": full }
-  support: { card: masked, mail: masked, date: masked, text: full }
+  support: { card: masked, mail: masked, date: masked, note: masked, text: full }
   courier: { text: full }
 `;
 
@@ -68,15 +69,20 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   const key = (name: string) => clients[name]!.api_key;
 
   beforeAll(async () => {
-    const place = await newPlace('server', inject('postgresUrl'));
+    const place = await newPlace('server', inject('serverUrl'));
     service = await startService(place);
     for (const name of ['app', 'support', 'courier']) {
       const operations = name === 'app' ? 'tokenize,detokenize,lookup' : 'detokenize';
       clients[name] = await createClient(place, '--name', name, '--can', operations);
     }
-    await query(place.env.DATABASE_URL!, 'insert into standin.policies (version, document) values (1, $1)', [POLICY]);
+    await query(
+      place.env.DATABASE_URL!,
+      'insert into standin.policies (version, document) values (1, $1)',
+      [POLICY],
+    );
     await until(
-      async () => dataIn((await send(service, 'tokenize', '{"a":1}', key('app'))).text) === '{"a":1}',
+      async () =>
+        dataIn((await send(service, 'tokenize', '{"a":1}', key('app'))).text) === '{"a":1}',
       'the policy is in force',
     );
   });
@@ -89,12 +95,174 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const tokens = dataIn(text);
     expect(tokens).not.toContain('Ann');
     expect(tokens).toMatch(/"number":"\d{4} \d{4} \d{4} 1111"/);
-    expect(tokens).toContain('"id": 12345678901234567890, "10": 1.0, "9": [true, null, {"x": -0.50e+3}]');
+    expect(tokens).toContain(
+      '"id": 12345678901234567890, "10": 1.0, "9": [true, null, {"x": -0.50e+3}]',
+    );
     const back = await send(service, 'detokenize', tokens, key('app'));
     // The uniform spelling of the address is what comes back.
     expect(dataIn(back.text)).toBe(
-      RECORD.replace('" Ann.Lee@Example.COM "', '"ann.lee@example.com"')
-        .replace('\\u00c9', 'É'),
+      RECORD.replace('" Ann.Lee@Example.COM "', '"ann.lee@example.com"').replace('\\u00c9', 'É'),
     );
+  });
+
+  test('rights: masked and none, by the kind of the record', async () => {
+    const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
+    const masked = dataIn((await send(service, 'detokenize', tokens, key('support'))).text);
+    expect(masked).toContain('"email" : "a***@example.com"');
+    expect(masked).toContain('{"number":"**** 1111"');
+    expect(masked).toContain('"born": "1985"');
+    expect(masked).toContain('"full name":"Ann Élise \\"Lee\\""');
+    const refused = await send(service, 'detokenize', tokens, key('courier'));
+    expect(refused.status).toBe(403);
+    expect(JSON.parse(refused.text).message).toBe(
+      'data.customer.email: this client may not see values of kind mail; an operator can allow it in the policy',
+    );
+  });
+
+  test('a card cannot be laundered through a path of another kind', async () => {
+    const tokens = JSON.parse(dataIn((await send(service, 'tokenize', RECORD, key('app'))).text));
+    const card = JSON.stringify(tokens.cards[0].number);
+    for (const data of [
+      `{"customer":{"full name":${card}}}`,
+      `{"born":${card}}`,
+      `{"note":${card}}`,
+    ]) {
+      const asSupport = await send(service, 'detokenize', data, key('support'));
+      expect(asSupport.text).toContain('**** 1111');
+      expect(asSupport.text).not.toContain('4111');
+      const asCourier = await send(service, 'detokenize', data, key('courier'));
+      expect([asCourier.status, asCourier.text.includes('4111')]).toEqual([403, false]);
+    }
+  });
+
+  test('a lenient answer leaves unknown and forbidden places as they were sent', async () => {
+    const tokens = JSON.parse(dataIn((await send(service, 'tokenize', RECORD, key('app'))).text));
+    tokens.born = 'abc_tok';
+    const body = JSON.stringify(tokens);
+    const lenient = { prefer: 'respond-async, handling=lenient' };
+    const { status, headers, text } = await send(
+      service,
+      'detokenize',
+      body,
+      key('courier'),
+      lenient,
+    );
+    expect([status, headers.get('preference-applied')]).toEqual([200, 'handling=lenient']);
+    const answer = JSON.parse(text);
+    expect(answer.unapplied).toEqual([
+      { path: 'data.customer.email', reason: 'forbidden' },
+      { path: 'data.cards[0].number', reason: 'forbidden' },
+      { path: 'data.born', reason: 'unknown' },
+      { path: 'data.note', reason: 'forbidden' },
+    ]);
+    expect(answer.data).toEqual({
+      ...tokens,
+      customer: { ...tokens.customer, 'full name': 'Ann Élise "Lee"' },
+    });
+    expect(Object.keys(answer)).toEqual(['data', 'unapplied', 'status', 'request_id', 'client_id']);
+    const strict = await send(service, 'detokenize', body, key('courier'));
+    expect([strict.status, strict.headers.has('preference-applied')]).toEqual([403, false]);
+  });
+
+  test('a look-up finds tokens, and stores nothing', async () => {
+    const data = '{"customer":{"email":"ANN.lee@example.com "},"born":"1985-04-12"}';
+    const there = dataIn((await send(service, 'tokenize', data, key('app'))).text);
+    expect(dataIn((await send(service, 'lookup', data, key('app'))).text)).toBe(there);
+    const rows = () =>
+      query(service.place.env.DATABASE_URL!, 'select count(*) from standin.records');
+    const before = await rows();
+    const unknown = '{"customer":{"email":"never@example.com"},"born":"1985-04-13"}';
+    expect(dataIn((await send(service, 'lookup', unknown, key('app'))).text)).toBe(
+      '{"customer":{"email":null},"born":null}',
+    );
+    expect(await rows()).toEqual(before);
+    expect((await send(service, 'lookup', '{"note":"x"}', key('app'))).text).toContain(
+      'data.note: ',
+    );
+    expect((await send(service, 'lookup', data, key('support'))).status).toBe(403);
+  });
+
+  test.each([
+    ['{"customer":"Ann"}', 'data.customer: must not be a string'],
+    ['{"customer":{"email":7}}', 'data.customer.email: must be a string or null, not a number'],
+    [
+      '{"customer":{"email":{"a":1}}}',
+      'data.customer.email: must be a string or null, not an object',
+    ],
+    ['{"cards":{"number":"1"}}', 'data.cards: must be'],
+    ['{"cards":[{"number":"12 34"}]}', 'data.cards[0].number: has too few digits'],
+    [
+      '{"cards":[{},{"number":true}]}',
+      'data.cards[1].number: must be a string or null, not a boolean',
+    ],
+    ['{"born":"1985-02-30"}', 'data.born: '],
+    ['{"customer":{"email":"ann"}}', 'data.customer.email: is not an e-mail address'],
+  ])('%s is refused: nothing stays in clear by mistake', async (data, message) => {
+    const { status, text } = await send(service, 'tokenize', data, key('app'));
+    expect([status, JSON.parse(text).error]).toEqual([400, 'invalid_type']);
+    expect(JSON.parse(text).message).toContain(message);
+  });
+
+  test('a token of another space is unknown, and equal values have unrelated tokens', async () => {
+    const { place } = service;
+    const other = await createClient(place, '--space', 'tenant-2', '--can', 'tokenize,detokenize');
+    const twin = await createClient(place, '--space', 'tenant-2');
+    const data = '{"customer":{"full name":"Ann Lee"},"born":"1985-04-12"}';
+    const [ours, theirs, again] = await Promise.all(
+      [key('app'), other.api_key, twin.api_key].map(async (apiKey) =>
+        dataIn((await send(service, 'tokenize', data, apiKey)).text),
+      ),
+    );
+    expect(theirs).toBe(again);
+    expect(theirs).not.toBe(ours);
+    expect(dataIn((await send(service, 'detokenize', theirs!, twin.api_key)).text)).toBe(data);
+    expect((await send(service, 'detokenize', theirs!, key('app'))).status).toBe(400);
+    expect((await send(service, 'detokenize', ours!, other.api_key)).status).toBe(400);
+    const [token] = Object.values(JSON.parse(theirs!).customer) as string[];
+    const forget = (...options: string[]) =>
+      runCli(['forget', token!, '--yes', '--json', ...options], place);
+    expect(JSON.parse((await forget()).stdout)).toMatchObject({ forgotten: 0, unknown: 1 });
+    expect(JSON.parse((await forget('--space', 'tenant-2')).stdout)).toMatchObject({
+      forgotten: 1,
+    });
+    expect((await send(service, 'detokenize', theirs!, twin.api_key)).status).toBe(400);
+  });
+
+  test('rights hold for records from before, after a rotation, a reseal and a verify', async () => {
+    const { place } = service;
+    const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
+    for (const args of [
+      ['keyring', 'rotate'],
+      ['keyring', 'reseal'],
+      ['verify'],
+    ]) {
+      const { code, stderr } = await runCli(args, place);
+      expect([args, code, stderr]).toEqual([args, 0, expect.anything()]);
+    }
+    expect((await send(service, 'detokenize', tokens, key('courier'))).status).toBe(403);
+    const masked = dataIn((await send(service, 'detokenize', tokens, key('support'))).text);
+    expect(masked).toContain('{"number":"**** 1111"');
+    expect(dataIn((await send(service, 'detokenize', tokens, key('app'))).text)).toContain(
+      '4111 1111',
+    );
+  });
+
+  test('a process that stood still serves no request by an older policy', async () => {
+    const tokens = dataIn(
+      (await send(service, 'tokenize', '{"born":"1985-04-12"}', key('app'))).text,
+    );
+    expect((await send(service, 'detokenize', tokens, key('support'))).status).toBe(200);
+    process.kill(service.pid, 'SIGSTOP');
+    const stricter = POLICY.replace('date: masked', 'date: none');
+    await query(
+      service.place.env.DATABASE_URL!,
+      'insert into standin.policies (version, document, applied_at) values (2, $1, now())',
+      [stricter],
+    );
+    // The lease of 5 s ends while it stands still: the clock of the machine goes on.
+    await query(service.place.env.DATABASE_URL!, 'select pg_sleep(5.5)');
+    const asked = send(service, 'detokenize', tokens, key('support'));
+    process.kill(service.pid, 'SIGCONT');
+    expect((await asked).status).toBe(403);
   });
 });

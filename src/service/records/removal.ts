@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { DEFAULT_SPACE, spaceBytes } from '../../crypto/scope.ts';
 import type { Pool } from '../../store/pool.ts';
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
 import { commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
@@ -13,20 +14,29 @@ export type { TokenState };
  * resolves, all nodes have forgotten the known tokens.
  * @throws InternalError database_unavailable: some tokens may be forgotten; call it again
  */
-export function forgetTokens(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
-  return new RemovalStore(vault.pool).forget(fingerprints(vault, tokens), commandDeadline());
+export function forgetTokens(
+  vault: Vault,
+  tokens: readonly Token[],
+  space?: string,
+): Promise<TokenState[]> {
+  return new RemovalStore(vault.pool).forget(fingerprints(vault, tokens, space), commandDeadline());
 }
 
 /**
  * Returns the state of each token, in order.
  * @throws as forgetTokens
  */
-export function tokenStates(vault: Vault, tokens: readonly Token[]): Promise<TokenState[]> {
-  return new RemovalStore(vault.pool).look(fingerprints(vault, tokens), commandDeadline());
+export function tokenStates(
+  vault: Vault,
+  tokens: readonly Token[],
+  space?: string,
+): Promise<TokenState[]> {
+  return new RemovalStore(vault.pool).look(fingerprints(vault, tokens, space), commandDeadline());
 }
 
-function fingerprints({ keyring }: Vault, tokens: readonly Token[]) {
-  return tokens.map((token) => keyring.tokenFingerprint(token));
+function fingerprints({ keyring }: Vault, tokens: readonly Token[], space = DEFAULT_SPACE) {
+  const bytes = spaceBytes(space);
+  return tokens.map((token) => keyring.tokenFingerprint(token, bytes));
 }
 
 /** Rows that a statement locks, for about 10 ms. */
