@@ -72,7 +72,7 @@ type Messages = Facts['errors'][string]['messages'];
 
 /** Messages of the errors that have several, or one that is not in the table of errors. */
 function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
-  const vault = ['tokenize', 'detokenize'] as const;
+  const vault = ['tokenize', 'detokenize', 'lookup'] as const;
   return {
     invalid_type: {
       no_string: {

@@ -32,7 +32,7 @@ export function requestExamples(kind: 'values' | 'tokens'): Examples {
 }
 
 export function answerExamples({ answers }: Facts, operation: OperationName): Examples {
-  const kind = operation === 'tokenize' ? 'tokens' : 'values';
+  const kind = operation === 'detokenize' ? 'values' : 'tokens';
   return examplesOf(({ summary, ...contents }) => {
     const inFields: Record<FieldContent, unknown> = {
       data: contents[kind],

@@ -31,7 +31,7 @@ export interface Limits {
   readonly forbiddenName: string;
 }
 
-export type OperationName = 'tokenize' | 'detokenize';
+export type OperationName = 'tokenize' | 'detokenize' | 'lookup';
 
 /** Content of a field in a successful answer. */
 export type FieldContent = 'data' | 'status' | 'request_id' | 'client_id';

@@ -9,6 +9,7 @@ export interface Operation {
   readonly summary: string;
   readonly description: string;
   readonly security: readonly Schema[];
+  readonly parameters?: readonly Schema[];
   readonly requestBody?: {
     readonly description: string;
     readonly required: true;
@@ -41,6 +42,7 @@ export function pathsOf(facts: Facts): Record<string, Record<string, Operation>>
   const operations: Readonly<Record<string, Operation>> = {
     '/api/v1/tokenize': tokenize(facts),
     '/api/v1/detokenize': detokenize(facts),
+    '/api/v1/lookup': lookup(facts),
     '/health': health(facts),
     '/health/live': liveness(facts),
   };
@@ -81,6 +83,7 @@ function detokenize(facts: Facts): Operation {
     description:
       'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
     security: [{ apiKey: [] }],
+    parameters: [PREFER],
     requestBody: requestBody(
       'DetokenizeRequest',
       'The tokens, exactly as tokenize returned them.',
@@ -91,6 +94,36 @@ function detokenize(facts: Facts): Operation {
         'Values in the places of the tokens.',
         ref('DetokenizeAnswer'),
         answerExamples(facts, 'detokenize'),
+        [...OF_LIMITS, 'Preference-Applied'],
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+const PREFER: Schema = {
+  name: 'Prefer',
+  in: 'header',
+  description:
+    'RFC 7240. `handling=lenient`: unknown tokens, and values that the client may not see, stay as they were sent, and `unapplied` lists them.',
+  schema: { type: 'string' },
+  example: 'handling=lenient',
+};
+
+function lookup(facts: Facts): Operation {
+  return {
+    operationId: 'lookup',
+    tags: ['Vault'],
+    summary: 'The tokens that values have',
+    description:
+      'Like tokenize, but stores nothing: a value without a token gets null. The client needs the permission `lookup`, and its tokens must not be random.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody('LookupRequest', 'The values.', requestExamples('values')),
+    responses: {
+      200: response(
+        'Tokens in the places of the values that have one, else null.',
+        ref('LookupAnswer'),
+        answerExamples(facts, 'lookup'),
         OF_LIMITS,
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),

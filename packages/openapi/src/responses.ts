@@ -12,7 +12,7 @@ interface Header {
 
 /** Pattern of a structured field (RFC 9651), as in draft-ietf-httpapi-ratelimit-headers. */
 const limitList = (count: string, seconds: string): string => {
-  const item = `"(requests|detokenize|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
+  const item = `"(requests|detokenize|lookup|unknown-tokens)";${count}=\\d+;${seconds}=\\d+`;
   return `^${item}(, ${item})*$`;
 };
 
@@ -64,6 +64,11 @@ export const HEADERS = {
       'The state of a limit: `r` are left, and no more come for `t` seconds. In a 429, it is the limit that refused the request; otherwise the limit of requests.',
     schema: { type: 'string', pattern: limitList('r', 't') },
     example: '"detokenize";r=499;t=1',
+  },
+  'Preference-Applied': {
+    description: 'RFC 7240: the answer may have places that stay as they were sent.',
+    schema: { type: 'string', const: 'handling=lenient' },
+    example: 'handling=lenient',
   },
 } as const satisfies Record<string, Header>;
 

@@ -25,6 +25,16 @@ const TOKENS = nested(
   'The same fields, arrays and objects, with a token in the place of each value: printable ASCII in the shape of the value, `_` and the suffix.',
 );
 
+const FOUND = nested(
+  'The same fields, arrays and objects, with a token in the place of each value that has one, and null in the place of each other value.',
+);
+
+const UNAPPLIED: Schema = {
+  type: 'array',
+  description: 'The places that stay as they were sent. Only with `Prefer: handling=lenient`.',
+  items: ref('Unapplied'),
+};
+
 const only = (text: string): Schema => ({ type: 'string', const: text });
 
 const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
@@ -62,6 +72,10 @@ function success(
     content === 'data' ? data : CONTENT_SCHEMAS[content],
   ]);
   return answer(description, Object.fromEntries(properties));
+}
+
+function withUnapplied({ properties, ...schema }: Schema): Schema {
+  return { ...schema, properties: { ...(properties as Schema), unapplied: UNAPPLIED } };
 }
 
 function health(status: 'ok' | 'error', description: string) {
@@ -112,9 +126,22 @@ export function schemasOf(facts: Facts): Record<string, Schema> {
       'Tokens. Fields beside `data` are ignored, so you can send an answer of tokenize.',
       { data: ref('Tokens') },
     ),
-    DetokenizeAnswer: success(answers.detokenize, ref('Values'), 'The values of the tokens.'),
+    DetokenizeAnswer: withUnapplied(
+      success(answers.detokenize, ref('Values'), 'The values of the tokens.'),
+    ),
+    Unapplied: answer('A place that stays as it was sent.', {
+      path: { type: 'string', description: 'Such as `data.customer.email`.' },
+      reason: {
+        type: 'string',
+        description: 'The token is not known, or the client may not see values of its kind.',
+        enum: ['unknown', 'forbidden'],
+      },
+    }),
+    LookupRequest: answer('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
+    LookupAnswer: success(answers.lookup, ref('FoundTokens'), 'The tokens that values have.'),
     Values: VALUES,
     Tokens: TOKENS,
+    FoundTokens: FOUND,
     Healthy: health('ok', 'This node accepts requests.'),
     Unhealthy: health('error', 'This node does not accept requests.'),
     Liveness: answer('The process answers.', {
