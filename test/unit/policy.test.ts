@@ -161,7 +161,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
       '8:5: keep is an option of the shape email, date, not of digits: leave it out',
       '9:18: begins_with must be text: write it in quotes: "09"',
-      '10:17: keep_first must be a whole number, 0 to 64',
+      '10:17: keep_first must be a whole number, 0 to 11',
       '11:19: show: domain is not known: choose nothing, ends',
       '12:3: card is there twice: leave one out',
       '13:3: text is a kind already, with default options: choose another name',
@@ -222,6 +222,21 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ],
   ])('%j: %s', (text, mistake) => {
     expect(mistakesOf(text)).toEqual([mistake]);
+  });
+
+  test('are options that do not go together, at the option; a warning is no mistake', () => {
+    const kinds = (text: string) => `version: 1\nkinds:\n  one: { ${text} }\n`;
+    expect(mistakesOf(kinds('shape: digits, keep_first: 6, keep_last: 6'))).toEqual([
+      '3:40: the kind one: keep_last leaves more than 11 digits as they are',
+    ]);
+    expect(mistakesOf(kinds('shape: text, spelling: [e164], country: XX'))).toEqual([
+      '3:41: the kind one: country must be a country of ISO 3166-1 in two capitals, like US',
+    ]);
+    const { policy, warnings } = parsePolicy(kinds('shape: digits, suffix: false'));
+    expect(policy?.kinds.at(-1)).toMatchObject({ name: 'one', suffix: false });
+    expect(warnings).toEqual([
+      { line: 3, column: 3, text: expect.stringMatching(/^the kind one: Without suffix/) },
+    ]);
   });
 
   test('anchors and aliases are refused, so that a short document cannot become a long one', () => {
