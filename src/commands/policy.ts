@@ -171,7 +171,10 @@ function warningText(file: string, { text, ...place }: Mistake): string {
 function demandPolicy(file: string, { policy, mistakes, warnings }: ParsedPolicy): DeclaredPolicy {
   for (const warning of warnings) process.stderr.write(`${warningText(file, warning)}\n`);
   if (policy !== undefined) return policy;
-  throw new OperatorError('The policy has mistakes:', ...mistakes.map((one) => placed(file, one)));
+  throw new OperatorError(
+    'The policy has mistakes:',
+    ...mistakes.map((one) => shown(placed(file, one))),
+  );
 }
 
 /** As for compilers, the mistakes are the result, on standard output. */

@@ -14,6 +14,7 @@ import {
   usualKinds,
   usualPlace,
 } from '../support/service.ts';
+import { COLOURS, hasTerminal, runOnTerminal } from '../support/terminal.ts';
 import { openTestPool, soon } from '../support/vault.ts';
 
 const POLICY = `version: 1
@@ -113,9 +114,10 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
       return endOf(child);
     };
     expect((await fed(POLICY)).code).toBe(0);
-    const { code, stdout } = await fed(`version: 1\n${'# é\n'.repeat(1 << 20)}`);
-    expect(code).toBe(1);
-    expect(stdout).toMatch(/^standard input:1:1: the document has \d+ bytes; .* 256 KiB\n$/);
+    expect(await fed(`version: 1\n${'# é\n'.repeat(1 << 20)}`)).toMatchObject({
+      code: 1,
+      stdout: 'standard input:1:1: a policy has at most 256 KiB\n',
+    });
   });
 });
 
@@ -262,6 +264,49 @@ Version 1 of the policy is in force on all nodes within 5 s.
     expect(diff.stdout).toContain('\n+ kind card: digits, keep_last 4\n');
     expect((await policy('apply', 'policy.yaml')).code).toBe(0);
     expect((await policy('show')).stdout).toBe(POLICY);
+  });
+});
+
+describe('control characters in a policy', () => {
+  const evil = '\u001b]0;pwned\u0007\nforged\u202e\u009b31m\u2028';
+  /** What no terminal may get; line ends are ours. */
+  const raw = /(?!\n)[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/u;
+  const escaped = (text: string) =>
+    text.replaceAll(/[^ -~]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  let place: Place;
+  beforeAll(async () => {
+    place = await usualPlace();
+    await makeVault(place);
+  });
+  afterAll(() => place.remove());
+
+  test('that are escaped are shown escaped by every command', async () => {
+    const path = escaped(JSON.stringify(`["${escaped(evil)}"]`));
+    const name = `"${escaped(evil)}"`;
+    write(
+      place,
+      'good.json',
+      `{"version":1,"fields":{${path}:"text"},"rights":{${name}:{"*":"none"}}}`,
+    );
+    write(place, 'bad.json', `{"version":1,${name}:1,"fields":{${name}:${name}}}`);
+    for (const [command, file] of [
+      ...['diff', 'check', 'apply'].map((one) => [one, 'good.json'] as const),
+      ...['diff', 'check', 'apply'].map((one) => [one, 'bad.json'] as const),
+    ]) {
+      const { code, stdout, stderr } = await runCli(['policy', command, file], place);
+      expect([command, file, code]).toEqual([command, file, file === 'good.json' ? 0 : 1]);
+      expect(stdout + stderr).not.toMatch(raw);
+      expect(stdout + stderr).not.toMatch(/^forged/m);
+    }
+  });
+
+  test.runIf(hasTerminal)('that somebody wrote into the database reach no terminal', async () => {
+    const pool = openTestPool(place);
+    const text = 'insert into standin.policies (version, document) values (9, $1)';
+    await pool.query(text, [`version: 1 # ${evil}`], soon());
+    await pool.end();
+    expect(runOnTerminal(['policy', 'show'], place).replaceAll(COLOURS, '')).not.toMatch(raw);
+    expect((await runCli(['policy', 'show'], place)).stdout).toBe(`version: 1 # ${evil}`);
   });
 });
 

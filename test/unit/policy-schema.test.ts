@@ -6,7 +6,7 @@ import { parsePolicy } from '../../src/policy/parse.ts';
 import { policySchema } from '../../src/policy/schema.ts';
 import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
 import { KEPT_PARTS, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
-import { readText } from '../support/docs.ts';
+import { blocks, readText } from '../support/docs.ts';
 
 const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(policySchema());
 
@@ -144,6 +144,12 @@ test('the parts that a shape may keep, and what its mask may show, are those of 
     for (const show of shows)
       expect(isRefused(shape, 'mask', { show, first: 1, last: 1 })).toBe(false);
   }
+});
+
+test('the example of policy.md is a policy, and names the file of the schema', () => {
+  const examples = blocks('docs/operating/policy.md', 'yaml');
+  expect(examples.map(judged)).toEqual([{ schema: true, parser: true }]);
+  expect(examples[0]).toContain('$schema=policy.schema.json\n');
 });
 
 test('docs/policy.schema.json is this schema', () => {

@@ -250,9 +250,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
 
   test('a document that is too large, too long or too deep is refused, and not read on', () => {
     const large = `version: 1\n# ${'é'.repeat(MAX_DOCUMENT_BYTES / 2)}`;
-    expect(mistakesOf(large)).toEqual([
-      `1:1: the document has ${MAX_DOCUMENT_BYTES + 13} bytes; a policy has at most 256 KiB`,
-    ]);
+    expect(mistakesOf(large)).toEqual(['1:1: a policy has at most 256 KiB']);
+    parsed(large.slice(0, -7));
     const lines = Array.from({ length: MAX_FIELDS + 1 }, (_, i) => `  a${i}: text`);
     expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}`)).toEqual([
       '3:3: fields has 1001 lines; at most 1000 are allowed',
