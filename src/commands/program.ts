@@ -15,6 +15,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   migrate: async () => (await import('./migrate.ts')).addMigrate,
   client: async () => (await import('./client.ts')).addClient,
   'api-key': async () => (await import('./api-key.ts')).addApiKey,
+  policy: async () => (await import('./policy.ts')).addPolicy,
   tokenize: async () => (await import('./bulk.ts')).addTokenize,
   detokenize: async () => (await import('./bulk.ts')).addDetokenize,
   forget: async () => (await import('./forget.ts')).addForget,
@@ -100,6 +101,7 @@ function addOpenApi(program: Command): void {
 const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Run:': ['serve', 'migrate'],
   'Clients and API keys:': ['client', 'api-key'],
+  'Kinds and rights:': ['policy'],
   'Values and files:': ['tokenize', 'detokenize'],
   'Stored values:': ['forget', 'verify'],
   'Keys of the vault:': ['keyring'],

@@ -1,5 +1,5 @@
+import { defaultKind } from '../shape/kind.ts';
 import type { KindSettings, MaskSettings } from '../shape/kind-settings.ts';
-import { defaultKind } from './default-kind.ts';
 import type { DeclaredPolicy } from './policy.ts';
 
 /** A line of a policy that the next policy adds, removes or changes. */

@@ -53,10 +53,9 @@ export class PolicyDocument {
   readonly #lines = new LineCounter();
 
   constructor(text: string) {
-    const bytes = Buffer.byteLength(text);
-    if (bytes > MAX_DOCUMENT_BYTES) {
-      const most = `a policy has at most ${MAX_DOCUMENT_BYTES / 1024} KiB`;
-      this.mistakes.push({ line: 1, column: 1, text: `the document has ${bytes} bytes; ${most}` });
+    if (Buffer.byteLength(text) > MAX_DOCUMENT_BYTES) {
+      const most = `${MAX_DOCUMENT_BYTES / 1024} KiB`;
+      this.mistakes.push({ line: 1, column: 1, text: `a policy has at most ${most}` });
       return;
     }
     const parsed = parseDocument(text, {

@@ -40,7 +40,9 @@ type OptionName = Exclude<keyof KindSettings, 'name' | 'shape'>;
 /** The options of a kind. */
 export type Options = { readonly [Name in OptionName]?: Form };
 
-const MAX_KEPT = 64;
+/** The bounds of kindProblems, which a test compares. */
+const MAX_FIXED = 11;
+const MAX_SHOWN = 16;
 /** As the longest of a client: 10,000 days. */
 const MAX_TIME_TO_LIVE_S = 864_000_000;
 
@@ -75,7 +77,12 @@ function mask(...of: readonly MaskSettings['show'][]): Options {
 }
 
 function kept(end: string): Form {
-  return { type: 'number', min: 0, max: MAX_KEPT, meaning: `Digits kept at the ${end}.` };
+  return {
+    type: 'number',
+    min: 0,
+    max: MAX_FIXED,
+    meaning: `Digits and letters kept at the ${end}.`,
+  };
 }
 
 /** The options of the kinds of a shape. */
@@ -95,8 +102,8 @@ export const OPTIONS: Readonly<Record<Shape, Options>> = {
     keep_last: kept('end'),
     begins_with: {
       type: 'text',
-      pattern: '^[0-9A-Za-z]{1,16}$',
-      like: '1 to 16 digits or letters',
+      pattern: `^[0-9A-Za-z]{1,${MAX_FIXED}}$`,
+      like: `1 to ${MAX_FIXED} digits or letters`,
       meaning: 'The start of every token, so that no token is a number that somebody has.',
     },
     check_digits: {
@@ -121,4 +128,4 @@ export const OPTIONS: Readonly<Record<Shape, Options>> = {
 };
 
 /** Characters at an end that the mask `ends` shows. */
-export const MASK_END = { min: 1, max: MAX_KEPT } as const;
+export const MASK_END = { min: 1, max: MAX_SHOWN } as const;

@@ -1,6 +1,6 @@
 import { addPath, BulkError, newTree } from '#bulk';
+import { defaultKind, kindProblems, kindWarnings } from '../shape/kind.ts';
 import { type KindSettings, SHAPES, type Shape } from '../shape/kind-settings.ts';
-import { defaultKind } from './default-kind.ts';
 import { cut, type Entry, type Mistake, type Node, PolicyDocument, unknown } from './document.ts';
 import {
   FORMAT_VERSION,
@@ -111,6 +111,12 @@ class PolicyParser {
     const declared = others.flatMap((one) => this.#options.option(one, OPTIONS[shape], shape));
     const settings = { ...defaultKind(name, shape), ...Object.fromEntries(declared) };
     if (this.#document.mistakes.length > before) return undefined;
+    for (const { field, reason } of kindProblems(settings)) {
+      const place = others.find((one) => one.name === field)?.at ?? at;
+      this.#document.add(place, `the kind ${name}: ${field} ${reason}`);
+    }
+    for (const text of kindWarnings(settings))
+      this.warnings.push({ ...this.#document.placeOf(at), text: `the kind ${name}: ${text}` });
     return settings;
   }
 

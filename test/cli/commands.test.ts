@@ -30,6 +30,11 @@ const COMMANDS = [
   'api-key issue',
   'api-key list',
   'api-key revoke',
+  'policy check',
+  'policy apply',
+  'policy show',
+  'policy diff',
+  'policy schema',
   'forget',
   'keyring status',
   'keyring rotate',
@@ -59,7 +64,9 @@ describe('help and usage', () => {
     expect(stderr).toBe('');
     expect(stdout).toContain(`Usage: standin ${command}`);
     expect(stdout).toMatch(new RegExp(`Examples?:\\n(  .*\\n)*  .*standin ${command}`));
-    expect(stdout.includes('--json')).toBe(!/^(serve|openapi|completion \w+)$/.test(command));
+    expect(stdout.includes('--json')).toBe(
+      !/^(serve|openapi|policy schema|completion \w+)$/.test(command),
+    );
   });
 
   test('--help lists every group, and every group lists its commands', async () => {

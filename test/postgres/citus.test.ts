@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
+import { PolicyFollower } from '../../src/service/policy-follower.ts';
+import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
@@ -270,6 +272,27 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
     expect((await runCli(['keyring', 'reseal'], place)).code).toBe(0);
     await retireKey(keys, 1, 0);
     expect(await detokenizeAll(service, tokens)).toEqual(values);
+  });
+
+  test('versions of the policy are made one at a time, with their date and user', async () => {
+    const place = await newVault();
+    await runCli(['migrate'], place);
+    const stores = Array.from({ length: 4 }, () => new PolicyStore(openPool(place, 1)));
+    for (let round = 0; round < 3; round++) {
+      const applied = await Promise.all(
+        stores.map((one) => one.apply('version: 1', round, soon())),
+      );
+      expect(applied.filter((one) => one !== undefined)).toEqual([
+        { version: round + 1, applied_at: expect.any(Date), applied_by: 'postgres' },
+      ]);
+    }
+    const follower = new PolicyFollower(stores[0]!);
+    expect(await follower.demand()).toMatchObject({ policy: { version: 3 }, problem: undefined });
+    const rows = await query(
+      place.env.DATABASE_URL!,
+      "select distinct result from run_command_on_all_nodes('select count(distinct applied_at) from standin.policies')",
+    );
+    expect(rows).toEqual([{ result: '3' }]);
   });
 
   /** Commits of a worker wait from then on, for a standby that never comes; until `back`. */

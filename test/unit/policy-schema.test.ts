@@ -1,11 +1,12 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { OPTIONS } from '../../src/policy/format.ts';
+import { MASK_END, OPTIONS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 import { policySchema } from '../../src/policy/schema.ts';
-import { SHAPES } from '../../src/shape/kind-settings.ts';
-import { readText } from '../support/docs.ts';
+import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
+import { KEPT_PARTS, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
+import { blocks, readText } from '../support/docs.ts';
 
 const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(policySchema());
 
@@ -101,6 +102,54 @@ test('the schema explains every option of every shape', () => {
   const text = JSON.stringify(policySchema());
   for (const options of Object.values(OPTIONS))
     for (const { meaning } of Object.values(options)) expect(text).toContain(meaning);
+});
+
+/** The settings of a kind with one option, which need not go well with the others. */
+function isRefused(shape: Shape, name: string, value: unknown): boolean {
+  const settings = { ...defaultKind('one', shape), [name]: value };
+  return kindProblems(settings).some(({ field }) => field === name);
+}
+
+test('the bounds of options are those of the kinds', () => {
+  const numbers = SHAPES.flatMap((shape) =>
+    Object.entries(OPTIONS[shape]).flatMap(([name, form]) =>
+      form.type === 'number' && name !== 'time_to_live_s' ? [{ shape, name, ...form }] : [],
+    ),
+  );
+  expect(numbers.map(({ name }) => name)).toEqual(['keep_first', 'keep_last', 'length']);
+  for (const { shape, name, min, max } of numbers) {
+    const refused = [min - 1, min, max, max + 1].map((value) => isRefused(shape, name, value));
+    expect([name, refused]).toEqual([name, [true, false, false, true]]);
+  }
+  const ends = [MASK_END.max, MASK_END.max + 1].map((last) => ({ show: 'ends', first: 0, last }));
+  expect(ends.map((mask) => isRefused('text', 'mask', mask))).toEqual([false, true]);
+  const begins = OPTIONS.digits.begins_with;
+  const accepts = (text: string) => new RegExp((begins as { pattern: string }).pattern).test(text);
+  for (const text of ['1'.repeat(11), '1'.repeat(12), 'GB', 'é', '1-']) {
+    const refused = isRefused('digits', 'begins_with', text);
+    expect([text, accepts(text)]).toEqual([text, !refused]);
+  }
+});
+
+test('the parts that a shape may keep, and what its mask may show, are those of the kinds', () => {
+  for (const shape of SHAPES) {
+    const { keep, mask } = OPTIONS[shape];
+    const keeps = keep?.type === 'word' ? keep.of : ['nothing'];
+    expect(KEPT_PARTS.filter((part) => !isRefused(shape, 'keep', part)).toSorted()).toEqual(
+      [...keeps].toSorted(),
+    );
+    expect(isRefused(shape, 'mask', defaultKind('one', shape).mask)).toBe(false);
+    const shows = mask?.type === 'mask' ? mask.of : [];
+    expect(shows).toContain(defaultKind('one', shape).mask.show);
+    for (const show of shows)
+      expect(isRefused(shape, 'mask', { show, first: 1, last: 1 })).toBe(false);
+  }
+});
+
+test('the example of policy.md is a policy, and names the file of the schema', () => {
+  const examples = blocks('docs/operating/policy.md', 'yaml');
+  expect(examples.map(judged)).toEqual([{ schema: true, parser: true }]);
+  expect(examples[0]).toContain('$schema=policy.schema.json\n');
 });
 
 test('docs/policy.schema.json is this schema', () => {

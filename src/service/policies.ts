@@ -1,0 +1,121 @@
+import { randomLatin1 } from '../crypto/primitives.ts';
+import { OperatorError, Unavailable } from '../errors.ts';
+import { type Change, changesOf } from '../policy/changes.ts';
+import { exampleOf, type KindExample } from '../policy/examples.ts';
+import { type DeclaredPolicy, kindsInUse, OTHERS, type Right, rightOf } from '../policy/policy.ts';
+import { allowedOr } from '../store/database-error.ts';
+import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
+import { commandDeadline } from '../timeouts.ts';
+import { policyOf, UnreadablePolicy } from './policy-follower.ts';
+import type { Vault } from './vault.ts';
+
+/** Bytes of one draw, as the keyring makes them. */
+const DRAW_BYTES = 48;
+
+/** A made-up value for each kind in use, its token from fresh random draws, and its mask. */
+export function kindExamples(policy: DeclaredPolicy, suffix: string): KindExample[] {
+  const draws = () => randomLatin1(DRAW_BYTES);
+  return kindsInUse(policy).map((kind) => exampleOf(kind, suffix, draws));
+}
+
+/** What a document would do to the policy in force. */
+export interface PolicyPlan {
+  /** The newest version; 0: there is none. */
+  readonly version: number;
+  /** Whether the newest version is this document, byte for byte. */
+  readonly is_same: boolean;
+  readonly changes: readonly Change[];
+  /** Why the newest version cannot be compared; null: it can. */
+  readonly unreadable: string | null;
+}
+
+/** @param policy the parsed document */
+export async function planPolicy(
+  store: PolicyStore,
+  document: string,
+  policy: DeclaredPolicy,
+): Promise<PolicyPlan> {
+  const newest = await store.newest(commandDeadline());
+  const plan = { version: newest?.version ?? 0, is_same: newest?.document === document };
+  try {
+    const before = newest && policyOf(newest);
+    return { ...plan, changes: changesOf(before, policy), unreadable: null };
+  } catch (error) {
+    if (!(error instanceof UnreadablePolicy)) throw error;
+    return { ...plan, changes: changesOf(undefined, policy), unreadable: error.message };
+  }
+}
+
+/**
+ * Makes the document the next version.
+ * @param after the version that it follows; 0: none
+ * @throws OperatorError when another version is the newest; nothing was changed
+ */
+export async function applyPolicy(
+  store: PolicyStore,
+  document: string,
+  after: number,
+): Promise<PolicyVersion> {
+  const applied = await allowedOr(
+    "The user of DATABASE_URL may not change the policy. Run the command as the owner of the vault's tables.",
+    store.apply(document, after, commandDeadline()).catch((error) => {
+      throw error instanceof Unavailable ? new OperatorError(PERHAPS_APPLIED) : error;
+    }),
+  );
+  if (applied !== undefined) return applied;
+  const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
+  throw new OperatorError(
+    `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
+  );
+}
+
+const PERHAPS_APPLIED =
+  'The database did not answer, so the version may have been made. Run the command again: a version that was made is not made twice.';
+
+/** @param version undefined: the newest */
+export async function findPolicy(
+  store: PolicyStore,
+  version: number | undefined,
+): Promise<StoredPolicy> {
+  const found =
+    version === undefined
+      ? await store.newest(commandDeadline())
+      : await store.get(version, commandDeadline());
+  if (found !== undefined) return found;
+  throw new OperatorError(
+    version === undefined
+      ? 'This vault has no policy: every string is tokenized as text. Apply one with: standin policy apply FILE'
+      : `There is no version ${version} of the policy. List the versions with: standin policy show --versions`,
+  );
+}
+
+/** All versions, the newest first. */
+export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]> {
+  return store.list(commandDeadline());
+}
+
+/** What a client sees of each kind in use. */
+export interface ClientView {
+  readonly client_id: string;
+  readonly name: string;
+  readonly sees: Readonly<Record<string, Right>>;
+}
+
+/** The clients that can detokenize, and the names in `rights` that no client has. */
+export async function clientViews(
+  vault: Vault,
+  policy: DeclaredPolicy,
+): Promise<{ readonly clients: ClientView[]; readonly missing: string[] }> {
+  const clients = await vault.clients.list(commandDeadline());
+  const known = new Set([OTHERS, ...clients.flatMap((one) => [one.client_id, one.name])]);
+  const kinds = kindsInUse(policy).map(({ name }) => name);
+  const seeing = clients.filter((one) => one.can_detokenize && one.disabled_at === null);
+  return {
+    clients: seeing.map((client) => ({
+      client_id: client.client_id,
+      name: client.name,
+      sees: Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)])),
+    })),
+    missing: Object.keys(policy.rights ?? {}).filter((named) => !known.has(named)),
+  };
+}
