@@ -40,6 +40,11 @@ export interface SealedRecord {
  */
 export type InsertOutcome = 'stored' | 'collision' | 'key_retired' | SealedRecord;
 
+/** The kind of every value without a policy. */
+export const DEFAULT_KIND = 'text';
+/** The space of every client without a space of its own. */
+export const DEFAULT_SPACE = '';
+
 export type TokenMode = 'deterministic' | 'random';
 
 /** Settings of a client that decide how its tokens are made. */

@@ -53,7 +53,6 @@ const LIMITS = [
   },
 ] as const;
 
-/** What a client may do. */
 type Permissions = Pick<Client, `can_${ClientOperation}`>;
 
 /** Words instead of null, because commander turns null into an empty text. */
@@ -148,7 +147,6 @@ function tokenMode(): Option {
   ).choices(['deterministic', 'random']);
 }
 
-/** What the argument of a command is. */
 const CLIENT = 'its name or id';
 
 const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
@@ -160,11 +158,9 @@ function permissions(text: string): Permissions {
     throw new InvalidArgumentError(
       'It must be some of tokenize, detokenize and lookup, with commas: tokenize,lookup.',
     );
-  return {
-    can_tokenize: known.includes('tokenize'),
-    can_detokenize: known.includes('detokenize'),
-    can_lookup: known.includes('lookup'),
-  };
+  return Object.fromEntries(
+    OPERATIONS.map((one) => [`can_${one}`, known.includes(one)]),
+  ) as Permissions;
 }
 
 /** Names are parts of bytes that are hashed and sealed: see docs/record-format.md. */

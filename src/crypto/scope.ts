@@ -1,3 +1,5 @@
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+
 /**
  * The kind and the space of a record. They go into every draw, and into what is sealed. A record
  * without a scope is a `text` of the default space, as all records were before policies.
@@ -13,9 +15,6 @@ export interface Scope {
   /** See `spaceBytes`. */
   readonly spaceBytes: readonly number[];
 }
-
-export const DEFAULT_KIND = 'text';
-export const DEFAULT_SPACE = '';
 
 const MAX_NAME_LENGTH = 32;
 

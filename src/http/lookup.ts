@@ -29,7 +29,7 @@ function checkCount({ texts }: RequestData): void {
     throw invalid(`data: has more than ${MAX_VALUES} values; look them up in several requests`);
 }
 
-/** @throws CallerError invalid_type: the tokens of equal values differ, so no value has one token */
+/** @throws CallerError invalid_type: equal values have different tokens */
 function checkDeterministic(request: RequestData, isRandomClient: boolean): void {
   request.texts.forEach((_, i) => {
     const { name, tokens } = request.kindOf(i).settings;

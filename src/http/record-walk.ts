@@ -1,4 +1,4 @@
-import type { PathNode } from '#bulk';
+import type { PathNode } from '../policy/rules.ts';
 import { checkText, type Path, problem } from './data.ts';
 
 /** A string of the body at a path of the policy. */

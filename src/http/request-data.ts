@@ -1,8 +1,6 @@
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../crypto/scope.ts';
-import type { PolicyRules } from '../policy/rules.ts';
+import type { Kind, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
-import type { Kind } from '../shape/kind.ts';
-import type { Client, Value } from '../types.ts';
+import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import {
   collectFields,

@@ -1,11 +1,12 @@
 import { addPath, newTree, type PathNode } from '#bulk';
-import { DEFAULT_KIND } from '../crypto/scope.ts';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
-import type { Client, TokenTerms } from '../types.ts';
+import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
 import { lineOf, type Policy, type Right, rightIn } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
+
+export type { Kind, PathNode };
 
 /** A policy ready for use. */
 export class PolicyRules {

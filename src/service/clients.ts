@@ -1,12 +1,11 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
-import { DEFAULT_SPACE } from '../crypto/scope.ts';
 import { OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { ApiKey, Client, UsedApiKey } from '../types.ts';
+import { type ApiKey, type Client, DEFAULT_SPACE, type UsedApiKey } from '../types.ts';
 import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;

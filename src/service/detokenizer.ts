@@ -1,9 +1,15 @@
 import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
-import { DEFAULT_SPACE, type Scope, spaceBytes } from '../crypto/scope.ts';
+import { type Scope, spaceBytes } from '../crypto/scope.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
-import type { SealedRecord, Token, TokenFingerprint, Value } from '../types.ts';
+import {
+  DEFAULT_SPACE,
+  type SealedRecord,
+  type Token,
+  type TokenFingerprint,
+  type Value,
+} from '../types.ts';
 import type { LeasedKeyring } from './keys/leased-keyring.ts';
 
 /** A record that opened. */

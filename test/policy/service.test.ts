@@ -231,11 +231,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   test('rights hold for records from before, after a rotation, a reseal and a verify', async () => {
     const { place } = service;
     const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
-    for (const args of [
-      ['keyring', 'rotate'],
-      ['keyring', 'reseal'],
-      ['verify'],
-    ]) {
+    for (const args of [['keyring', 'rotate'], ['keyring', 'reseal'], ['verify']]) {
       const { code, stderr } = await runCli(args, place);
       expect([args, code, stderr]).toEqual([args, 0, expect.anything()]);
     }

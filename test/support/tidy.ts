@@ -48,7 +48,7 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
-  http: ['types', 'errors', 'service', 'log', 'metrics', '#openapi'],
+  http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
   ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],

@@ -24,6 +24,7 @@ const sharedByAll = file('timeouts.ts');
 const uses = file('service/api-key-uses.ts');
 const authenticator = file('service/authenticator.ts');
 const follower = file('service/keys/keyring-follower.ts');
+const policies = file('service/policy-follower.ts');
 const writes = file('service/write-guards.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
@@ -63,6 +64,7 @@ const ROWS: Record<string, readonly number[]> = {
     authenticator('MAX_AGE_MS'),
   ],
   'read of the keyring, every 2 s': [follower('LOOK_INTERVAL_MS'), follower('LOOK_PATIENCE_MS')],
+  'read of the policy, every 2 s': [policies('LOOK_INTERVAL_MS'), policies('LOOK_PATIENCE_MS')],
   "read of the server's settings, every 2 s": [
     writes('LOOK_INTERVAL_MS'),
     writes('LOOK_PATIENCE_MS'),

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { DEFAULT_SPACE, spaceBytes } from '../../crypto/scope.ts';
+import { spaceBytes } from '../../crypto/scope.ts';
 import type { Pool } from '../../store/pool.ts';
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
 import { commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import type { Token } from '../../types.ts';
+import { DEFAULT_SPACE, type Token } from '../../types.ts';
 import type { Vault } from '../vault.ts';
 import { Throttle } from './record-pass.ts';
 

@@ -1,7 +1,7 @@
-import { DEFAULT_KIND, scopeOf } from '../../crypto/scope.ts';
+import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { PolicyRules } from '../../policy/rules.ts';
-import type { TokenTerms, Value } from '../../types.ts';
+import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
 import { splitKind, type View, withKind } from './messages.ts';

@@ -106,7 +106,7 @@ export class VaultClient {
     this.#writes.check();
     try {
       const asked = { operation: 'tokenize', texts: values, terms, view } as const;
-      return (await this.#ask(asked, lengthOf)) as readonly Token[];
+      return (await this.#ask(asked, ({ length }) => length)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
       throw error;
@@ -123,7 +123,7 @@ export class VaultClient {
     view: View | null,
   ): Promise<readonly (Token | null)[]> {
     const asked = { operation: 'lookup', texts: values, terms, view } as const;
-    return (await this.#ask(asked, lengthOf)) as readonly (Token | null)[];
+    return (await this.#ask(asked, ({ length }) => length)) as (Token | null)[];
   }
 
   /**
@@ -155,8 +155,7 @@ export class VaultClient {
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
     const asked = { operation: 'sizes', texts: tokens, view } as const;
-    const results = await this.#ask(asked, () => 0, deadlineMs);
-    return results as (number | null | undefined)[];
+    return (await this.#ask(asked, () => 0, deadlineMs)) as (number | null | undefined)[];
   }
 
   /** Passes newer keys, or the policy that later calls name, to the threads. */
@@ -298,8 +297,4 @@ function cut(
   });
   pieces.push([from, texts.length, bytes]);
   return pieces;
-}
-
-function lengthOf(text: string): number {
-  return text.length;
 }
