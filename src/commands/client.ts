@@ -163,7 +163,6 @@ function permissions(text: string): Permissions {
   ) as Permissions;
 }
 
-/** Names are parts of bytes that are hashed and sealed: see docs/record-format.md. */
 function space(text: string): string {
   if (!/^[a-z][a-z0-9_-]{0,31}$/.test(text))
     throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');

@@ -147,7 +147,7 @@ function fetch(
   }
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
-    return context.vault.detokenize(tokens, view);
+    return context.vault.detokenize(tokens, view, undefined, exchange.deadlineMs);
   }
   return fetchLarge(context, exchange, tokens, view, maxBytes);
 }
@@ -159,7 +159,7 @@ async function fetchLarge(
   view: View | null,
   maxBytes: number,
 ): Promise<readonly Found[]> {
-  const deadlineMs = requestDeadline();
+  const deadlineMs = exchange.deadlineMs ?? requestDeadline();
   const sizes = await context.vault.sizes(tokens, view, deadlineMs);
   if (!areKnown(sizes)) return sizes;
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);

@@ -35,6 +35,8 @@ export class Exchange {
   caller: Caller | null = null;
   /** The request's part of the budget of bytes; undefined until the API key is accepted. */
   held: Holder | undefined;
+  /** A time of monotonicMs; undefined: the vault is asked at once, and has its usual time. */
+  deadlineMs: number | undefined;
   /** Number of distinct tokens in the request that the vault has never issued. */
   unknownTokens = 0;
   /** How many values of each kind the caller sees, by right; undefined: without a policy. */

@@ -13,7 +13,9 @@ export function lookupHandler(context: ServerContext) {
     const request = await dataOf(context, exchange, await readBody(context, exchange));
     checkCount(request);
     checkDeterministic(request, client.token_mode === 'random');
-    const tokens = await context.vault.lookup(valuesOf(request), client, request.view);
+    const { deadlineMs } = exchange;
+    const values = valuesOf(request);
+    const tokens = await context.vault.lookup(values, client, request.view, deadlineMs);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
     return { status: 200, body, values: tokens.length };

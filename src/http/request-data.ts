@@ -1,5 +1,6 @@
 import type { Kind, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
+import { requestDeadline } from '../service/threads/vault-client.ts';
 import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import {
@@ -47,6 +48,8 @@ export async function dataOf(
   body: Buffer,
 ): Promise<RequestData> {
   const current = context.policies.current();
+  // The wait is part of the time that the request has.
+  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
   const rules = current instanceof Promise ? await current : current;
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);

@@ -10,7 +10,9 @@ export function tokenizeHandler(context: ServerContext) {
   return async (exchange: Exchange): Promise<Answer> => {
     const { client } = await admit(context, exchange, 'tokenize');
     const request = await dataOf(context, exchange, await readBody(context, exchange));
-    const tokens = await context.vault.tokenize(valuesOf(request), client, request.view);
+    const { deadlineMs } = exchange;
+    const values = valuesOf(request);
+    const tokens = await context.vault.tokenize(values, client, request.view, deadlineMs);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
     return { status: 200, body, values: tokens.length };

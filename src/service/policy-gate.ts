@@ -1,8 +1,12 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { InternalError } from '../errors.ts';
 import type { Policy } from '../policy/policy.ts';
 import { PolicyRules } from '../policy/rules.ts';
 import { monotonicMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import { POLICY_LEASE_MS, type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
+
+/** Between reads of a database that refuses connections at once. */
+const PAUSE_MS = 50;
 
 /** Gives requests the policy in force, and none that is older than POLICY_LEASE_MS. */
 export class PolicyGate {
@@ -28,12 +32,12 @@ export class PolicyGate {
 
   async #renewed(): Promise<PolicyRules> {
     const untilMs = monotonicMs() + REQUEST_PATIENCE_MS;
-    do {
+    for (; monotonicMs() < untilMs; await sleep(PAUSE_MS)) {
       const { problem } = await this.#follower.demand();
       if (this.#isFresh()) return this.#rules;
       if (problem instanceof UnreadablePolicy)
         throw new InternalError('policy_unreadable', { cause: problem });
-    } while (monotonicMs() < untilMs);
+    }
     throw new InternalError('database_unavailable', { cause: this.#follower.latest.problem });
   }
 

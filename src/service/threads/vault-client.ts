@@ -102,28 +102,27 @@ export class VaultClient {
     values: readonly Value[],
     terms: TokenTerms,
     view: View | null = null,
+    deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
     try {
       const asked = { operation: 'tokenize', texts: values, terms, view } as const;
-      return (await this.#ask(asked, ({ length }) => length)) as readonly Token[];
+      return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as readonly Token[];
     } catch (error) {
       this.#writes.failed(error);
       throw error;
     }
   }
 
-  /**
-   * Returns the token of each value, in order; null for a value without a token. Stores nothing.
-   * @throws as tokenize
-   */
+  /** See Tokenizer.lookup. @throws as tokenize */
   async lookup(
     values: readonly Value[],
     terms: TokenTerms,
     view: View | null,
+    deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
     const asked = { operation: 'lookup', texts: values, terms, view } as const;
-    return (await this.#ask(asked, ({ length }) => length)) as (Token | null)[];
+    return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as (Token | null)[];
   }
 
   /**

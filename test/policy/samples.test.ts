@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { postgresBin, query } from '../support/postgres.ts';
+import { kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
+
+/** Ten paths: every column with personal data of both samples. */
+const POLICY = {
+  version: 1,
+  kinds: {
+    phone: { shape: 'digits', keep_last: 2, mask: { show: 'ends', last: 2 } },
+    place: { shape: 'word' },
+  },
+  fields: {
+    'rows[*].full_name': 'text',
+    'rows[*].first_name': 'text',
+    'rows[*].last_name': 'text',
+    'rows[*].company': 'word',
+    'rows[*].email': 'email',
+    'rows[*].address': 'place',
+    'rows[*].district': 'place',
+    'rows[*].postal_code': 'text',
+    'rows[*].phone': 'text',
+    'rows[*].fax': 'phone',
+  },
+};
+const ROWS_A_REQUEST = 50;
+const RUNS = postgresBin !== undefined && kinds().includes('server') && samplesFolder !== undefined;
+
+describe.skipIf(!RUNS)('whole records of real customers', () => {
+  let service: Service;
+  let apiKey: string;
+
+  beforeAll(async () => {
+    const place = await newPlace('server', inject('serverUrl'));
+    service = await startService(place);
+    apiKey = service.api_key;
+    const document = JSON.stringify(POLICY);
+    const insert = 'insert into standin.policies (version, document) values (1, $1)';
+    await query(place.env.DATABASE_URL!, insert, [document]);
+    // A policy is in force within 5 s, and at once for a node that starts.
+    await service.stop();
+    service = await startService(place);
+  });
+
+  afterAll(() => service?.stop());
+
+  test.each(['sakila-customers.csv', 'chinook-customers.csv'])('%s', async (name) => {
+    const rows = parseCsv(readSample(name));
+    expect(rows.length).toBeGreaterThan(50);
+    for (let from = 0; from < rows.length; from += ROWS_A_REQUEST) {
+      const part = rows.slice(from, from + ROWS_A_REQUEST).map(recordText);
+      const body = `{ "rows" : [\n${part.join(',\n')}\n], "page": ${from}.00 }`;
+      const tokens = await post('tokenize', body);
+      for (const { email } of rows.slice(from, from + ROWS_A_REQUEST))
+        expect(tokens).not.toContain(JSON.stringify(email));
+      expect(await post('detokenize', tokens)).toBe(body);
+    }
+  });
+
+  /** Returns the text of `data` in the answer. */
+  async function post(operation: string, data: string): Promise<string> {
+    const response = await fetch(`${service.url}/api/v1/${operation}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: `{"data":${data}}`,
+    });
+    const text = await response.text();
+    expect([response.status, text.slice(0, 200)]).toEqual([200, expect.any(String)]);
+    return text.slice('{"data":'.length, text.search(/,"(?:status|request_id)":/));
+  }
+});
+
+/** A number as id, null for an empty cell, and other values that are no strings. */
+function recordText(row: Record<string, string>): string {
+  const { customer_id: id, ...cells } = row;
+  const members = Object.entries(cells).map(
+    ([name, cell]) => `${JSON.stringify(name)}:${cell === '' ? 'null' : JSON.stringify(cell)}`,
+  );
+  return `{"id": 90071992547409930${id}, "active":true,${members.join(', ')}, "score":1.50}`;
+}
