@@ -104,7 +104,7 @@ function tilesOf(vault: VaultState | null): [string, string][] {
   return [
     [(isEstimate ? '≈ ' : '') + si(records), isEstimate ? 'estimated' : whole(records)],
     [bytes(vault.bytes), 'table and indexes'],
-    [bytes(each), 'on average'],
+    [bytes(each), 'with its indexes'],
     [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(spanMs)}`],
   ];
 }
