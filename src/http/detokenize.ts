@@ -6,7 +6,7 @@ import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import { type Answer, type Exchange, LINE_END, successFrame } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
@@ -85,7 +85,8 @@ function bodyOf(
   if (valueBytes <= MAX_WHOLE_BYTES) return ends[0] + request.json(values) + ends[1];
   const onTaken = () => budget.move(exchange.held!);
   const parts = (write: (value: string | null) => string) => request.parts(values, write);
-  const { body, bytes } = largeAnswer(parts, ends, valueBytes, onTaken);
+  const line = [ends[0], `${ends[1]}${LINE_END}`] as const;
+  const { body, bytes } = largeAnswer(parts, line, valueBytes, onTaken);
   exchange.headers['Content-Length'] = String(bytes);
   return body;
 }
