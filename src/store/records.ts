@@ -42,8 +42,8 @@ const MAX_BATCH_RECORDS = 1_000;
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
-/** The database writes this many while the next ones are sealed: 16 requests of three values. */
-const EAGER_RECORDS = 48;
+/** The database writes this many while the next ones are sealed: 32 requests of three values. */
+const EAGER_RECORDS = 96;
 
 /**
  * The records of the vault. Concurrent calls share statements (group commit). Keeps no record in
