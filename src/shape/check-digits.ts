@@ -4,7 +4,7 @@ const Z = 0x5a;
 /** Clears the bit that a lower-case letter has. */
 const UPPER_CASE = 0x5f;
 
-/** The text with such a digit at `place` that all its digits pass Luhn (ISO/IEC 7812-1, annex B). */
+/** The text with the digit at `place` that makes all digits pass Luhn (ISO/IEC 7812-1, annex B). */
 export function withLuhn(text: string, place: number): string {
   let sum = 0;
   let isDoubled = false;

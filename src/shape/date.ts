@@ -47,9 +47,10 @@ interface DatePlan extends Notation {
 }
 
 const SEPARATED = /^(\d{1,4})([-/.])(\d{1,2})\2(\d{1,4})(?=$|[T ])/;
-const JOINED = /^(\d\d)(\d\d)(\d\d)(\d\d)(?=$|[T ])/;
-const TIME =
-  /^([T ])(?:[01]\d|2[0-3]):[0-5]\d(:[0-5]\d(?:([.,])(\d{1,9}))?)?(Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?)?$/;
+const JOINED = /^\d{8}(?=$|[T ])/;
+const SECONDS = /(:[0-5]\d(?:([.,])(\d{1,9}))?)?/.source;
+const ZONE = /(Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?)?/.source;
+const TIME = new RegExp(`^([T ])(?:[01]\\d|2[0-3]):[0-5]\\d${SECONDS}${ZONE}$`);
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 /** Letters that make 10^6 stems of the days of one year, and of a hundred years. */
 const LETTERS_OF_KEPT_YEAR = 3;
@@ -92,30 +93,23 @@ export class DateForm implements Form<DatePlan> {
     return { ...notation, drawn, letters: this.#keepsYear ? LETTERS_OF_KEPT_YEAR : letters };
   }
 
-  /** Draws the parts as they are written until they are a real date, then the time, then letters. */
+  /** Draws the date, then the time, then letters. */
   stem(plan: DatePlan, extra: number, blocks: ByteBlocks): string {
     const bytes = new ByteStream(blocks);
-    const { drawn, separator, time } = plan;
-    let numbers: readonly number[];
-    do {
-      numbers = drawn.map(({ low, high }) =>
-        low === high ? low : low + bytes.below(high - low + 1),
-      );
-    } while (!plan.orders.every((order) => isReal(order, numbers)));
-    const date = numbers.map((n, place) => padded(n, drawn[place]!.width)).join(separator);
-    const dateTime = time === undefined ? date : date + drawnTime(time, bytes);
+    const date = drawnDate(plan, bytes);
+    const dateTime = plan.time === undefined ? date : date + drawnTime(plan.time, bytes);
     return dateTime + bytes.letters(plan.letters + extra);
   }
 }
 
-/** The year of a date as it is written; undefined: no date, or its year could be its month or day. */
+/** The year as it is written; undefined: no date, or its year could be its month or day. */
 export function yearOf(value: string): string | undefined {
   const notation = notationOf(value);
   const place = notation === undefined ? undefined : yearPlace(notation);
   return place === undefined ? undefined : notation!.parts[place];
 }
 
-function yearPlace({ orders }: Notation): number | undefined {
+function yearPlace({ orders }: Pick<Notation, 'orders'>): number | undefined {
   const [first] = orders;
   return orders.every((order) => order.year === first!.year) ? first!.year : undefined;
 }
@@ -129,13 +123,13 @@ function notationOf(value: string): Notation | undefined {
   }
   const joined = JOINED.exec(value);
   if (joined === null) return undefined;
-  const [date, a, b, c, d] = joined;
+  const [date] = joined;
   const time = value.slice(date.length);
   // Nearly no date of our days can be read in both ways, and this is the way of ISO 8601.
-  return (
-    withTime([a! + b!, c!, d!], '', [YEAR_FIRST], time) ??
-    withTime([a!, b!, c! + d!], '', YEAR_LAST, time)
-  );
+  const isYearFirst = fits(YEAR_FIRST, split(date, 4, 6));
+  return isYearFirst
+    ? withTime(split(date, 4, 6), '', [YEAR_FIRST], time)
+    : withTime(split(date, 2, 4), '', YEAR_LAST, time);
 }
 
 function withTime(
@@ -144,14 +138,7 @@ function withTime(
   orders: readonly Order[],
   timeText: string,
 ): Notation | undefined {
-  const numbers = parts.map(Number);
-  const fitting = orders.filter(
-    ({ year, month, day }) =>
-      parts[month]!.length <= 2 &&
-      parts[day]!.length <= 2 &&
-      (parts[year]!.length === 2 || (parts[year]!.length === 4 && numbers[year]! >= 1000)) &&
-      isReal({ year, month, day }, numbers),
-  );
+  const fitting = orders.filter((order) => fits(order, parts));
   if (fitting.length === 0) return undefined;
   if (timeText === '') return { parts, separator, orders: fitting, time: undefined };
   const match = TIME.exec(timeText);
@@ -160,6 +147,19 @@ function withTime(
   const hasSeconds = seconds !== undefined;
   const time = { joint: joint!, hasSeconds, point, decimals: decimals.length, zone };
   return { parts, separator, orders: fitting, time };
+}
+
+function split(date: string, first: number, second: number): string[] {
+  return [date.slice(0, first), date.slice(first, second), date.slice(second)];
+}
+
+function fits(order: Order, parts: readonly string[]): boolean {
+  const { year, month, day } = order;
+  const isLayout =
+    parts[month]!.length <= 2 &&
+    parts[day]!.length <= 2 &&
+    /^(\d\d|[1-9]\d{3})$/.test(parts[year]!);
+  return isLayout && isReal(order, parts.map(Number));
 }
 
 /** A two-digit year is a leap year every four years, as from 2000 to 2099. */
@@ -188,6 +188,19 @@ function drawnPart({ parts, orders }: Notation, place: number, isPadded: boolean
     }
   }
   return { low, high, width };
+}
+
+/** Draws the parts as they are written, until they are a real date in every order of the value. */
+function drawnDate({ drawn, orders, separator }: DatePlan, bytes: ByteStream): string {
+  for (;;) {
+    const numbers = drawn.map(({ low, high }) =>
+      low === high ? low : low + bytes.below(high - low + 1),
+    );
+    const date = numbers.map((n, place) => padded(n, drawn[place]!.width)).join(separator);
+    const isReadOtherwise =
+      separator === '' && yearPlace({ orders }) === 2 && fits(YEAR_FIRST, split(date, 4, 6));
+    if (!isReadOtherwise && orders.every((order) => isReal(order, numbers))) return date;
+  }
 }
 
 function drawnTime(time: TimeNotation, bytes: ByteStream): string {

@@ -131,7 +131,8 @@ function drawUuid(blocks: ByteBlocks): string {
   bytes[6] = (bytes[6]! & 0x0f) | 0x40;
   bytes[8] = (bytes[8]! & 0x3f) | 0x80;
   const hex = bytes.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  const ends = [8, 12, 16, 20, 32];
+  return ends.map((end, i) => hex.slice(ends[i - 1] ?? 0, end)).join('-');
 }
 
 function wordForm(length: number): Form<string> {

@@ -52,7 +52,7 @@ function lastCharacters(value: string, count: number): string {
   return characters.slice(characters.length - count).join('');
 }
 
-/** `a***@example.com`; `***@example.com` when the first character is half of what is before the @. */
+/** `a***@example.com`, or `***@example.com` when there is one letter or digit before the `@`. */
 function maskedEmail(value: string): string {
   if (value.length > SHAPED_CHARACTERS || emailShape(value) === undefined) return HIDDEN;
   const [local, domain] = value.split('@') as [string, string];
