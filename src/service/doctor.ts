@@ -7,6 +7,7 @@ import { errorCode, OperatorError, operatorError } from '../errors.ts';
 import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
+import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { countByVersion } from '../store/record-counts.ts';
 import { missingRights } from '../store/rights.ts';
@@ -20,6 +21,7 @@ import { Certificate } from './certificate.ts';
 import { checkSuffix, kekSourceOf, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-buckets.ts';
+import { policyState } from './policies.ts';
 import { openPool } from './pools.ts';
 import { serverProblems } from './vault.ts';
 import { demandFolder, noVault } from './vault-place.ts';
@@ -59,6 +61,10 @@ export async function examine(examined: Examined): Promise<Finding[]> {
     if (wrapped.length > 0) {
       await run(findings, 'records', () => records(pool, wrapped));
       await examineVault(findings, pool, vault.token_suffix);
+      // An older schema has no policies.
+      const isNewest = findings.find(({ check }) => check === 'schema')!.status === 'ok';
+      if (isNewest)
+        await run(findings, 'policy', async () => ok(await policyState(new PolicyStore(pool))));
     }
   } finally {
     await pool.end();

@@ -89,6 +89,15 @@ export async function findPolicy(
   );
 }
 
+/**
+ * The policy in force, in words.
+ * @throws UnreadablePolicy when this program cannot read it
+ */
+export async function policyState(store: PolicyStore): Promise<string> {
+  const newest = await store.newest(commandDeadline());
+  return newest === undefined ? 'none' : `version ${policyOf(newest).version}`;
+}
+
 /** All versions, the newest first. */
 export async function listPolicies(store: PolicyStore): Promise<PolicyVersion[]> {
   return store.list(commandDeadline());

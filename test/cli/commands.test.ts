@@ -382,6 +382,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         ['records', 'ok'],
         ['token suffix', 'ok'],
         ['clients', 'ok'],
+        ['policy', 'ok'],
       ]);
     });
 

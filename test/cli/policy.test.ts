@@ -259,11 +259,16 @@ Version 1 of the policy is in force on all nodes within 5 s.
     await pool.query(text, [], soon());
     await pool.end();
     expect((await policy('show')).stdout).toBe('version: 2');
+    const doctor = () => runCli(['doctor'], place);
+    expect((await doctor()).stdout).toMatch(
+      /^PROBLEM {2}policy: Version \d+ of the policy cannot/m,
+    );
     const diff = await policy('diff', 'policy.yaml');
     expect(diff.stdout).toMatch(/^Version \d+ of the policy cannot be read by this program: /);
     expect(diff.stdout).toContain('\n+ kind card: digits, keep_last 4\n');
     expect((await policy('apply', 'policy.yaml')).code).toBe(0);
     expect((await policy('show')).stdout).toBe(POLICY);
+    expect((await doctor()).stdout).toMatch(/^ok {7}policy: version \d+$/m);
   });
 });
 
