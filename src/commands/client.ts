@@ -241,7 +241,7 @@ async function list(vault: Vault, options: OutputOptions): Promise<void> {
     ...LIMITS.map(({ column }) => rateText(client[column])),
     client.token_mode,
     timeToLiveText(client.time_to_live_s),
-    shown(client.space),
+    client.space || '-',
     time(client.created_at),
     time(client.last_used_at),
     time(client.disabled_at),

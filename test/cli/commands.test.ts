@@ -132,9 +132,15 @@ describe('help and usage', () => {
     [['client', 'update', NO_CLIENT, '--time-to-live', '10001d'], 'up to 10000d'],
     [['forget'], 'name tokens, or a file of them'],
     [['forget', 'a_tok', '--file', '-'], 'name tokens, or a file of them'],
-    [['client', 'create', '--name', 'x', '--can', ''], 'tokenize, detokenize or'],
-    [['client', 'create', '--name', 'x', '--can', 'tokenize,all'], 'tokenize, detokenize or'],
-    [['client', 'create', '--name', 'x', '--can', 'tokenize,tokenize'], 'tokenize, detokenize or'],
+    [['client', 'create', '--name', 'x', '--can', ''], 'some of tokenize, detokenize and lookup'],
+    [
+      ['client', 'create', '--name', 'x', '--can', 'tokenize,all'],
+      'some of tokenize, detokenize and lookup',
+    ],
+    [
+      ['client', 'create', '--name', 'x', '--can', 'tokenize,tokenize'],
+      'some of tokenize, detokenize and lookup',
+    ],
     [['client', 'update', NO_CLIENT, '--detokenize-limit', 'x'], 'a number of requests a second'],
     [['client', 'update', NO_CLIENT, '--unknown-token-limit', '-1'], 'a number of'],
     [['client', 'update'], "missing required argument 'client'"],
@@ -229,9 +235,12 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         token_mode: 'random',
         can_tokenize: true,
         can_detokenize: false,
+        can_lookup: false,
         detokenize_limit: 7,
+        lookup_limit: null,
         unknown_token_limit: 0,
         time_to_live_s: null,
+        space: '',
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
         disabled_at: null,
         last_used_at: null,
@@ -239,7 +248,9 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
       const row = (await text('client', 'list'))
         .split('\n')
         .find((line) => line.startsWith(clientId));
-      expect(row).toMatch(/ crm +tokenize +0\.5\/s +7\/s +none +random +for ever +\S+Z +- +-$/);
+      expect(row).toMatch(
+        / crm +tokenize +0\.5\/s +7\/s +default +none +random +for ever +- +\S+Z +- +-$/,
+      );
     });
 
     test('a time to live is as it was written, in seconds, and can be taken back', async () => {
@@ -303,7 +314,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
       });
       const defaults = ['--detokenize-limit=default', '--unknown-token-limit=default'];
       expect(await text('client', 'update', clientId, ...defaults)).toBe(
-        `${clientId}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
+        `${clientId}  may: enabled, can tokenize,detokenize, rate limit default, detokenize limit default, look-up limit default, unknown tokens default, deterministic tokens, time to live for ever\n`,
       );
     });
 

@@ -24,7 +24,8 @@ const HELP = {
   bad_request: 'check its first line, headers and length',
   forbidden:
     'this client may not detokenize; an operator can allow it: standin client update CLIENT --can',
-  not_found: 'the paths are /api/v1/tokenize, /api/v1/detokenize, /health and /health/live',
+  not_found:
+    'the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
   method_not_allowed: 'this path takes POST',
   payload_too_large: '1048576 bytes (BODY_LIMIT)',
   unsupported_media_type: 'Content-Type: application/json',
