@@ -70,7 +70,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
 
   beforeAll(async () => {
     const place = await newPlace('server', inject('serverUrl'));
-    service = await startService(place);
+    service = await startService(place, { AUDIT_LOG: 'stdout' });
     for (const name of ['app', 'support', 'courier']) {
       const operations = name === 'app' ? 'tokenize,detokenize,lookup' : 'detokenize';
       clients[name] = await createClient(place, '--name', name, '--can', operations);
@@ -117,6 +117,23 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(JSON.parse(refused.text).message).toBe(
       'data.customer.email: this client may not see values of kind mail; an operator can allow it in the policy',
     );
+  });
+
+  test('the audit line says what was seen of which kind', async () => {
+    const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
+    const { headers } = await send(service, 'detokenize', tokens, key('support'));
+    const id = headers.get('x-request-id')!;
+    const line = () =>
+      service
+        .output()
+        .split('\n')
+        .find((one) => one.includes('"event":"detokenize"') && one.includes(id));
+    await until(() => line() !== undefined, 'the audit line');
+    const once = { masked: 1 };
+    expect(JSON.parse(line()!).seen).toEqual({
+      ...{ mail: once, card: once, date: once, note: once },
+      text: { full: 1 },
+    });
   });
 
   test('a card cannot be laundered through a path of another kind', async () => {
