@@ -50,6 +50,7 @@ export function kindOf(settings: KindSettings): Kind {
     },
     drawToken(value, suffix, draws, from) {
       const plan = planOf(value);
+      planned = undefined;
       if (isRefusal(plan)) throw new RangeError(`a value ${plan.reason}`);
       const terms = { ending: settings.suffix ? `_${suffix}` : '', grows, mayBeCard };
       return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
