@@ -35,7 +35,9 @@ function digitsPattern(settings: KindSettings, value: string): RegExp {
     if (k < begin.length) return literal(begin[k]!);
     return /\d/.test(character) ? '[0-9]' : /[a-z]/.test(character) ? '[a-z]' : '[A-Z]';
   });
-  const grown = parts.findLastIndex((part) => part.startsWith('['));
+  const drawn = [...parts.keys()].filter((i) => parts[i]!.startsWith('['));
+  // The check digit of Luhn is the last digit that is not kept, and does not grow.
+  const grown = drawn.at(settings.check_digits === 'luhn' ? -2 : -1);
   const mayGrow = settings.suffix && first + last === 0;
   return new RegExp(
     `^${parts.map((part, i) => (i === grown && mayGrow ? `${part}+` : part)).join('')}$`,
