@@ -11,12 +11,20 @@ test('every change of the mutation list can still be made: its text occurs once,
   expect(problems).toEqual([]);
 });
 
-test('the mutation list has a hundred changes, with names of their own, in all five rooms and the batcher', () => {
+test('the mutation list has a hundred changes, with names of their own, in all six rooms and the batcher', () => {
   const ids = MUTANTS.map(({ id }) => id);
   expect(new Set(ids).size).toBe(ids.length);
   expect(ids.length).toBeGreaterThanOrEqual(100);
   const rooms = new Set(MUTANTS.map(roomOf));
-  expect([...rooms].sort()).toEqual(['batcher.ts', 'bulk', 'crypto', 'http', 'service', 'store']);
+  expect([...rooms].sort()).toEqual([
+    'batcher.ts',
+    'bulk',
+    'crypto',
+    'http',
+    'policy',
+    'service',
+    'store',
+  ]);
 });
 
 test('an entry whose text is gone, or there twice, is told', () => {

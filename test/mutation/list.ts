@@ -3,6 +3,7 @@ import { CRYPTO } from './crypto.ts';
 import { FENCES } from './fences.ts';
 import { HTTP } from './http.ts';
 import type { Mutant } from './mutant.ts';
+import { POLICY } from './policy.ts';
 import { SERVICE } from './service.ts';
 import { STORE } from './store.ts';
 
@@ -13,4 +14,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...CRYPTO,
   ...HTTP,
   ...BULK,
+  ...POLICY,
 ];

@@ -179,9 +179,13 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await store.apply(FIRST, 0, soon());
     await store.apply(SECOND, 1, soon());
     expect((await read(follower)).policy?.version).toBe(2);
-    await pool.query('delete from standin.policies where version = 2', [], soon());
+    const lose = () => pool.query('delete from standin.policies where version = 2', [], soon());
+    await lose();
     expect((await read(follower)).policy).toMatchObject({ version: 1, fields: undefined });
-    await store.apply(FIRST.replace('1', '1 # other'), 1, soon());
+    await store.apply(SECOND, 1, soon());
+    expect((await read(follower)).policy).toMatchObject({ version: 2, fields: [{}] });
+    await lose();
+    await store.apply(FIRST, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
   });
 });

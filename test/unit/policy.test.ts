@@ -115,6 +115,7 @@ describe('the right of a client to a kind', () => {
     ['id_2', 'support', 'email', 'full'],
     ['id_3', 'other', 'email', 'masked'],
     ['id_3', 'other', 'card', 'none'],
+    ['id_3', 'constructor', 'email', 'masked'],
   ])('of %s, called %s, to %s is %s', (clientId, name, kind, right) => {
     expect(rightOf({ rights }, { client_id: clientId, name }, kind)).toBe(right);
   });
