@@ -82,8 +82,7 @@ export class Tokenizer {
       const outcomes = await this.#store(asked, deadlineMs);
       const steps = await this.#checked(asked, outcomes, deadlineMs);
       for (const [at, i] of pending.entries()) {
-        const { value, terms: own, source, draw } = drafts[i]!;
-        if (steps[at] === 'draw') drafts[i] = this.#draft(value, own, source, draw + 1);
+        if (steps[at] === 'draw') drafts[i] = this.#redraw(drafts[i]!);
       }
       pending = pending.filter((_, at) => steps[at] !== 'done');
       if (pending.length > 0 && performance.now() >= deadlineMs)
@@ -117,10 +116,7 @@ export class Tokenizer {
         if (row && row.record.value_fingerprint !== draft.source.value_fingerprint) others.push(i);
         else if (row && (row.leftS ?? 1) > 0) found[i] = await this.#proved(draft, row, deadlineMs);
       }
-      for (const i of others) {
-        const { value, terms: own, source, draw } = drafts[i]!;
-        drafts[i] = this.#draft(value, own, source, draw + 1);
-      }
+      for (const i of others) drafts[i] = this.#redraw(drafts[i]!);
       pending = others;
     }
     return found;
@@ -217,6 +213,10 @@ export class Tokenizer {
       ? this.#keyring.randomDraws()
       : this.#keyring.deterministicDraws(value, terms.scope);
     return this.#draft(value, terms, source, 0);
+  }
+
+  #redraw({ value, terms, source, draw }: Draft): Draft {
+    return this.#draft(value, terms, source, draw + 1);
   }
 
   /** @param from the first draw to try; earlier draws belong to other values */

@@ -92,7 +92,7 @@ export const CRYPTO: readonly Mutant[] = [
   {
     id: 'record-format-free',
     file: 'crypto/record.ts',
-    old: 'aad[0] = FORMAT_VERSION;',
+    old: 'aad[0] = format;',
     new: 'aad[0] = 0;',
     promise: 'The format version is part of what is authenticated.',
     tests: ['unit/record.test.ts', 'unit/vectors.test.ts'],

@@ -2,6 +2,7 @@ import type { Mutant } from './mutant.ts';
 
 const POLICIES = ['postgres/policies.test.ts'];
 const PARSER = ['unit/policy.test.ts'];
+const SERVICE = ['policy/service.test.ts'];
 
 export const POLICY: readonly Mutant[] = [
   {
@@ -61,8 +62,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'right-name-first',
     file: 'policy/policy.ts',
-    old: '[clientId, name, OTHERS].find',
-    new: '[name, clientId, OTHERS].find',
+    old: '[clientId, name].find',
+    new: '[name, clientId].find',
     promise: 'The line of an id comes before that of a name.',
     tests: PARSER,
   },
@@ -77,8 +78,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'right-of-prototype',
     file: 'policy/policy.ts',
-    old: '.find((one) => Object.hasOwn(rights, one));',
-    new: '.find((one) => one in rights);',
+    old: '.find((one) => Object.hasOwn(rights, one))',
+    new: '.find((one) => one in rights)',
     promise: 'A client called constructor has the rights of all others.',
     tests: PARSER,
   },
@@ -121,5 +122,59 @@ export const POLICY: readonly Mutant[] = [
     new: 'for (const { field, reason } of kindProblems(settings).slice(1)) {',
     promise: 'Options that do not go together are refused.',
     tests: PARSER,
+  },
+  {
+    id: 'policy-stale',
+    file: 'service/policy-gate.ts',
+    old: 'return monotonicMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;',
+    new: 'return monotonicMs() - this.#follower.latest.asOfMs < Infinity;',
+    promise: 'A process that stood still serves no request by an older policy.',
+    tests: SERVICE,
+    name: 'stood still',
+  },
+  {
+    id: 'rights-full',
+    file: 'service/threads/thread-rules.ts',
+    old: 'switch (rules.right(view.line, kind)) {',
+    new: "switch (rules.right(null, kind) as 'full' | 'masked' | 'none') {",
+    promise: 'A value leaves the thread as the rights of the client say.',
+    tests: SERVICE,
+    name: 'laundered',
+  },
+  {
+    id: 'scope-not-drawn',
+    file: 'crypto/keyring.ts',
+    old: 'return this.#tokenMac.digest(value, SCOPED, draw, block, ...scope.bytes);',
+    new: 'return this.#tokenMac.digest(value, SCOPED, draw, block);',
+    promise: 'Equal values of two kinds or spaces have unrelated tokens.',
+    tests: ['unit/keyring.test.ts'],
+    name: 'two scopes',
+  },
+  {
+    id: 'scope-not-fingerprinted',
+    file: 'crypto/scope.ts',
+    old: 'if (space === DEFAULT_SPACE) return NO_BYTES;',
+    new: 'if (space !== undefined) return NO_BYTES;',
+    promise: 'A token of another space is unknown.',
+    tests: SERVICE,
+    name: 'another space',
+  },
+  {
+    id: 'lookup-forgotten',
+    file: 'service/tokenizer.ts',
+    old: '(row.leftS ?? 1) > 0',
+    new: '(row.leftS ?? 1) > -1',
+    promise: 'A look-up finds nothing that was forgotten.',
+    tests: SERVICE,
+    name: 'look-up finds',
+  },
+  {
+    id: 'record-number-left',
+    file: 'http/record-walk.ts',
+    old: "else if (this.#text[at] !== 'n') throw this.#wrong(at);",
+    new: '',
+    promise: 'A number at a path of the policy is refused, not left in clear.',
+    tests: SERVICE,
+    name: 'nothing stays in clear',
   },
 ];

@@ -127,8 +127,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-same-draw',
     file: 'service/tokenizer.ts',
-    old: 'this.#draft(value, source, draw + 1)',
-    new: 'this.#draft(value, source, draw)',
+    old: 'this.#draft(value, terms, source, draw + 1)',
+    new: 'this.#draft(value, terms, source, draw)',
     promise: 'After a collision another token is drawn.',
     tests: ['http/volume.test.ts'],
     name: 'L15',
@@ -144,7 +144,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-recent-enough',
     file: 'service/tokenizer.ts',
-    old: ' ? outcomes : this.#insert(drafts, terms, deadlineMs)',
+    old: ' ? outcomes : this.#insert(drafts, deadlineMs)',
     new: ' ? outcomes : (outcomes as never)',
     promise: 'What was stored a moment ago and forgotten is stored again.',
     tests: ['cli/forget.test.ts'],
@@ -161,8 +161,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-no-deadline',
     file: 'service/tokenizer.ts',
-    old: 'terms.time_to_live_s, byMs)',
-    new: 'terms.time_to_live_s)',
+    old: 'insert(records, null, statementDeadline(deadlineMs))',
+    new: 'insert(records, null)',
     promise: 'The second statement of a request has the time that the first one left.',
     tests: ['postgres/deadline.test.ts'],
     name: 'the second statement',
@@ -179,8 +179,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'tokenizer-always-deterministic',
     file: 'service/tokenizer.ts',
-    old: "tokenMode === 'random'",
-    new: "tokenMode === ('never' as string)",
+    old: "terms.token_mode === 'random'",
+    new: "terms.token_mode === ('never' as string)",
     promise: 'Random tokens are new each time.',
     tests: ['postgres/nodes.test.ts'],
     name: 'a random client',
@@ -197,7 +197,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'detokenizer-damaged-unknown',
     file: 'service/detokenizer.ts',
-    old: "throw new InternalError(opened.failure === 'damaged' ? 'record_damaged' : 'key_missing');",
+    old: "throw new InternalError(isMissing ? 'key_missing' : 'record_damaged');",
     new: 'return undefined;',
     promise: 'A damaged record is an error, not an unknown token.',
     tests: ['postgres/tamper.test.ts'],

@@ -193,6 +193,12 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       '{"customer":{"email":null},"born":null}',
     );
     expect(await rows()).toEqual(before);
+    const { born } = JSON.parse(there);
+    const forgotten = await runCli(['forget', born, '--yes'], service.place);
+    expect(forgotten.code, forgotten.stderr).toBe(0);
+    expect(JSON.parse(dataIn((await send(service, 'lookup', data, key('app'))).text)).born).toBe(
+      null,
+    );
     expect((await send(service, 'lookup', '{"note":"x"}', key('app'))).text).toContain(
       'data.note: ',
     );

@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { importKey } from '../../src/crypto/primitives.ts';
+import { scopeOf } from '../../src/crypto/scope.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { KEY_PURPOSES, type Token, type Value } from '../../src/types.ts';
 import { testKey, testKeyring, testKeys } from '../support/keys.ts';
@@ -163,4 +164,26 @@ describe('keys', () => {
     renewed.renew(others);
     expect(renewed.open(old)).toEqual({ failure: 'damaged' });
   });
+});
+
+test('draws of two scopes have nothing in common, and the default scope has those of before', () => {
+  const scopes = [undefined, scopeOf('card', ''), scopeOf('text', 'card'), scopeOf('card', 'text')];
+  const firsts = scopes.map((scope) => keyring.deterministicDraws(VALUE, scope).draws(0, 0));
+  expect(new Set(firsts).size).toBe(scopes.length);
+  expect(scopeOf('text', '')).toBeUndefined();
+  // A longer name of a space does not become the beginning of a kind, or of a value.
+  const cut = keyring.deterministicDraws('dcard' as Value, scopeOf('a', 'bc')).draws(0, 0);
+  expect(keyring.deterministicDraws('card' as Value, scopeOf('ad', 'bc')).draws(0, 0)).not.toBe(
+    cut,
+  );
+});
+
+test('a record of a scope opens with it, whatever was opened before', () => {
+  const token = 'abcde_tok' as Token;
+  const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(VALUE);
+  for (const scope of [scopeOf('card', 'tenant'), undefined, scopeOf('mail', ''), undefined]) {
+    const fingerprint = keyring.tokenFingerprint(token, scope?.spaceBytes);
+    const record = keyring.seal(VALUE, fingerprint, valueFingerprint, scope);
+    expect(keyring.open(record)).toEqual({ value: VALUE, scope });
+  }
 });
