@@ -35,6 +35,18 @@ export function painted(colour: Colour, text: string): string {
   return hasColours() ? styleText(colour, text) : text;
 }
 
+/**
+ * Breaks a text between words where it is wider than the terminal of standard output.
+ * @param indent columns before the text, also on its further lines
+ */
+export function wrapped(text: string, indent: number): string {
+  const { columns } = process.stdout;
+  if (columns === undefined) return text;
+  const room = Math.max(columns - indent, 2);
+  const lines = text.match(new RegExp(`\\S(?:.{0,${room - 2}}\\S)?(?= |$)|\\S+`, 'g')) ?? [];
+  return lines.join(`\n${' '.repeat(indent)}`);
+}
+
 /** A line of JSON for a program that prints the parsed values as they are. */
 export function shownWhenParsed(line: string): string {
   return line.replace(ALL_BUT_LINE_ENDS, (character) => `\\${escaped(character)}`);

@@ -243,9 +243,7 @@ function conclude(
   };
   const inWords = [
     `${job.operation}d ${count(done.values, 'value')} in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
-    rows === 1
-      ? `1 row, ${rejected} rejected`
-      : `${count(rows, 'row')}, ${count(rejected)} of them rejected`,
+    `${count(rows, 'row')}, ${rejected === 0 ? 'none' : count(rejected)} rejected`,
     ...fields
       .filter(([, found]) => found < rows)
       .map(([field, found]) => `${field} is in ${count(found)} of ${count(rows, 'row')}`),

@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { painted, shown } from '../terminal.ts';
+import { painted, shown, wrapped } from '../terminal.ts';
 import { command, config, type OutputOptions, printPainted } from './command.ts';
 
 const MARKS = { ok: 'ok      ', warning: 'warning ', problem: 'PROBLEM ' } as const;
+const INDENT = MARKS.ok.length + 1;
 const COLOURS = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
 
 export function addDoctor(program: Command): void {
@@ -35,7 +36,7 @@ async function doctor(
     findings
       .map(
         ({ check, status, detail }) =>
-          `${painted(COLOURS[status], MARKS[status])} ${check}: ${shown(detail)}`,
+          `${painted(COLOURS[status], MARKS[status])} ${wrapped(`${check}: ${shown(detail)}`, INDENT)}`,
       )
       .join('\n'),
   );

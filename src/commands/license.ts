@@ -7,7 +7,9 @@ import { command, config, type OutputOptions, print, time } from './command.ts';
 
 export function addLicense(program: Command): void {
   command(
-    program.command('license').description('The license.'),
+    program
+      .command('license')
+      .description('Check a license file. A service needs none unless LICENSE_FILE is set.'),
     'verify [file]',
     'Verify a license offline.',
     ['standin license verify', 'standin license verify license.jwt --public-key key.pem'],

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command, Option } from 'commander';
 import { shownLines } from '../terminal.ts';
@@ -53,21 +54,20 @@ export async function buildProgram(called?: string): Promise<Command> {
 }
 
 function addServe(program: Command): void {
-  command(
-    program,
-    'serve',
-    'Run the service.',
-    ['standin serve', 'PORT=9000 standin serve'],
-    false,
-  ).action(async () => {
-    const settings = config();
-    // Loading takes a while, and `serve` sets its handlers only then. Before that, there is nothing
-    // to finish, and nothing for SIGHUP to reload.
-    for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
-    process.on('SIGHUP', () => {});
-    const { serve } = await import('../main.ts');
-    await serve(settings);
-  });
+  command(program, 'serve', 'Run the service.', ['standin serve', 'PORT=9000 standin serve'], false)
+    .addHelpText(
+      'after',
+      `\n${SETTINGS_HELP}${pointer('What each does', join(DOCS, 'configuration.md'))}`,
+    )
+    .action(async () => {
+      const settings = config();
+      // Loading takes a while, and `serve` sets its handlers only then. Before that, there is
+      // nothing to finish, and nothing for SIGHUP to reload.
+      for (const signal of ['SIGTERM', 'SIGINT']) process.once(signal, () => process.exit(0));
+      process.on('SIGHUP', () => {});
+      const { serve } = await import('../main.ts');
+      await serve(settings);
+    });
 }
 
 function addOpenApi(program: Command): void {
@@ -107,6 +107,16 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
 };
 const MORE = 'More:';
 
+const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
+
+/** Documents are in a checkout and in the package. A container image may lack them. */
+function pointer(label: string, path: string): string {
+  return existsSync(path) ? `\n${label}: ${path}` : '';
+}
+
+const SETTINGS_HELP = `Settings are environment variables, or lines of the file .env in the working folder: PORT=9000.
+standin config lists all of them with their values.`;
+
 const TEACHING = `
 First steps:
   1. Run the service. It makes a database in ./data. On a terminal it prints an API key, only
@@ -119,9 +129,7 @@ First steps:
        standin client create --name intake --can tokenize
   4. Watch the service in the console: http://127.0.0.1:9464/
 
-Settings are environment variables, or lines of the file .env in the working folder; standin
-config lists them:
-  PORT=9000 standin serve
+${SETTINGS_HELP}
 
 Exit codes: 0 done; 1 failed, standard error says why; 2 wrong usage; 3 done, but some rows
 of a file were rejected; 130 interrupted.`;
@@ -141,9 +149,6 @@ export function wordsFor(program: Command, words: readonly string[]): string[] {
   return [...words];
 }
 
-/** Exists in a checkout and in the package. A container image may lack it. */
-const DOCS = fileURLToPath(new URL('../../docs', import.meta.url));
-
 /** Groups the commands and adds the first steps. Call it after all commands were added. */
 export function teach(program: Command): void {
   const order = Object.values(TASKS).flat();
@@ -161,6 +166,5 @@ export function teach(program: Command): void {
       );
   }
   program.commandsGroup(MORE).helpCommand('help [command]', 'Show how to use a command.');
-  const docs = existsSync(DOCS) ? `\nDocuments: ${DOCS}` : '';
-  program.addHelpText('after', `${TEACHING}${docs}`);
+  program.addHelpText('after', `${TEACHING}${pointer('Documents', DOCS)}`);
 }

@@ -5,7 +5,7 @@ import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { type Field, invalid, pathOf, replaceFields } from './data.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import { type Answer, type Exchange, LINE_END, successFrame } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { jsonText } from './name-order.ts';
@@ -48,7 +48,9 @@ function bodyOf(
 ) {
   if (valueBytes <= MAX_WHOLE_BYTES) return frame[0] + jsonText(data, order) + frame[1];
   const onTaken = () => budget.move(exchange.held!);
-  const { body, bytes } = largeAnswer(data, frame, valueBytes, onTaken, order);
+  const [before, after] = frame;
+  const line = [before, `${after}${LINE_END}`] as const;
+  const { body, bytes } = largeAnswer(data, line, valueBytes, onTaken, order);
   exchange.headers['Content-Length'] = String(bytes);
   return body;
 }

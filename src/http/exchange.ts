@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
 import type { FieldContent } from '#openapi';
-import { CALLER_ERRORS, CallerError, InternalError } from '../errors.ts';
+import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
@@ -85,11 +85,24 @@ export class Exchange {
 
 export interface Answer {
   readonly status: number;
-  /** JSON; a stream for a large answer, with its Content-Length in the headers of the exchange. */
+  /**
+   * JSON without LINE_END. A large answer is a stream with LINE_END, and with its Content-Length in
+   * the headers of the exchange.
+   */
   readonly body: string | Readable;
   /** Number of values in the answer. */
   readonly values?: number;
 }
+
+/** Ends every body, so that a terminal shows what follows on a line of its own. */
+export const LINE_END = '\n';
+
+/** A line for each request would hide others. */
+const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
+  'license_expired',
+  'license_invalid',
+  'database_unsafe',
+]);
 
 const HEADERS = [
   'content-type',
@@ -142,8 +155,7 @@ function answerFailure(context: ServerContext, exchange: Exchange, error: unknow
   const failure =
     error instanceof InternalError ? error : new InternalError('unexpected', { cause: error });
   const { reason } = failure;
-  // The state of the license is logged when it changes. A line for each request would hide others.
-  if (reason !== 'license_expired' && reason !== 'license_invalid')
+  if (!LOGGED_ON_CHANGE.has(reason))
     context.log.error({ request_id: exchange.id, reason, ...failureFields(error) });
   const body = JSON.stringify({ error: 'internal_error', message: failure.message });
   const answer = { status: 500, body };
@@ -185,8 +197,9 @@ function send({ id, headers, isLast, response }: Exchange, { status, body }: Ans
     pipeline(body, response, () => {});
     return;
   }
-  if (status !== 204) list.push('content-length', String(Buffer.byteLength(body)));
-  response.writeHead(status, list).end(body);
+  const text = status === 204 ? body : `${body}${LINE_END}`;
+  if (text !== '') list.push('content-length', String(Buffer.byteLength(text)));
+  response.writeHead(status, list).end(text);
 }
 
 /**

@@ -5,6 +5,7 @@ import { CALLER_ERRORS, type CallerErrorCode } from '../errors.ts';
 import type { Log } from '../log.ts';
 import type { Metrics } from '../metrics.ts';
 import { isEnding } from './connections.ts';
+import { LINE_END } from './exchange.ts';
 
 const CODES: Record<string, CallerErrorCode> = {
   HPE_HEADER_OVERFLOW: 'headers_too_large',
@@ -29,7 +30,7 @@ export function parserErrorHandler(log: Log, metrics: Metrics) {
     const requestId = randomUUID();
     metrics.request('none', status, 0);
     log.info({ request_id: requestId, status, error: error.code });
-    const body = JSON.stringify({ error: code, message });
+    const body = `${JSON.stringify({ error: code, message })}${LINE_END}`;
     socket.end(rawAnswer(status, body, requestId), () => socket.destroy());
   };
 }

@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { CALLER_ERRORS } from '../errors.ts';
 import type { ServerContext } from './context.ts';
+import { LINE_END } from './exchange.ts';
 import { isWellFormed } from './guards.ts';
 import { METHODS, routeOf } from './routes.ts';
 
 const RETRY_AFTER_S = 1;
 const { status, message } = CALLER_ERRORS.overloaded;
-const BODY = JSON.stringify({ error: 'overloaded', message, retry_after: RETRY_AFTER_S });
+const ERROR = JSON.stringify({ error: 'overloaded', message, retry_after: RETRY_AFTER_S });
+const BODY = `${ERROR}${LINE_END}`;
 /** A body up to this size is read and thrown away, so that the connection can stay. */
 const MAX_DROPPED_BYTES = 65_536;
 /**

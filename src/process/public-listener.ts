@@ -184,7 +184,7 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
         : 'Redis does not answer: this process limits on its own',
     ),
   );
-  const uses = new ApiKeyUses(vault.api_key_uses);
+  const uses = new ApiKeyUses(vault.apiKeyUses);
   const pool = vault.vital.keys;
   const guards = new WriteGuards({
     ...{ vault: config.vault, pool, keys, license },

@@ -88,10 +88,7 @@ export interface UsedClient extends Client {
 }
 
 /** All clients, the oldest first. */
-export async function listClients({
-  clients,
-  api_key_uses: apiKeyUses,
-}: Vault): Promise<UsedClient[]> {
+export async function listClients({ clients, apiKeyUses }: Vault): Promise<UsedClient[]> {
   const deadlineMs = commandDeadline();
   const listed = await clients.list(deadlineMs);
   const uses = await apiKeyUses.ofClients(deadlineMs);
@@ -131,7 +128,7 @@ export async function issueApiKey(
   }
   const { api_key: apiKey, api_key_id: apiKeyId, digest } = newIssue(vault, newApiKey());
   return {
-    ...(await vault.api_keys.insert(apiKeyId, clientId, digest, expiresAt, commandDeadline())),
+    ...(await vault.apiKeys.insert(apiKeyId, clientId, digest, expiresAt, commandDeadline())),
     api_key: apiKey,
   };
 }
@@ -151,11 +148,11 @@ function newIssue({ keyring }: Vault, apiKey: string) {
 /** @param named id or name of a client; undefined: list the API keys of all clients */
 export async function listApiKeys(vault: Vault, named: string | undefined): Promise<UsedApiKey[]> {
   const clientId = named === undefined ? undefined : (await findClient(vault, named)).client_id;
-  return vault.api_keys.list(clientId, commandDeadline());
+  return vault.apiKeys.list(clientId, commandDeadline());
 }
 
 export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
-  const revoked = await vault.api_keys.revoke(apiKeyId, commandDeadline());
+  const revoked = await vault.apiKeys.revoke(apiKeyId, commandDeadline());
   if (revoked === undefined) {
     throw new OperatorError(
       `There is no API key ${apiKeyId}. List them with: standin api-key list`,

@@ -282,7 +282,7 @@ async function run(findings: Finding[], check: string, look: () => Promise<Resul
 
 function problemText(error: unknown): string {
   const explained = operatorError(error);
-  if (explained !== undefined) return explained.message;
+  if (explained !== undefined) return explained.problems.join(' ');
   const code = errorCode((error as Error).cause) ?? errorCode(error);
   if (code === '3D000')
     return 'The server has no database of this name (3D000). Create it, or correct DATABASE_URL.';

@@ -37,8 +37,8 @@ export interface Vault {
   readonly timeline: Timeline;
   readonly keyring: Keyring;
   readonly clients: ClientStore;
-  readonly api_keys: ApiKeyStore;
-  readonly api_key_uses: ApiKeyUseStore;
+  readonly apiKeys: ApiKeyStore;
+  readonly apiKeyUses: ApiKeyUseStore;
   readonly wrappedKeys: WrappedKeyStore;
   /** For the vault threads, which have keyrings of their own. */
   readonly plainKeys: readonly OpenedKey[];
@@ -92,8 +92,8 @@ function vaultOn(
     plainKeys,
     wrappedKeys: new WrappedKeyStore(pool),
     clients: new ClientStore(pool),
-    api_keys: new ApiKeyStore(pool),
-    api_key_uses: new ApiKeyUseStore(pool),
+    apiKeys: new ApiKeyStore(pool),
+    apiKeyUses: new ApiKeyUseStore(pool),
     schemaChanges,
     async close() {
       await Promise.all([pool.end(), vital.health.end(), vital.keys.end()]);

@@ -45,6 +45,9 @@ describe.skipIf(chromiumBin === undefined || postgresBin === undefined)(
         await expect.poll(() => words.count(), PATIENCE).toBe(1);
         expect(await tab.accessibilityProblems(), title).toEqual([]);
       }
+      const late = await Tab.open(browser, `${service.opsUrl}/#/vault`);
+      await expect.poll(() => late.page.getByText('Not counted yet').count(), PATIENCE).toBe(1);
+      await late.close();
       const stale = tab.page.locator('.card.stale').filter({ visible: true });
       expect(await stale.count()).toBe(1);
       cluster.startAgain();

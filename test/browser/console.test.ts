@@ -188,6 +188,8 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     for (const route of Object.keys(VIEWS)) {
       await go(route);
       expect(await tab.overflow(), route).toBeLessThanOrEqual(0);
+      const { x, width: linkWidth } = (await tab.page.locator('[aria-current]').boundingBox())!;
+      expect(Math.floor(x + linkWidth), `the link of ${route}`).toBeLessThanOrEqual(width);
     }
   });
 });

@@ -62,6 +62,14 @@ describe('help and usage', () => {
     expect(stdout.includes('--json')).toBe(!/^(serve|openapi|completion \w+)$/.test(command));
   });
 
+  test('serve --help says where the settings are', async () => {
+    const { stdout } = await runCli(['serve', '--help'], place);
+    expect(stdout).toContain('environment variables, or lines of the file .env');
+    expect(stdout).toContain('standin config lists all of them');
+    const [, path] = /^What each does: (.*)$/m.exec(stdout)!;
+    expect(readFileSync(path!, 'utf8')).toContain('| `DATABASE_URL` |');
+  });
+
   test('--help lists every group, and every group lists its commands', async () => {
     const { stdout } = await runCli(['--help'], place);
     for (const name of new Set(COMMANDS.map((command) => command.split(' ')[0]!))) {

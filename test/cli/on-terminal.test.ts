@@ -48,6 +48,14 @@ describe.runIf(hasTerminal)('on a terminal', () => {
     }
   });
 
+  test.each([50, 80])('doctor breaks lines of %d columns between words', async (columns) => {
+    const text = plain(runOnTerminal(['doctor'], place, {}, columns));
+    for (const line of text.split('\n').filter((one) => one.length > columns))
+      expect(line.trim()).not.toContain(' ');
+    expect(text.replaceAll(/\n {9}/g, ' ')).toBe((await runCli(['doctor'], place)).stdout);
+    expect(text).toMatch(/\n {9}\S/);
+  });
+
   test('a list that does not fit is a block for each row, without what is usual', () => {
     const [shop, crm] = plain(runOnTerminal(['client', 'list'], place, {}, 80)).split('\n\n');
     expect(shop).toMatch(

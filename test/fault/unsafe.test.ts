@@ -44,6 +44,10 @@ describe.skipIf(postgresBin === undefined)('F36: a running server made unsafe', 
     expect((await fetch(`${service.url}/health`)).status).toBe(200);
     expect(await isSafe(service)).toBe(0);
     expect(service.output()).toContain(`"settings":["${name}"],"msg":"PostgreSQL can lose tokens"`);
+    // The line of the request comes after any other line about it.
+    const status = '"route":"/api/v1/tokenize","status":500';
+    await until(() => service.output().includes(status), 'the line of a refused request');
+    expect(service.output()).not.toContain('"reason":"database_unsafe"');
   }
 
   async function expectWorkAgain(service: Service): Promise<void> {

@@ -119,6 +119,11 @@ describe('what does not pass is an error at once', () => {
     ],
     ['404', { status: 404, body: '{"error":"not_found"}' }, { code: 'not_found', status: 404 }],
     [
+      'a 403 in other words than those of the service',
+      { status: 403, body: '{"error":"forbidden","message":"this client may not see Ann Lee"}' },
+      { code: 'forbidden', status: 403, detail: undefined },
+    ],
+    [
       'a redirect',
       { status: 302, headers: { location: 'http://127.0.0.1:1/' }, body: '' },
       { constructor: StandinError, code: 'bad_answer', status: 302 },

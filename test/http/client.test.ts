@@ -5,6 +5,7 @@ import {
   InvalidValueError,
   LimitError,
   Standin,
+  StandinError,
   type StandinOptions,
   UnauthorizedError,
 } from '#client';
@@ -214,6 +215,38 @@ describe('refusals', () => {
     const tokens = await client.tokenizeValues(['Ann Lee']);
     const error = await failure(ForbiddenError, client.detokenizeValues(tokens));
     expect(error).toMatchObject({ code: 'forbidden', status: 403, attempts: 1 });
+    expect(error.message).toBe(`detokenize: 403 forbidden: ${error.detail}`);
+    expect(error.detail).toMatch(/^this client may not detokenize; an operator can allow it: /);
+  });
+
+  test.each<[string, (url: string, init: RequestInit) => Promise<Response>, string]>([
+    [
+      'not_found',
+      (url, init) => fetch(`${url}/elsewhere`, init),
+      'no such path; the paths are /api/v1/tokenize, ',
+    ],
+    [
+      'method_not_allowed',
+      (url, init) => fetch(url, { ...init, method: 'PUT' }),
+      'this path takes POST',
+    ],
+    [
+      'payload_too_large',
+      (url, init) => fetch(url, { ...init, body: 'a'.repeat(1_048_577) }),
+      'the body has more than 1048576 bytes (BODY_LIMIT); ',
+    ],
+    [
+      'unsupported_media_type',
+      (url, init) => fetch(url, { ...init, headers: { ...init.headers, 'content-type': 'a/b' } }),
+      'send one header Content-Type: application/json (UTF-8)',
+    ],
+  ])('%s: the error has the message of the service', async (code, send, message) => {
+    const client = standin({ fetch: send as typeof fetch });
+    const error = await failure(StandinError, client.tokenize({ a: 'Ann Lee' }));
+    expect(error).toMatchObject({ code, attempts: 1 });
+    expect(error.detail).toContain(message);
+    expect(error.message).toContain(`${error.status} ${code}: ${error.detail}`);
+    expect(inspect(error)).not.toContain('Ann Lee');
   });
 
   test('413 and too many values: the message has the remedy', async () => {

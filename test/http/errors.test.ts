@@ -106,7 +106,7 @@ test('A29: a revoked API key and that of a disabled client are told nothing else
     const ask = () => send(service, T, GOOD, { authorization });
     await until(async () => (await ask()).status === 401, 'a 401', 10_000);
     const answer = await ask();
-    expect(answer.text).toBe('{"error":"unauthorized"}');
+    expect(answer.text).toBe('{"error":"unauthorized"}\n');
     expect(answer.headers.get('www-authenticate')).toBe(
       'Bearer realm="standin", error="invalid_token"',
     );

@@ -1,7 +1,8 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange } from '../support/http.ts';
-import { call, type Service, startService, usualPlace } from '../support/service.ts';
+import { call, type Service, startService, until, usualPlace } from '../support/service.ts';
 
 let service: Service;
 beforeAll(async () => {
@@ -118,4 +119,31 @@ test('callers are told apart by one content type and one charset: two are a 415'
   const bytes = withTwo + reversed + charsets + same;
   const answers = parseAnswers(await rawExchange(service, bytes));
   expect(answers.map(({ status }) => status)).toEqual([415, 415, 415, 200]);
+});
+
+test('a request that comes while the service ends is sent elsewhere, not served', async () => {
+  const ending = await startService(await usualPlace());
+  const { hostname, port } = new URL(ending.url);
+  const socket = connect(Number(port), hostname);
+  let received = '';
+  socket.on('data', (chunk) => {
+    received += chunk;
+  });
+  const closed = once(socket, 'close');
+  // In one write: a service that answers the first has also read the start of the second, so it
+  // does not take the connection for idle.
+  const request = tokenize('late', `Bearer ${ending.api_key}`);
+  socket.write(LIVE + request.slice(0, 20));
+  await until(() => received.includes('"ok"'), 'the first answer');
+  ending.kill('SIGINT');
+  await until(() => ending.output().includes('"msg":"draining"'), 'the end to begin');
+  socket.write(request.slice(20));
+  await closed;
+  const late = parseAnswers(received)[1]!;
+  expect(late.status).toBe(503);
+  expectErrorForm(late);
+  expect(JSON.parse(late.text)).toMatchObject({ error: 'overloaded', retry_after: 1 });
+  expect(late.headers.get('connection')).toBe('close');
+  expect(await ending.exit).toBe(0);
+  ending.place.remove();
 });

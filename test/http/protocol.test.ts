@@ -162,7 +162,7 @@ describe('A24-A27: paths and methods', () => {
 describe('A28-A29: API keys', () => {
   test('no key: exactly {"error":"unauthorized"}, and a challenge', async () => {
     const answer = await send(service, T, GOOD, { authorization: null });
-    expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}']);
+    expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="standin"');
   });
   test.each([
@@ -174,7 +174,7 @@ describe('A28-A29: API keys', () => {
     `Bearer ${'k'.repeat(8_192)}`,
   ])('%s', async (authorization) => {
     const answer = await send(service, T, GOOD, { authorization });
-    expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}']);
+    expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe(
       'Bearer realm="standin", error="invalid_token"',
     );

@@ -183,7 +183,8 @@ export const HTTP: readonly Mutant[] = [
     old: "if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);",
     new: '',
     promise: 'Who comes while the service ends is sent elsewhere.',
-    tests: ['http/timeouts.test.ts', 'fault/nodes.test.ts'],
+    tests: ['http/pipelining.test.ts'],
+    name: 'while the service ends',
   },
   {
     id: 'answer-bad-request-open',

@@ -51,8 +51,8 @@ const PURE = /^(test\/unit|packages)\//;
 
 const { values: options } = parseArgs({
   options: {
-    /** Entries with this in their id or file. */
-    only: { type: 'string', default: '' },
+    /** Entries with this, or with one of several, in their id or file. */
+    only: { type: 'string', multiple: true, default: [''] },
     /** Side by side; each has processes of its own. */
     jobs: { type: 'string', default: '1' },
     /** Also those that have a result. */
@@ -199,7 +199,9 @@ async function tryOut(folder: string, mutant: Mutant): Promise<Result> {
   return result('survived');
 }
 
-const chosen = MUTANTS.filter(({ id, file }) => `${id} ${file}`.includes(options.only));
+const chosen = MUTANTS.filter(({ id, file }) =>
+  options.only.some((part) => `${id} ${file}`.includes(part)),
+);
 const broken = MUTANTS.flatMap((mutant) => {
   const problem = problemOf(mutant, ROOT);
   return problem === undefined ? [] : [`${mutant.id}: ${problem}`];

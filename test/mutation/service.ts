@@ -48,7 +48,7 @@ export const SERVICE: readonly Mutant[] = [
     name: 'rotations at once',
   },
   {
-    id: 'renewal-stale',
+    id: 'follower-stale',
     file: 'service/keys/keyring-follower.ts',
     old: 'if (look < this.#lastTold || this.#hasStopped) return;',
     new: 'if (this.#hasStopped) return;',
@@ -57,7 +57,7 @@ export const SERVICE: readonly Mutant[] = [
     name: 'a slow look that ends after',
   },
   {
-    id: 'renewal-primary-gone',
+    id: 'follower-primary-gone',
     file: 'service/keys/keyring-follower.ts',
     old: 'if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);',
     new: 'if (deks.length === 0) throw new PrimaryVersionGone(primary);',
@@ -66,7 +66,7 @@ export const SERVICE: readonly Mutant[] = [
     name: 'the row of the primary',
   },
   {
-    id: 'renewal-not-told',
+    id: 'follower-not-told',
     file: 'service/keys/keyring-follower.ts',
     old: 'this.#onChange(problem);',
     new: 'void problem;',
@@ -75,7 +75,7 @@ export const SERVICE: readonly Mutant[] = [
     name: 'cannot read the KEK',
   },
   {
-    id: 'renewal-never',
+    id: 'follower-never',
     file: 'service/keys/keyring-follower.ts',
     old: 'setInterval(() => void this.look(), LOOK_INTERVAL_MS)',
     new: 'setInterval(() => {}, LOOK_INTERVAL_MS)',
@@ -84,7 +84,7 @@ export const SERVICE: readonly Mutant[] = [
     name: 'C12',
   },
   {
-    id: 'engine-no-lease',
+    id: 'leased-no-lease',
     file: 'service/keys/leased-keyring.ts',
     old: 'return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
     new: 'return monotonicMs() - this.#asOfMs < Infinity;',
@@ -92,7 +92,7 @@ export const SERVICE: readonly Mutant[] = [
     tests: ['unit/leased-keyring.test.ts'],
   },
   {
-    id: 'engine-old-look',
+    id: 'leased-old-look',
     file: 'service/keys/leased-keyring.ts',
     old: 'while (this.#asOfMs < askedAtMs) {',
     new: 'while (this.#asOfMs < 0) {',
@@ -100,7 +100,7 @@ export const SERVICE: readonly Mutant[] = [
     tests: ['unit/leased-keyring.test.ts'],
   },
   {
-    id: 'engine-never-late',
+    id: 'leased-never-late',
     file: 'service/keys/leased-keyring.ts',
     old: 'if (leftMs <= 0) return false;',
     new: 'if (leftMs <= 0) return true;',
@@ -108,11 +108,11 @@ export const SERVICE: readonly Mutant[] = [
     tests: ['unit/leased-keyring.test.ts'],
   },
   {
-    id: 'engine-no-take',
+    id: 'leased-no-take',
     file: 'service/keys/leased-keyring.ts',
     old: 'if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);',
     new: '',
-    promise: 'An engine seals with the keys that it was given.',
+    promise: 'A vault thread seals with the keys that it was given.',
     tests: ['unit/leased-keyring.test.ts', 'postgres/keys.test.ts'],
   },
   {

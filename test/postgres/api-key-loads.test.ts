@@ -57,7 +57,7 @@ function heldBack<Store extends object, Name extends keyof Store>(
 
 interface Opened {
   readonly authenticator: Authenticator;
-  readonly api_keys: ApiKeyStore;
+  readonly apiKeys: ApiKeyStore;
   readonly uses: ApiKeyUses;
   /** Makes one, with or without a client of its own, as another process does. */
   issue(): Promise<{ readonly header: string; readonly api_key_id: string }>;
@@ -87,7 +87,7 @@ async function open(): Promise<Opened> {
     );
     return { header: `Bearer ${apiKey}`, api_key_id: apiKeyId };
   };
-  return { authenticator, api_keys: apiKeys, uses, issue };
+  return { authenticator, apiKeys, uses, issue };
 }
 
 /** As if so much time had gone by for the copy in memory. */
@@ -122,8 +122,8 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     const opened = await open();
     await opened.authenticator.start();
     const { header } = await opened.issue();
-    const all = vi.spyOn(opened.api_keys, 'listLive');
-    const some = vi.spyOn(opened.api_keys, 'findLive');
+    const all = vi.spyOn(opened.apiKeys, 'listLive');
+    const some = vi.spyOn(opened.apiKeys, 'findLive');
     const strangers = Array.from({ length: 500 }, () => admitted(opened, `Bearer ${newApiKey()}`));
     const caller = await admitted(opened, header);
     expect(caller.client.token_mode).toBe('random');
@@ -152,10 +152,10 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     const { header, api_key_id: apiKeyId } = await opened.issue();
     await opened.authenticator.start();
     opened.authenticator.stop();
-    const slow = heldBack(opened.api_keys, 'listLive');
+    const slow = heldBack(opened.apiKeys, 'listLive');
     passTime(5_000);
     const first = admitted(opened, `Bearer ${newApiKey()}`).catch(() => {});
-    await vi.waitFor(() => expect(opened.api_keys.listLive).toHaveBeenCalled());
+    await vi.waitFor(() => expect(opened.apiKeys.listLive).toHaveBeenCalled());
     await slow.read();
     await revoke(apiKeyId);
     await expect(admitted(opened, header)).rejects.toThrow(CallerError);
@@ -198,6 +198,8 @@ describe.skipIf(!kinds().includes('server'))('the keyring in memory', () => {
     await open();
     const { keys, source } = openedVault(place);
     const follower = new KeyringFollower(keys, source, await openKeys(keys, source, 'tok', soon()));
+    // The first look waits for the standby; later ones only when keys have changed.
+    await follower.look();
     const slow = heldBack(keys, 'list');
     const first = follower.look();
     await slow.read();

@@ -35,11 +35,17 @@ export async function send(
     text: await response.text(),
   };
   if (!response.ok) expectErrorForm(answer, method);
+  else if (answer.text !== '') expectLine(answer.text);
   return answer;
 }
 
 /** The interface defines their bodies. */
 const WITHOUT_MESSAGE = ['unauthorized', 'user_limit', 'rate_limit'];
+
+/** A terminal shows what follows on a line of its own. */
+function expectLine(body: string): void {
+  expect(body.slice(-2)).toBe('}\n');
+}
 
 /** A45: the structure of every error answer. */
 export function expectErrorForm({ status, headers, text }: RawAnswer, method = 'POST'): void {
@@ -48,6 +54,7 @@ export function expectErrorForm({ status, headers, text }: RawAnswer, method = '
   expect(headers.get('x-content-type-options')).toBe('nosniff');
   expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/);
   if (method === 'HEAD') return;
+  expectLine(text);
   const body = JSON.parse(text);
   if (status === 503 && 'postgres' in body) return;
   expect(body.error).toMatch(/^[a-z_]+$/);

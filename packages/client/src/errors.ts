@@ -23,7 +23,7 @@ export class StandinError extends Error {
   readonly requestId: string | undefined;
   /** How often the client sent the request; 0 if the client refused it. */
   readonly attempts: number;
-  /** Why there is no answer (`ECONNREFUSED`), or the text of a 500 (`license expired`). */
+  /** Why there is no answer (`ECONNREFUSED`), or the service's message (`license expired`). */
   readonly detail: string | undefined;
 
   static {

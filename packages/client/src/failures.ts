@@ -29,16 +29,31 @@ export interface Failure {
 const MESSAGE = /^(data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): (.{1,1000})$/s;
 /** Too narrow for a value, a token or an API key. */
 const CODE = /^[a-z_]{1,40}$/;
-const MESSAGES_OF_500 = /^[a-z ]{1,100}$/;
+/**
+ * The service's messages by code, word for word: those of another server could quote a value or the
+ * API key.
+ */
+const DETAILS: Readonly<Record<string, RegExp>> = {
+  internal_error: /^[a-z ]{1,100}$/,
+  forbidden:
+    /^this client may not (de)?tokenize; an operator can allow it: standin client update CLIENT --can tokenize,detokenize$/,
+  not_found:
+    /^no such path; the paths are \/api\/v1\/tokenize, \/api\/v1\/detokenize, \/health and \/health\/live$/,
+  method_not_allowed: /^this path takes [A-Z, ]{3,40}$/,
+  payload_too_large:
+    /^the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request$/,
+  unsupported_media_type:
+    /^send one header Content-Type: application\/json \(UTF-8\), and no Content-Encoding$/,
+};
+const NO_DETAIL = /^(?!)/;
 
 /** Statuses of a temporary failure, of the service or of a proxy before it. */
 const PASSING = [408, 429, 502, 503, 504];
 
 const REMEDIES: Record<number, string> = {
   401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
-  403: 'the client may not do this; standin client update with --can allows it',
-  404: 'there is no such path; is url the address of the service itself?',
-  413: 'the body is too large for the service; lower maxBytes, or raise BODY_LIMIT of the service',
+  404: 'is url the address of the service itself?',
+  413: 'lower maxBytes, or raise BODY_LIMIT of the service',
   429: 'the client exceeded a limit, and the wait is longer than timeoutMs; send less, or raise timeoutMs',
   503: 'the service is overloaded or draining',
 };
@@ -52,7 +67,7 @@ export function failureOf(operation: string, answer: Answer): Failure | undefine
   if (status === 200) return undefined;
   const body = parseBody(answer.text);
   const code = textOf(body.error, CODE) ?? 'bad_answer';
-  const detail = textOf(body.message, MESSAGES_OF_500);
+  const detail = textOf(body.message, DETAILS[code] ?? NO_DETAIL);
   const circumstances = { code, status, requestId, attempts, detail };
   const retryAfterMs = secondsOf(body.retry_after ?? answer.retry_after) * 1000;
   const isPassing =

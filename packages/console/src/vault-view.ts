@@ -28,6 +28,7 @@ export class VaultView implements View {
   readonly #reseal = new ShareBar('Encrypted with the newest key version');
   readonly #advice = el('p', { class: 'note' });
   readonly #keys = el('section', { class: 'card' }, el('h2', {}, 'Key versions'));
+  #hasGrowth = false;
   #knownMs: number | undefined;
   #drawn: unknown;
 
@@ -55,6 +56,7 @@ export class VaultView implements View {
     this.#chart.element.classList.toggle('stale', vault === null);
     this.#tiles.update(tilesOf(vault));
     if (vault !== null) this.#drawGrowth(vault);
+    else if (!this.#hasGrowth) this.#drawNothing(nowMs / 1_000);
     if (keys === null) this.#showUnknownKeys();
     else this.#showKeys(keys, nowMs);
   }
@@ -63,7 +65,12 @@ export class VaultView implements View {
     this.#chart.redraw();
   }
 
+  #drawNothing(nowS: number): void {
+    this.#chart.draw([[], []], [nowS - 60, nowS], 'Not counted yet');
+  }
+
   #drawGrowth({ growth }: VaultState): void {
+    this.#hasGrowth = true;
     const times = growth.map(({ atMs }) => atMs / 1_000);
     const records = growth.map((point) => point.records);
     const endS = times.at(-1) ?? 1;
@@ -104,7 +111,7 @@ function tilesOf(vault: VaultState | null): [string, string][] {
   return [
     [(isEstimate ? '≈ ' : '') + si(records), isEstimate ? 'estimated' : whole(records)],
     [bytes(vault.bytes), 'table and indexes'],
-    [bytes(each), 'on average'],
+    [bytes(each), 'with its indexes'],
     [`${more < 0 ? '−' : '+'}${si(Math.abs(more))}`, `records in ${duration(spanMs)}`],
   ];
 }

@@ -97,6 +97,8 @@ table { width: 100%; border-collapse: collapse; }
 th, td { padding: 0.4rem 0.75rem 0.4rem 0; border-bottom: 1px solid var(--line); }
 th, td { text-align: left; vertical-align: top; }
 @media (max-width: 48rem) {
+  header nav { flex-wrap: wrap; margin-left: -11px; }
+  header nav a { padding: 4px 11px 6px; }
   .page { display: block; }
   .page > nav { position: static; margin-bottom: 2rem; }
   th code { white-space: normal; }

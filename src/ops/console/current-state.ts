@@ -80,7 +80,7 @@ export class CurrentState {
     const clients = await vault.clients.list(deadlineMs);
     const client = clients.find((one) => one.client_id === clientId);
     if (client === undefined) return undefined;
-    const apiKeys = await vault.api_keys.list(clientId, deadlineMs);
+    const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
     const names = ['rate_limit', 'detokenize_limit', 'unknown_token_limit'] as const;
     return {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
@@ -174,7 +174,7 @@ export class CurrentState {
     const { vault, sampler, facts } = this.#options;
     const [clients, uses] = await Promise.all([
       vault.clients.list(deadlineMs),
-      vault.api_key_uses.ofClients(deadlineMs),
+      vault.apiKeyUses.ofClients(deadlineMs),
     ]);
     const now = new Date();
     const states = clients.map((client, rank): ClientState => {
