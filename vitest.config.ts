@@ -8,6 +8,7 @@ const LONG = [
   'test/cli/{bulk-resume,completion}.test.ts',
   'test/deploy/{alerts,image}.test.ts',
   'test/examples/*.test.ts',
+  'test/generators/*.test.ts',
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal,volume}.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',

@@ -48,9 +48,8 @@ export function openApiDocument(facts: Facts): OpenApiDocument {
         apiKey: {
           type: 'http',
           scheme: 'bearer',
-          bearerFormat: 'stk_ and 34 letters and digits',
           description:
-            'An API key of a client. `standin client create` and `standin api-key issue` make one, which is shown once.',
+            'An API key of a client: `stk_` and 34 letters and digits. `standin client create` and `standin api-key issue` make one, which is shown once.',
         },
       },
       headers: HEADERS,

@@ -1,12 +1,13 @@
 import type { Limits } from './facts.ts';
 
 /**
- * Reasons for a 400 that JSON Schema cannot express. test/http/openapi-agreement.test.ts tests
+ * Reasons for a 400 that the schemas do not express. test/http/openapi-agreement.test.ts tests
  * schemas and rules against the service.
  */
 export const UNSTATED_RULES = {
-  valueBytes: ({ valueBytes }: Limits) =>
-    `a value longer than ${valueBytes} bytes of UTF-8 (schemas count characters)`,
+  strings: () => 'a number, `true`, `false` or `null` in `data`',
+  valueBytes: ({ valueBytes }: Limits) => `a value longer than ${valueBytes} bytes of UTF-8`,
+  forbiddenName: ({ forbiddenName }: Limits) => `the field name \`${forbiddenName}\` in \`data\``,
   nameBytes: ({ nameBytes }: Limits) =>
     `a field name in \`data\` longer than ${nameBytes} bytes of UTF-8`,
   depth: ({ depth }: Limits) =>
@@ -29,7 +30,7 @@ stored durably.`;
 
 const UNSTATED = `## What the schemas do not say
 
-The service also answers 400 to the following, which JSON Schema cannot describe:`;
+The service also answers 400 to:`;
 
 const HEADERS = `## Headers
 

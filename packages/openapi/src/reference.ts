@@ -133,19 +133,12 @@ function typeOf(schema: Schema): Html {
     const name = nameOf(schema.$ref);
     return html`<a href="#${name}">${name}</a>`;
   }
-  const { oneOf, items, additionalProperties: inner } = schema as Record<string, Schema>;
-  if (oneOf !== undefined) {
-    const kinds = (oneOf as unknown as readonly Schema[]).map(typeOf);
-    return html`${kinds.map((kind, i) => (i === 0 ? kind : html` or ${kind}`))}`;
-  }
-  if (items !== undefined) return html`array of ${typeOf(items)}`;
-  if (inner !== undefined) return html`object of ${typeOf(inner)}`;
   if (schema.const !== undefined) return html`<code>${JSON.stringify(schema.const)}</code>`;
   if (schema.enum !== undefined) {
     const choices = (schema.enum as readonly string[]).map((choice) => `\`${choice}\``);
     return html`${inline(choices.join(', '))}`;
   }
-  const more = ['format', 'pattern', 'maxLength', 'minimum'].filter((word) => word in schema);
+  const more = ['format', 'pattern', 'minimum'].filter((word) => word in schema);
   const bounds = more.map((word) => html`, ${word} <code>${String(schema[word])}</code>`);
   return html`${String(schema.type)}${bounds}`;
 }

@@ -1,3 +1,4 @@
+import { type ErrorKind, errorKinds } from './errors.ts';
 import { type Examples, errorExamples } from './examples.ts';
 import type { Facts, Schema } from './facts.ts';
 import { ref } from './schemas.ts';
@@ -104,53 +105,29 @@ export function response(
   };
 }
 
-/**
- * One response for each code. `invalid_type` and `bad_request` have the same status, so the
- * response of the first describes both.
- */
+/** One response for each kind of error. */
 export function errorResponses(facts: Facts): Record<string, Response> {
-  return Object.fromEntries(
-    Object.keys(facts.errors).map((code) => [
-      responseName(code),
-      errorResponse(facts, code === 'invalid_type' ? [code, 'bad_request'] : [code]),
-    ]),
-  );
+  const kinds = Object.values(errorKinds(facts));
+  return Object.fromEntries(kinds.map((kind) => [kind.name, errorResponse(facts, kind)]));
 }
 
 /** References to the responses of these errors, by status. */
 export function errorReferences(
-  { errors }: Facts,
+  facts: Facts,
   codes: readonly string[],
 ): Record<string, { readonly $ref: string }> {
+  const kinds = errorKinds(facts);
   return Object.fromEntries(
     codes.map((code) => [
-      String(errors[code]!.status),
-      { $ref: `#/components/responses/${responseName(code)}` },
+      String(facts.errors[code]!.status),
+      { $ref: `#/components/responses/${kinds[code]!.name}` },
     ]),
   );
 }
 
-const responseName = (code: string): string =>
-  code.replace(/(?:^|_)(.)/g, (_, letter: string) => letter.toUpperCase());
-
-function errorResponse(facts: Facts, codes: readonly string[]): Response {
-  const errors = codes.map((code) => facts.errors[code]!);
-  const hasMessage = errors.every(({ messages }) => Object.keys(messages).length > 0);
-  const isRetried = errors.every((error) => error.isRetried);
-  const more = [...(hasMessage ? ['message'] : []), ...(isRetried ? ['retry_after'] : [])];
-  const narrowed: Schema = {
-    ...ref('Error'),
-    type: 'object',
-    properties: { error: codes.length === 1 ? { const: codes[0] } : { enum: codes } },
-    ...(more.length > 0 ? { required: ['error', ...more] } : {}),
-  };
+function errorResponse(facts: Facts, { name, codes, meaning, isRetried }: ErrorKind): Response {
   const examples = Object.assign({}, ...codes.map((code) => errorExamples(facts, code)));
   const headers: HeaderName[] = codes.flatMap((code) => MORE[code] ?? []);
   if (isRetried) headers.push('Retry-After');
-  return response(meaningOf(facts, codes), narrowed, examples, headers);
-}
-
-function meaningOf({ errors }: Facts, codes: readonly string[]): string {
-  const text = codes.map((code) => errors[code]!.when.replace(/ \(interface .*/, '')).join('; or ');
-  return `${text[0]!.toUpperCase()}${text.slice(1)}.`;
+  return response(meaning, ref(name), examples, headers);
 }

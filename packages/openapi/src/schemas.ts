@@ -1,48 +1,34 @@
-import type { Facts, FieldContent, Limits, Schema } from './facts.ts';
+import { type ErrorKind, errorKinds } from './errors.ts';
+import type { Facts, FieldContent, Schema } from './facts.ts';
 
-/** A reference to a schema of the document. */
+/**
+ * A reference to a schema of the document. Nothing may stand beside it, because generators of
+ * clients drop that. So each schema is complete, and has a name.
+ */
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
-/** Schemas of strings in nested objects and arrays. */
-function fieldSchemas(
-  { nameBytes, forbiddenName }: Limits,
-  name: string,
-  leaf: Schema,
-  description: string,
-): Record<string, Schema> {
-  const inner = name.replace(/s$/, '');
-  return {
-    [name]: {
-      type: 'object',
-      description,
-      propertyNames: { type: 'string', maxLength: nameBytes, not: { const: forbiddenName } },
-      additionalProperties: ref(inner),
-    },
-    [inner]: {
-      description: 'A string, or an array or object of them.',
-      oneOf: [
-        leaf,
-        { type: 'array', description: 'Its strings are replaced.', items: ref(inner) },
-        ref(name),
-      ],
-    },
-  };
-}
-
-const valueSchema = ({ valueBytes }: Limits): Schema => ({
-  type: 'string',
-  description: 'A value, byte for byte: also "", spaces, NUL and emoji.',
-  maxLength: valueBytes,
+/**
+ * Fields of the caller, nested at any depth. Generators cannot write a type for a recursive schema,
+ * so the description has the recursion.
+ */
+const nested = (description: string): Schema => ({
+  type: 'object',
+  description,
+  additionalProperties: true,
 });
 
-const TOKEN: Schema = {
-  type: 'string',
-  description: 'A token: printable ASCII in the shape of the value, `_` and the suffix.',
-  pattern: '^[ -~]+_[A-Za-z0-9]{1,16}$',
-};
+const VALUES = nested(
+  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji.',
+);
+
+const TOKENS = nested(
+  'The same fields, arrays and objects, with a token in the place of each value: printable ASCII in the shape of the value, `_` and the suffix.',
+);
+
+const only = (text: string): Schema => ({ type: 'string', const: text });
 
 const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
-  status: { type: 'string', description: 'Always `success`.', const: 'success' },
+  status: { ...only('success'), description: 'Always `success`.' },
   request_id: {
     type: 'string',
     description: 'Id of this request, as in the header X-Request-Id.',
@@ -55,92 +41,85 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
   },
 };
 
-function request(name: string, description: string): Schema {
-  return {
-    type: 'object',
-    description,
-    required: ['data'],
-    properties: { data: ref(name) },
-  };
-}
+/** An object whose fields are all required. */
+const answer = <T extends Readonly<Record<string, Schema>>>(
+  description: string,
+  properties: T,
+) => ({
+  type: 'object',
+  description,
+  required: Object.keys(properties),
+  properties,
+});
 
-function success(fields: Readonly<Record<string, FieldContent>>, data: Schema): Schema {
+function success(
+  fields: Readonly<Record<string, FieldContent>>,
+  data: Schema,
+  description: string,
+): Schema {
   const properties = Object.entries(fields).map(([name, content]) => [
     name,
     content === 'data' ? data : CONTENT_SCHEMAS[content],
   ]);
-  return {
-    type: 'object',
-    required: Object.keys(fields),
-    properties: Object.fromEntries(properties),
-  };
+  return answer(description, Object.fromEntries(properties));
 }
 
-const OK = { type: 'string', enum: ['ok', 'error'] };
-
-const HEALTH = {
-  type: 'object',
-  description: 'Whether this node accepts requests.',
-  required: ['status', 'timestamp', 'postgres', 'version'],
-  properties: {
-    status: { ...OK, description: '`ok`: send requests.' },
+function health(status: 'ok' | 'error', description: string) {
+  return answer(description, {
+    status: { ...only(status), description: `Always \`${status}\`.` },
     timestamp: { type: 'string', description: 'Time of the check, UTC.', format: 'date-time' },
-    postgres: { ...OK, description: 'Whether the database answers.' },
+    postgres: {
+      type: 'string',
+      description: 'Whether the database answers.',
+      enum: ['ok', 'error'],
+    },
     version: { type: 'string', description: 'Version of the interface.' },
-  },
-} as const;
+  });
+}
 
 /** The fields of /health. */
-export type HealthFields = keyof (typeof HEALTH)['properties'];
+export type HealthFields = keyof ReturnType<typeof health>['properties'];
 
-const LIVENESS = {
-  type: 'object',
-  description: 'The process answers.',
-  required: ['status'],
-  properties: { status: { type: 'string', description: 'Always `ok`.', const: 'ok' } },
-} as const;
+const MESSAGE: Schema = {
+  type: 'string',
+  description:
+    'For people; its words may change. It says what to do, and names the place in the request, never the value.',
+};
 
-/** @param codes all error codes of this version */
-function errorSchema(codes: readonly string[]): Schema {
-  return {
-    type: 'object',
-    description: 'Every answer that is not a success.',
-    required: ['error'],
-    properties: {
-      error: { type: 'string', description: 'The code to decide on.', enum: codes },
-      message: {
-        type: 'string',
-        description:
-          'For people; its words may change. It says what to do, and names the place in the request, never the value. Not with 401 and 429.',
-      },
-      retry_after: {
-        type: 'integer',
-        description: 'Seconds to wait, as in the header Retry-After. Only with 429 and 503.',
-        minimum: 1,
-      },
-    },
-  };
+const RETRY_AFTER: Schema = {
+  type: 'integer',
+  description: 'Seconds to wait, as in the header Retry-After.',
+  minimum: 1,
+};
+
+function errorSchema({ codes, meaning, hasMessage, isRetried }: ErrorKind): Schema {
+  const code = codes.length === 1 ? only(codes[0]!) : { type: 'string', enum: codes };
+  return answer(meaning, {
+    error: { ...code, description: 'The code to decide on.' },
+    ...(hasMessage ? { message: MESSAGE } : {}),
+    ...(isRetried ? { retry_after: RETRY_AFTER } : {}),
+  });
 }
 
 /** All schemas of the document, by name. */
-export function schemasOf({ answers, errors, limits }: Facts): Record<string, Schema> {
+export function schemasOf(facts: Facts): Record<string, Schema> {
+  const { answers } = facts;
+  const kinds = Object.values(errorKinds(facts));
   return {
-    TokenizeRequest: request('Values', 'Fields beside `data` are ignored.'),
-    DetokenizeRequest: request(
-      'Values',
-      'Tokens in the places of values. Fields beside `data` are ignored, so you can send an answer of tokenize to detokenize.',
+    TokenizeRequest: answer('Values. Fields beside `data` are ignored.', { data: ref('Values') }),
+    TokenizeAnswer: success(answers.tokenize, ref('Tokens'), 'Tokens for the values.'),
+    DetokenizeRequest: answer(
+      'Tokens. Fields beside `data` are ignored, so you can send an answer of tokenize.',
+      { data: ref('Tokens') },
     ),
-    TokenizeAnswer: success(answers.tokenize, ref('Tokens')),
-    DetokenizeAnswer: success(answers.detokenize, ref('Values')),
-    ...fieldSchemas(
-      limits,
-      'Values',
-      valueSchema(limits),
-      `Values under your own field names: any name except \`${limits.forbiddenName}\`.`,
-    ),
-    ...fieldSchemas(limits, 'Tokens', TOKEN, 'Tokens in the places of the values.'),
-    Health: HEALTH,
-    Liveness: LIVENESS,
-    Error: errorSchema(Object.keys(errors)),
+    DetokenizeAnswer: success(answers.detokenize, ref('Values'), 'The values of the tokens.'),
+    Values: VALUES,
+    Tokens: TOKENS,
+    Healthy: health('ok', 'This node accepts requests.'),
+    Unhealthy: health('error', 'This node does not accept requests.'),
+    Liveness: answer('The process answers.', {
+      status: { ...only('ok'), description: 'Always `ok`.' },
+    }),
+    ...Object.fromEntries(kinds.map((kind) => [kind.name, errorSchema(kind)])),
   };
 }

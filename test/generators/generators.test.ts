@@ -1,0 +1,202 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { freePort } from '../support/processes.ts';
+import { endOf, ROOT, runCli } from '../support/program.ts';
+import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
+
+/** The result of install.sh. */
+const TOOLS = join(ROOT, 'build/generators');
+const NODE_MODULES = join(TOOLS, 'node/node_modules');
+const JAR = `${TOOLS}/openapi-generator-cli.jar`;
+const LIBRARIES = `${TOOLS}/java/*`;
+
+/** Shell commands for a folder with openapi.json. */
+interface Generator {
+  readonly name: string;
+  /** Fails without what the other commands need. */
+  readonly find: string;
+  /** Makes the client in the folder standin. */
+  readonly generate: string;
+  /** Compiles the client, or checks its types. */
+  readonly compile: string;
+  /** A file of callers/, and its name in the folder. */
+  readonly caller: readonly [string, string];
+  /** Compiles and runs the caller. */
+  readonly call: string;
+}
+
+const openapiGenerator = (target: string) =>
+  `java -jar ${JAR} generate -g ${target} -i openapi.json`;
+const PYTHON_CALL = 'mypy --strict --follow-imports=silent caller.py >&2 && python caller.py';
+const TSC = join(ROOT, 'node_modules/.bin/tsc');
+const TYPESCRIPT = { compile: TSC, call: `${TSC} && node compiled/caller.js` };
+
+const GENERATORS: readonly Generator[] = [
+  {
+    name: 'openapi-python-client',
+    find: 'type openapi-python-client mypy',
+    generate:
+      'openapi-python-client generate --path openapi.json --meta none --output-path standin',
+    // Without its client.py, which is the same for every document, and has a fault in __exit__.
+    compile: 'mypy --strict --follow-imports=silent standin/api standin/models',
+    caller: ['openapi_python_client.py', 'caller.py'],
+    call: PYTHON_CALL,
+  },
+  {
+    name: 'openapi-generator, python',
+    find: `test -f ${JAR} && type java mypy`,
+    generate: `${openapiGenerator('python')} --package-name standin`,
+    compile: 'mypy standin',
+    caller: ['openapi_generator.py', 'caller.py'],
+    call: PYTHON_CALL,
+  },
+  {
+    name: 'openapi-generator, java',
+    find: `test -f ${JAR} && type java javac && test -d ${TOOLS}/java`,
+    generate: `${openapiGenerator('java')} -o standin`,
+    compile: `javac -cp '${LIBRARIES}' -d compiled $(find standin/src/main -name '*.java')`,
+    caller: ['Caller.java', 'Caller.java'],
+    call: `export CLASSPATH='compiled:${LIBRARIES}' && javac -d compiled Caller.java && java Caller`,
+  },
+  {
+    name: 'openapi-generator, go',
+    find: `test -f ${JAR} && type java go`,
+    // The go.mod of the client is for a repository of its own.
+    generate: `${openapiGenerator('go')} -o standin --package-name standin && rm standin/go.mod`,
+    compile: 'go mod init caller && go build ./standin',
+    caller: ['main.go', 'main.go'],
+    call: 'go run .',
+  },
+  {
+    name: 'openapi-generator, typescript-fetch',
+    find: `test -f ${JAR} && type java && test -d ${NODE_MODULES}`,
+    // Without this option, names with `_` make code that tsc refuses.
+    generate: `${openapiGenerator('typescript-fetch')} -o standin -p modelPropertyNaming=original`,
+    ...TYPESCRIPT,
+    caller: ['typescript_fetch.ts', 'caller.ts'],
+  },
+  {
+    name: 'openapi-typescript with openapi-fetch',
+    find: 'type openapi-typescript',
+    generate: 'openapi-typescript openapi.json -o standin/schema.ts',
+    ...TYPESCRIPT,
+    caller: ['openapi_fetch.ts', 'caller.ts'],
+  },
+  {
+    name: '@hey-api/openapi-ts',
+    find: 'type openapi-ts',
+    generate: 'openapi-ts -i openapi.json -o standin',
+    ...TYPESCRIPT,
+    caller: ['hey_api.ts', 'caller.ts'],
+  },
+];
+
+const TSCONFIG = {
+  compilerOptions: {
+    ...{ strict: true, target: 'es2022', module: 'nodenext', rootDir: '.', outDir: 'compiled' },
+    // Declarations are those of packages.
+    ...{ types: ['node'], skipLibCheck: true },
+  },
+  include: ['*.ts', 'standin'],
+};
+
+/** Objects in arrays in objects, names in several styles, and letters beyond ASCII. */
+const DATA = {
+  firstName: 'Zoë Łukasz 李雷 😀',
+  'e mail': 'ann@example.com',
+  class: { request_id: 'Ann Lee', ids: ['DE89 3704 0044 0532 0130 00', ['٣', '\u2028"\\\n']] },
+  orders: [{ note: 'naïve', lines: [{ text: 'e\u0301' }, {}] }, [], ''],
+};
+
+let service: Service;
+let folder: string;
+beforeAll(async () => {
+  service = await startService(await leastPrivilegePlace(), { OPS_PORT: String(await freePort()) });
+  folder = mkdtempSync(join(tmpdir(), 'standin-generators-'));
+});
+afterAll(async () => {
+  await service.stop();
+  service.place.remove();
+  rmSync(folder, { recursive: true });
+});
+
+/** A new folder for a client. */
+function prepare(document: string): string {
+  const place = mkdtempSync(join(folder, 'client-'));
+  writeFileSync(join(place, 'openapi.json'), document);
+  writeFileSync(join(place, 'data.json'), JSON.stringify(DATA));
+  writeFileSync(join(place, 'tsconfig.json'), JSON.stringify(TSCONFIG));
+  symlinkSync(NODE_MODULES, join(place, 'node_modules'));
+  return place;
+}
+
+const ENV = {
+  ...process.env,
+  PATH: `${TOOLS}/python/bin:${NODE_MODULES}/.bin:${process.env.PATH}`,
+  // What is not installed must not be downloaded.
+  ...{ GOPROXY: 'off', GOTOOLCHAIN: 'local' },
+  // Short runs: half the processor time.
+  JAVA_TOOL_OPTIONS: '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC',
+};
+
+/** @returns standard output */
+async function run(command: string, cwd: string): Promise<string> {
+  const more = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+  const env = { ...ENV, ...more, MYPY_CACHE_DIR: join(folder, 'mypy') };
+  const child = spawn('sh', ['-ec', command], { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const { code, stdout, stderr } = await endOf(child);
+  expect(code, `${command}\n${stdout}\n${stderr}`).toBe(0);
+  return stdout;
+}
+
+/** The answers of a service to a caller, in the form that all callers print. */
+const ANSWERS = {
+  tokens: mapped(DATA, (value) => expect.stringMatching(tokenPattern(value))),
+  request_id: expect.stringMatching(/^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/),
+  values: DATA,
+  status: 'success',
+  refused: {
+    error: 'invalid_type',
+    message:
+      'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+  },
+  unauthorized: { error: 'unauthorized' },
+  health: {
+    ...{ status: 'ok', postgres: 'ok', version: '1.0.5' },
+    timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d/),
+  },
+  live: 'ok',
+};
+
+function mapped(data: unknown, change: (value: string) => unknown): unknown {
+  if (typeof data === 'string') return change(data);
+  if (Array.isArray(data)) return data.map((one) => mapped(one, change));
+  const fields = Object.entries(data as object);
+  return Object.fromEntries(fields.map(([name, one]) => [name, mapped(one, change)]));
+}
+
+describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call }) => {
+  const isInstalled = spawnSync('sh', ['-ec', find], { env: ENV }).status === 0;
+
+  test.skipIf(!isInstalled)('makes a client that sends nested data there and back', async () => {
+    const response = await fetch(`${service.opsUrl}/openapi.json`);
+    const place = prepare(await response.text());
+    await run(generate, place);
+    await run(compile, place);
+    const [source, target] = caller;
+    cpSync(join(import.meta.dirname, 'callers', source), join(place, target));
+    const answers = JSON.parse(await run(call, place));
+    expect(answers).toEqual({ ...ANSWERS, client_id: service.client_id });
+  });
+
+  test.skipIf(!isInstalled)('makes a client of interface 1.0.4 that compiles', async () => {
+    const { stdout } = await runCli(['openapi', '--interface-version', '1.0.4'], service.place);
+    const place = prepare(stdout);
+    await run(generate, place);
+    await run(compile, place);
+  });
+});
