@@ -1,4 +1,4 @@
-import { yearOf } from './date.ts';
+import { notationOf } from './date-notation.ts';
 import type { KindSettings } from './kind-settings.ts';
 import { emailShape, SHAPED_CHARACTERS } from './shape.ts';
 
@@ -16,7 +16,7 @@ const VISIBLE = /^[\p{L}\p{N}\p{P}\p{S}][\p{L}\p{M}\p{N}\p{P}\p{S} ]*$/u;
 export function maskOf({ mask, shape }: KindSettings): (value: string) => string {
   if (mask.show === 'nothing') return () => HIDDEN;
   if (mask.show === 'domain') return maskedEmail;
-  if (mask.show === 'year') return (value) => yearOf(value) ?? HIDDEN;
+  if (mask.show === 'year') return maskedDate;
   const { first, last } = mask;
   if (shape !== 'digits') return endsMask(first, last);
   const ends = endsMask(first, last);
@@ -58,4 +58,11 @@ function maskedEmail(value: string): string {
   const [local, domain] = value.split('@') as [string, string];
   if (!VISIBLE.test(domain)) return HIDDEN;
   return `${TWO_OR_MORE.test(local) ? firstCharacters(local, 1) : ''}***@${domain}`;
+}
+
+/** The year as it is written. */
+function maskedDate(value: string): string {
+  const { layout, year } = notationOf(value) ?? {};
+  if (layout?.yearPlace === undefined) return HIDDEN;
+  return String(year).padStart(layout.widths[layout.yearPlace]!, '0');
 }

@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
 import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
 import {
@@ -6,6 +7,7 @@ import {
   SHAPES,
   type Shape,
 } from '../../src/shape/kind-settings.ts';
+import type { Draws } from '../../src/shape/token.ts';
 
 /** A kind with these settings, and the defaults of its shape. */
 export function kindSettings(
@@ -115,3 +117,13 @@ export const texts = fc.oneof(...Object.values(TEXTS));
 export const kindsAndTexts = kinds.chain((settings) =>
   fc.tuple(fc.constant(settings), fc.oneof(texts, TEXTS[settings.shape], TEXTS[settings.shape])),
 );
+
+/** The bytes of a deterministic draw for a kind, as docs/record-format.md says. */
+export function kindDraws(tokenKey: Buffer, space: string, name: string, value: string): Draws {
+  const isDefault = space === '' && name === 'text';
+  const scope = [space, name].flatMap((text) => [text.length, ...Buffer.from(text)]);
+  return (draw, block) => {
+    const head = Buffer.from(isDefault ? [draw, block] : [0x80, draw, block, ...scope]);
+    return createHmac('sha512', tokenKey).update(head).update(value).digest('binary').slice(0, 48);
+  };
+}
