@@ -1,6 +1,6 @@
 import { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { splitKind, type View } from '../service/threads/messages.ts';
+import { splitKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import type { Token, Value } from '../types.ts';
@@ -27,8 +27,8 @@ export function detokenizeHandler(context: ServerContext) {
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
     const request = await dataOf(context, exchange, await readBody(context, exchange));
-    const found = await lookUp(context, exchange, request, maxBytes);
     const unapplied = isLenient(exchange) ? [] : undefined;
+    const found = await lookUp(context, exchange, request, maxBytes, unapplied !== undefined);
     const values = visible(request, found, exchange, unapplied);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
@@ -52,14 +52,17 @@ function visible(
   unapplied: Unapplied[] | undefined,
 ): readonly Value[] {
   const { texts, view, rules } = request;
+  const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
     unapplied.push({ path: request.pathOf(i), reason });
     return texts[i] as Value;
   };
+  const missing = found.findIndex((one) => one === undefined || one === null);
+  // Without all values, `found` may have sizes in the places of values.
+  if (missing !== -1 && unapplied === undefined) throw unknown(missing);
   return found.map((one, i) => {
-    if (one === undefined || one === null)
-      return leave(i, 'unknown', () => invalid(`${request.pathOf(i)}: is not a known token`));
+    if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
     if (view === null) return one as Value;
     const { kind, value } = splitKind(one as string);
     if (value !== null) {
@@ -96,13 +99,15 @@ type Found = Value | number | null | undefined;
 
 /**
  * Looks the values up, and counts unknown tokens against their limit.
- * @returns the values; if a token is missing, possibly sizes instead of values
+ * @param hasGaps whether the answer may have gaps
+ * @returns the values; if a token is missing and the answer may have no gap, possibly sizes
  */
 async function lookUp(
   context: ServerContext,
   exchange: Exchange,
   request: RequestData,
   maxBytes: number,
+  hasGaps: boolean,
 ): Promise<readonly Found[]> {
   if (request.texts.length === 0) return [];
   const { limits, metrics } = context;
@@ -116,7 +121,7 @@ async function lookUp(
   let found: readonly Found[] = [];
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await fetch(context, exchange, request, maxBytes);
+    found = await fetch(context, exchange, request, maxBytes, hasGaps);
     const ending = request.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
     counts = countTokens(request.texts, found, ending);
     exchange.unknownTokens = counts.unknown;
@@ -133,36 +138,28 @@ async function lookUp(
  * Reserves the bytes of the values before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
-function fetch(
+async function fetch(
   context: ServerContext,
   exchange: Exchange,
   { texts, view }: RequestData,
   maxBytes: number,
+  hasGaps: boolean,
 ): Promise<readonly Found[]> {
   const tokens = texts as readonly Token[];
   let most = 0;
   let unsized = 0;
   for (const token of tokens) {
-    most += mostValueBytes(token);
+    most += mostValueBytes(token, view !== null);
     if (isLong(token)) unsized++;
   }
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
     return context.vault.detokenize(tokens, view, undefined, exchange.deadlineMs);
   }
-  return fetchLarge(context, exchange, tokens, view, maxBytes);
-}
-
-async function fetchLarge(
-  context: ServerContext,
-  exchange: Exchange,
-  tokens: readonly Token[],
-  view: View | null,
-  maxBytes: number,
-): Promise<readonly Found[]> {
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
-  const sizes = await context.vault.sizes(tokens, view, deadlineMs);
-  if (!areKnown(sizes)) return sizes;
+  const found = await context.vault.sizes(tokens, view, deadlineMs);
+  if (!hasGaps && !areKnown(found)) return found;
+  const sizes = found.map((size) => size ?? 0);
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));

@@ -7,9 +7,11 @@ const MAX_CHARACTER_BYTES = 4;
 /**
  * Upper bound for the bytes of a token's value, for planning. A stem has at least as many
  * characters as its value, up to SHAPED_CHARACTERS. Stored values are measured exactly.
+ * @param hasKinds whether the token may be of a kind whose tokens tell nothing of that length
  */
-export function mostValueBytes(token: string): number {
-  return isLong(token) ? MAX_VALUE_BYTES : MAX_CHARACTER_BYTES * token.length;
+export function mostValueBytes(token: string, hasKinds: boolean): number {
+  if (isLong(token)) return MAX_VALUE_BYTES;
+  return MAX_CHARACTER_BYTES * (hasKinds ? SHAPED_CHARACTERS : token.length);
 }
 
 /** Whether the token is so long that it tells nothing of its value's length. */

@@ -117,8 +117,8 @@ const TEXT: Form<string> = {
 function exactText(name: string): Form<string> {
   return {
     plan(value) {
-      const isLong = value.length > SHAPED_CHARACTERS;
-      if (isLong) return { reason: `is longer than ${SHAPED_CHARACTERS} characters` };
+      const refusal = tooLong(value);
+      if (refusal !== undefined) return refusal;
       const shape = shapeOf(value);
       if (shape.length === [...value].length) return shape;
       return { reason: `has too few letters and digits for kind ${name}: 5 must be free` };
@@ -128,7 +128,7 @@ function exactText(name: string): Form<string> {
 }
 
 const UUID: Form<undefined> = {
-  plan: () => undefined,
+  plan: (value) => tooLong(value),
   stem: (_, _extra, blocks) => drawUuid(blocks),
 };
 
@@ -146,5 +146,14 @@ function drawUuid(blocks: ByteBlocks): string {
 
 function wordForm(length: number): Form<string> {
   const shape = 'a'.repeat(length);
-  return { plan: () => shape, stem: (_, _extra, blocks) => drawStem(shape, blocks) };
+  return {
+    plan: (value) => tooLong(value) ?? shape,
+    stem: (_, _extra, blocks) => drawStem(shape, blocks),
+  };
+}
+
+/** Only the length of a `text` token with suffix can tell that its value is longer. */
+function tooLong(value: string): Refusal | undefined {
+  if (value.length <= SHAPED_CHARACTERS) return undefined;
+  return { reason: `is longer than ${SHAPED_CHARACTERS} characters` };
 }

@@ -23,6 +23,7 @@ fields:
   cards[*].number: card
   born: date
   note: note
+  many[*].long: text
 rights:
   "*": { "*": full }
   support: { card: masked, mail: masked, date: masked, note: masked, text: full }
@@ -179,6 +180,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(Object.keys(answer)).toEqual(['data', 'unapplied', 'status', 'request_id', 'client_id']);
     const strict = await send(service, 'detokenize', body, key('courier'));
     expect([strict.status, strict.headers.has('preference-applied')]).toEqual([403, false]);
+  });
+
+  test('a lenient answer of long values has values, also beside unknown tokens', async () => {
+    const long = Array.from({ length: 6 }, (_, i) => `${i} ${'x y '.repeat(500)}`);
+    const data = (texts: string[]) =>
+      JSON.stringify({ many: texts.map((text) => ({ long: text })), customer: null });
+    const tokens = JSON.parse(
+      dataIn((await send(service, 'tokenize', data(long), key('app'))).text),
+    );
+    const asked = data([...tokens.many.map((one: any) => one.long), `${'z'.repeat(300)}_tok`]);
+    const lenient = { prefer: 'handling=lenient' };
+    const { text } = await send(service, 'detokenize', asked, key('app'), lenient);
+    const answer = JSON.parse(text);
+    expect(answer.data.many.map((one: any) => one.long).slice(0, 6)).toEqual(long);
+    expect(answer.unapplied).toEqual([{ path: 'data.many[6].long', reason: 'unknown' }]);
+    expect((await send(service, 'detokenize', asked, key('app'))).status).toBe(400);
   });
 
   test('a look-up finds tokens, and stores nothing', async () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { mostValueBytes } from '../../src/service/value-bytes.ts';
 import { looksLikeCard } from '../../src/shape/card.ts';
 import { kindOf } from '../../src/shape/kind.ts';
 import type { KindSettings } from '../../src/shape/kind-settings.ts';
@@ -43,6 +44,7 @@ function keepsItsPromises(settings: KindSettings, text: string, drawSeed: string
   expect(token).toMatch(/^[!-~]([ -~]*[!-~])?$/);
   expect(token.endsWith('_tok') || !settings.suffix).toBe(true);
   expect([stem, token]).not.toContain(value);
+  expect(mostValueBytes(token, true)).toBeGreaterThanOrEqual(Buffer.byteLength(value));
   if (settings.check_digits === 'luhn') expect(passesLuhn(stem)).toBe(true);
   else expect(looksLikeCard(token)).toBe(false);
   if (settings.check_digits === 'mod97') expect(passesMod97(stem)).toBe(true);

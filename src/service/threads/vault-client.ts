@@ -138,7 +138,8 @@ export class VaultClient {
     deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
     const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
-    const weigh = byToken ? (token: string) => byToken.get(token)! : mostValueBytes;
+    const weigh = (token: string) =>
+      byToken ? byToken.get(token)! : mostValueBytes(token, view !== null);
     const asked = { operation: 'detokenize', texts: tokens, view } as const;
     const results = await this.#ask(asked, weigh, deadlineMs);
     return results as (Value | null | undefined)[];
