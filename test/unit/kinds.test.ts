@@ -245,14 +245,13 @@ test('a date of eight digits with the year last never reads as year, month, day'
 
 test('values that are accepted in turn are drawn for each on its own', () => {
   const kind = kindOf(kindSettings('email', { keep: 'domain' }));
-  const values = ['ann.lee@example.com', 'bob.ray@example.org', 'ann.lee@example.com'];
+  const values = ['ann.lee@example.com', 'bob.ray@example.org'];
   for (const value of values) expect(kind.accept(value)).toEqual({ value });
-  const domains = values.map((value) => {
+  const domains = values.toReversed().map((value) => {
     const { token } = kind.drawToken(value as Value, 'tok', seededDraws(value), 0)!;
     return token.slice(token.indexOf('@'), -'_tok'.length);
   });
-  expect(domains).toEqual(['@example.com', '@example.org', '@example.com']);
-  expect(kind.accept('no address')).toHaveProperty('reason');
+  expect(domains).toEqual(['@example.org', '@example.com']);
 });
 
 test.each<[Shape, Partial<KindSettings>, string]>([
