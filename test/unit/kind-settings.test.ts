@@ -122,6 +122,8 @@ describe('spelling', () => {
     ['٠٧١١ ١٢٣٤٥٦', 'DE', '+49711123456'],
     ['+39 06 1234 5678', null, '+390612345678'],
     ['0711 123456', null, 'is not a telephone number with + and country code'],
+    // Read again, this would lose another zero.
+    ['0-00-0000', 'DE', 'is not a telephone number of DE, or with +'],
     ['110', 'DE', 'is not a telephone number of DE, or with +'],
     ['call 0711 123456', 'DE', 'is not a telephone number of DE, or with +'],
     ['0711 123456 ext. 5', 'DE', 'has an extension, which E.164 cannot have'],

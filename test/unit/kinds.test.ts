@@ -3,10 +3,10 @@ import { describe, expect, test } from 'vitest';
 import { mostValueBytes } from '../../src/service/value-bytes.ts';
 import { looksLikeCard } from '../../src/shape/card.ts';
 import { kindOf } from '../../src/shape/kind.ts';
-import type { KindSettings } from '../../src/shape/kind-settings.ts';
+import type { KindSettings, Shape } from '../../src/shape/kind-settings.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Value } from '../../src/types.ts';
-import { seededDraws } from '../support/keys.ts';
+import { bytesThatDraw, seededDraws } from '../support/keys.ts';
 import {
   orders,
   passesLuhn,
@@ -234,4 +234,36 @@ test.each(NARROW)('%s have 10^6 possibilities: few tokens meet', (_, text, setti
   );
   // Of 10^6, 4.5 pairs are expected to meet; of 10^5, 45. Poisson: 20 or more at p < 10^-7.
   expect(draws - tokens.size).toBeLessThan(20);
+});
+
+test('a date of eight digits with the year last never reads as year, month, day', () => {
+  const kind = kindOf(kindSettings('date', { suffix: false }));
+  for (let i = 0; i < 1_000; i++) {
+    const { token } = kind.drawToken('04071985' as Value, 'tok', seededDraws(`joined ${i}`), 0)!;
+    // One in forty dates would.
+    expect(orders(token).every(([year]) => year === token.slice(4))).toBe(true);
+  }
+});
+
+test('values that are accepted in turn are drawn for each on its own', () => {
+  const kind = kindOf(kindSettings('email', { keep: 'domain' }));
+  const values = ['ann.lee@example.com', 'bob.ray@example.org'];
+  for (const value of values) expect(kind.accept(value)).toEqual({ value });
+  const domains = values.toReversed().map((value) => {
+    const { token } = kind.drawToken(value as Value, 'tok', seededDraws(value), 0)!;
+    return token.slice(token.indexOf('@'), -'_tok'.length);
+  });
+  expect(domains).toEqual(['@example.org', '@example.com']);
+});
+
+test.each<[Shape, Partial<KindSettings>, string]>([
+  ['word', {}, 'abcdefghij'],
+  ['word', { suffix: false }, 'abcdefghij'],
+  ['email', { keep: 'domain', suffix: false }, 'abcdef@example.com'],
+  ['digits', { keep_last: 4, suffix: false }, '012345 6789'],
+])('a token of %s %j is never the value', (shape, settings, value) => {
+  const drawn = /^[a-z]+|^\d{6}/.exec(value)![0];
+  const draws = (draw: number) => bytesThatDraw(draw < 2 ? drawn : 'bcdefghijk123456');
+  const token = kindOf(kindSettings(shape, settings)).drawToken(value as Value, 'tok', draws, 0);
+  expect(token).toMatchObject({ draw: 2 });
 });
