@@ -40,7 +40,8 @@ function detail(findings: readonly Finding[], check: string): string {
 
 /** serve with the same trouble ends before it listens. */
 async function expectNoStart(message: string, env: Record<string, string> = {}): Promise<void> {
-  const { code, stdout, stderr } = await runCli(['serve'], place, { ...env, PORT: '0' });
+  const own = { ...env, PORT: '0', OPS_PORT: '0' };
+  const { code, stdout, stderr } = await runCli(['serve'], place, own);
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
   expect(stderr).toContain(message);
 }

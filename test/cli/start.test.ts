@@ -38,7 +38,8 @@ describe('configuration', () => {
 
   /** serve ends with 1, has told nothing on standard output, and has not touched DATA_DIR. */
   async function refused(env: Record<string, string>): Promise<string> {
-    const { code, stdout, stderr } = await runCli(['serve'], place, env);
+    const ports = { PORT: '0', OPS_PORT: '0' };
+    const { code, stdout, stderr } = await runCli(['serve'], place, { ...ports, ...env });
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     return stderr;
   }

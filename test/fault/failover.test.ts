@@ -139,7 +139,8 @@ describe.skipIf(postgresBin === undefined)('F22: failover', () => {
     const cert = await runCli(['doctor'], place, { DATABASE_URL: `${url}?sslrootcert=nowhere` });
     expect(cert.code).toBe(1);
     expect(cert.stdout).toMatch(/cannot be read: nowhere \(ENOENT\)\. Correct sslrootcert/);
-    const alone = await runCli(['serve'], place, { DATABASE_URL: urlOf(place, standby) });
+    const env = { DATABASE_URL: urlOf(place, standby), PORT: '0', OPS_PORT: '0' };
+    const alone = await runCli(['serve'], place, env);
     expect(alone.code).toBe(1);
     expect(alone.stderr).toContain('DATABASE_URL leads to a standby');
   });

@@ -16,10 +16,10 @@ import {
 
 /** The body of a 403. */
 const forbidden = (operation: string) =>
-  JSON.stringify({
+  `${JSON.stringify({
     error: 'forbidden',
     message: `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
-  });
+  })}\n`;
 const LIMITED = { error: 'user_limit', retry_after: expect.any(Number) };
 
 describe.each(usualKinds())('on the %s database', (kind) => {

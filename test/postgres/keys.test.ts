@@ -291,7 +291,7 @@ test('C14: rewrap touches the key rows only; nodes that run go on, and only the 
   expect(await detokenizeAll(service, tokens)).toEqual(values);
   expect((await call(service, 'tokenize', { a: 'new' })).status).toBe(200);
   await service.stop();
-  const refused = await runCli(['serve'], place);
+  const refused = await runCli(['serve'], place, { PORT: '0', OPS_PORT: '0' });
   expect(refused.stderr).toContain('is not the one of this vault');
   copyFileSync(newKek, place.env.KEK_FILE ?? join(place.env.DATA_DIR!, 'kek'));
   const again = await start(place);

@@ -1,8 +1,13 @@
 import pg from 'pg';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
+import { Detokenizer } from '../../src/service/detokenizer.ts';
+import { Tokenizer } from '../../src/service/tokenizer.ts';
+import { RecordStore } from '../../src/store/records.ts';
+import { migrate } from '../../src/store/schema.ts';
+import type { Value } from '../../src/types.ts';
 import { readText } from '../support/docs.ts';
-import { bytesOfUuid } from '../support/keys.ts';
+import { bytesOfUuid, testLeasedKeyring } from '../support/keys.ts';
 import { freePort } from '../support/postgres.ts';
 import {
   call,
@@ -10,8 +15,9 @@ import {
   runCli,
   type Service,
   startService,
+  usualPlace,
 } from '../support/service.ts';
-import { sql, vaultAddress } from '../support/vault.ts';
+import { addKeyVersions, openTestPool, soon, sql, vaultAddress } from '../support/vault.ts';
 
 /** Somebody with write access to the database changes rows: an error, never another value. */
 const PAIRS = 100;
@@ -190,6 +196,31 @@ test('C07: the row of one token put in the place of another is an error', async 
   ]);
   await expectDamaged(bob!);
   expect((await call(service, 'detokenize', { a: ann })).status).toBe(400);
+});
+
+test('C07: a record that is answered for another token is an error', async () => {
+  const place = await usualPlace();
+  const pool = openTestPool(place);
+  onTestFinished(() => pool.end().then(place.remove));
+  await migrate(pool, soon());
+  await addKeyVersions(pool, 1, 2, 3);
+  const records = new RecordStore(pool, { patienceMs: 20_000, onBatch: () => {} });
+  const keys = testLeasedKeyring();
+  const values = ['Ann Lee', 'Bob Ray'] as Value[];
+  const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+  const tokens = await new Tokenizer(records, keys, 'tok', () => {}).tokenize(
+    values,
+    terms,
+    soon(),
+  );
+  const detokenizer = new Detokenizer(records, keys, () => {});
+  expect(await detokenizer.detokenize(tokens)).toEqual(values);
+  const find = records.find.bind(records);
+  vi.spyOn(records, 'find').mockImplementation(async (...args) => {
+    const found = await find(...args);
+    return found.toReversed();
+  });
+  await expect(detokenizer.detokenize(tokens)).rejects.toThrow('record failed authentication');
 });
 
 test('C08: an older row of a token that is put back opens: documented as not noticed', async () => {

@@ -84,11 +84,15 @@ export class Input {
     }
   }
 
-  /** The share of the file that was read, 0 to 1; undefined: the size is not known. */
-  get share(): number | undefined {
+  /**
+   * The share of the file before an offset in the decompressed bytes, 0 to 1. Of gzip it is the
+   * share that was read, which is ahead. undefined: the size is not known.
+   */
+  shareBefore(offset: number): number | undefined {
     if (this.identity === undefined || this.#stream === undefined) return undefined;
-    const { bytesRead } = this.#stream as ReadStream;
-    return this.identity.bytes === 0 ? 1 : (this.#from + bytesRead) / this.identity.bytes;
+    const { bytes } = this.identity;
+    const done = this.#isGzip ? (this.#stream as ReadStream).bytesRead : offset;
+    return bytes === 0 ? 1 : done / bytes;
   }
 
   close(): void {

@@ -22,7 +22,7 @@ export interface Job extends FormatOptions {
   /** Whether the run may replace existing files. */
   readonly isForced: boolean;
   readonly ask: Ask;
-  /** Called after each block: values in the block, and the share of the input that was read. */
+  /** Called after each block: values in the block, and the share of the input that is done. */
   readonly onProgress: (values: number, share: number | undefined) => void;
 }
 

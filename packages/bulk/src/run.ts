@@ -101,7 +101,7 @@ async function replaceAll(
     const blocks = readBlocks(input, format, files.position.line);
     for await (const { block, replaced } of inOrder(blocks, work, BLOCKS_AT_ONCE, signal)) {
       await files.write(block.rows, block.bytes, replaced);
-      job.onProgress(replaced.values, input.share);
+      job.onProgress(replaced.values, input.shareBefore(files.position.input_bytes));
     }
     await files.finish();
     return { ...files.position, fields: files.fields, is_complete: true, isResumable: false };

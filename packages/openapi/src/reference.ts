@@ -38,6 +38,7 @@ ${operations.map(({ path, method, operation }) =>
   operationSection(document, path, method, operation),
 )}
 <h2 id="schemas">Schemas</h2>
+<p>Every field is always present.</p>
 ${Object.entries(components.schemas).map(([name, schema]) => schemaSection(name, schema))}
 </main>
 </div>
@@ -107,17 +108,14 @@ function examplesOf(examples: Examples): Html[] {
 
 function schemaSection(name: string, schema: Schema): Html {
   const properties = Object.entries((schema.properties ?? {}) as Record<string, Schema>);
-  const required = (schema.required ?? []) as readonly string[];
   const rows = properties.map(
     ([field, ofField]) => html`<tr><th scope="row"><code>${field}</code></th>
 <td>${typeOf(ofField)}</td>
-<td>${required.includes(field) ? 'always' : 'at times'}</td>
 <td>${inline(String(ofField.description ?? ''))}</td></tr>
 `,
   );
   const table = html`<table><thead><tr>
-<th scope="col">Field</th><th scope="col">What</th><th scope="col">Present</th>
-<th scope="col">Meaning</th></tr></thead>
+<th scope="col">Field</th><th scope="col">What</th><th scope="col">Meaning</th></tr></thead>
 <tbody>${rows}</tbody></table>`;
   return html`<h3 id="${name}">${name}</h3>
 <p>${inline(String(schema.description ?? ''))} ${rows.length > 0 ? html`` : typeOf(schema)}</p>
