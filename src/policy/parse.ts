@@ -73,7 +73,7 @@ class PolicyParser {
         root.at,
         `the version of the format is missing: add version: ${FORMAT_VERSION}`,
       );
-    else if (found !== FORMAT_VERSION)
+    else if (found !== FORMAT_VERSION && version.type !== 'bad')
       this.#document.add(
         version.at,
         typeof found === 'number' && found > FORMAT_VERSION

@@ -206,6 +206,10 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '%YAML 1.1\n---\nversion: 1',
       '1:1: the document says that it is not YAML 1.2: leave out the line %YAML',
     ],
+    [
+      'version: &one 1',
+      '1:15: a policy has no anchors (&) and aliases (*): write the value here again',
+    ],
     ['version: !one 1', '1:10: a policy has no tags (!): leave the tag out'],
     ['version: !!binary 1', '1:10: a policy has no tags (!): leave the tag out'],
     ['version: 1 # \u202e', '1:14: the character U+202E is not allowed: leave it out'],
