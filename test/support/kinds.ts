@@ -1,5 +1,6 @@
-import { createHmac } from 'node:crypto';
 import fc from 'fast-check';
+import { Keyring } from '../../src/crypto/keyring.ts';
+import { scopeOf } from '../../src/crypto/scope.ts';
 import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
 import {
   CHECK_DIGITS,
@@ -8,6 +9,8 @@ import {
   type Shape,
 } from '../../src/shape/kind-settings.ts';
 import type { Draws } from '../../src/shape/token.ts';
+import type { Value } from '../../src/types.ts';
+import { testKeys } from './keys.ts';
 
 /** A kind with these settings, and the defaults of its shape. */
 export function kindSettings(
@@ -118,12 +121,10 @@ export const kindsAndTexts = kinds.chain((settings) =>
   fc.tuple(fc.constant(settings), fc.oneof(texts, TEXTS[settings.shape], TEXTS[settings.shape])),
 );
 
-/** The bytes of a deterministic draw for a kind, as docs/record-format.md says. */
-export function kindDraws(tokenKey: Buffer, space: string, name: string, value: string): Draws {
-  const isDefault = space === '' && name === 'text';
-  const scope = [space, name].flatMap((text) => [text.length, ...Buffer.from(text)]);
-  return (draw, block) => {
-    const head = Buffer.from(isDefault ? [draw, block] : [0x80, draw, block, ...scope]);
-    return createHmac('sha512', tokenKey).update(head).update(value).digest('binary').slice(0, 48);
-  };
+/** The deterministic draws of a value, as a vault with this token key makes them. */
+export function kindDraws(tokenKey: Buffer, space: string, name: string, value: Value): Draws {
+  const keys = testKeys().map((key) =>
+    key.purpose === 'token' ? { ...key, bytes: tokenKey } : key,
+  );
+  return new Keyring(keys).deterministicDraws(value, scopeOf(name, space)).draws;
 }

@@ -35,6 +35,6 @@ test.each(cases)('$space $name $settings of $value from draw $from', (vector) =>
   const kind = kindOf(settings);
   const { space, name, value, from, token, draw } = vector;
   expect(kind.accept(value)).toEqual({ value });
-  const draws = kindDraws(key, space, name, value);
+  const draws = kindDraws(key, space, name, value as Value);
   expect(kind.drawToken(value as Value, 'tok', draws, from)).toEqual({ token, draw });
 });

@@ -115,14 +115,14 @@ export class VaultClient {
   }
 
   /** See Tokenizer.lookup. @throws as tokenize */
-  async lookup(
+  lookup(
     values: readonly Value[],
     terms: TokenTerms,
     view: View | null,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
     const asked = { operation: 'lookup', texts: values, terms, view } as const;
-    return (await this.#ask(asked, ({ length }) => length, deadlineMs)) as (Token | null)[];
+    return this.#ask(asked, ({ length }) => length, deadlineMs) as Promise<(Token | null)[]>;
   }
 
   /**
