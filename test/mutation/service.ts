@@ -154,7 +154,7 @@ export const SERVICE: readonly Mutant[] = [
     id: 'tokenizer-no-lease',
     file: 'service/tokenizer.ts',
     old: 'await this.#keys.readyToSeal(deadlineMs);\n    const records',
-    new: 'const records',
+    new: 'void 0;\n    const records',
     promise: 'Tokenize asks for newer keys before it seals with old ones.',
     tests: ['postgres/keys.test.ts', 'unit/leased-keyring.test.ts'],
   },
