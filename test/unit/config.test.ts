@@ -149,6 +149,7 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     refuses: ['1000000.001', '1000001', '0.0001', '-1', '1e3', 'none', '.5', 'NaN', 'Infinity'],
   },
   DETOKENIZE_LIMIT: { takes: ['0', '0.5', '1000000'], refuses: ['1000001', 'none'] },
+  LOOKUP_LIMIT: { takes: ['0', '0.5', '1000000'], refuses: ['1000001', 'none'] },
   UNKNOWN_TOKEN_LIMIT: { takes: ['0', '0.5', '1000000'], refuses: ['1000001', 'none'] },
   REDIS_URL: {
     takes: [
