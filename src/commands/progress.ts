@@ -112,7 +112,7 @@ export class Progress {
       return { share: total === 0 ? 1 : this.#done / total, leftS, of: ` of ${format(total)}` };
     }
     const share = this.#share;
-    const gained = share === undefined ? 0 : share - this.#firstShare!;
+    const gained = share === undefined || share === 1 ? 0 : share - this.#firstShare!;
     return { share, leftS: gained > 0 ? (elapsedS * (1 - share!)) / gained : undefined, of: '' };
   }
 

@@ -53,7 +53,7 @@ export const LIMIT_CODES = {
 /** Messages that depend on the request or a setting. The others are in CALLER_ERRORS. */
 export const MESSAGES = {
   forbidden: (operation: ClientOperation) =>
-    `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize`,
+    `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize${operation === 'lookup' ? ',lookup' : ''}`,
   forbidden_kind: (path: string, kind: string) =>
     `${path}: this client may not see values of kind ${kind}; an operator can allow it in the policy`,
   method_not_allowed: (methods: string) => `this path takes ${methods}`,

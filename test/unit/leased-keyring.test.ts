@@ -40,8 +40,8 @@ test('keys that cannot be renewed do not seal: an error with the reason', async 
 
 test('a version that is not known is waited for until the keyring was read after the question', async () => {
   let asked = 0;
+  const before = monotonicMs() - 1;
   const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () => {
-    const before = monotonicMs() - 1;
     asked++;
     // The answer to an earlier question comes first.
     setImmediate(() => {

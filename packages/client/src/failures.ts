@@ -36,9 +36,9 @@ const CODE = /^[a-z_]{1,40}$/;
 const DETAILS: Readonly<Record<string, RegExp>> = {
   internal_error: /^[a-z ]{1,100}$/,
   forbidden:
-    /^this client may not (de)?tokenize; an operator can allow it: standin client update CLIENT --can tokenize,detokenize$/,
+    /^(this client may not (tokenize|detokenize|lookup); an operator can allow it: standin client update CLIENT --can [a-z,]{1,40}|data[\w.[\]]*: this client may not see values of kind \w{1,32}; an operator can allow it in the policy)$/,
   not_found:
-    /^no such path; the paths are \/api\/v1\/tokenize, \/api\/v1\/detokenize, \/health and \/health\/live$/,
+    /^no such path; the paths are \/api\/v1\/tokenize, \/api\/v1\/detokenize, \/api\/v1\/lookup, \/health and \/health\/live$/,
   method_not_allowed: /^this path takes [A-Z, ]{3,40}$/,
   payload_too_large:
     /^the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request$/,

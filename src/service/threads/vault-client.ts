@@ -67,9 +67,9 @@ export function requestDeadline(): number {
 }
 
 /**
- * Runs tokenize and detokenize in two vault threads, off the event loop that serves HTTP
- * (docs/decisions/0008). Small calls share the first thread, so that they fill its statements
- * together. Large calls are cut into pieces, and each piece goes to the less busy thread.
+ * Runs calls in two vault threads, off the event loop that serves HTTP (docs/decisions/0008). Small
+ * calls share the first thread, so that they fill its statements together. Large calls are cut into
+ * pieces, and each piece goes to the less busy thread.
  */
 export class VaultClient {
   readonly #first: Thread;
