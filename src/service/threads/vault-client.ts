@@ -61,7 +61,7 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
-/** The deadline of a request that starts now: a time of monotonicMs. */
+/** For a request that starts now: a time of monotonicMs. */
 export function requestDeadline(): number {
   return monotonicMs() + REQUEST_PATIENCE_MS;
 }
@@ -186,8 +186,7 @@ export class VaultClient {
     const onResults = (id: number, results: Results) => this.#end(id).resolve(results);
     const onReport = (report: Report) => this.#take(report);
     worker.on('message', (parts: (Part | Report)[]) => unpackReports(parts, onResults, onReport));
-    // Rethrown to end the process: without its thread it is useless, and a supervisor can restart
-    // it.
+    // Rethrown to end the process: it is useless now, and a supervisor can restart it.
     worker.on('error', (error) => {
       throw error;
     });
@@ -264,9 +263,7 @@ export class VaultClient {
     return this.#first.pendingTexts < this.#second.pendingTexts ? this.#first : this.#second;
   }
 
-  /**
-   * A call is always accepted when no other is pending, however large: its size has its own limit.
-   */
+  /** A call is accepted when no other is pending, however large: its size has its own limit. */
   #isFull(texts: number): boolean {
     if (this.#pending.size === 0) return false;
     const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
