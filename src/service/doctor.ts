@@ -60,11 +60,16 @@ export async function examine(examined: Examined): Promise<Finding[]> {
       await run(findings, 'key-encryption key', () => kek(kekSourceOf(vault), wrapped));
     if (wrapped.length > 0) {
       await run(findings, 'records', () => records(pool, wrapped));
-      await examineVault(findings, pool, vault.token_suffix);
-      // An older schema has no policies.
+      await run(findings, 'token suffix', async () => {
+        await checkSuffix(new WrappedKeyStore(pool), vault.token_suffix, commandDeadline());
+        return ok(`_${vault.token_suffix}`);
+      });
+      // An older schema has neither policies nor all columns of clients.
       const isNewest = findings.find(({ check }) => check === 'schema')!.status === 'ok';
-      if (isNewest)
+      if (isNewest) {
+        await run(findings, 'clients', () => clients(pool));
         await run(findings, 'policy', async () => ok(await policyState(new PolicyStore(pool))));
+      }
     }
   } finally {
     await pool.end();
@@ -134,26 +139,20 @@ async function records(pool: Pool, wrapped: readonly WrappedKey[]): Promise<Resu
   return ok(all === 0 ? 'none yet' : `${about}${all}, of key version ${versions}`);
 }
 
-async function examineVault(findings: Finding[], pool: Pool, tokenSuffix: string): Promise<void> {
-  await run(findings, 'token suffix', async () => {
-    await checkSuffix(new WrappedKeyStore(pool), tokenSuffix, commandDeadline());
-    return ok(`_${tokenSuffix}`);
-  });
-  await run(findings, 'clients', async () => {
-    const clients = await new ClientStore(pool).list(commandDeadline());
-    const enabled = clients.filter((client) => client.disabled_at === null).length;
-    const live = (await new ApiKeyStore(pool).listLive(commandDeadline())).length;
-    if (enabled === 0) {
-      return warning(
-        'No client is enabled, so nobody can call. Create one with: standin client create --name NAME',
+async function clients(pool: Pool): Promise<Result> {
+  const all = await new ClientStore(pool).list(commandDeadline());
+  const enabled = all.filter((client) => client.disabled_at === null).length;
+  const live = (await new ApiKeyStore(pool).listLive(commandDeadline())).length;
+  if (enabled === 0) {
+    return warning(
+      'No client is enabled, so nobody can call. Create one with: standin client create --name NAME',
+    );
+  }
+  return live > 0
+    ? ok(`${enabled} enabled, ${live} live API ${live > 1 ? 'keys' : 'key'}`)
+    : warning(
+        'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
       );
-    }
-    return live > 0
-      ? ok(`${enabled} enabled, ${live} live API ${live > 1 ? 'keys' : 'key'}`)
-      : warning(
-          'No API key is live, so nobody can call. Issue one with: standin api-key issue --client CLIENT_ID',
-        );
-  });
 }
 
 async function database(pool: Pool, options: VaultOptions): Promise<Result> {

@@ -183,6 +183,15 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
     });
     afterEach(() => service.stop());
 
+    test('an older schema is a warning, and nothing else is asked of it', async () => {
+      await service.stop();
+      await sql(place, 'drop table standin.policies');
+      await sql(place, 'alter table standin.clients drop column can_lookup');
+      await sql(place, 'delete from standin.migrations where version = 6');
+      const { code, findings } = await doctor();
+      expect([code, troubles(findings)]).toEqual([0, ['schema: warning']]);
+    });
+
     test('a newer schema is a problem, and stops the start of the older program', async () => {
       await sql(place, "insert into standin.migrations (version, name) values (9999, 'later')");
       const { code, findings } = await doctor();
