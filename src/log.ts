@@ -1,5 +1,5 @@
 import { type Logger, pino } from 'pino';
-import { errorCode } from './errors.ts';
+import { errorCode, operatorError } from './errors.ts';
 import { LogOutput } from './log-output.ts';
 import { hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
 
@@ -148,6 +148,12 @@ export function failureFields(error: unknown): Record<string, string> {
   if (code !== undefined) fields.code = code;
   if (error.cause instanceof Error) fields.cause = error.cause.constructor.name;
   return fields;
+}
+
+/** The fields of a failure that an operator may be able to fix, in words. */
+export function problemFields(problem: unknown) {
+  const code = errorCode(problem) ?? errorCode((problem as Error).cause);
+  return { problems: operatorError(problem)?.problems, code };
 }
 
 const MAX_FRAMES = 6;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from './config/config.ts';
-import { errorCode, operatorError } from './errors.ts';
-import { endOnUncaught, failureFields, isPretty, type Log, openLog } from './log.ts';
+import { endOnUncaught, failureFields, isPretty, type Log, openLog, problemFields } from './log.ts';
 import { createMetrics } from './metrics.ts';
 import { createFirst } from './process/first-client.ts';
 import { checkOpsPort, type OpsListener, openOpsListener } from './process/ops-listener.ts';
@@ -131,9 +130,7 @@ function renewedKeys(vault: Vault, config: Config, log: Log): KeyringFollower {
   const store = new WrappedKeyStore(vault.vital.keys);
   return new KeyringFollower(store, kekSourceOf(config.vault), vault.plainKeys, (problem) => {
     if (problem === undefined) return log.info({}, 'the keyring can be read again');
-    const problems = operatorError(problem)?.problems;
-    const code = errorCode(problem) ?? errorCode((problem as Error).cause);
-    log.warn({ problems, code }, 'the keyring cannot be renewed: this process keeps its keys');
+    log.warn(problemFields(problem), 'the keyring cannot be renewed: this process keeps its keys');
   });
 }
 

@@ -9,7 +9,7 @@ import type { ServerContext } from '../http/context.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
-import { failureFields, type Log } from '../log.ts';
+import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
@@ -216,8 +216,8 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
 /** Logs each problem once, and again when it is solved. */
 function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
   return new PolicyFollower(new PolicyStore(vault.vital.keys), (problem) => {
-    if (problem === undefined) log.info({}, 'the policy can be read again');
-    else log.warn(failureFields(problem), 'the policy cannot be read: requests get 500 in 5 s');
+    if (problem === undefined) return log.info({}, 'the policy can be read again');
+    log.warn(problemFields(problem), 'the policy cannot be read: requests get 500 in 5 s');
   });
 }
 

@@ -3,6 +3,7 @@ import { postgresBin, query } from '../support/postgres.ts';
 import {
   createClient,
   kinds,
+  leastPrivilegePlace,
   type NewClient,
   newPlace,
   runCli,
@@ -300,5 +301,20 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const asked = send(service, 'detokenize', tokens, key('support'));
     process.kill(service.pid, 'SIGCONT');
     expect((await asked).status).toBe(403);
+  });
+
+  test('without the right to read the policy nothing is served, and the log says what to do', async () => {
+    const place = await leastPrivilegePlace(inject('serverUrl'));
+    const limited = await startService(place);
+    const role = new URL(place.service!.env.DATABASE_URL!).username;
+    expect((await send(limited, 'tokenize', '{"a":"b"}', limited.api_key)).status).toBe(200);
+    await query(place.env.DATABASE_URL!, `revoke select on standin.policies from ${role}`);
+    await until(
+      () => limited.output().includes('standin migrate --grant-to ROLE'),
+      'the log has the problem',
+    );
+    await query(place.env.DATABASE_URL!, 'select pg_sleep(5)');
+    expect((await send(limited, 'tokenize', '{"a":"b"}', limited.api_key)).status).toBe(500);
+    await limited.stop();
   });
 });
