@@ -1,4 +1,4 @@
-import type { Kind, PolicyRules } from '../policy/rules.ts';
+import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
@@ -39,7 +39,8 @@ export interface RequestData {
 }
 
 /**
- * Without fields in the policy: all strings of `data`. With fields: the strings at their paths.
+ * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
+ * strings at their paths.
  * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
  */
 export async function dataOf(
@@ -54,7 +55,7 @@ export async function dataOf(
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
   const { text, data } = parseBody(body);
-  if (rules.tree !== undefined) {
+  if (rules.tree !== undefined && !isList(data, rules.tree)) {
     exchange.hold(context, body.length);
     const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
     exchange.holdFields(context, walk.places.length);
@@ -80,6 +81,14 @@ export function valuesOf(request: RequestData): readonly Value[] {
     if ('reason' in accepted) throw invalid(`${request.pathOf(i)}: ${accepted.reason}`);
     return withKind(kind.settings.name, accepted.value);
   });
+}
+
+/**
+ * Whether the request has the form in which our client and the bulk commands send values:
+ * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
+ */
+function isList(data: JsonObject, { names }: PathNode): boolean {
+  return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
 function viewOf(rules: PolicyRules, client: Client): View | null {

@@ -183,6 +183,19 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect([strict.status, strict.headers.has('preference-applied')]).toEqual([400, false]);
   });
 
+  test('what the client and the bulk commands send is tokenized, though no path leads there', async () => {
+    const env = { STANDIN_URL: service.url, STANDIN_API_KEY: key('app') };
+    const one = await runCli(['tokenize', 'ann@example.com'], service.place, env);
+    expect([one.code, one.stdout]).toEqual([
+      0,
+      expect.stringMatching(/^[a-z]+@[a-z]+\.[a-z]+_tok\n$/),
+    ]);
+    const back = await runCli(['detokenize', one.stdout.trim()], service.place, env);
+    expect(back.stdout).toBe('ann@example.com\n');
+    const numbers = await send(service, 'tokenize', '{"values":["a",1]}', key('app'));
+    expect(numbers.status).toBe(400);
+  });
+
   test('a lenient answer of long values has values, also beside unknown tokens', async () => {
     const long = Array.from({ length: 6 }, (_, i) => `${i} ${'x y '.repeat(500)}`);
     const data = (texts: string[]) =>
