@@ -26,7 +26,6 @@ CONFIG
     return 1
   fi
   cat "$answer"
-  echo
 }
 
 tokens=$(

@@ -130,7 +130,7 @@ function addPermissionsAndLimits(
   fallback: string,
   parse: (text: string) => number | 'default',
 ): Command {
-  const can = new Option('--can <operations>', 'what it may do').choices(OPERATIONS);
+  const can = new Option('--can <operations>', 'what it may do').choices(CAN);
   // A parser, because choices alone would take one operation.
   made.addOption(can.argParser(permissions));
   for (const { column, counted } of LIMITS) {
@@ -150,6 +150,7 @@ function tokenMode(): Option {
 const CLIENT = 'its name or id';
 
 const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
+const CAN = [...OPERATIONS, 'tokenize,detokenize', 'tokenize,detokenize,lookup'];
 
 function permissions(text: string): Permissions {
   const named = text.split(',');

@@ -101,7 +101,8 @@ describe.runIf(isThere('bash'))('bash', () => {
       '--new-kek-file',
       '--new-kek-env',
     ]);
-    const can = ['tokenize', 'detokenize', 'tokenize,detokenize'];
+    const both = 'tokenize,detokenize';
+    const can = ['tokenize', 'detokenize', 'lookup', both, `${both},lookup`];
     expect(await offered('client', 'create', '--can', '')).toEqual(can);
     expect(await offered('client', 'create', '--can', '=')).toEqual(can);
     expect(await offered('client', 'create', '--name', '')).toEqual(['']);
@@ -149,7 +150,8 @@ describe.runIf(isThere('fish'))('fish', () => {
     expect(await offered('standin cl')).toEqual(['client']);
     expect(await offered('standin keyring re')).toEqual(['reseal', 'retire', 'rewrap']);
     expect(await offered('standin client create --na')).toEqual(['--name']);
-    const can = ['detokenize', 'tokenize', 'tokenize,detokenize'];
+    const both = 'tokenize,detokenize';
+    const can = ['detokenize', 'lookup', 'tokenize', both, `${both},lookup`];
     expect(await offered('standin client create --can ')).toEqual(can);
     const modes = ['--token-mode=deterministic', '--token-mode=random'];
     expect(await offered('standin client update x --token-mode=')).toEqual(modes);

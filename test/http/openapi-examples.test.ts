@@ -8,6 +8,7 @@ import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../
 import { Licenser } from '../support/keys.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
+  createClient,
   newPlace,
   runCli,
   type Service,
@@ -17,7 +18,8 @@ import {
 } from '../support/service.ts';
 
 const GOOD = '{"data":{"a":"Ann Lee"}}';
-const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize'];
+const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize', '/api/v1/lookup'];
+const ALL = ['--can', 'tokenize,detokenize,lookup'];
 /** Longer than the ten seconds that the headers of a request may take, and the look every second. */
 const SLOW_MS = 30_000;
 
@@ -27,6 +29,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   let service: Service;
   let unlicensed: Service;
   let unaudited: Service;
+  /** An API key of it. */
+  let auditless: string;
   let document: OpenApiDocument;
   let schemas: DocumentSchemas;
   const others = new Map<string, string>();
@@ -41,7 +45,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       OPS_PORT: String(await freePort()),
     });
     for (const [name, ...options] of [
-      ['slow', '--rate-limit', '1', '--detokenize-limit', '1'],
+      ['caller', ...ALL],
+      ['slow', ...ALL, '--rate-limit=1', '--detokenize-limit=1', '--lookup-limit=1'],
       ['tokenizer', '--can', 'tokenize'],
       ['detokenizer', '--can', 'detokenize'],
     ]) {
@@ -57,6 +62,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       AUDIT_LOG: '/dev/full',
       AUDIT_REQUIRED: 'true',
     });
+    auditless = (await createClient(unaudited.place, ...ALL)).api_key;
     document = (await (await fetch(`${service.opsUrl}/openapi.json`)).json()) as OpenApiDocument;
     schemas = new DocumentSchemas(document);
   });
@@ -103,7 +109,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     return at.reduce((part: any, name) => part[name], document).headers;
   }
 
-  const post = (path: string, body: string, apiKey = service.api_key, on = service) =>
+  const post = (path: string, body: string, apiKey = others.get('caller'), on = service) =>
     send(on, path, body, { authorization: `Bearer ${apiKey}` });
   const raw = async (request: string, patienceMs?: number) => {
     const [answer] = parseAnswers(await rawExchange(service, request, patienceMs, patienceMs));
@@ -138,7 +144,10 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     no_json: (path) => post(path, '{'),
     unauthorized: (path) => post(path, GOOD, 'stk_wrong'),
     payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
-    unsupported_media_type: (path) => send(service, path, GOOD, { 'content-type': 'text/plain' }),
+    unsupported_media_type: (path) => {
+      const authorization = `Bearer ${others.get('caller')}`;
+      return send(service, path, GOOD, { authorization, 'content-type': 'text/plain' });
+    },
     [limit]: async (path) => {
       let refusal: RawAnswer | undefined;
       await until(async () => {
@@ -150,9 +159,9 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       }, 'a 429');
       return refusal!;
     },
-    audit: (path) => post(path, '{"data":{}}', unaudited.api_key, unaudited),
+    audit: (path) => post(path, '{"data":{}}', auditless, unaudited),
   };
-  test.each(Object.keys(OF_VAULT))('%s, of both operations', async (name) => {
+  test.each(Object.keys(OF_VAULT))('%s, of all operations', async (name) => {
     for (const path of VAULT) expectShown(path, name, await OF_VAULT[name]!(path));
   });
 
@@ -164,6 +173,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     const forbidden = await post(VAULT[0]!, GOOD, others.get('detokenizer'));
     expectShown(VAULT[0]!, 'no_tokenize', forbidden);
     expectShown(VAULT[1]!, 'no_detokenize', await post(VAULT[1]!, GOOD, others.get('tokenizer')));
+    expectShown(VAULT[2]!, 'no_lookup', await post(VAULT[2]!, GOOD, others.get('tokenizer')));
   });
 
   test('the examples of requests get answers like those shown, there and back', async () => {
@@ -175,6 +185,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     for (const [name, { value }] of examplesOf(tokenize!)) {
       const answer = await post(VAULT[0]!, JSON.stringify(value));
       expectLike(VAULT[0]!, name, answer);
+      expectLike(VAULT[2]!, name, await post(VAULT[2]!, JSON.stringify(value)));
       // The tokens of the example are those of another vault; sent as they are, they are unknown.
       const sent = JSON.parse(answer.text).data;
       const ofExample = restores.get(name)!.value as { data: unknown };
@@ -215,7 +226,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     });
     // Each waits until it is refused or given up, so that there are always too many, however slow the machine.
     const callers = Array.from({ length: 2 * MIN_CALLS }, async (_, i) => {
-      while (!isOver) if ((await ask(VAULT[i % 2]!, i)) === 503) await retryAfter(1);
+      while (!isOver) if ((await ask(VAULT[i % VAULT.length]!, i)) === 503) await retryAfter(1);
     });
     const late: Promise<number>[] = [];
     await until(async () => {
