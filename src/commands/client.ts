@@ -131,8 +131,7 @@ function addPermissionsAndLimits(
   parse: (text: string) => number | 'default',
 ): Command {
   const can = new Option('--can <operations>', 'what it may do').choices(CAN);
-  // A parser, because choices alone would take one operation.
-  made.addOption(can.argParser(permissions));
+  made.addOption(can.argParser(permissions)); // Choices alone would take one operation.
   for (const { column, counted } of LIMITS) {
     const help = `${counted} a second; 0: no limit; ${fallback}: ${column.toUpperCase()}`;
     made.option(`--${column.replaceAll('_', '-')} <n>`, help, parse);
