@@ -103,9 +103,9 @@ public final class Standin {
         """;
     try {
       String tokens = standin.call("tokenize", values);
-      System.out.println(tokens);
+      System.out.print(tokens);
       // The service ignores fields beside "data", so detokenize accepts an answer of tokenize.
-      System.out.println(standin.call("detokenize", tokens));
+      System.out.print(standin.call("detokenize", tokens));
     } catch (IOException failure) {
       System.err.println("standin: " + failure);
       System.exit(1);
