@@ -62,13 +62,19 @@ function countMembers(text: string): number {
  */
 export function eachName(text: string, found: (start: number) => void): void {
   for (let open = text.indexOf('"'); open !== -1; ) {
-    let close = text.indexOf('"', open + 1);
-    while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
-    let next = close + 1;
+    const end = stringEnd(text, open);
+    let next = end;
     while (isWhiteSpace(text.charCodeAt(next))) next++;
     if (text.charCodeAt(next) === 0x3a) found(open + 1);
-    open = text.indexOf('"', close + 1);
+    open = text.indexOf('"', end);
   }
+}
+
+/** The offset after the closing quote of the string that opens at `open`, in valid JSON. */
+export function stringEnd(text: string, open: number): number {
+  let close = text.indexOf('"', open + 1);
+  while (isEscaped(text, close)) close = text.indexOf('"', close + 1);
+  return close + 1;
 }
 
 function isEscaped(text: string, index: number): boolean {

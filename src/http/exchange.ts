@@ -40,7 +40,7 @@ export class Exchange {
   /** Number of distinct tokens in the request that the vault has never issued. */
   unknownTokens = 0;
   /** How many values of each kind the caller sees, by right; undefined: without a policy. */
-  #seen: Seen | undefined;
+  seen: Seen | undefined;
 
   constructor(request: IncomingMessage, response: ServerResponse) {
     this.request = request;
@@ -48,15 +48,11 @@ export class Exchange {
     this.route = routeOf(request.url!);
   }
 
-  get seen(): Seen | undefined {
-    return this.#seen;
-  }
-
   /** Counts a value that the caller gets to see. */
   saw(kind: string, right: Right): void {
-    this.#seen ??= {};
-    this.#seen[kind] ??= {};
-    this.#seen[kind][right] = (this.#seen[kind][right] ?? 0) + 1;
+    this.seen ??= {};
+    this.seen[kind] ??= {};
+    this.seen[kind][right] = (this.seen[kind][right] ?? 0) + 1;
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { PathNode } from '../policy/rules.ts';
-import { checkText, type Path, problem } from './data.ts';
+import { checkText, type Path, problem, stringEnd } from './data.ts';
 
 /** A string of the body at a path of the policy. */
 export interface Place {
@@ -100,7 +100,7 @@ export class RecordWalk {
   #members(at: number, member: (name: string, at: number) => number): number {
     let next = this.#skipSpace(at + 1);
     while (this.#text.charCodeAt(next) !== CLOSE_OBJECT) {
-      const end = this.#stringEnd(next);
+      const end = stringEnd(this.#text, next);
       const colon = this.#skipSpace(end);
       next = this.#afterComma(member(this.#read(next, end), this.#skipSpace(colon + 1)));
     }
@@ -145,12 +145,12 @@ export class RecordWalk {
   /** The offset after the value that begins at `at`. */
   #skip(at: number): number {
     const first = this.#text.charCodeAt(at);
-    if (first === QUOTE) return this.#stringEnd(at);
+    if (first === QUOTE) return stringEnd(this.#text, at);
     if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return this.#literalEnd(at);
     let next = at;
     for (let depth = 0; ; ) {
       const found = this.#text.charCodeAt(next);
-      if (found === QUOTE) next = this.#stringEnd(next);
+      if (found === QUOTE) next = stringEnd(this.#text, next);
       else {
         depth += found === OPEN_OBJECT || found === OPEN_ARRAY ? 1 : -1;
         next++;
@@ -168,15 +168,6 @@ export class RecordWalk {
       if (unit <= 0x20 || unit === COMMA || unit === CLOSE_ARRAY || unit === CLOSE_OBJECT) break;
     }
     return next;
-  }
-
-  /** The offset after the closing quote. An odd number of backslashes escapes a quote. */
-  #stringEnd(start: number): number {
-    for (let at = this.#text.indexOf('"', start + 1); ; at = this.#text.indexOf('"', at + 1)) {
-      let backslashes = 0;
-      while (this.#text[at - 1 - backslashes] === '\\') backslashes++;
-      if (backslashes % 2 === 0) return at + 1;
-    }
   }
 }
 
