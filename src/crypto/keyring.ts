@@ -36,9 +36,13 @@ export interface Draws {
   readonly value_fingerprint: ValueFingerprint;
 }
 
-export type Opened =
-  | { readonly value: Value; readonly scope: Scope | undefined }
-  | { readonly failure: 'damaged' | 'key_missing' };
+/** What a record has inside. */
+export interface OpenedValue {
+  readonly value: Value;
+  readonly scope: Scope | undefined;
+}
+
+export type Opened = OpenedValue | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
  * The keys of a vault, unwrapped and ready for use. All methods are synchronous, and all but the

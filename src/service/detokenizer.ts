@@ -1,5 +1,6 @@
+import type { OpenedValue } from '../crypto/keyring.ts';
 import { NONCE_BYTES, TAG_BYTES } from '../crypto/primitives.ts';
-import { type Scope, spaceBytes } from '../crypto/scope.ts';
+import { spaceBytes } from '../crypto/scope.ts';
 import { InternalError } from '../errors.ts';
 import type { RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
@@ -11,12 +12,6 @@ import {
   type Value,
 } from '../types.ts';
 import type { LeasedKeyring } from './keys/leased-keyring.ts';
-
-/** A record that opened. */
-export interface OpenedValue {
-  readonly value: Value;
-  readonly scope: Scope | undefined;
-}
 
 /** Which tokens a caller can see, and how much of their values. */
 export interface Visibility {
@@ -78,7 +73,6 @@ export class Detokenizer {
 
   #fingerprints(tokens: readonly Token[], space: string): TokenFingerprint[] {
     const { keyring } = this.#keys;
-    if (space === DEFAULT_SPACE) return tokens.map((token) => keyring.tokenFingerprint(token));
     const bytes = spaceBytes(space);
     return tokens.map((token) => keyring.tokenFingerprint(token, bytes));
   }

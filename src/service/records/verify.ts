@@ -1,6 +1,6 @@
-import type { Scope } from '../../crypto/scope.ts';
+import type { OpenedValue } from '../../crypto/keyring.ts';
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
-import type { SealedRecord, Value } from '../../types.ts';
+import type { SealedRecord } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
@@ -44,10 +44,8 @@ export interface BadRecord {
   readonly reason: 'damaged' | 'key_missing';
 }
 
-export interface OpenedRecord {
+export interface OpenedRecord extends OpenedValue {
   readonly record: SealedRecord;
-  readonly value: Value;
-  readonly scope: Scope | undefined;
 }
 
 /**
