@@ -2,7 +2,7 @@ import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
-import { dataOf, valuesOf } from './request-data.ts';
+import { dataOf, kindsIn, valuesOf } from './request-data.ts';
 
 /** POST /api/v1/tokenize */
 export function tokenizeHandler(context: ServerContext) {
@@ -15,6 +15,6 @@ export function tokenizeHandler(context: ServerContext) {
     const tokens = await context.vault.tokenize(values, client, request.view, deadlineMs);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length };
+    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
   };
 }

@@ -81,6 +81,27 @@ describe('what operators see of spaces and kinds', () => {
     );
   });
 
+  test('metrics count values by space and kind', async () => {
+    const support = await createClient(place, '--name', 'support', '--can', 'detokenize,lookup');
+    const { body } = await call(service, 'tokenize', RECORD);
+    await call(service, 'detokenize', body.data);
+    await call(service, 'detokenize', { card: body.data.card }, support.api_key);
+    expect((await call(service, 'detokenize', body.data, support.api_key)).status).toBe(403);
+    await call(service, 'lookup', RECORD, support.api_key);
+    const text = await (await fetch(`${service.opsUrl}/metrics`)).text();
+    expect(text.match(/(?<=^standin_values_total).*/gm)?.toSorted()).toEqual([
+      '{operation="detokenize",kind="card"} 2',
+      '{operation="detokenize",kind="text"} 1',
+      '{operation="lookup",kind="card"} 1',
+      '{operation="lookup",kind="text"} 1',
+      '{operation="tokenize",kind="card"} 2',
+      '{operation="tokenize",kind="text"} 2',
+      '{operation="tokenize",space="acme",kind="card"} 1',
+      '{operation="tokenize",space="acme",kind="text"} 1',
+      '{operation="tokenize"} 1',
+    ]);
+  });
+
   test('verify names a space that no client has, and does not fail', async () => {
     await sql(place, 'delete from standin.api_keys where client_id = $1', [tenant.client_id]);
     await sql(place, 'delete from standin.clients where client_id = $1', [tenant.client_id]);
