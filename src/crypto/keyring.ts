@@ -139,11 +139,14 @@ export class Keyring {
     return { ...place, sealed: sealRecord(key, place, value, scope) };
   }
 
-  /** @param record its `token_fingerprint` must come from the caller's token, not from the row */
-  open(record: SealedRecord): Opened {
+  /**
+   * @param record its `token_fingerprint` must come from the caller's token, not from the row
+   * @param isScoped see `openRecord`
+   */
+  open(record: SealedRecord, isScoped?: boolean): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
-    const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record);
+    const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record, isScoped);
     return opened === undefined ? { failure: 'damaged' } : (opened as Opened);
   }
 

@@ -1,9 +1,9 @@
 import { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { splitKind } from '../service/threads/messages.ts';
+import { splitKind, withHint } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
-import type { Token, Value } from '../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
 import { type Answer, type Exchange, LINE_END, successFrame } from './exchange.ts';
@@ -144,17 +144,19 @@ async function lookUp(
 async function fetch(
   context: ServerContext,
   exchange: Exchange,
-  { texts, view }: RequestData,
+  request: RequestData,
   maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
-  const tokens = texts as readonly Token[];
+  const { view } = request;
+  const texts = request.texts as readonly Token[];
   let most = 0;
   let unsized = 0;
-  for (const token of tokens) {
+  for (const token of texts) {
     most += mostValueBytes(token, view !== null);
     if (isLong(token)) unsized++;
   }
+  const tokens = view ? texts.map((token, i) => withHint(token, isScoped(request, i))) : texts;
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
     return context.vault.detokenize(tokens, view, undefined, exchange.deadlineMs);
@@ -167,6 +169,13 @@ async function fetch(
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
   return context.vault.detokenize(tokens, view, sizes, deadlineMs);
+}
+
+/** Whether the token at this place is probably of a kind or of a space, and so not a plain text. */
+function isScoped(request: RequestData, index: number): boolean {
+  return (
+    request.view!.space !== DEFAULT_SPACE || request.kindOf(index).settings.name !== DEFAULT_KIND
+  );
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {
