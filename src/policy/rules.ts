@@ -1,12 +1,20 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
-import { lineOf, type Policy, type Right, rightIn } from './policy.ts';
+import { lineOf, type Policy, type PolicyField, type Right, rightIn } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
 
 export type { Kind, PathNode };
+
+/** The steps of a path from `data` on: a name, an index, or null for every item. */
+export function stepsOf({ path }: PolicyField): (string | number | null)[] {
+  const nodes = addPath(newTree(), path, 'fields');
+  return nodes
+    .slice(0, -1)
+    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
+}
 
 /** A policy ready for use. */
 export class PolicyRules {
