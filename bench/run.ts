@@ -31,6 +31,7 @@ const INTERRUPTED = 130;
 const NODES_LOAD = small('tokenize', 256);
 const NODES: Load = { ...NODES_LOAD, title: `Nodes on one port: ${NODES_LOAD.title}` };
 
+
 const leftovers = new Leftovers();
 let isInterrupted = false;
 
@@ -75,7 +76,14 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   }
   if (others.includes('growth')) await grow(bench, flags, take(GROWTH_LOADS));
   if (isInterrupted) return;
-  publish(page(results, facts, args, flags), flags.write);
+  process.stdout.write(page(results, facts, args, flags));
+  if (flags.write !== undefined) {
+    mkdirSync(dirname(flags.write), { recursive: true });
+    // The summary has the ratios of these tables.
+    const summedUp = [...GROWTH_LOADS, ...expandLoads(['repeat'], flags.connections)];
+    const titles = summedUp.map(({ title }) => title);
+    writeFileSync(flags.write, page(results, facts, args, flags, titles));
+  }
   fail(results.failed);
 }
 
@@ -125,12 +133,6 @@ async function grow(
   );
 }
 
-function publish(text: string, file: string | undefined): void {
-  process.stdout.write(text);
-  if (file === undefined) return;
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, text);
-}
 
 /** The figures of a service with wrong answers are worthless. */
 function fail(failures: number): void {
