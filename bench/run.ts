@@ -31,7 +31,6 @@ const INTERRUPTED = 130;
 const NODES_LOAD = small('tokenize', 256);
 const NODES: Load = { ...NODES_LOAD, title: `Nodes on one port: ${NODES_LOAD.title}` };
 
-
 const leftovers = new Leftovers();
 let isInterrupted = false;
 
@@ -132,7 +131,6 @@ async function grow(
       : prepare(contestant, folder),
   );
 }
-
 
 /** The figures of a service with wrong answers are worthless. */
 function fail(failures: number): void {
