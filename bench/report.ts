@@ -18,7 +18,7 @@ export function page(
   ].join(' ');
   const sections = [
     '# Benchmarks',
-    `Written by \`${command}\`: do not edit, run it again. It also prints the tables of growth and of stored values. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
+    `Written by \`${command}\`: do not edit, run it again. It also prints the tables of the other ratios. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
     summarySection(results, flags),
     `## Machine\n\n${facts.map((fact) => `- ${fact}`).join('\n')}`,
     ...results.sections(leftOut),

@@ -14,7 +14,7 @@ import { startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags } from './flags.ts';
 import { fill, filledTitle, GROWTH_LOADS } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
-import { expandLoads, type Load, small } from './loads.ts';
+import { expandLoads, type Load, STEADY_CONNECTIONS, small } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { measureOverload } from './overload.ts';
 import { startPeer, versionOf } from './peers.ts';
@@ -78,10 +78,7 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
   process.stdout.write(page(results, facts, args, flags));
   if (flags.write !== undefined) {
     mkdirSync(dirname(flags.write), { recursive: true });
-    // The summary has the ratios of these tables.
-    const summedUp = [...GROWTH_LOADS, ...expandLoads(['repeat'], flags.connections)];
-    const titles = summedUp.map(({ title }) => title);
-    writeFileSync(flags.write, page(results, facts, args, flags, titles));
+    writeFileSync(flags.write, page(results, facts, args, flags, summedUp(flags.connections)));
   }
   fail(results.failed);
 }
@@ -130,6 +127,17 @@ async function grow(
       ? fill(bench, contestant, rowsOf(contestant.name), folder)
       : prepare(contestant, folder),
   );
+}
+
+/** Titles of the tables that the written page leaves out: the summary has their ratios. */
+function summedUp(connections: readonly number[]): string[] {
+  const crowds = connections.filter((count) => count !== STEADY_CONNECTIONS);
+  const loads = [
+    ...GROWTH_LOADS,
+    ...expandLoads(['repeat'], connections),
+    ...expandLoads(['tokenize', 'detokenize'], crowds),
+  ];
+  return loads.map(({ title }) => title);
 }
 
 /** The figures of a service with wrong answers are worthless. */
