@@ -282,7 +282,7 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: `error` only when a credential was sent. */
+/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;
