@@ -11,7 +11,7 @@ import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
 import { readBody } from './request-body.ts';
-import type { Narrowed, Reader, RequestData } from './request-data.ts';
+import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 
 /**
@@ -42,19 +42,19 @@ export function detokenizeHandler(
       maxBytes,
       unapplied !== undefined,
     );
-    const values = visible(request, found, exchange, unapplied);
+    const { values, kinds } = visible(request, found, exchange, unapplied);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
     const [before, after] = frame(exchange);
     const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
     const body = bodyOf(context, exchange, request, values, ends, bytes);
-    return { status: 200, body, values: values.length - (unapplied?.length ?? 0) };
+    return { status: 200, body, values: values.length - (unapplied?.length ?? 0), kinds };
   };
 }
 
 /**
- * What the caller gets to see.
+ * What the caller gets to see, and how many values of each kind.
  * @param unapplied gets the places that stay as they were sent; undefined: there may be none
  * @throws CallerError invalid_type for an unknown token, forbidden for a kind of no right
  */
@@ -63,8 +63,9 @@ function visible(
   found: readonly Found[],
   exchange: Exchange,
   unapplied: Unapplied[] | undefined,
-): readonly Value[] {
+) {
   const { texts, view, rules } = request;
+  const kinds = view === null ? undefined : new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
@@ -74,11 +75,12 @@ function visible(
   const missing = found.findIndex((one) => one === undefined || one === null);
   // Without all values, `found` may have sizes in the places of values.
   if (missing !== -1 && unapplied === undefined) throw unknown(missing);
-  return found.map((one, i) => {
+  const values = found.map((one, i): Value => {
     if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
     if (view === null) return one as Value;
     const { kind, value } = splitKind(one as string);
     if (value !== null) {
+      addTo(kinds!, kind);
       if (view.policy > 0) exchange.saw(kind, rules.right(view.line, kind));
       return value;
     }
@@ -88,6 +90,7 @@ function visible(
       () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
     );
   });
+  return { values, kinds };
 }
 
 function bodyOf(

@@ -1,3 +1,4 @@
+import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
@@ -110,6 +111,20 @@ export function valuesOf(request: RequestValues): readonly Value[] {
     if ('reason' in accepted) throw invalid(`${request.pathOf(i)}: ${accepted.reason}`);
     return withKind(kind.settings.name, accepted.value);
   });
+}
+
+/** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
+export function kindsIn(request: RequestValues): KindCounts | undefined {
+  if (request.view === null) return undefined;
+  const counts = new Map<string, number>();
+  request.texts.forEach((_, i) => {
+    addTo(counts, request.kindOf(i).settings.name);
+  });
+  return counts;
+}
+
+export function addTo(counts: Map<string, number>, kind: string): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + 1);
 }
 
 /**

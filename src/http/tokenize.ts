@@ -2,7 +2,7 @@ import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
-import { type Reader, type RequestValues, valuesOf } from './request-data.ts';
+import { kindsIn, type Reader, type RequestValues, valuesOf } from './request-data.ts';
 
 /** POST /api/v1/tokenize and /api/v1/text/tokenize */
 export function tokenizeHandler(context: ServerContext, read: Reader<RequestValues>) {
@@ -15,6 +15,6 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
     const tokens = await context.vault.tokenize(values, client, request.view, deadlineMs);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length };
+    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
   };
 }
