@@ -9,6 +9,7 @@ import {
   invalid,
   type JsonObject,
   parseBody,
+  parseRecords,
   pathOf,
   pathText,
   replaceFields,
@@ -40,7 +41,7 @@ export interface RequestData {
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
- * strings at their paths.
+ * strings at their paths in `data`, or in each record of a list.
  * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
  */
 export async function dataOf(
@@ -54,13 +55,24 @@ export async function dataOf(
   const rules = current instanceof Promise ? await current : current;
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
-  const { text, data } = parseBody(body);
-  if (rules.tree !== undefined && !isList(data, rules.tree)) {
-    exchange.hold(context, body.length);
-    const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
-    exchange.holdFields(context, walk.places.length);
-    return new RecordData(text, walk, view, rules);
-  }
+  const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);
+  if (rules.tree === undefined) return plain(parseBody(body).data);
+  const { text, data } = parseRecords(body);
+  if (isListOfValues(data, rules.tree)) return plain(data);
+  exchange.hold(context, body.length);
+  const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
+  exchange.holdFields(context, walk.places.length);
+  return new RecordData(text, walk, view, rules);
+}
+
+function plainData(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+  data: JsonObject,
+  rules: PolicyRules,
+  view: View | null,
+): RequestData {
   const { fields, isReordered } = collectFields(data, context.valuesLimit);
   exchange.holdFields(context, fields.length);
   if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
@@ -87,7 +99,8 @@ export function valuesOf(request: RequestData): readonly Value[] {
  * Whether the request has the form in which our client and the bulk commands send values:
  * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
  */
-function isList(data: JsonObject, { names }: PathNode): boolean {
+function isListOfValues(data: JsonObject | JsonObject[], { names }: PathNode): data is JsonObject {
+  if (Array.isArray(data)) return false;
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 

@@ -8,6 +8,11 @@ const HIDDEN = '****';
 
 export type { Kind, PathNode };
 
+/** The paths in each record of a list. */
+export function inEach(tree: PathNode): PathNode {
+  return { ...newTree(), every: tree };
+}
+
 /** A policy ready for use. */
 export class PolicyRules {
   /** 0: there is no policy. */
