@@ -93,14 +93,14 @@ function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
       only_post: { message: MESSAGES.method_not_allowed('POST'), operations: vault },
       only_get: {
         message: MESSAGES.method_not_allowed('GET, HEAD'),
-        operations: ['health', 'live'],
+        operations: ['policy', 'health', 'live'],
       },
     },
     payload_too_large: { payload_too_large: { message: MESSAGES.payload_too_large(bodyLimit) } },
     internal_error: {
       database: { message: INTERNAL_REASONS.database_unavailable },
       license: { message: INTERNAL_REASONS.license_expired, operations: ['tokenize'] },
-      audit: { message: INTERNAL_REASONS.audit_unavailable },
+      audit: { message: INTERNAL_REASONS.audit_unavailable, operations: vault },
     },
   };
 }

@@ -15,6 +15,7 @@ import {
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
+import { checkPrecondition } from './guards.ts';
 import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 
@@ -42,7 +43,8 @@ export interface RequestData {
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
  * strings at their paths in `data`, or in each record of a list.
- * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
+ * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
+ * policy cannot be read
  */
 export async function dataOf(
   context: ServerContext,
@@ -53,6 +55,7 @@ export async function dataOf(
   // The wait is part of the time that the request has.
   if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
   const rules = current instanceof Promise ? await current : current;
+  checkPrecondition(exchange, rules);
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
   const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);

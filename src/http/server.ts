@@ -9,6 +9,7 @@ import { createListener } from './listener.ts';
 import { lookupHandler } from './lookup.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
+import { policyHandler } from './policy.ts';
 import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
 import { shedding } from './shedding.ts';
@@ -22,6 +23,7 @@ export function createHttpServer(context: ServerContext): Server {
     '/api/v1/tokenize': tokenizeHandler(context),
     '/api/v1/detokenize': detokenizeHandler(context),
     '/api/v1/lookup': lookupHandler(context),
+    '/api/v1/policy': policyHandler(context),
     '/health': healthHandler(context),
     '/health/live': livenessHandler,
   };

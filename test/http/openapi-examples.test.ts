@@ -6,6 +6,7 @@ import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';
+import { applyPolicy } from '../support/policy.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
@@ -19,6 +20,7 @@ import {
 
 const GOOD = '{"data":{"a":"Ann Lee"}}';
 const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize', '/api/v1/lookup'];
+const POLICY = '/api/v1/policy';
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
 /** Longer than the ten seconds that the headers of a request may take, and the look every second. */
 const SLOW_MS = 30_000;
@@ -143,6 +145,11 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     no_data: (path) => post(path, '{}'),
     no_json: (path) => post(path, '{'),
     unauthorized: (path) => post(path, GOOD, 'stk_wrong'),
+    precondition_failed: (path) =>
+      send(service, path, GOOD, {
+        authorization: `Bearer ${others.get('caller')}`,
+        'if-match': '"another"',
+      }),
     payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
     unsupported_media_type: (path) => {
       const authorization = `Bearer ${others.get('caller')}`;
@@ -241,6 +248,29 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
   });
 
+  const policy = (apiKey = others.get('caller')) =>
+    send(service, POLICY, undefined, { authorization: `Bearer ${apiKey}` }, 'GET');
+
+  test('the policy', async () => {
+    expect((await policy()).status).toBe(404);
+    expectShown(POLICY, 'unauthorized', await policy('stk_wrong'));
+    let refusal: RawAnswer | undefined;
+    await until(async () => {
+      const asked = Array.from({ length: 4 }, () => policy(others.get('slow')));
+      refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
+      return refusal !== undefined;
+    }, 'a 429');
+    expectShown(POLICY, limit, refusal!);
+    await applyPolicy(service, 1, 'version: 1\nfields: { a: text }');
+    await until(async () => (await policy(others.get('detokenizer'))).status === 200, 'a policy');
+    const { response, at } = responseOf(document, POLICY, 'get', '200');
+    const answer = await policy();
+    expectFit(at, answer);
+    const example = response.content['application/json'].examples.fields!.value;
+    expect(Object.keys(JSON.parse(answer.text))).toEqual(Object.keys(example as object));
+    shown.add(`${POLICY} 200 fields`);
+  });
+
   test('health, with its database and without', async () => {
     const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
     expectShown('/health', 'ok', await get('/health'));
@@ -248,6 +278,12 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     expectShown('/health', 'error', await get('/health'));
     expectShown('/health/live', 'ok', await get('/health/live'));
     for (const path of VAULT) expectShown(path, 'database', await post(path, GOOD));
+    let failed: RawAnswer | undefined;
+    await until(async () => {
+      failed = await policy();
+      return failed.status === 500;
+    }, 'a policy that is too old');
+    expectShown(POLICY, 'database', failed!);
   });
 
   test('nothing that the document shows is left', () => {

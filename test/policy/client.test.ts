@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ForbiddenError, InvalidValueError, Standin } from '#client';
 import { Front } from '../support/balancer.ts';
@@ -179,18 +180,19 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     await expect(asSupport.detokenize({ born: 'no_tok' })).rejects.toThrow(InvalidValueError);
   });
 
+  /** Returns the status and the text of the answer. */
+  async function post(data: string, more: Record<string, string> = {}) {
+    const authorization = `Bearer ${service.api_key}`;
+    const response = await fetch(`${service.url}/api/v1/tokenize`, {
+      method: 'POST',
+      headers: { authorization, 'content-type': 'application/json', ...more },
+      body: `{"data":${data}}`,
+    });
+    return { status: response.status, text: await response.text() };
+  }
+
   test('a list of records on the wire: numbers byte for byte, and only objects', async () => {
-    const send = async (data: string) => {
-      const response = await fetch(`${service.url}/api/v1/tokenize`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${service.api_key}`,
-          'content-type': 'application/json',
-        },
-        body: `{"data":${data}}`,
-      });
-      return response.text();
-    };
+    const send = async (data: string) => (await post(data)).text;
     const odd = ' {"id" : 12345678901234567890, "x":[1.0, -0e1]}';
     expect(await send(`[${odd},{"email":null} ]`)).toContain(`{"data":[${odd},{"email":null} ]`);
     for (const item of ['7', 'null', '"a"', '[{"email":"ann@example.com"}]'])
@@ -201,5 +203,29 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       'data: must be a JSON object, or a list of objects',
     );
     expect(await send('[]')).toMatch(/^\{"data":\[\],/);
+  });
+
+  test('the fields of the policy, and requests that only this policy may serve', async () => {
+    const ask = (apiKey: string, method = 'GET') =>
+      fetch(`${service.url}/api/v1/policy`, {
+        method,
+        headers: { authorization: `Bearer ${apiKey}` },
+      });
+    const answer = await ask(support);
+    const { version, fields } = (await answer.json()) as any;
+    expect([answer.status, version, fields.length]).toEqual([200, 1, 8]);
+    expect(fields).toContainEqual({ path: 'customer["full name"]', kind: 'word' });
+    const tag = answer.headers.get('etag')!;
+    expect(tag).toBe(`"${createHash('sha256').update(POLICY).digest('hex')}"`);
+    const head = await ask(support, 'HEAD');
+    expect([head.status, head.headers.get('etag'), await head.text()]).toEqual([200, tag, '']);
+    expect((await ask('stk_wrong')).status).toBe(401);
+    for (const wanted of [tag, '*', `"other", ${tag}`])
+      expect((await post('{"id":1}', { 'if-match': wanted })).status).toBe(200);
+    for (const wanted of ['"other"', `W/${tag}`, tag.slice(1, -1), ''])
+      expect(await post('{"email":', { 'if-match': wanted })).toMatchObject({
+        status: 412,
+        text: expect.stringContaining('"precondition_failed"'),
+      });
   });
 });

@@ -55,7 +55,9 @@ const DETAILS: Readonly<Record<string, RegExp>> = {
     's',
   ),
   not_found:
-    /^no such path; the paths are \/api\/v1\/tokenize, \/api\/v1\/detokenize, \/api\/v1\/lookup, \/health and \/health\/live$/,
+    /^(no such path; the paths are (\/[a-z0-9/]{1,30}(, | and |$)){1,12}|the vault has no policy; an operator can apply one: standin policy apply FILE)$/,
+  precondition_failed:
+    /^the policy in force is not the one of If-Match; GET \/api\/v1\/policy answers with its ETag$/,
   method_not_allowed: /^this path takes [A-Z, ]{3,40}$/,
   payload_too_large:
     /^the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request$/,
