@@ -102,7 +102,7 @@ function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
       },
       only_get: {
         message: MESSAGES.method_not_allowed('GET, HEAD'),
-        operations: ['health', 'live'],
+        operations: ['policy', 'health', 'live'],
       },
     },
     payload_too_large: { payload_too_large: { message: MESSAGES.payload_too_large(bodyLimit) } },
