@@ -43,7 +43,10 @@ function open(changes: Partial<JwtOptions> = {}): void {
 }
 
 /** The subject, or the code or reason of the error. */
-function outcomeOf(jwt: string, hasClient = (subject: string) => subject === SUBJECT) {
+function outcomeOf(
+  jwt: string,
+  hasClient: (subject: string) => boolean = (one) => one === SUBJECT,
+) {
   return verifier.verify(jwt, hasClient).catch((error) => error.code ?? error.reason);
 }
 
