@@ -99,6 +99,7 @@ export const INTERNAL_REASONS = {
   token_space_exhausted: 'token space exhausted',
   policy_unreadable: 'policy cannot be read',
   audit_unavailable: 'audit log unavailable',
+  issuer_unavailable: 'keys of JWT_ISSUER unavailable',
   unexpected: 'unexpected failure',
 } as const;
 

@@ -112,7 +112,7 @@ function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
         message: INTERNAL_REASONS.license_expired,
         operations: ['tokenize', 'tokenizeText'],
       },
-      audit: { message: INTERNAL_REASONS.audit_unavailable },
+      audit: { message: INTERNAL_REASONS.audit_unavailable, operations: [...records, ...texts] },
     },
   };
 }
