@@ -13,6 +13,14 @@ export function inEach(tree: PathNode): PathNode {
   return { ...newTree(), every: tree };
 }
 
+/** The steps of a path from `data` on: a name, an index, or null for every item. */
+export function stepsOf({ path }: PolicyField): (string | number | null)[] {
+  const nodes = addPath(newTree(), path, 'fields');
+  return nodes
+    .slice(0, -1)
+    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
+}
+
 /** A policy ready for use. */
 export class PolicyRules {
   /** 0: there is no policy. */

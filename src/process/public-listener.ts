@@ -103,9 +103,9 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** The last requests that it answered. */
-  get recent(): RecentRequests {
-    return this.#context.recent;
+  /** What the console shows of it. */
+  get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
+    return { recent: this.#context.recent, policies: this.#parts.policies };
   }
 
   /** Makes the audit log check whether its file was renamed. */
