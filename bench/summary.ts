@@ -85,10 +85,14 @@ function smallAims(results: Results, connections: number): Aim[] {
   const both = (['tokenize', 'detokenize'] as const).flatMap((name): Aim[] => {
     const what = `${name}, ${connections} connections,`;
     const [rate, echo] = ['requests/s', { row: TITLES.echo }];
+    const cpu = `${what} CPU of the service, times the echo`;
+    const aim: Aim = [cpu, CPU_OF_ECHO[name], to(title(name), CPU, echo)];
+    if (connections !== STEADY_CONNECTIONS) return [aim];
+    const naive = { row: TITLES.naive };
     return [
-      [`${what} CPU of the service, times the echo`, CPU_OF_ECHO[name], to(title(name), CPU, echo)],
+      aim,
       [`${what} rate of the echo`, undefined, to(title(name), rate, echo)],
-      [`${what} times the rate of naive`, undefined, to(title(name), rate, { row: TITLES.naive })],
+      [`${what} times the rate of naive`, undefined, to(title(name), rate, naive)],
     ];
   });
   const toNew = to(title('repeat'), 'requests/s', { section: title('tokenize') });
