@@ -31,7 +31,7 @@ export const CALLER_ERRORS = {
     status: 404,
     when: 'no such path',
     message:
-      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/policy, /health and /health/live',
+      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/text/tokenize, /api/v1/text/detokenize, /api/v1/policy, /health and /health/live',
   },
   method_not_allowed: {
     status: 405,
@@ -99,6 +99,7 @@ export const INTERNAL_REASONS = {
   token_space_exhausted: 'token space exhausted',
   policy_unreadable: 'policy cannot be read',
   audit_unavailable: 'audit log unavailable',
+  issuer_unavailable: 'keys of JWT_ISSUER unavailable',
   unexpected: 'unexpected failure',
 } as const;
 

@@ -13,6 +13,14 @@ export function inEach(tree: PathNode): PathNode {
   return { ...newTree(), every: tree };
 }
 
+/** The steps of a path from `data` on: a name, an index, or null for every item. */
+export function stepsOf({ path }: PolicyField): (string | number | null)[] {
+  const nodes = addPath(newTree(), path, 'fields');
+  return nodes
+    .slice(0, -1)
+    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
+}
+
 /** A policy ready for use. */
 export class PolicyRules {
   /** 0: there is no policy. */
@@ -23,6 +31,8 @@ export class PolicyRules {
   readonly fields: readonly PolicyField[];
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
+  /** Kinds whose tokens can be found in running text. */
+  readonly textKinds: readonly Kind[];
   readonly #byPath = new Map<string, Kind>();
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
@@ -34,6 +44,9 @@ export class PolicyRules {
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));
+    this.textKinds = [...this.#kinds.values()].filter(
+      ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
+    );
     if (policy?.fields === undefined) return;
     this.tree = newTree();
     for (const { path, kind } of policy.fields) {
