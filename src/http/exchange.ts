@@ -117,6 +117,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'license_expired',
   'license_invalid',
   'database_unsafe',
+  'issuer_unavailable',
 ]);
 
 const HEADERS = [
@@ -239,6 +240,7 @@ function audit(
     request_id: exchange.id,
     client_id: caller?.client.client_id,
     api_key_id: caller?.api_key_id,
+    subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
     seen: exchange.seen,
@@ -287,7 +289,7 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: `error` only when a credential was sent. */
+/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;

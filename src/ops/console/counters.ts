@@ -39,6 +39,8 @@ interface Series {
 const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
   '/api/v1/tokenize': 'tokenize',
   '/api/v1/detokenize': 'detokenize',
+  '/api/v1/text/tokenize': 'tokenize',
+  '/api/v1/text/detokenize': 'detokenize',
 };
 
 export function countersOf(metrics: Snapshot): Counters {
