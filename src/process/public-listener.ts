@@ -1,6 +1,5 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
-import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { Descriptors } from '../http/connections.ts';
@@ -12,7 +11,6 @@ import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
-import { AuditLog } from '../service/audit/audit-log.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
 import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
@@ -29,6 +27,7 @@ import type { Vault } from '../service/vault.ts';
 import { WriteGuards } from '../service/write-guards.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
+import { openAudit } from './audit.ts';
 import { openAuthenticator } from './authentication.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
@@ -104,9 +103,9 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** The last requests that it answered. */
-  get recent(): RecentRequests {
-    return this.#context.recent;
+  /** What the console shows of it. */
+  get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
+    return { recent: this.#context.recent, policies: this.#parts.policies };
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -273,20 +272,4 @@ function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): C
   return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
-}
-
-function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
-  const { config, metrics, log } = options;
-  if (config.AUDIT_LOG === undefined) return undefined;
-  return new AuditLog({
-    path: config.AUDIT_LOG,
-    isRequired: config.AUDIT_REQUIRED,
-    node: hostname(),
-    onLost: metrics.unaudited,
-    onWaiting: (bytes) => budget.count(bytes),
-    onChange: (isAvailable, code) => {
-      if (isAvailable) log.warn({}, 'the audit log can be written again');
-      else log.error({ code }, 'the audit log cannot be written');
-    },
-  });
 }

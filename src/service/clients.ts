@@ -164,6 +164,16 @@ export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiK
   return revoked;
 }
 
+/** The client that a valid API key is of; undefined: there is none. */
+export async function clientOf(
+  { apiKeys, keyring }: Vault,
+  apiKey: string,
+  deadlineMs: number,
+): Promise<Client | undefined> {
+  const [live] = await apiKeys.findLive([keyring.apiKeyDigest(apiKey)], deadlineMs);
+  return live?.client;
+}
+
 /** An id comes before a name. */
 async function findClient(vault: Vault, named: string): Promise<Client> {
   const clients = await vault.clients.list(commandDeadline());
