@@ -28,7 +28,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'replace-form',
     file: 'packages/bulk/src/replace.ts',
-    old: "if (operation === 'detokenize') row.problem ??= formProblem(row);",
+    old: "if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row);",
     new: '',
     promise: 'What cannot be a token is not sent.',
     tests: ['packages/bulk/test/replace.test.ts', 'cli/bulk.test.ts'],
@@ -44,16 +44,16 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'replace-order',
     file: 'packages/bulk/src/replace.ts',
-    old: 'found.set(value, answers[i]);',
-    new: 'found.set(value, answers[distinct.length - 1 - i]);',
+    old: '[key, answers[i]]',
+    new: '[key, answers[answers.length - 1 - i]]',
     promise: 'Each cell gets its own token.',
     tests: ['packages/bulk/test/replace.test.ts'],
   },
   {
     id: 'replace-distinct',
     file: 'packages/bulk/src/replace.ts',
-    old: 'const distinct = [...found.keys()];',
-    new: 'const distinct = [...found.keys(), ...[...found.keys()].slice(0, 1)];',
+    old: 'askAll([...distinct.values()], ',
+    new: 'askAll([...distinct.values(), ...[...distinct.values()].slice(0, 1)], ',
     promise: 'Equal values are sent once.',
     tests: ['packages/bulk/test/replace.test.ts'],
   },
@@ -228,7 +228,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'fields-no-output',
     file: 'packages/bulk/src/files.ts',
-    old: ' && !(error instanceof MissingFieldError)',
+    old: 'error instanceof MissingFieldError || ',
     new: '',
     promise: 'A field that no row has leaves no output.',
     tests: ['cli/bulk-mistakes.test.ts'],
