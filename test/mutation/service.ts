@@ -269,8 +269,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'authenticator-kept-header',
     file: 'service/authenticator.ts',
-    old: '    this.#byHeader = new Map();\n    this.#bySubject',
-    new: '    this.#bySubject',
+    old: 'this.#byHeader = new Map();\n    this.#bySubject',
+    new: 'this.#bySubject',
     promise: 'A revoked API key is refused after the next load.',
     tests: ['http/clients.test.ts'],
     name: 'and ends alone',
