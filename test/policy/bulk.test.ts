@@ -172,6 +172,23 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(refused.stderr).toContain(message);
   });
 
+  test('one value of a kind', async () => {
+    const there = await runs.run('tokenize 4111111111111111 --kind card');
+    expect([there.code, there.stdout]).toEqual([0, expect.stringMatching(/^\d{12}1111\n$/)]);
+    const back = await runs.run(`detokenize ${there.stdout.trim()}`);
+    expect(back.stdout).toBe('4111111111111111\n');
+    const refused = await runs.run('tokenize 1985-02-30 --kind date');
+    expect(refused.stderr).toContain('The argument is not a real date like');
+    const unknown = await runs.run('tokenize Ann --kind uuid');
+    expect(unknown.stderr).toContain(
+      'No field of the policy (version 1) has the kind uuid; they have: mail, text, card, word, date.',
+    );
+    runs.write('o.csv', ROWS);
+    expect((await runs.run('tokenize o.csv --kind card')).stderr).toContain(
+      '--kind is for one value',
+    );
+  });
+
   test('without a policy, or without fields in it, the remedy is told', async () => {
     const other = await startService(await usualPlace());
     const env = { STANDIN_URL: other.url, STANDIN_API_KEY: other.api_key };
@@ -208,6 +225,8 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(await resume('j')).toMatchObject({ code: 3 });
     expect(runs.read('j.out.csv').split('\n')).toHaveLength(3_002);
     const child = runs.start('tokenize - --format csv --policy policy.yaml -o l.csv');
+    // The run ends before it has read everything.
+    child.stdin!.on('error', () => {});
     child.stdin!.write('email\nfirst@example.org\n');
     await until(() => runs.exists('l.csv.partial'), 'the run has begun');
     await change(2, POLICY.replace('email: mail', 'email: text'));
