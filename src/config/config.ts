@@ -180,7 +180,7 @@ function contradictions(config: Values): string[] {
   return problemsOf([
     [
       config.DATABASE_URL !== undefined && !namesSource(config),
-      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',
+      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32',
     ],
     [
       (LICENSE_FILE === undefined) !== (LICENSE_PUBLIC_KEY_FILE === undefined),

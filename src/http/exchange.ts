@@ -12,6 +12,7 @@ import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
 import type { InterfaceVersion, ServerContext } from './context.ts';
+import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
 import { SUCCESS } from './schema.ts';
 
@@ -26,6 +27,7 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
+  readonly correlation: Correlation;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -47,6 +49,7 @@ export class Exchange {
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
+    this.correlation = correlationOf(request.headers);
   }
 
   /** Counts a value that the caller gets to see. */
@@ -190,6 +193,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
   context.metrics.request(route, status, durationMs);
   context.log.request({
     request_id: exchange.id,
+    correlation: exchange.correlation,
     caller: exchange.caller,
     method: request.method!,
     route,
@@ -238,6 +242,7 @@ function audit(
     outcome,
     status,
     request_id: exchange.id,
+    ...exchange.correlation,
     client_id: caller?.client.client_id,
     api_key_id: caller?.api_key_id,
     subject: caller?.subject,

@@ -52,12 +52,12 @@ export class Call {
   }
 
   /**
-   * POSTs until a request succeeds, or no retry can.
+   * POSTs, or GETs without a body, until a request succeeds, or no retry can.
    * @throws StandinError; the reason of the caller's signal
    */
-  async send(path: string, body: string, headers: Headers): Promise<Answer> {
+  async send(path: string, body?: string, headers: Headers = {}): Promise<Answer> {
     for (let attempts = 1; ; attempts++) {
-      const given = await this.#attempt(path, this.#post(body, headers), attempts);
+      const given = await this.#attempt(path, this.#withKey(body, headers), attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
       const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
@@ -97,6 +97,7 @@ export class Call {
         text: await response.text(),
         request_id: response.headers.get('x-request-id') ?? undefined,
         retry_after: response.headers.get('retry-after') ?? undefined,
+        etag: response.headers.get('etag') ?? undefined,
         attempts,
       };
     } catch (error) {
@@ -108,8 +109,9 @@ export class Call {
     }
   }
 
-  #post(body: string, headers: Headers): Sent {
+  #withKey(body: string | undefined, headers: Headers): Sent {
     const authorization = `Bearer ${this.#settings.apiKey}`;
+    if (body === undefined) return { method: 'GET', headers: { authorization, ...headers } };
     return {
       method: 'POST',
       headers: { authorization, 'content-type': 'application/json', ...headers },

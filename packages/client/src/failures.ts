@@ -21,6 +21,8 @@ export interface Answer {
   readonly request_id: string | undefined;
   /** The header Retry-After. */
   readonly retry_after: string | undefined;
+  /** The header ETag. */
+  readonly etag: string | undefined;
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
 }

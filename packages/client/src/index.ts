@@ -17,7 +17,7 @@ export type {
   Retry,
   StandinOptions,
 } from './options.ts';
-export { type Health, type Lenient, Standin } from './standin.ts';
+export { type Health, type Lenient, type PolicyInForce, Standin } from './standin.ts';
 export type {
   Accepted,
   Answered,

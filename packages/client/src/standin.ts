@@ -31,6 +31,15 @@ export interface Lenient<T> {
   unapplied: readonly Unapplied[];
 }
 
+/** The policy in force. */
+export interface PolicyInForce {
+  version: number;
+  /** Identifies the policy: requests with the header If-Match are served by this one only. */
+  tag: string;
+  /** Empty: every string is a `text`. */
+  fields: readonly { path: string; kind: string }[];
+}
+
 type AnyOptions = CallOptions & {
   readonly fields?: readonly unknown[];
   readonly lenient?: boolean;
@@ -139,6 +148,27 @@ export class Standin<Policy extends boolean = false> {
       const { status, timestamp, postgres, version } = parseBody(answer.text);
       if (status !== 'ok' && status !== 'error') throw badAnswer('health', answer);
       return { status, timestamp, postgres, version } as Health;
+    } finally {
+      call.close();
+    }
+  }
+
+  /**
+   * The fields of the policy in force.
+   * @throws StandinError: with the code `not_found`, the vault has no policy
+   */
+  async policyInForce(options?: CallOptions): Promise<PolicyInForce> {
+    const call = new Call(this.#settings, 'policy', options);
+    try {
+      const answer = await call.send('/api/v1/policy');
+      const { version, fields } = parseBody(answer.text);
+      const { etag: tag } = answer;
+      const isField = (one: { path?: unknown; kind?: unknown } | null) =>
+        typeof one?.path === 'string' && typeof one.kind === 'string';
+      const isPolicy =
+        typeof version === 'number' && Array.isArray(fields) && fields.every(isField);
+      if (!isPolicy || tag === undefined) throw badAnswer('policy', answer);
+      return { version, tag, fields: fields.map(({ path, kind }) => ({ path, kind })) };
     } finally {
       call.close();
     }

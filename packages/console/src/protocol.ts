@@ -24,6 +24,9 @@ export type Operation = 'tokenize' | 'detokenize';
 /** The header in which the playground sends the API key that the user typed. */
 export const API_KEY_HEADER = 'Standin-Api-Key';
 
+/** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
+export const LENIENT = 'handling=lenient';
+
 /** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
   /** The samples of the last HISTORY_MS, oldest first. */
