@@ -82,12 +82,13 @@ async function verifyRecords(
   options: RecordsOptions,
 ): Promise<void> {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
-  const { records, bad, next } = result;
+  const { records, aliases, bad, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
+  const beside = aliases === 0 ? '' : `; besides, ${aliases} aliases of imported tokens`;
   print(
     options,
-    { records, bad, bad_records: listed, next: next ?? null, seconds },
-    `${records} records were opened, ${bad} of them bad.${rest}`,
+    { records, aliases, bad, bad_records: listed, next: next ?? null, seconds },
+    `${records} records were opened, ${bad} of them bad${beside}.${rest}`,
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.

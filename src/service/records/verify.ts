@@ -1,4 +1,4 @@
-import type { OpenedValue } from '../../crypto/keyring.ts';
+import type { OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
 import type { SealedRecord } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
@@ -13,8 +13,10 @@ export interface ReadSettings extends PassSettings {
 }
 
 export interface Verified extends PassEnd {
-  /** Records that were checked. */
+  /** Records that were checked, without aliases. */
   readonly records: number;
+  /** Records that lead to the imported token of a value, and that have no value themselves. */
+  readonly aliases: number;
   readonly bad: number;
 }
 
@@ -26,15 +28,18 @@ export interface Verified extends PassEnd {
 export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
   const reader = new RecordReader(vault, settings);
   let records = 0;
+  let aliases = 0;
   const end = await passOver({
     ...settings,
     walk: new RecordWalk(vault.pool),
     work: async (portion) => {
-      await reader.open(portion);
-      records += portion.length;
+      const opened = await reader.open(portion);
+      const found = opened.filter(({ content }) => 'alias' in content).length;
+      aliases += found;
+      records += portion.length - found;
     },
   });
-  return { records, bad: reader.bad, ...end };
+  return { records, aliases, bad: reader.bad, ...end };
 }
 
 /** A record that does not open. */
@@ -44,8 +49,9 @@ export interface BadRecord {
   readonly reason: 'damaged' | 'key_missing';
 }
 
-export interface OpenedRecord extends OpenedValue {
+export interface OpenedRecord {
   readonly record: SealedRecord;
+  readonly content: OpenedValue | OpenedAlias;
 }
 
 /**
@@ -71,10 +77,10 @@ export class RecordReader {
       keyring.renew(follower.latest.keys);
     }
     return records.flatMap((record) => {
-      const opened = keyring.open(record);
-      if ('value' in opened) return [{ record, ...opened }];
+      const content = keyring.open(record);
+      if (!('failure' in content)) return [{ record, content }];
       this.bad++;
-      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
+      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
       return [];
     });
   }
