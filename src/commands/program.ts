@@ -19,6 +19,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   policy: async () => (await import('./policy.ts')).addPolicy,
   tokenize: async () => (await import('./bulk.ts')).addTokenize,
   detokenize: async () => (await import('./bulk.ts')).addDetokenize,
+  import: async () => (await import('./import.ts')).addImport,
   forget: async () => (await import('./forget.ts')).addForget,
   keyring: async () => (await import('./keyring.ts')).addKeyring,
   verify: async () => (await import('./records.ts')).addVerify,
@@ -103,7 +104,7 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Clients and API keys:': ['client', 'api-key'],
   'Kinds and rights:': ['policy'],
   'Values and files:': ['tokenize', 'detokenize'],
-  'Stored values:': ['forget', 'verify'],
+  'Stored values:': ['import', 'forget', 'verify'],
   'Keys of the vault:': ['keyring'],
   'Trouble:': ['doctor', 'config', 'license'],
 };

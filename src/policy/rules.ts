@@ -36,6 +36,10 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
+  has(kind: string): boolean {
+    return this.#kinds.has(kind);
+  }
+
   /** @throws RangeError for a kind that the policy does not have */
   kind(name: string): Kind {
     const kind = this.#kinds.get(name);

@@ -17,7 +17,7 @@ export class RefusedValue extends Error {
 }
 
 export interface Replacing {
-  readonly operation: 'tokenize' | 'detokenize';
+  readonly operation: 'tokenize' | 'detokenize' | 'import';
   readonly ask: Ask;
   readonly format: RowFormat;
   /** Whether a bad row ends the run. The values after it are then not sent. */
