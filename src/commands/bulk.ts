@@ -30,6 +30,8 @@ interface BulkOptions extends OutputOptions, FileOptions {
   readonly fields: string;
   /** "-": standard output. */
   readonly output: string;
+  /** Of detokenize: whether tokens may lack a suffix. */
+  readonly bare?: boolean;
   /** Seconds for one request with all its attempts. */
   readonly timeout: number;
 }
@@ -67,6 +69,8 @@ function addOperation(
     .option('--value', 'take the argument as it is, even if a file has this name')
     .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')
     .option('-o, --output <file>', 'where the rows of a file go; "-": standard output');
+  if (operation === 'detokenize')
+    made.option('--bare', 'of a file: cells without a suffix may be tokens, as imported ones');
   addFormat(made)
     .option('--timeout <seconds>', 'how long to try a request that gets no answer', seconds, 60)
     .option('--api-key-file <file>', 'file with the API key; default: STANDIN_API_KEY')
@@ -123,6 +127,7 @@ async function bulk(
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
     ask: service.ask,
+    takesBareTokens: options.bare,
     onProgress(count, share) {
       values += count;
       progress.advance(count, share);

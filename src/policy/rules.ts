@@ -18,7 +18,11 @@ export class PolicyRules {
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
 
-  constructor(policy: Policy | undefined) {
+  readonly #hasImports: boolean;
+
+  /** @param hasImports whether tokens without the suffix were imported */
+  constructor(policy: Policy | undefined, hasImports = false) {
+    this.#hasImports = hasImports;
     this.version = policy?.version ?? 0;
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
@@ -49,7 +53,7 @@ export class PolicyRules {
 
   /** Whether a token can be a string without the suffix. */
   get hasBareTokens(): boolean {
-    return [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
+    return this.#hasImports || [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
   }
 
   /** How tokens of this kind are made for a client. */

@@ -253,6 +253,23 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     await expectPairs(service, [{ token: 'ends', value: 'hugo@example.com' }]);
   });
 
+  test('guesses at imported tokens without suffix count, and detokenize FILE takes them', async () => {
+    await importPairs(place, [{ token: 'bare-1', value: 'ida@example.com' }]);
+    const guesser = await createClient(place, '--unknown-token-limit', '0.05');
+    const guess = (i: number) => call(service, 'detokenize', `bare-${i}`, guesser.api_key);
+    const statuses = [];
+    for (let i = 100; i < 110; i++) statuses.push((await guess(i)).status);
+    expect(statuses.slice(0, 2)).toEqual([400, 400]);
+    expect(statuses).toContain(429);
+    const file = fileOf(place, '{"a":"bare-1"}\n');
+    const out = join(place.folder, 'bare.ndjson');
+    const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+    const args = ['detokenize', file, '--fields', 'a', '-o', out];
+    expect((await runCli(args, place, env)).stderr).toContain('is not a token');
+    expect((await runCli([...args, '--bare'], place, env)).code).toBe(0);
+    expect(readFileSync(out, 'utf8')).toBe('{"a":"ida@example.com"}\n');
+  });
+
   const naughty = join(ROOT, '../shared/data/naughty-strings.json');
   test.skipIf(!existsSync(naughty))('any string can be the value of an old token', async () => {
     const strings: string[] = JSON.parse(readFileSync(naughty, 'utf8'));

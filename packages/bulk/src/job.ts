@@ -33,6 +33,8 @@ export interface Job extends FormatOptions {
   /** undefined: see `take`. */
   readonly ask: Ask | undefined;
   readonly take?: Take;
+  /** See Replacing. */
+  readonly takesBareTokens?: boolean | undefined;
   /** Further options that a resumed run must repeat. */
   readonly terms?: Readonly<Record<string, string>>;
   /** Called after each block: values in the block, and the share of the input that is done. */

@@ -22,6 +22,8 @@ export interface Replacing {
   readonly format: RowFormat;
   /** Whether a bad row ends the run. The values after it are then not sent. */
   readonly stopsAtBadRow: boolean;
+  /** Whether cells without a suffix may be tokens. */
+  readonly takesBareTokens?: boolean | undefined;
 }
 
 /** The rows of a block after replacement. */
@@ -39,10 +41,10 @@ export async function replaceCells(
   replacing: Replacing,
   signal: AbortSignal,
 ): Promise<Replaced> {
-  const { operation, format } = replacing;
+  const { operation, format, takesBareTokens } = replacing;
   const found = new Map<string, Answer | undefined>();
   for (const row of block.rows) {
-    if (operation === 'detokenize') row.problem ??= formProblem(row);
+    if (operation === 'detokenize') row.problem ??= formProblem(row, takesBareTokens);
     if (row.problem === undefined) for (const { value } of row.cells) found.set(value, undefined);
   }
   const distinct = [...found.keys()];
@@ -58,13 +60,16 @@ type Answer = { readonly text: string } | { readonly reason: string } | undefine
 
 /** Printable ASCII with a suffix: every token has this form. */
 const TOKEN_FORM = /^[\x20-\x7e]*_[A-Za-z0-9]{1,16}$/;
+/** An imported token, or one of a kind without suffix. */
+const BARE_FORM = /^[\x20-\x7e]{1,1000}$/;
 
 /**
  * A cell that cannot be a token is not sent. The service counts unknown tokens to prevent guessing,
  * and a client that sends many of them must wait.
  */
-function formProblem(row: Row): Problem | undefined {
-  const cell = row.cells.find(({ value }) => !TOKEN_FORM.test(value));
+function formProblem(row: Row, takesBareTokens = false): Problem | undefined {
+  const form = takesBareTokens ? BARE_FORM : TOKEN_FORM;
+  const cell = row.cells.find(({ value }) => !form.test(value));
   return cell && { field: cell.field, reason: 'is not a token' };
 }
 

@@ -88,10 +88,11 @@ async function openFiles(
 const MAX_TAKEN_CELLS = 10_000;
 
 function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
-  const { operation, ask, take } = job;
+  const { operation, ask, take, takesBareTokens } = job;
   const stopsAtBadRow = job.rejectsPath === undefined;
   if (take !== undefined) return taken(block, take, signal);
-  return replaceCells(block, { operation, ask: ask!, format, stopsAtBadRow }, signal);
+  const replacing = { operation, ask: ask!, format, stopsAtBadRow, takesBareTokens };
+  return replaceCells(block, replacing, signal);
 }
 
 async function taken({ rows }: Block, take: Take, signal: AbortSignal): Promise<Replaced> {

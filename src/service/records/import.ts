@@ -1,12 +1,15 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { InternalError } from '../../errors.ts';
 import { PolicyRules } from '../../policy/rules.ts';
 import type { Drawn } from '../../shape/token.ts';
+import { allowedOr } from '../../store/database-error.ts';
+import type { PolicyStore } from '../../store/policies.ts';
 import type { NewRecord, StoredRecord } from '../../store/record-sql.ts';
 import { RecordStore } from '../../store/records.ts';
 import { COMMAND_PATIENCE_MS, commandDeadline } from '../../timeouts.ts';
 import type { SealedRecord, TokenFingerprint } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
-import { policyOf } from '../policy-follower.ts';
+import { POLICY_LEASE_MS, policyOf } from '../policy-follower.ts';
 import type { Vault } from '../vault.ts';
 import { FilePairs, type Fit } from './file-pairs.ts';
 import {
@@ -45,16 +48,19 @@ export class Importer {
   readonly #follower: KeyringFollower;
   readonly #options: ImportOptions;
   readonly #seen = new FilePairs();
+  readonly #policies: PolicyStore;
+  #isMarked = false;
   readonly #placing = new Turns();
   readonly #leading = new Turns();
 
   private constructor(
-    { pool, keyring }: Vault,
+    { pool, keyring, policies }: Vault,
     rules: PolicyRules,
     follower: KeyringFollower,
     options: ImportOptions,
   ) {
     this.#terms = { ...options, keyring, rules };
+    this.#policies = policies;
     this.#follower = follower;
     this.#options = options;
     const patienceMs = COMMAND_PATIENCE_MS;
@@ -107,8 +113,10 @@ export class Importer {
 
   /** Writes the pairs whose tokens have no row yet, or a removed one of the same value. */
   async #place(drafts: readonly Draft[]): Promise<Found[]> {
-    const { isDryRun } = this.#options;
+    const { isDryRun, suffix } = this.#options;
     if (isDryRun) return this.#rowsAt(drafts.map((draft) => draft.token_fingerprint));
+    const hasBare = !this.#isMarked && drafts.some(({ token }) => !token.endsWith(`_${suffix}`));
+    if (hasBare) await this.#markBareTokens();
     const outcomes = await this.#written(drafts, this.#sealed, (records, deadlineMs) =>
       this.#records.insert(records, null, deadlineMs),
     );
@@ -118,6 +126,17 @@ export class Importer {
       if (outcome === 'collision') return rows.shift()!;
       return outcome === 'stored' ? outcome : { record: outcome as SealedRecord, leftS: null };
     });
+  }
+
+  /** Before the first token without the suffix, each node must count guesses at such tokens. */
+  async #markBareTokens(): Promise<void> {
+    const { stop } = this.#options;
+    const isNew = await allowedOr(
+      "The user of DATABASE_URL may not import tokens without the suffix of this vault. Run the command as the owner of the vault's tables.",
+      persistently(stop, () => this.#policies.addBareTokens(commandDeadline())),
+    );
+    this.#isMarked = true;
+    if (isNew) await sleep(POLICY_LEASE_MS, undefined, { signal: stop });
   }
 
   readonly #sealed = (draft: Draft): NewRecord => {
