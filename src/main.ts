@@ -81,8 +81,8 @@ async function start(config: Config, signals: Signals): Promise<void> {
   );
   const listener = await opening;
   if (certificate !== undefined) keepFresh(certificate, listener, log);
-  const { url, recent } = listener;
-  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, url, recent, sizes });
+  const { url, shown } = listener;
+  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, ...shown, url, sizes });
   await createFirst(vault, config, { url, opsUrl: ops?.url, certificate }, log);
   tellListening(log, config, vault, url, ops?.url);
   const daysLeft = () => ({ days_left: license.daysLeft() });

@@ -22,6 +22,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   import: async () => (await import('./import.ts')).addImport,
   forget: async () => (await import('./forget.ts')).addForget,
   keyring: async () => (await import('./keyring.ts')).addKeyring,
+  audit: async () => (await import('./audit.ts')).addAudit,
   verify: async () => (await import('./records.ts')).addVerify,
   openapi: async () => addOpenApi,
   config: async () => (await import('./config.ts')).addConfig,
@@ -105,6 +106,7 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Kinds and rights:': ['policy'],
   'Values and files:': ['tokenize', 'detokenize'],
   'Stored values:': ['import', 'forget', 'verify'],
+  'Audit log:': ['audit'],
   'Keys of the vault:': ['keyring'],
   'Trouble:': ['doctor', 'config', 'license'],
 };

@@ -2,8 +2,9 @@ import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
+import { jwtOptions, jwtProblems } from './jwt.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
@@ -14,6 +15,8 @@ type Values = ValuesOf<typeof SETTINGS>;
 export interface Config extends Values {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  /** undefined: callers need an API key. */
+  readonly jwt: JwtOptions | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
   /** Names that look like settings, in words. */
@@ -125,6 +128,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...removedSettings(environment),
     ...refused.values(),
     ...kekProblems(config, refused),
+    ...jwtProblems(config, refused),
     ...sharingProblems(config),
     ...contradictions(config),
   ];
@@ -133,6 +137,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...config,
     vault: vaultOptions(config),
     license: licenseFiles(config),
+    jwt: jwtOptions(config),
     tls: tlsFiles(config),
     unknownSettings: unknownSettings(environment),
   };
@@ -175,7 +180,7 @@ function contradictions(config: Values): string[] {
   return problemsOf([
     [
       config.DATABASE_URL !== undefined && !namesSource(config),
-      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',
+      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32',
     ],
     [
       (LICENSE_FILE === undefined) !== (LICENSE_PUBLIC_KEY_FILE === undefined),

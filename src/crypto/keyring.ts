@@ -29,6 +29,8 @@ const DRAW_BYTES = 48;
 const SUBKEYS = 256;
 /** Higher than any draw, which is the first byte of a message without scope. */
 const SCOPED = 0x80;
+const AUDIT_CHAIN = 'standin audit chain';
+const AUDIT_MAC_CHARACTERS = 22;
 
 interface Dek {
   readonly key: Key;
@@ -56,12 +58,15 @@ export class Keyring {
   readonly #fingerprintMac: Mac;
   readonly #tokenMac: Mac;
   readonly #apiKeyMac: Mac;
+  readonly #auditMac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
     this.renew(keys);
     this.#fingerprintMac = new Mac('sha256', only(keys, 'fingerprint'));
     this.#tokenMac = new Mac('sha512', only(keys, 'token'));
-    this.#apiKeyMac = new Mac('sha256', only(keys, 'api-key'));
+    const apiKeyKey = only(keys, 'api-key');
+    this.#apiKeyMac = new Mac('sha256', apiKeyKey);
+    this.#auditMac = new Mac('sha256', deriveKey(importKey(apiKeyKey), AUDIT_CHAIN).export());
   }
 
   /** The highest DEK version, which seals new records. */
@@ -183,6 +188,15 @@ export class Keyring {
    */
   apiKeyDigest(apiKey: string): string {
     return this.#apiKeyMac.digest(apiKey);
+  }
+
+  /**
+   * First 22 characters (132 bits) of HMAC-SHA-256(key, last, line) in base64url. The key is
+   * HKDF-SHA-256 of the API key key, which a vault keeps for ever, so old logs stay verifiable.
+   * @param last the result for the line before; empty: none
+   */
+  auditMac(last: string, line: Uint8Array): string {
+    return this.#auditMac.base64url(last, line).slice(0, AUDIT_MAC_CHARACTERS);
   }
 
   /** Keeps the subkeys of a DEK that has not changed: to derive them takes time. */

@@ -39,11 +39,26 @@ export class Mac {
     this.#reserve(start + MAX_BYTES_A_UNIT * text.length);
     for (let i = 0; i < prefix.length; i++) this.#inner[this.#blockBytes + i] = prefix[i]!;
     const end = start + this.#inner.write(text, start, 'utf8');
+    this.#close(end);
+    return hash(this.#algorithm, this.#outer, 'binary');
+  }
+
+  /** The MAC of a latin1 text and bytes, in base64url. */
+  base64url(text: string, bytes: Uint8Array): string {
+    const start = this.#blockBytes + text.length;
+    this.#reserve(start + bytes.length);
+    this.#inner.write(text, this.#blockBytes, 'latin1');
+    this.#inner.set(bytes, start);
+    this.#close(start + bytes.length);
+    return hash(this.#algorithm, this.#outer, 'base64url');
+  }
+
+  /** Hashes the inner message and erases it. Writes the digest after the outer pad. */
+  #close(end: number): void {
     // A string costs half as much as a Buffer.
     const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
-    this.#inner.fill(0, start, end);
+    this.#inner.fill(0, this.#blockBytes, end);
     this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
-    return hash(this.#algorithm, this.#outer, 'binary');
   }
 
   /** Without this, a small buffer would cut the message, and two messages would share a MAC. */

@@ -4,6 +4,7 @@ import { pipeline, type Readable } from 'node:stream';
 import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import type { Right } from '../policy/policy.ts';
 import type { Seen } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
@@ -11,6 +12,7 @@ import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
 import type { InterfaceVersion, ServerContext } from './context.ts';
+import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
 import { SUCCESS } from './schema.ts';
 
@@ -25,6 +27,7 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
+  readonly correlation: Correlation;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -46,6 +49,7 @@ export class Exchange {
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
+    this.correlation = correlationOf(request.headers);
   }
 
   /** Counts a value that the caller gets to see. */
@@ -105,6 +109,7 @@ export interface Answer {
   readonly body: string | Readable;
   /** Number of values in the answer. */
   readonly values?: number;
+  readonly kinds?: KindCounts | undefined;
 }
 
 /** Ends every body, so that a terminal shows what follows on a line of its own. */
@@ -115,6 +120,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'license_expired',
   'license_invalid',
   'database_unsafe',
+  'issuer_unavailable',
 ]);
 
 const HEADERS = [
@@ -138,7 +144,10 @@ export async function answerSuccess(
   const audited = audit(context, exchange, 'success', answer);
   if (audited !== undefined) await audited;
   const { operation } = exchange;
-  if (operation !== undefined) context.metrics.values(operation, answer.values!);
+  if (operation !== undefined) {
+    const { space } = exchange.caller!.client;
+    context.metrics.values(operation, answer.values!, space, answer.kinds);
+  }
   end(context, exchange, answer);
 }
 
@@ -184,6 +193,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
   context.metrics.request(route, status, durationMs);
   context.log.request({
     request_id: exchange.id,
+    correlation: exchange.correlation,
     caller: exchange.caller,
     method: request.method!,
     route,
@@ -232,8 +242,10 @@ function audit(
     outcome,
     status,
     request_id: exchange.id,
+    ...exchange.correlation,
     client_id: caller?.client.client_id,
     api_key_id: caller?.api_key_id,
+    subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
     seen: exchange.seen,
@@ -282,7 +294,7 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: `error` only when a credential was sent. */
+/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;

@@ -8,10 +8,12 @@ import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
+import { PolicyInForce } from '../ops/console/policy-in-force.ts';
 import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
+import type { PolicyFollower } from '../service/policy-follower.ts';
 import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import { VERSION } from '../version.ts';
@@ -21,6 +23,7 @@ interface OpsListenerOptions extends ListenerOptions {
   /** URL of the public listener. */
   readonly url: string;
   readonly recent: RecentRequests;
+  readonly policies: PolicyFollower;
   readonly sizes: VaultSizes;
 }
 
@@ -48,7 +51,8 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const { config, metrics, certificate, sizes, log, recent } = options;
   const access = new Access(config.OPS_TOKEN);
   const sampler = new Sampler(() => metrics.sampled());
-  const state = new CurrentState({ ...options, facts: factsOf(options), sampler });
+  const policy = new PolicyInForce(options.policies, config.TOKEN_SUFFIX);
+  const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
     url: options.url,
@@ -58,7 +62,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const server = createOpsServer({
     metrics,
     access,
-    routes: consoleRoutes({ access, state, events, playground, recent }),
+    routes: consoleRoutes({ access, state, events, playground, recent, policy }),
     pages: new Map<string, OpsPage>([
       ...readAssets(),
       ...Object.entries(apiPages(config, options.url)),
@@ -87,6 +91,7 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     rate_limit: config.RATE_LIMIT,
     detokenize_limit: config.DETOKENIZE_LIMIT,
+    lookup_limit: config.LOOKUP_LIMIT,
     unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),

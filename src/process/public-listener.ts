@@ -1,9 +1,7 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
-import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
-import { Unavailable } from '../errors.ts';
 import { Descriptors } from '../http/connections.ts';
 import type { ServerContext } from '../http/context.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
@@ -13,8 +11,6 @@ import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
-import { AuditLog } from '../service/audit/audit-log.ts';
-import { Authenticator } from '../service/authenticator.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
 import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
@@ -29,9 +25,10 @@ import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { WriteGuards } from '../service/write-guards.ts';
-import { ApiKeyStore } from '../store/api-keys.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
+import { openAudit } from './audit.ts';
+import { openAuthenticator } from './authentication.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
@@ -106,9 +103,9 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** The last requests that it answered. */
-  get recent(): RecentRequests {
-    return this.#context.recent;
+  /** What the console shows of it. */
+  get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
+    return { recent: this.#context.recent, policies: this.#parts.policies };
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -229,11 +226,7 @@ async function createContext(
   budget: ByteBudget,
 ): Promise<ServerContext> {
   const { config, vault, keys, policies, certificate, metrics, log } = options;
-  const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
-  // If the database went away after the vault opened, API keys are read when it is back.
-  await authenticator.start().catch((error) => {
-    if (!(error instanceof Unavailable)) throw error;
-  });
+  const authenticator = await openAuthenticator(vault, uses, config.jwt, log);
   const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
   const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,
@@ -279,20 +272,4 @@ function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): C
   return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
-}
-
-function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
-  const { config, metrics, log } = options;
-  if (config.AUDIT_LOG === undefined) return undefined;
-  return new AuditLog({
-    path: config.AUDIT_LOG,
-    isRequired: config.AUDIT_REQUIRED,
-    node: hostname(),
-    onLost: metrics.unaudited,
-    onWaiting: (bytes) => budget.count(bytes),
-    onChange: (isAvailable, code) => {
-      if (isAvailable) log.warn({}, 'the audit log can be written again');
-      else log.error({ code }, 'the audit log cannot be written');
-    },
-  });
 }

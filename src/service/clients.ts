@@ -1,7 +1,7 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
-import type { ClientChange, ClientSettings } from '../store/clients.ts';
+import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -30,6 +30,7 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   unknown_token_limit: null,
   time_to_live_s: null,
   space: DEFAULT_SPACE,
+  subject: null,
 };
 
 export async function createClient(
@@ -37,11 +38,9 @@ export async function createClient(
   clientPrefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
-  demandName(settings.name);
+  demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
-  const client = await vault.clients.insert(clientId, settings, commandDeadline());
-  if (client === undefined) throw nameTaken(settings.name);
-  return client;
+  return orTaken(await vault.clients.insert(clientId, settings, commandDeadline()), settings);
 }
 
 /**
@@ -74,18 +73,21 @@ export async function createFirstClient(
   return made && { ...made, api_key: apiKey };
 }
 
-/** Refuses characters that would control the terminal or disguise the name when it is printed. */
-function demandName(name: string): void {
-  const found = unsafeCharacter(name);
-  if (found === undefined) return;
-  throw new OperatorError(
-    `The name of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
-  );
+/** Refuses characters that would control the terminal or disguise the text when it is printed. */
+function demandPrintable(change: ClientChange): void {
+  for (const setting of ['name', 'subject'] as const) {
+    const found = unsafeCharacter(change[setting] ?? '');
+    if (found === undefined) continue;
+    throw new OperatorError(
+      `The ${setting} of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
+    );
+  }
 }
 
 export interface UsedClient extends Client {
   /**
-   * Last use of any of its API keys on any node, to the minute; null: none since uses are recorded.
+   * Last use of any of its API keys, or of a JWT, on any node, to the minute; null: none since uses
+   * are recorded.
    */
   readonly last_used_at: Date | null;
 }
@@ -107,11 +109,9 @@ export async function updateClient(
   named: string,
   change: ClientChange,
 ): Promise<Client> {
-  if (change.name !== undefined) demandName(change.name);
+  demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
-  const client = await vault.clients.update(clientId, change, commandDeadline());
-  if (client === undefined) throw nameTaken(change.name!);
-  return client;
+  return orTaken(await vault.clients.update(clientId, change, commandDeadline()), change);
 }
 
 /**
@@ -164,6 +164,16 @@ export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiK
   return revoked;
 }
 
+/** The client that a valid API key is of; undefined: there is none. */
+export async function clientOf(
+  { apiKeys, keyring }: Vault,
+  apiKey: string,
+  deadlineMs: number,
+): Promise<Client | undefined> {
+  const [live] = await apiKeys.findLive([keyring.apiKeyDigest(apiKey)], deadlineMs);
+  return live?.client;
+}
+
 /** An id comes before a name. */
 async function findClient(vault: Vault, named: string): Promise<Client> {
   const clients = await vault.clients.list(commandDeadline());
@@ -180,8 +190,14 @@ async function findClient(vault: Vault, named: string): Promise<Client> {
   return client;
 }
 
-function nameTaken(name: string): OperatorError {
-  return new OperatorError(
-    `There is a client ${name} already. Choose another name, or change that client: standin client update`,
-  );
+function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
+  if (client === 'name')
+    throw new OperatorError(
+      `There is a client ${name} already. Choose another name, or change that client: standin client update`,
+    );
+  if (client === 'subject')
+    throw new OperatorError(
+      `Another client has the subject ${subject}. Find it with standin client list --json, or choose another subject.`,
+    );
+  return client;
 }

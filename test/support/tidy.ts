@@ -79,7 +79,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   yaml: ['policy'],
   pino: ['log'],
   'prom-client': ['metrics'],
-  jose: ['service'],
+  jose: ['service', '#kek'],
   'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['#kek'],

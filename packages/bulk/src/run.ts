@@ -88,10 +88,13 @@ async function openFiles(
 const MAX_TAKEN_CELLS = 10_000;
 
 function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
-  const { operation, ask, take, takesBareTokens } = job;
-  const stopsAtBadRow = job.rejectsPath === undefined;
+  const { operation, ask, take, fields, takesBareTokens } = job;
   if (take !== undefined) return taken(block, take, signal);
-  const replacing = { operation, ask: ask!, format, stopsAtBadRow, takesBareTokens };
+  const replacing = {
+    ...{ operation, ask: ask!, format, takesBareTokens },
+    isByField: typeof fields !== 'string',
+    stopsAtBadRow: job.rejectsPath === undefined,
+  };
   return replaceCells(block, replacing, signal);
 }
 
