@@ -106,9 +106,9 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** The last requests that it answered. */
-  get recent(): RecentRequests {
-    return this.#context.recent;
+  /** What the ops listener uses. */
+  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state' | 'recent'> {
+    return this.#context;
   }
 
   /** Makes the audit log check whether its file was renamed. */

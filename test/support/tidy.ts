@@ -49,7 +49,11 @@ const ROOMS: Record<string, readonly string[]> = {
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
   http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
-  ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
+  ops: [
+    ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
+    'terminal',
+    ...['#console', '#openapi'],
+  ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
     ...['options', 'policy', 'version', '#kek'],
