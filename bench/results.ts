@@ -77,9 +77,10 @@ export class Results {
     );
   }
 
-  /** All tables, as Markdown. */
-  sections(): string[] {
-    return [...this.#columns].map(([section, all]) => {
+  /** All tables but some, as Markdown. @param leftOut titles */
+  sections(leftOut: readonly string[]): string[] {
+    const shown = [...this.#columns].filter(([section]) => !leftOut.includes(section));
+    return shown.map(([section, all]) => {
       const ofSection = this.#samples.filter((one) => one.section === section);
       const columns = [...all].filter((name) => ofSection.some(({ column }) => column === name));
       const rows = distinct(ofSection.map(({ row }) => row)).map((row) => [

@@ -31,7 +31,7 @@ export const CALLER_ERRORS = {
     status: 404,
     when: 'no such path',
     message:
-      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
+      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/text/tokenize, /api/v1/text/detokenize, /health and /health/live',
   },
   method_not_allowed: {
     status: 405,

@@ -21,6 +21,7 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   detokenize: async () => (await import('./bulk.ts')).addDetokenize,
   forget: async () => (await import('./forget.ts')).addForget,
   keyring: async () => (await import('./keyring.ts')).addKeyring,
+  audit: async () => (await import('./audit.ts')).addAudit,
   verify: async () => (await import('./records.ts')).addVerify,
   openapi: async () => addOpenApi,
   config: async () => (await import('./config.ts')).addConfig,
@@ -104,6 +105,7 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Kinds and rights:': ['policy'],
   'Values and files:': ['tokenize', 'detokenize'],
   'Stored values:': ['forget', 'verify'],
+  'Audit log:': ['audit'],
   'Keys of the vault:': ['keyring'],
   'Trouble:': ['doctor', 'config', 'license'],
 };

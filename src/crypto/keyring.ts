@@ -23,6 +23,8 @@ const DRAW_BYTES = 48;
 const SUBKEYS = 256;
 /** Higher than any draw, which is the first byte of a message without scope. */
 const SCOPED = 0x80;
+const AUDIT_CHAIN = 'standin audit chain';
+const AUDIT_MAC_CHARACTERS = 22;
 
 interface Dek {
   readonly key: Key;
@@ -54,12 +56,15 @@ export class Keyring {
   readonly #fingerprintMac: Mac;
   readonly #tokenMac: Mac;
   readonly #apiKeyMac: Mac;
+  readonly #auditMac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
     this.renew(keys);
     this.#fingerprintMac = new Mac('sha256', only(keys, 'fingerprint'));
     this.#tokenMac = new Mac('sha512', only(keys, 'token'));
-    this.#apiKeyMac = new Mac('sha256', only(keys, 'api-key'));
+    const apiKeyKey = only(keys, 'api-key');
+    this.#apiKeyMac = new Mac('sha256', apiKeyKey);
+    this.#auditMac = new Mac('sha256', deriveKey(importKey(apiKeyKey), AUDIT_CHAIN).export());
   }
 
   /** The highest DEK version, which seals new records. */
@@ -139,11 +144,14 @@ export class Keyring {
     return { ...place, sealed: sealRecord(key, place, value, scope) };
   }
 
-  /** @param record its `token_fingerprint` must come from the caller's token, not from the row */
-  open(record: SealedRecord): Opened {
+  /**
+   * @param record its `token_fingerprint` must come from the caller's token, not from the row
+   * @param isScoped see `openRecord`
+   */
+  open(record: SealedRecord, isScoped?: boolean): Opened {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
-    const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record);
+    const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record, isScoped);
     return opened === undefined ? { failure: 'damaged' } : (opened as Opened);
   }
 
@@ -153,6 +161,14 @@ export class Keyring {
    */
   apiKeyDigest(apiKey: string): string {
     return this.#apiKeyMac.digest(apiKey);
+  }
+
+  /**
+   * First 22 characters (132 bits) of HMAC-SHA-256(key, text) in base64url. The key is HKDF-SHA-256
+   * of the API key key, which a vault keeps for ever, so every old audit log can be verified.
+   */
+  auditMac(text: string): string {
+    return this.#auditMac.base64url(text).slice(0, AUDIT_MAC_CHARACTERS);
   }
 
   /** Keeps the subkeys of a DEK that has not changed: to derive them takes time. */

@@ -35,6 +35,18 @@ export class Mac {
 
   /** The MAC of the prefix bytes and the UTF-8 form of the text, as a latin1 string. */
   digest(text: string, ...prefix: readonly number[]): string {
+    this.#takeIn(text, prefix);
+    return hash(this.#algorithm, this.#outer, 'binary');
+  }
+
+  /** The MAC of the UTF-8 form of the text, in base64url. */
+  base64url(text: string): string {
+    this.#takeIn(text, []);
+    return hash(this.#algorithm, this.#outer, 'base64url');
+  }
+
+  /** Writes the inner digest after the outer pad. */
+  #takeIn(text: string, prefix: readonly number[]): void {
     const start = this.#blockBytes + prefix.length;
     this.#reserve(start + MAX_BYTES_A_UNIT * text.length);
     for (let i = 0; i < prefix.length; i++) this.#inner[this.#blockBytes + i] = prefix[i]!;
@@ -43,7 +55,6 @@ export class Mac {
     const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
     this.#inner.fill(0, start, end);
     this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
-    return hash(this.#algorithm, this.#outer, 'binary');
   }
 
   /** Without this, a small buffer would cut the message, and two messages would share a MAC. */

@@ -47,15 +47,26 @@ export interface OpenedRecord {
   readonly scope: Scope | undefined;
 }
 
-/** The format of the last record that opened: the next one probably has the same. */
+/** The format of the last record that opened. */
 let lastFormat = PLAIN_FORMAT;
 
-/** Returns undefined when the record was not sealed for this token. */
-export function openRecord(key: Key, record: SealedRecord): OpenedRecord | undefined {
+/**
+ * Returns undefined when the record was not sealed for this token.
+ * @param isScoped which format to try first, because a wrong try costs more than a right one; by
+ * default that of the last record
+ */
+export function openRecord(
+  key: Key,
+  record: SealedRecord,
+  isScoped = lastFormat === SCOPED_FORMAT,
+): OpenedRecord | undefined {
   if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
-  const other = lastFormat === PLAIN_FORMAT ? SCOPED_FORMAT : PLAIN_FORMAT;
-  return openAs(lastFormat, key, record) ?? openAs(other, key, record);
+  const formats = isScoped ? SCOPED_FIRST : PLAIN_FIRST;
+  return openAs(formats[0], key, record) ?? openAs(formats[1], key, record);
 }
+
+const PLAIN_FIRST = [PLAIN_FORMAT, SCOPED_FORMAT] as const;
+const SCOPED_FIRST = [SCOPED_FORMAT, PLAIN_FORMAT] as const;
 
 function openAs(format: number, key: Key, record: SealedRecord): OpenedRecord | undefined {
   const plaintext = open(key, record.sealed, recordAad(format, record))?.toString('utf8');

@@ -4,6 +4,7 @@ import { pipeline, type Readable } from 'node:stream';
 import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import type { Right } from '../policy/policy.ts';
 import type { Seen } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
@@ -105,6 +106,7 @@ export interface Answer {
   readonly body: string | Readable;
   /** Number of values in the answer. */
   readonly values?: number;
+  readonly kinds?: KindCounts | undefined;
 }
 
 /** Ends every body, so that a terminal shows what follows on a line of its own. */
@@ -138,7 +140,10 @@ export async function answerSuccess(
   const audited = audit(context, exchange, 'success', answer);
   if (audited !== undefined) await audited;
   const { operation } = exchange;
-  if (operation !== undefined) context.metrics.values(operation, answer.values!);
+  if (operation !== undefined) {
+    const { space } = exchange.caller!.client;
+    context.metrics.values(operation, answer.values!, space, answer.kinds);
+  }
   end(context, exchange, answer);
 }
 
@@ -282,7 +287,7 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: `error` only when a credential was sent. */
+/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;

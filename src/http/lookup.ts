@@ -3,7 +3,7 @@ import { invalid } from './data.ts';
 import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
-import { dataOf, type RequestData, valuesOf } from './request-data.ts';
+import { dataOf, kindsIn, type RequestData, valuesOf } from './request-data.ts';
 
 /** POST /api/v1/lookup: the tokens that values have. Stores nothing. */
 export function lookupHandler(context: ServerContext) {
@@ -18,7 +18,7 @@ export function lookupHandler(context: ServerContext) {
     const tokens = await context.vault.lookup(values, client, request.view, deadlineMs);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length };
+    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
   };
 }
 

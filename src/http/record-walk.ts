@@ -70,7 +70,11 @@ export class RecordWalk {
     if (nodes.some(({ names }) => names.size === 0))
       throw problem(this.#path, 'must be a string or null, not an object; the policy names it');
     return this.#members(at, (name, from) => {
-      const inner = nodes.flatMap((node) => node.names.get(name) ?? []);
+      const inner: PathNode[] = [];
+      for (const { names } of nodes) {
+        const node = names.get(name);
+        if (node !== undefined) inner.push(node);
+      }
       return this.#inside(name, from, inner);
     });
   }

@@ -1,3 +1,4 @@
+import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
@@ -21,7 +22,7 @@ import { type Place, RecordWalk } from './record-walk.ts';
 export type Replacement = string | null;
 
 /** The strings of a request that are replaced. */
-export interface RequestData {
+export interface RequestValues {
   readonly texts: readonly string[];
   /** How the vault is asked; null: as without a policy. */
   readonly view: View | null;
@@ -31,12 +32,30 @@ export interface RequestData {
   pathOf(index: number): string;
   /** `data` as JSON with the replacements. */
   json(replacements: readonly Replacement[]): string;
-  /** The same in parts, with each replacement as `write` gives it. */
+}
+
+export interface RequestData extends RequestValues {
+  /** Of texts that exclude each other, only those that the vault knows. */
+  narrow?<T>(found: readonly T[]): Narrowed<T>;
+  /** `json` in parts, with each replacement as `write` gives it. */
   parts(
     replacements: readonly Replacement[],
     write: (replacement: Replacement) => string,
   ): Iterable<string>;
 }
+
+/** What is left of a request, with what was found for each of its texts. */
+export interface Narrowed<T> {
+  readonly request: RequestData;
+  readonly found: readonly T[];
+}
+
+/** Reads the body of a request. */
+export type Reader<T extends RequestValues> = (
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+) => Promise<T>;
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
@@ -48,10 +67,7 @@ export async function dataOf(
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const current = context.policies.current();
-  // The wait is part of the time that the request has.
-  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
-  const rules = current instanceof Promise ? await current : current;
+  const rules = await rulesFor(context, exchange);
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
   const { text, data } = parseBody(body);
@@ -69,10 +85,24 @@ export async function dataOf(
 }
 
 /**
+ * The policy in force.
+ * @throws InternalError when it cannot be read
+ */
+export function rulesFor(
+  { policies }: ServerContext,
+  exchange: Exchange,
+): PolicyRules | Promise<PolicyRules> {
+  const current = policies.current();
+  // The wait is part of the time that the request has.
+  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
+  return current;
+}
+
+/**
  * The values of a tokenize or look-up, ready for the vault.
  * @throws CallerError invalid_type for a value that its kind refuses
  */
-export function valuesOf(request: RequestData): readonly Value[] {
+export function valuesOf(request: RequestValues): readonly Value[] {
   const { texts, view } = request;
   if (view === null) return texts as readonly Value[];
   return texts.map((text, i) => {
@@ -83,6 +113,20 @@ export function valuesOf(request: RequestData): readonly Value[] {
   });
 }
 
+/** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
+export function kindsIn(request: RequestValues): KindCounts | undefined {
+  if (request.view === null) return undefined;
+  const counts = new Map<string, number>();
+  request.texts.forEach((_, i) => {
+    addTo(counts, request.kindOf(i).settings.name);
+  });
+  return counts;
+}
+
+export function addTo(counts: Map<string, number>, kind: string): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + 1);
+}
+
 /**
  * Whether the request has the form in which our client and the bulk commands send values:
  * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
@@ -91,7 +135,7 @@ function isList(data: JsonObject, { names }: PathNode): boolean {
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
-function viewOf(rules: PolicyRules, client: Client): View | null {
+export function viewOf(rules: PolicyRules, client: Client): View | null {
   if (rules.version === 0 && client.space === DEFAULT_SPACE) return null;
   return { policy: rules.version, line: rules.lineOf(client), space: client.space };
 }

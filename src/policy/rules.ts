@@ -14,6 +14,8 @@ export class PolicyRules {
   readonly version: number;
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
+  /** Kinds whose tokens can be found in running text. */
+  readonly textKinds: readonly Kind[];
   readonly #byPath = new Map<string, Kind>();
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
@@ -23,6 +25,9 @@ export class PolicyRules {
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));
+    this.textKinds = [...this.#kinds.values()].filter(
+      ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
+    );
     if (policy?.fields === undefined) return;
     this.tree = newTree();
     for (const { path, kind } of policy.fields) {

@@ -1,6 +1,5 @@
 import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
-import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
 import { Unavailable } from '../errors.ts';
@@ -13,7 +12,6 @@ import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
-import { AuditLog } from '../service/audit/audit-log.ts';
 import { Authenticator } from '../service/authenticator.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
@@ -32,6 +30,7 @@ import { WriteGuards } from '../service/write-guards.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
+import { openAudit } from './audit.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
@@ -279,20 +278,4 @@ function openClientLimits({ config, log }: ListenerOptions, buckets: Buckets): C
   return new ClientLimits(buckets, defaults, (clientId, limit, refused) =>
     log.warn({ client_id: clientId, limit, refused }, 'a client is over its limit'),
   );
-}
-
-function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
-  const { config, metrics, log } = options;
-  if (config.AUDIT_LOG === undefined) return undefined;
-  return new AuditLog({
-    path: config.AUDIT_LOG,
-    isRequired: config.AUDIT_REQUIRED,
-    node: hostname(),
-    onLost: metrics.unaudited,
-    onWaiting: (bytes) => budget.count(bytes),
-    onChange: (isAvailable, code) => {
-      if (isAvailable) log.warn({}, 'the audit log can be written again');
-      else log.error({ code }, 'the audit log cannot be written');
-    },
-  });
 }

@@ -180,7 +180,7 @@ export class Tokenizer {
 
   #has(record: SealedRecord, { value, terms }: Draft): boolean {
     if (this.#opensStill(record)) return true;
-    const opened = this.#keyring.open(record);
+    const opened = this.#keyring.open(record, terms.scope !== undefined);
     const isSame = 'value' in opened && opened.value === value && opened.scope === terms.scope;
     if (isSame) this.#opened.add(record);
     return isSame;

@@ -5,16 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
+import { linkedLine } from '../../src/service/audit/audit-link.ts';
+import { testKeyring } from '../support/keys.ts';
 
 const MINUTE_MS = 60_000;
 const AUDIT_FILE = new URL('../../dist/service/audit/audit-file.js', import.meta.url).href;
+const keyring = testKeyring();
 let folder: string;
 let path: string;
 let file: AuditFile;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-audit-'));
   path = join(folder, 'audit.log');
-  file = new AuditFile(path);
+  file = new AuditFile(path, (text) => keyring.auditMac(text));
 });
 afterEach(async () => {
   await file.close();
@@ -25,28 +28,37 @@ const linesOf = (count: number) => Array.from({ length: count }, (_, i) => `{"li
 const append = (lines: readonly string[], patienceMs = MINUTE_MS) =>
   file.append(lines, performance.now() + patienceMs);
 
+/** Text of the file without links. */
+function plain(text: string): string {
+  const lines = text.split('\n').map((line) => {
+    const { body } = linkedLine(line) ?? {};
+    return body === undefined ? line : `${body.replace(/,"(file|chain)":.*/, '')}}`;
+  });
+  return lines.join('\n');
+}
+
 test('more lines than go in one write are all there, in order', async () => {
   const lines = linesOf(20_000);
   expect(await append(lines)).toEqual({ lines: 20_000, failure: undefined });
-  expect(readFileSync(path, 'utf8')).toBe(lines.join(''));
+  expect(plain(readFileSync(path, 'utf8'))).toBe(lines.join(''));
 });
 
 test('a line longer than a write is written', async () => {
   const line = `{"long":"${'x'.repeat(200_000)}"}\n`;
   expect(await append([line, line])).toEqual({ lines: 2, failure: undefined });
-  expect(readFileSync(path, 'utf8')).toBe(line + line);
+  expect(plain(readFileSync(path, 'utf8'))).toBe(line + line);
 });
 
 test('nothing is begun after the deadline', async () => {
   expect(await append(linesOf(1), -1)).toEqual({ lines: 0, failure: 'ETIMEDOUT' });
   expect(await append(linesOf(1))).toEqual({ lines: 1, failure: undefined });
-  expect(readFileSync(path, 'utf8')).toBe('{"line":0}\n');
+  expect(plain(readFileSync(path, 'utf8'))).toBe('{"line":0}\n');
 });
 
 test('half a line at the end, of a process that was killed, stays alone', async () => {
   appendFileSync(path, '{"ha');
   await append(linesOf(2));
-  expect(readFileSync(path, 'utf8')).toBe('{"ha\n{"line":0}\n{"line":1}\n');
+  expect(plain(readFileSync(path, 'utf8'))).toBe('{"ha\n{"line":0}\n{"line":1}\n');
 });
 
 /** A size no file may go beyond, as a disk that is full; it holds for the process. */
@@ -59,17 +71,19 @@ test.skipIf(!canLimit)(
       import { AuditFile } from ${JSON.stringify(AUDIT_FILE)};
       process.on('SIGXFSZ', () => {});
       const lines = ['{"line":0}\\n', '{"line":1}\\n'];
-      const file = new AuditFile(${JSON.stringify(path)});
+      const file = new AuditFile(${JSON.stringify(path)}, () => 'A'.repeat(22));
       console.log(JSON.stringify(await file.append(lines, performance.now() + ${MINUTE_MS})));
     `;
     const half = '{"ha';
-    // A line feed, the first line, and half of the second.
-    const room = half.length + 1 + '{"line":0}\n'.length + 5;
+    const place = JSON.stringify({ line: 0, file: path, size: half.length, after: '' });
+    const link = JSON.stringify({ chain: '0'.repeat(16), seq: 1, mac: 'A'.repeat(22) });
+    // A line feed, the first line with a comma instead of two braces, and half of the second.
+    const room = half.length + 1 + `${place}${link}`.length + 5;
     appendFileSync(path, half);
     const command = [`--fsize=${room}`, process.execPath, '--input-type=module', '-e', program];
     const { stdout } = spawnSync('prlimit', command, { encoding: 'utf8' });
     expect(JSON.parse(stdout)).toEqual({ lines: 1, failure: 'EFBIG' });
-    expect(readFileSync(path, 'utf8')).toBe('{"ha\n{"line":0}\n{"lin');
+    expect(plain(readFileSync(path, 'utf8'))).toBe('{"ha\n{"line":0}\n{"lin');
   },
 );
 
@@ -79,27 +93,31 @@ describe.skipIf(!hasPipes)('a pipe that is full', () => {
   let reader: FileHandle;
   beforeEach(async () => {
     execFileSync('mkfifo', [path]);
+    unread = '';
     // For both: so that opening waits for nobody.
     reader = await open(path, 'r+');
   });
   afterEach(() => reader.close());
 
-  /** What is in the pipe, up to so many bytes, which have to be there or to come. */
-  async function read(bytes: number): Promise<string> {
-    const text = Buffer.alloc(bytes);
-    for (let at = 0; at < bytes; ) at += (await reader.read(text, at)).bytesRead;
-    return text.toString();
+  let unread = '';
+  /** The next lines of the pipe, which have to be there or to come, without their links. */
+  async function read(count: number): Promise<string> {
+    const chunk = Buffer.alloc(65_536);
+    while (unread.split('\n').length <= count)
+      unread += chunk.toString('latin1', 0, (await reader.read(chunk, 0)).bytesRead);
+    const lines = unread.split('\n');
+    unread = lines.slice(count).join('\n');
+    return plain(`${lines.slice(0, count).join('\n')}\n`);
   }
 
   test('is waited for, and every line is in it once', async () => {
     const lines = linesOf(20_000);
-    const all = lines.join('');
     const appended = append(lines);
-    // As much as a pipe holds: the rest can come only when it is waited for.
-    const first = await read(65_536);
+    const first = await read(1);
+    // A pipe holds 64 KiB: the rest can come only when it is waited for.
     const early = await Promise.race([appended, new Promise((resolve) => setImmediate(resolve))]);
     expect(early).toBeUndefined();
-    expect(first + (await read(all.length - first.length))).toBe(all);
+    expect(first + (await read(lines.length - 1))).toBe(lines.join(''));
     expect(await appended).toEqual({ lines: 20_000, failure: undefined });
   });
 
@@ -108,7 +126,6 @@ describe.skipIf(!hasPipes)('a pipe that is full', () => {
     const { lines: count, failure } = await append(lines, 200);
     expect(failure).toBe('ETIMEDOUT');
     expect(count).toBeGreaterThan(0);
-    const expected = lines.slice(0, count).join('');
-    expect(await read(expected.length)).toBe(expected);
+    expect(await read(count)).toBe(lines.slice(0, count).join(''));
   });
 });

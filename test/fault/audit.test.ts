@@ -15,7 +15,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { AuditedLoad, idsOf, readAudit } from '../support/audit.ts';
+import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
+import { JournalledWriters } from '../support/journal.ts';
 import { freePort } from '../support/processes.ts';
 import {
   call,
@@ -235,6 +236,9 @@ describe.skipIf(probe === undefined)('F12: a disk that gets full', () => {
     expect(ids.size).toBe(lines.length);
     // What was cut short is alone on its line.
     for (const half of torn) expect(half).toMatch(/^\{"time":"[^}]*$/);
+    // A line that was lost left no gap.
+    const { code, result } = await verifyAudit(place, file);
+    expect([code, result.lines, result.incomplete]).toEqual([0, lines.length, torn.length]);
   });
 });
 
@@ -246,6 +250,51 @@ test('half a line that another left is not gone on with', async () => {
   const { lines, torn } = readAudit(file);
   expect(lines).toHaveLength(2);
   expect(torn).toEqual(['{"time":"half']);
+});
+
+test('a node that is killed while it writes: no line is missing, and each run names the one before', async () => {
+  await start({ AUDIT_REQUIRED: 'false' });
+  const { api_key: first } = service;
+  const writers = new JournalledWriters(place, () => service, first);
+  const runs = 4;
+  for (let run = 1; run < runs; run++) {
+    await writers.progress(200);
+    service.kill('SIGKILL');
+    await start({ AUDIT_REQUIRED: 'false' });
+  }
+  await writers.progress(200);
+  await writers.stop();
+  await service.stop();
+  const { code, result } = await verifyAudit(place, file);
+  expect([code, result.findings, result.heads.length]).toEqual([0, [], runs]);
+  const lines = readFileSync(file, 'utf8').split('\n');
+  const opening = lines.findLastIndex((line) => line.includes('"after":"'));
+  // The last line of a run that was killed; a part of a line may follow it.
+  const last = lines.findLastIndex((line, i) => i < opening && line.endsWith('}'));
+  writeFileSync(file, lines.toSpliced(last, 1).join('\n'));
+  const found = await verifyAudit(place, file);
+  expect(found.code).toBe(1);
+  expect(found.result.findings).toMatchObject([{ line: opening, problem: 'named' }]);
+  const [head] = result.heads.slice(-1);
+  expect((await verifyAudit(place, file, '--expect', head)).result.findings).toHaveLength(1);
+  writeFileSync(file, lines.slice(0, -10).join('\n'));
+  expect((await verifyAudit(place, file)).code).toBe(0);
+  const expected = await verifyAudit(place, file, '--expect', head);
+  expect(expected.result.findings).toMatchObject([{ problem: 'named' }]);
+});
+
+test('the head is in the log at the end, and lines after it cannot go unseen', async () => {
+  await start();
+  for (let i = 0; i < 5; i++) await call(service, 'tokenize', { a: `${i}` });
+  await service.stop();
+  const [, head] = /"head":"([^"]+)"/.exec(service.output())!;
+  expect((await verifyAudit(place, file, '--expect', head!)).code).toBe(0);
+  writeFileSync(file, readFileSync(file, 'utf8').split('\n').slice(0, 4).join('\n'));
+  const { code, stderr } = await verifyAudit(place, file, '--expect', head!);
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(/:4: lines? .*5 (is|are) missing in chain/),
+  ]);
 });
 
 describe('rotation', () => {
@@ -281,6 +330,15 @@ describe('rotation', () => {
       expect(torn).toEqual([]);
       expect(lines.map((line) => line.request_id).toSorted()).toEqual(idsOf(answers));
       for (const name of rotated) expect(readAudit(name).lines.length).toBeGreaterThan(0);
+      const verified = await verifyAudit(place, ...rotated, file);
+      expect([verified.code, verified.result]).toMatchObject([
+        0,
+        { lines: answers.length, unlinked: 0, incomplete: 0, earlier: [], findings: [] },
+      ]);
+      expect(verified.result.heads).toHaveLength(nodes.length);
+      // Without one of the files, and with the two last ones swapped.
+      for (const others of [rotated.toSpliced(1, 1), rotated.toReversed()])
+        expect((await verifyAudit(place, ...others, file)).code).toBe(1);
     },
   );
 

@@ -25,7 +25,7 @@ const HELP = {
   forbidden:
     'this client may not detokenize; an operator can allow it: standin client update CLIENT --can',
   not_found:
-    'the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
+    'the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/text/tokenize, /api/v1/text/detokenize, /health and /health/live',
   method_not_allowed: 'this path takes POST',
   payload_too_large: '1048576 bytes (BODY_LIMIT)',
   unsupported_media_type: 'Content-Type: application/json',

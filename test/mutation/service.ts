@@ -188,8 +188,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'detokenizer-row-fingerprint',
     file: 'service/detokenizer.ts',
-    old: 'keyring.open({ ...record, token_fingerprint: tokenFingerprint })',
-    new: 'keyring.open(record)',
+    old: '{ ...found, token_fingerprint: tokenFingerprint }',
+    new: 'found',
     promise: 'A record opens for the token of the caller only.',
     tests: ['postgres/tamper.test.ts'],
     name: 'C07',

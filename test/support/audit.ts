@@ -1,7 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { type Answer, call, type Service, until } from './service.ts';
+import { linkedLine } from '../../src/service/audit/audit-link.ts';
+import { type Answer, call, type Place, runCli, type Service, until } from './service.ts';
 
-/** The content of audit log files: complete lines, and remains of lines that were cut short. */
+/** A link with its opening, as `withLink` writes them before the hash. */
+const LINK = /(,"file":"[^"]*","size":\d+,"after":"[^"]*")?,"chain":"\w+","seq":\d+$/;
+
+/** The content of audit log files: complete lines without links, and parts of lines. */
 export function readAudit(...files: readonly string[]): { lines: any[]; torn: string[] } {
   const lines: any[] = [];
   const torn: string[] = [];
@@ -9,7 +13,9 @@ export function readAudit(...files: readonly string[]): { lines: any[]; torn: st
     if (!existsSync(file)) continue;
     const text = readFileSync(file, 'utf8');
     for (const line of text.split('\n').filter((one) => one !== '')) {
-      if (line.startsWith('{') && line.endsWith('}')) lines.push(JSON.parse(line));
+      const { body = line } = linkedLine(line) ?? {};
+      const isWhole = line.startsWith('{') && line.endsWith('}');
+      if (isWhole) lines.push(JSON.parse(body === line ? line : body.replace(LINK, '}')));
       else torn.push(line);
     }
   }
@@ -57,4 +63,10 @@ export function idsOf(answers: readonly Answer[], status?: number): string[] {
     .filter((answer) => status === undefined || answer.status === status)
     .map(({ headers }) => headers.get('x-request-id')!)
     .toSorted();
+}
+
+/** What `standin audit verify` finds, and its exit code. */
+export async function verifyAudit(place: Place, ...words: readonly string[]) {
+  const { code, stdout, stderr } = await runCli(['audit', 'verify', '--json', ...words], place);
+  return { code, stderr, result: stdout === '' ? undefined : JSON.parse(stdout) };
 }

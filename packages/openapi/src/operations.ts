@@ -2,6 +2,7 @@ import { answerExamples, type Examples, requestExamples } from './examples.ts';
 import type { Facts, Schema } from './facts.ts';
 import { errorReferences, OF_LIMITS, type Response, response } from './responses.ts';
 import { ref } from './schemas.ts';
+import { TEXT_REQUEST_EXAMPLES, textAnswerExamples } from './text.ts';
 
 export interface Operation {
   readonly operationId: string;
@@ -43,6 +44,8 @@ export function pathsOf(facts: Facts): Record<string, Record<string, Operation>>
     '/api/v1/tokenize': tokenize(facts),
     '/api/v1/detokenize': detokenize(facts),
     '/api/v1/lookup': lookup(facts),
+    '/api/v1/text/tokenize': tokenizeText(facts),
+    '/api/v1/text/detokenize': detokenizeText(facts),
     '/health': health(facts),
     '/health/live': liveness(facts),
   };
@@ -124,6 +127,56 @@ function lookup(facts: Facts): Operation {
         'Tokens in the places of the values that have one, else null.',
         ref('LookupAnswer'),
         answerExamples(facts, 'lookup'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function tokenizeText(facts: Facts): Operation {
+  return {
+    operationId: 'tokenizeText',
+    tags: ['Text'],
+    summary: 'A text with its values as tokens',
+    description:
+      'Replaces the spans of a text with tokens of letters, which can be found in running text. The vault needs a policy. It does not find personal data: the caller says where it is.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'TokenizeTextRequest',
+      'The text, and where its values are.',
+      TEXT_REQUEST_EXAMPLES.tokenize,
+    ),
+    responses: {
+      200: response(
+        'The text with tokens, and where they are.',
+        ref('TokenizeTextAnswer'),
+        textAnswerExamples(facts, 'tokenize'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function detokenizeText(facts: Facts): Operation {
+  return {
+    operationId: 'detokenizeText',
+    tags: ['Text'],
+    summary: 'A text with its tokens as values',
+    description:
+      'Finds tokens without spaces in running text, and replaces those that are known with the values that the client may see. Places that end like a token and are unknown count like unknown tokens of detokenize. To restore a stream, send its pieces with `more`, each after the `rest` of the one before.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'DetokenizeTextRequest',
+      'The text with tokens.',
+      TEXT_REQUEST_EXAMPLES.detokenize,
+    ),
+    responses: {
+      200: response(
+        'The text with values.',
+        ref('DetokenizeTextAnswer'),
+        textAnswerExamples(facts, 'detokenize'),
         OF_LIMITS,
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),

@@ -52,7 +52,7 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
 };
 
 /** An object whose fields are all required. */
-const answer = <T extends Readonly<Record<string, Schema>>>(
+export const answer = <T extends Readonly<Record<string, Schema>>>(
   description: string,
   properties: T,
 ) => ({
@@ -62,7 +62,7 @@ const answer = <T extends Readonly<Record<string, Schema>>>(
   properties,
 });
 
-function success(
+export function success(
   fields: Readonly<Record<string, FieldContent>>,
   data: Schema,
   description: string,

@@ -3,6 +3,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { errorCode, OperatorError } from '../../errors.ts';
 import { shownLines } from '../../terminal.ts';
+import {
+  type Link,
+  type LinkMac,
+  linkedLine,
+  linkText,
+  newChain,
+  type Opening,
+  withLink,
+} from './audit-link.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
 const [open, close, stat, fstat, write] = [
@@ -26,6 +35,8 @@ const FULL_PIPE_PAUSE_MS = 5;
 /** Time for another process to finish a write, which takes microseconds. */
 const SECOND_LOOK_MS = 2;
 const LINE_FEED = 0x0a;
+/** The end of a file that is searched for its last link: lines have some 500 bytes. */
+const TAIL_BYTES = 65_536;
 
 /** The result of an append: how many lines were written whole, from the first on. */
 export interface Appended {
@@ -42,26 +53,44 @@ interface OpenFile {
   readonly isRegular: boolean;
 }
 
+/** Lines for one write. */
+interface Chunk {
+  readonly text: string;
+  /** The link of each line. */
+  readonly links: readonly Link[];
+}
+
 /**
  * The destination of audit lines: standard output, a pipe, or a file that several processes append
  * to and log rotation renames. It opens itself, and opens again after every failure.
  */
 export class AuditFile {
   readonly #path: string;
+  readonly #macOf: LinkMac;
+  /** The last link that was written. */
+  #head = newChain();
+  /** Whether the next line is the first of the chain in the file, and tells the place. */
+  #isOpening = true;
   #file: OpenFile | undefined;
   #lookAtMs = 0;
   /** Whether the last write to a pipe or device ended inside a line. */
   #torn = false;
 
   /** @param path a file, a pipe, or `stdout` for standard output */
-  constructor(path: string) {
+  constructor(path: string, macOf: LinkMac) {
     this.#path = path;
+    this.#macOf = macOf;
+  }
+
+  /** The link of the last line that was written; its sequence is 0 before the first. */
+  get head(): Link {
+    return this.#head;
   }
 
   /**
-   * Appends lines, each with its line feed. Never rejects. The caller must wait for one append
-   * before the next. A line is written whole or counted as not written; a line that was cut short
-   * is written again.
+   * Appends lines, each a JSON object and a line feed, with their links. Never rejects. The caller
+   * must wait for one append before the next. A line is written whole or counted as not written; a
+   * line that was cut short is written again. Lines that were not written leave no gap.
    * @param deadlineMs a performance.now() time after which no write starts
    */
   async append(given: readonly string[], deadlineMs: number): Promise<Appended> {
@@ -72,8 +101,7 @@ export class AuditFile {
       const file = await this.#current();
       while (appended < lines.length) {
         if (performance.now() > deadlineMs) throw withCode('ETIMEDOUT');
-        const chunk = chunkOf(lines, appended, file);
-        appended += await this.#write(file, lines.slice(appended, appended + chunk));
+        appended += await this.#write(file, lines, appended);
       }
       return { lines: appended, failure: undefined };
     } catch (error) {
@@ -92,15 +120,19 @@ export class AuditFile {
   }
 
   /** @returns the number of lines written whole: at least one, or 0 when a pipe is full */
-  async #write(file: OpenFile, lines: readonly string[]): Promise<number> {
+  async #write(file: OpenFile, lines: readonly string[], from: number): Promise<number> {
     // A full disk or a killed process may have left part of a line. It stays on a line of its own.
-    const text = Buffer.from(((await this.#isTorn(file)) ? '\n' : '') + lines.join(''));
+    const { size, isTorn } = await this.#endOf(file);
+    const chunk = this.#chunkOf(lines, from, file, this.#openingAt(file, size));
+    const text = Buffer.from((isTorn ? '\n' : '') + chunk.text);
     try {
       const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
       this.#torn = text[bytes - 1] !== LINE_FEED;
-      if (bytes === text.length) return lines.length;
-      const whole = linesIn(text.subarray(0, bytes)) - (text[0] === LINE_FEED ? 1 : 0);
+      const ends = linesIn(text.subarray(0, bytes)) - (text[0] === LINE_FEED ? 1 : 0);
+      const whole = bytes === text.length ? chunk.links.length : ends;
       if (whole === 0) throw withCode('ENOSPC');
+      this.#head = chunk.links[whole - 1]!;
+      this.#isOpening = false;
       return whole;
     } catch (error) {
       if (errorCode(error) !== 'EAGAIN') throw error;
@@ -109,13 +141,45 @@ export class AuditFile {
     }
   }
 
+  /** Links as many lines, beginning at `from`, as fit into one write: at least one. */
+  #chunkOf(
+    lines: readonly string[],
+    from: number,
+    { isRegular }: OpenFile,
+    opening: Opening | undefined,
+  ): Chunk {
+    const most = isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
+    const links: Link[] = [];
+    let text = '';
+    // Room for the line feed that ends a torn line.
+    let bytes = 1;
+    for (let i = from; i < lines.length; i++) {
+      const previous = links.at(-1) ?? this.#head;
+      const linked = withLink(lines[i]!, previous, i === from ? opening : undefined, this.#macOf);
+      bytes += Buffer.byteLength(linked.text);
+      if (bytes > most && i > from) break;
+      text += linked.text;
+      links.push(linked.link);
+    }
+    return { text, links };
+  }
+
+  /** What the next line says about its place, unless the chain goes on in the same file. */
+  #openingAt(file: OpenFile, size: number): Opening | undefined {
+    // A file that was cut to nothing begins like a new one.
+    if (!this.#isOpening && !(file.isRegular && size === 0)) return undefined;
+    const last = this.#head.sequence > 0 ? this.#head : lastLink(file, size);
+    return { file: this.#path, size, after: last === undefined ? '' : linkText(last) };
+  }
+
   /** Reads the last byte of a file each time, because another process may have written it. */
-  async #isTorn({ fd, isRegular }: OpenFile): Promise<boolean> {
-    if (!isRegular) return this.#torn;
-    if (!endsWithinLine(fd)) return false;
+  async #endOf({ fd, isRegular }: OpenFile): Promise<{ size: number; isTorn: boolean }> {
+    if (!isRegular) return { size: 0, isTorn: this.#torn };
+    const end = endOf(fd);
+    if (!end.isTorn) return end;
     // Another process may be writing now: the size of a file grows page by page.
     await sleep(SECOND_LOOK_MS);
-    return endsWithinLine(fd);
+    return endOf(fd);
   }
 
   /** The file that has the configured name now. */
@@ -126,6 +190,7 @@ export class AuditFile {
     try {
       if (file !== undefined && (await hasName(file, this.#path))) return file;
       this.#file = await openFile(this.#path);
+      this.#isOpening = true;
     } catch (error) {
       // The file was renamed, and this user cannot create the next one: continue with the old file.
       if (file !== undefined && (await fstat(file.fd)).nlink > 0) return file;
@@ -192,26 +257,26 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
   return there?.dev === device && there?.ino === inode;
 }
 
-/** How many lines, beginning at `from`, fit into one write. */
-function chunkOf(lines: readonly string[], from: number, { isRegular }: OpenFile): number {
-  const most = isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
-  // Room for the line feed that ends a torn line.
-  let bytes = 1;
-  let count = 0;
-  for (let i = from; i < lines.length; i++, count++) {
-    bytes += Buffer.byteLength(lines[i]!);
-    if (bytes > most) break;
-  }
-  return Math.max(1, count);
-}
-
 /** Synchronous, because the end of the file is in memory. */
-function endsWithinLine(fd: number): boolean {
+function endOf(fd: number): { size: number; isTorn: boolean } {
   const { size } = fs.fstatSync(fd);
-  if (size === 0) return false;
+  if (size === 0) return { size, isTorn: false };
   const last = Buffer.alloc(1, LINE_FEED);
   fs.readSync(fd, last, 0, 1, size - 1);
-  return last[0] !== LINE_FEED;
+  return { size, isTorn: last[0] !== LINE_FEED };
+}
+
+/** The link of the last whole line of a file that has one. */
+function lastLink({ fd, isRegular }: OpenFile, size: number): Link | undefined {
+  if (!isRegular || size === 0) return undefined;
+  const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
+  fs.readSync(fd, tail, 0, tail.length, size - tail.length);
+  const whole = tail.toString().split('\n').slice(0, -1);
+  for (const line of whole.reverse()) {
+    const link = linkedLine(line);
+    if (link !== undefined) return link;
+  }
+  return undefined;
 }
 
 function linesIn(text: Uint8Array): number {

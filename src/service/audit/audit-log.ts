@@ -3,6 +3,7 @@ import { InternalError } from '../../errors.ts';
 import type { Right } from '../../policy/policy.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
+import { type LinkMac, linkText } from './audit-link.ts';
 
 /** About 8 MB. Further lines count as lost. */
 const MAX_WAITING_LINES = 20_000;
@@ -12,6 +13,8 @@ const MAX_BATCH_LINES = 1_000;
 /** A request that waits longer for its line gets a 500. */
 const PATIENCE_MS = 4_000;
 const SUM_INTERVAL_MS = 1_000;
+/** How often the last link is told while there are new lines. */
+const HEAD_INTERVAL_MS = 60_000;
 /** Sums for a second. Requests from further addresses share a sum. */
 const MAX_SUMS = 100;
 const OTHER_ADDRESSES = 'other';
@@ -67,6 +70,12 @@ export interface AuditLogOptions {
   readonly isRequired: boolean;
   /** Name of the machine. */
   readonly node: string;
+  readonly macOf: LinkMac;
+  /**
+   * Called at the end, and once a minute while there are new lines, with the last link. Kept apart
+   * from the audit log, it shows that lines after it are missing.
+   */
+  readonly onHead: (head: string) => void;
   /** Called with the number of lines that could not be written. */
   readonly onLost: (lines: number) => void;
   /** Called with the change in bytes that wait to be written; negative when there are fewer. */
@@ -92,11 +101,12 @@ export class AuditLog {
   readonly #unknownCallers = new UnknownCallers();
   #sumTimer: NodeJS.Timeout | undefined;
   #sums: Promise<void> = Promise.resolve();
+  #headTimer: NodeJS.Timeout | undefined;
   #isAvailable = true;
 
   constructor(options: AuditLogOptions) {
     this.#options = options;
-    this.#file = new AuditFile(options.path);
+    this.#file = new AuditFile(options.path, options.macOf);
     this.#origin = JSON.stringify({ node: options.node }).slice(1);
     this.#lines = new Batcher({
       run: (lines, deadlineMs) => this.#write(lines, deadlineMs),
@@ -184,6 +194,7 @@ export class AuditLog {
     clearTimeout(this.#sumTimer);
     if (!this.#unknownCallers.isEmpty) await this.#writeSums();
     await this.#last;
+    if (this.#headTimer !== undefined) this.#tellHead();
     await this.#file.close();
   }
 
@@ -201,12 +212,20 @@ export class AuditLog {
     const append = this.#append.then(() => this.#file.append(lines, deadlineMs));
     this.#append = append;
     const { lines: written, failure } = await answerBy(append, deadlineMs);
+    if (written > 0)
+      this.#headTimer ??= setTimeout(() => this.#tellHead(), HEAD_INTERVAL_MS).unref();
     const isAvailable = failure === undefined;
     if (isAvailable !== this.#isAvailable) {
       this.#isAvailable = isAvailable;
       this.#options.onChange(isAvailable, failure);
     }
     return lines.map((_, i) => i < written);
+  }
+
+  #tellHead(): void {
+    clearTimeout(this.#headTimer);
+    this.#headTimer = undefined;
+    this.#options.onHead(linkText(this.#file.head));
   }
 }
 

@@ -1,9 +1,11 @@
 import type { OpenedValue } from '../../crypto/keyring.ts';
+import type { Scope } from '../../crypto/scope.ts';
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
-import type { SealedRecord } from '../../types.ts';
+import { commandDeadline } from '../../timeouts.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
-import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
+import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
 
 /** Settings of a pass that opens all records. */
 export interface ReadSettings extends PassSettings {
@@ -16,6 +18,18 @@ export interface Verified extends PassEnd {
   /** Records that were checked. */
   readonly records: number;
   readonly bad: number;
+  /** The records that opened, by space, then by kind. */
+  readonly by_kind: readonly KindCount[];
+}
+
+/** Records of one kind in one space. */
+export interface KindCount {
+  /** '': the default space. */
+  readonly space: string;
+  readonly kind: string;
+  readonly records: number;
+  /** false: its tokens are unknown to every client; null: the database ended the pass. */
+  readonly has_client: boolean | null;
 }
 
 /**
@@ -25,16 +39,37 @@ export interface Verified extends PassEnd {
  */
 export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
   const reader = new RecordReader(vault, settings);
+  const counts = new Map<Scope | undefined, number>();
   let records = 0;
   const end = await passOver({
     ...settings,
     walk: new RecordWalk(vault.pool),
     work: async (portion) => {
-      await reader.open(portion);
+      for (const { scope } of await reader.open(portion))
+        counts.set(scope, (counts.get(scope) ?? 0) + 1);
       records += portion.length;
     },
   });
-  return { records, bad: reader.bad, ...end };
+  const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
+  return { records, bad: reader.bad, by_kind: byKind(counts, spaces), ...end };
+}
+
+/** After the pass: a client that was made meanwhile counts. */
+async function clientSpaces({ clients }: Vault, { stop }: ReadSettings): Promise<Set<string>> {
+  const all = await persistently(stop, () => clients.list(commandDeadline()));
+  return new Set([DEFAULT_SPACE, ...all.map(({ space }) => space)]);
+}
+
+function byKind(
+  counts: ReadonlyMap<Scope | undefined, number>,
+  clientSpaces: ReadonlySet<string> | null,
+): KindCount[] {
+  const all = [...counts].map(([scope, records]) => {
+    const { space, kind } = scope ?? { space: DEFAULT_SPACE, kind: DEFAULT_KIND };
+    return { space, kind, records, has_client: clientSpaces?.has(space) ?? null };
+  });
+  const place = ({ space, kind }: KindCount) => `${space} ${kind}`;
+  return all.sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
 /** A record that does not open. */

@@ -1,0 +1,125 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { type Command, InvalidArgumentError } from 'commander';
+import { errorCode, OperatorError } from '../errors.ts';
+import type { Finding } from '../service/audit/audit-check.ts';
+import { type Link, linkOf } from '../service/audit/audit-link.ts';
+import {
+  type AuditSource,
+  type AuditVerified,
+  verifyAudit,
+} from '../service/audit/audit-verify.ts';
+import type { Vault } from '../service/vault.ts';
+import { shown } from '../terminal.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+  print,
+  withVault,
+} from './command.ts';
+import { Progress } from './progress.ts';
+
+interface VerifyOptions extends OutputOptions {
+  readonly expect: readonly Link[];
+}
+
+const STANDARD_INPUT = '-';
+const READ_BYTES = 1_048_576;
+/** Findings in the --json output. Standard error names all of them. */
+const MAX_LISTED = 1_000;
+
+export function addAudit(program: Command): void {
+  const audit = program.command('audit').description('The audit log.');
+  command(audit, 'verify', 'Find lines that were changed, removed or added.', [
+    'standin audit verify audit.log.1 audit.log',
+    'zcat audit.log.2.gz | standin audit verify - audit.log.1 audit.log',
+  ])
+    .argument('<file...>', 'in the order in which they were written; -: standard input')
+    .option('--expect <head>', 'a "head" of the log that the files must reach', head, [])
+    .action((files, options) => withVault((vault) => verify(vault, files, options)));
+}
+
+function head(text: string, others: readonly Link[]): Link[] {
+  const link = linkOf(text);
+  if (link === undefined) throw new InvalidArgumentError('It must be a "head" from the log.');
+  return [...others, link];
+}
+
+async function verify(
+  vault: Vault,
+  files: readonly string[],
+  options: VerifyOptions,
+): Promise<void> {
+  const total = await bytesOf(files);
+  const progress = new Progress({ unit: 'lines' });
+  const listed: Finding[] = [];
+  let bad = 0;
+  let bytes = 0;
+  const startedAtMs = performance.now();
+  const { result, isWhole } = await interruptible(async (stop) => {
+    const done = await verifyAudit(files.map(sourceOf), {
+      stop,
+      macOf: (text) => vault.keyring.auditMac(text),
+      expected: options.expect,
+      onFinding: (finding) => {
+        bad++;
+        if (listed.length < MAX_LISTED) listed.push(finding);
+        progress.note(`${shown(finding.file)}:${finding.line}: ${finding.detail}`);
+      },
+      onProgress: (lines, read) => {
+        bytes += read;
+        progress.advance(lines, total && bytes / total);
+      },
+    });
+    return { result: done, isWhole: !stop.aborted };
+  }).finally(() => progress.end());
+  const seconds = Math.round(performance.now() - startedAtMs) / 1000;
+  print(
+    options,
+    { ...result, bad, findings: listed, is_complete: isWhole, seconds },
+    summary(result, bad),
+  );
+  if (bad > 0) {
+    throw new OperatorError(
+      `${bad} ${bad === 1 ? 'place' : 'places'} where the audit log is not as it was written (docs/operating/audit.md). Compare with a copy of the files.`,
+    );
+  }
+  if (!isWhole) process.exitCode = EXIT_INTERRUPTED;
+}
+
+function summary(result: AuditVerified, bad: number): string {
+  const { lines, unlinked, incomplete, earlier, heads } = result;
+  const parts = [`${lines} lines were checked, ${bad} findings; ${heads.length} chains.`];
+  if (unlinked > 0) parts.push(`${unlinked} lines before them have no link.`);
+  if (incomplete > 0) parts.push(`${incomplete} parts of lines were skipped.`);
+  if (earlier.length > 0) parts.push(`${earlier.length} chains began in older files.`);
+  return parts.join('\n');
+}
+
+/** undefined: unknown, because standard input is one of them. */
+async function bytesOf(files: readonly string[]): Promise<number | undefined> {
+  if (files.includes(STANDARD_INPUT)) return undefined;
+  const sizes = await Promise.all(files.map((file) => stat(file).catch(cannotRead(file))));
+  return sizes.reduce((sum, { size }) => sum + size, 0);
+}
+
+function sourceOf(file: string): AuditSource {
+  if (file === STANDARD_INPUT) return { name: 'standard input', chunks: process.stdin };
+  return { name: file, chunks: chunksOf(file) };
+}
+
+async function* chunksOf(file: string): AsyncIterable<Buffer> {
+  try {
+    yield* createReadStream(file, { highWaterMark: READ_BYTES });
+  } catch (error) {
+    cannotRead(file)(error);
+  }
+}
+
+function cannotRead(file: string) {
+  return (error: unknown): never => {
+    throw new OperatorError(`The file ${file} cannot be read (${errorCode(error)}).`);
+  };
+}

@@ -1,0 +1,22 @@
+import { hostname } from 'node:os';
+import { AuditLog } from '../service/audit/audit-log.ts';
+import type { ByteBudget } from '../service/limits/byte-budget.ts';
+import type { ListenerOptions } from './public-listener.ts';
+
+export function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLog | undefined {
+  const { config, vault, metrics, log } = options;
+  if (config.AUDIT_LOG === undefined) return undefined;
+  return new AuditLog({
+    path: config.AUDIT_LOG,
+    isRequired: config.AUDIT_REQUIRED,
+    node: hostname(),
+    macOf: (text) => vault.keyring.auditMac(text),
+    onHead: (head) => log.info({ head }, 'last line of the audit log so far'),
+    onLost: metrics.unaudited,
+    onWaiting: (bytes) => budget.count(bytes),
+    onChange: (isAvailable, code) => {
+      if (isAvailable) log.warn({}, 'the audit log can be written again');
+      else log.error({ code }, 'the audit log cannot be written');
+    },
+  });
+}

@@ -1,0 +1,229 @@
+import { createHmac, hkdfSync } from 'node:crypto';
+import {
+  appendFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { Finding } from '../../src/service/audit/audit-check.ts';
+import { AuditFile } from '../../src/service/audit/audit-file.ts';
+import { type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
+import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
+import { testKey, testKeyring } from '../support/keys.ts';
+
+const keyring = testKeyring();
+const macOf = (text: string) => keyring.auditMac(text);
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'standin-chain-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const nameOf = (name: string) => join(folder, name);
+const linesOf = (count: number, who = 'a') =>
+  Array.from({ length: count }, (_, i) => `{"${who}":${i}}\n`);
+const write = async (file: AuditFile, lines: readonly string[]) =>
+  expect(await file.append(lines, Infinity)).toEqual({ lines: lines.length, failure: undefined });
+
+async function verify(texts: readonly string[], expected: readonly Link[] = []) {
+  const findings: Finding[] = [];
+  const sources = texts.map((text, i) => ({
+    name: `file ${i}`,
+    // Cut anywhere: a line may come in two parts.
+    chunks: (async function* () {
+      for (let at = 0; at < text.length; at += 1_000) yield Buffer.from(text.slice(at, at + 1_000));
+    })(),
+  }));
+  const result = await verifyAudit(sources, {
+    macOf,
+    expected,
+    stop: new AbortController().signal,
+    onFinding: (finding) => findings.push(finding),
+    onProgress: () => {},
+  });
+  return {
+    ...result,
+    findings,
+    problems: findings.map(({ line, problem }) => `${line} ${problem}`),
+  };
+}
+
+/** Lines of two nodes in turns; the second starts later. */
+async function twoNodes(name: string): Promise<{ lines: string[]; heads: Link[] }> {
+  const nodes = ['a', 'b'].map((who) => ({ who, file: new AuditFile(nameOf(name), macOf) }));
+  for (let i = 0; i < 6; i++)
+    for (const { who, file } of nodes) await write(file, linesOf(2, `${who}${i}`));
+  for (const { file } of nodes) await file.close();
+  const lines = readFileSync(nameOf(name), 'utf8').split('\n').slice(0, -1);
+  return { lines, heads: nodes.map(({ file }) => file.head) };
+}
+
+/** The lines of each chain, in order. */
+const byChain = (lines: readonly string[]) =>
+  JSON.stringify(lines.toSorted((a, b) => chainOf(a).localeCompare(chainOf(b))));
+const chainOf = (line: string) => /"chain":"(\w+)"/.exec(line)?.[1] ?? '';
+const textOf = (lines: readonly string[]) => lines.map((line) => `${line}\n`).join('');
+
+test('a link is an HMAC of the line before and the line, with a key of its own', async () => {
+  const file = new AuditFile(nameOf('log'), macOf);
+  await write(file, ['{"a":"é"}\n', '{"b":1}\n']);
+  await file.close();
+  const [first, second] = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, 2);
+  const key = hkdfSync('sha256', testKey('api-key'), '', 'standin audit chain', 32);
+  const hmac = (text: string) =>
+    createHmac('sha256', Buffer.from(key)).update(text).digest('base64url').slice(0, 22);
+  const body = (line: string) => line.slice(0, line.indexOf(',"mac":"'));
+  const parsed = JSON.parse(first!);
+  expect(parsed).toEqual({
+    ...{ a: 'é', file: nameOf('log'), size: 0, after: '' },
+    ...{ chain: expect.stringMatching(/^[0-9a-f]{16}$/), seq: 1, mac: hmac(body(first!)) },
+  });
+  const mac = hmac(parsed.mac + body(second!));
+  expect(JSON.parse(second!)).toEqual({ b: 1, chain: parsed.chain, seq: 2, mac });
+});
+
+test('lines of two nodes in a file are as they were written', async () => {
+  const { lines, heads } = await twoNodes('log');
+  const { findings, ...rest } = await verify([textOf(lines)], heads);
+  expect(findings).toEqual([]);
+  expect(rest).toMatchObject({ lines: 24, unlinked: 0, incomplete: 0, earlier: [] });
+  expect(rest.heads).toEqual(heads.map(linkText));
+});
+
+describe('tampering with one line', () => {
+  const at = fc.nat();
+  const changes: Record<string, (lines: string[], i: number, j: number) => string[]> = {
+    'a character': (lines, i, j) => {
+      const line = lines[i]!;
+      const k = j % line.length;
+      const other = line[k] === 'x' ? 'y' : 'x';
+      return lines.with(i, line.slice(0, k) + other + line.slice(k + 1));
+    },
+    'a removal': (lines, i) => lines.toSpliced(i, 1),
+    'a repetition': (lines, i, j) => lines.toSpliced(j % (lines.length + 1), 0, lines[i]!),
+    'a swap': (lines, i, j) => {
+      const k = j % lines.length;
+      return lines.with(i, lines[k]!).with(k, lines[i]!);
+    },
+    'a line without a link': (lines, i) => lines.toSpliced(i, 0, '{"event":"detokenize"}'),
+    'a line with a made-up link': (lines, i, j) =>
+      lines.toSpliced(i, 0, lines[j % lines.length]!.replace(/"mac":"./, '"mac":"_')),
+  };
+  test.each(Object.entries(changes))('%s is found', async (name, change) => {
+    const { lines, heads } = await twoNodes('log');
+    await fc.assert(
+      fc.asyncProperty(at, at, async (i, j) => {
+        const changed = change(lines, i % lines.length, j);
+        // The order among nodes is not part of a chain.
+        if (byChain(changed) === byChain(lines)) return;
+        // The heads show that the last line is missing; nothing in the file itself does.
+        const needsHeads = name === 'a removal' || name === 'a character';
+        const { findings } = await verify([textOf(changed)], needsHeads ? heads : []);
+        expect(findings).not.toEqual([]);
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test('is named by its line, and by nothing else', async () => {
+    const file = new AuditFile(nameOf('log'), macOf);
+    await write(file, linesOf(20));
+    await file.close();
+    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    const line = (i: number, from: string, to: string) =>
+      lines.with(i - 1, lines[i - 1]!.replace(from, to));
+    const found = async (changed: readonly string[]) => (await verify([textOf(changed)])).problems;
+    expect(await found(line(7, '"a":6', '"a":7'))).toEqual(['7 changed']);
+    expect(await found(line(7, '"seq":7', '"seq":9'))).toEqual(['7 changed']);
+    const { mac } = JSON.parse(lines[6]!);
+    expect(await found(line(7, mac, 'A'.repeat(22)))).toEqual(['7 changed']);
+    expect(await found(lines.toSpliced(6, 3))).toEqual(['7 missing']);
+    expect(await found(lines.toSpliced(0, 1))).toEqual(['1 missing']);
+    expect(await found(lines.toSpliced(12, 0, lines[3]!))).toEqual(['13 moved']);
+    expect(await found(lines.toSpliced(12, 0, ...lines.slice(3, 6)))).toEqual([
+      ...['13 moved', '14 moved', '15 moved'],
+    ]);
+    expect(await found(lines.toSpliced(12, 0, '{"event":"tokenize"}'))).toEqual(['13 unlinked']);
+    expect(await found(['{"event":"tokenize"}', ...lines])).toEqual(['2 unlinked']);
+    expect(await found(lines.with(19, lines[19]!.slice(0, -9)))).toEqual(['20 changed']);
+  });
+});
+
+describe('a chain', () => {
+  test('goes on in the next file, whose first line names the last one of the file before', async () => {
+    const texts: string[] = [];
+    const file = new AuditFile(nameOf('log'), macOf);
+    for (let i = 0; i < 3; i++) {
+      await write(file, linesOf(5, `f${i}`));
+      texts.push(readFileSync(nameOf('log'), 'utf8'));
+      rmSync(nameOf('log'));
+      file.look();
+    }
+    await file.close();
+    expect((await verify(texts, [file.head])).findings).toEqual([]);
+    const [, second, third] = texts as [string, string, string];
+    const alone = await verify([second, third]);
+    expect(alone.findings).toEqual([]);
+    expect(alone.earlier.map((text) => linkOf(text)!.sequence)).toEqual([5]);
+    expect((await verify([texts[0]!, third])).problems).toEqual(['1 missing']);
+    expect((await verify([second, texts[0]!])).findings).not.toEqual([]);
+    const plain = second.replaceAll(/,"(file|chain)":.*/g, '}');
+    expect((await verify([texts[0]!, plain, third])).problems).toEqual(['5 unlinked', '1 missing']);
+  });
+
+  test('goes on after the file was cut to nothing', async () => {
+    const file = new AuditFile(nameOf('log'), macOf);
+    await write(file, linesOf(5));
+    const copy = readFileSync(nameOf('log'), 'utf8');
+    truncateSync(nameOf('log'), 0);
+    await write(file, linesOf(5));
+    await file.close();
+    const rest = readFileSync(nameOf('log'), 'utf8');
+    expect((await verify([copy, rest])).findings).toEqual([]);
+    const alone = await verify([rest]);
+    expect([alone.findings, alone.earlier.length]).toEqual([[], 1]);
+  });
+
+  test('of the next run names the last line of the run before', async () => {
+    const before = new AuditFile(nameOf('log'), macOf);
+    await write(before, linesOf(5));
+    await before.close();
+    appendFileSync(nameOf('log'), '{"cut sho');
+    const next = new AuditFile(nameOf('log'), macOf);
+    await write(next, linesOf(5));
+    await next.close();
+    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    expect(await verify([textOf(lines)])).toMatchObject({ findings: [], incomplete: 1, lines: 10 });
+    expect((await verify([textOf(lines.toSpliced(4, 1))])).problems).toEqual(['6 named']);
+    expect((await verify([textOf(lines.slice(5))])).problems).toEqual(['2 named']);
+  });
+
+  test('that lost its last lines, or all, is seen only by a head that was noted elsewhere', async () => {
+    const file = new AuditFile(nameOf('log'), macOf);
+    await write(file, linesOf(5));
+    await file.close();
+    const lines = readFileSync(nameOf('log'), 'utf8').split('\n').slice(0, -1);
+    for (const left of [lines.slice(0, 3), []]) {
+      expect((await verify([textOf(left)])).findings).toEqual([]);
+      expect((await verify([textOf(left)], [file.head])).problems).toEqual([
+        `${left.length} named`,
+      ]);
+    }
+  });
+
+  test('tells lines from before apart, and those that were added to them', async () => {
+    writeFileSync(nameOf('log'), textOf(['{"event":"tokenize"}', '{"event":"detokenize"}']));
+    const file = new AuditFile(nameOf('log'), macOf);
+    await write(file, linesOf(3));
+    await file.close();
+    const text = readFileSync(nameOf('log'), 'utf8');
+    expect(await verify([text])).toMatchObject({ findings: [], lines: 3, unlinked: 2 });
+    expect((await verify([`{"event":"tokenize"}\n${text}`])).problems).toEqual(['4 unlinked']);
+  });
+});
