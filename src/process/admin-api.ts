@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { failureFields } from '../log.ts';
 import { AdminAccess } from '../ops/admin/access.ts';
 import { AdminApi } from '../ops/admin/api.ts';
+import { documentRoutes } from '../ops/admin/openapi.ts';
 import { AdminRouter, adminRoutes } from '../ops/admin/routes.ts';
 import { AdminVault } from '../service/admin-vault.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
@@ -30,7 +31,7 @@ export function openAdminApi(options: AdminApiOptions): OpenAdminApi | undefined
   });
   const api = new AdminApi({
     access: new AdminAccess(config.ADMIN_TOKEN),
-    router: new AdminRouter(routes),
+    router: new AdminRouter({ ...routes, ...documentRoutes(config) }),
     isServing: () => shared.state.phase === 'serving',
     onAct(entry) {
       const { event: _, ...fields } = entry;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
+import { ADMIN_TOKEN, AdminAgreement, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
 import { ask, startWithOps } from '../support/ops.ts';
 import { call, runJson, until } from '../support/service.ts';
@@ -8,10 +8,13 @@ type OpsService = Awaited<ReturnType<typeof startWithOps>>;
 
 let service: OpsService;
 let auditFile: string;
+let agreement: AdminAgreement;
 beforeAll(async () => {
   const place = await adminPlace();
   auditFile = `${place.folder}/audit.log`;
   service = await startWithOps(place, { AUDIT_LOG: auditFile, AUDIT_REQUIRED: 'true' });
+  const { body } = await admin(service.opsUrl, 'GET', '/openapi.json');
+  agreement = new AdminAgreement(body);
 });
 afterAll(async () => {
   await service.stop();
@@ -19,8 +22,17 @@ afterAll(async () => {
   service.place.remove();
 });
 
-const send = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
-  admin(service.opsUrl, method, path, body, headers);
+/** Each body and each answer is compared with the document. */
+async function send(
+  method: string,
+  path: string,
+  body?: unknown,
+  headers: Record<string, string> = {},
+) {
+  const answer = await admin(service.opsUrl, method, path, body, headers);
+  agreement.check(method, path, body, answer);
+  return answer;
+}
 const errorOf = ({ status, body }: Awaited<ReturnType<typeof send>>) => [status, body.error];
 const etagOf = ({ headers }: Awaited<ReturnType<typeof send>>) => String(headers.etag);
 
@@ -330,6 +342,11 @@ describe('a request', () => {
   test('with another content type is 415', async () => {
     expect(await raw('{}', 'text/plain')).toEqual([415, 'unsupported_media_type']);
   });
+});
+
+test('the tests above had every operation succeed, and every one with a condition fail for it', () => {
+  const must = / (200|201|412)$/;
+  expect(agreement.unseen().filter((one) => must.test(one))).toEqual([]);
 });
 
 test('each act is in the log and the audit log, with who, what and from where, and no value', async () => {

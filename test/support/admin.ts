@@ -1,4 +1,7 @@
 import { randomBytes } from 'node:crypto';
+import { expect } from 'vitest';
+import type { AdminDocument } from '#openapi';
+import { DocumentSchemas } from './docs.ts';
 import { ask } from './ops.ts';
 import { kinds, makeRole, newPlace, type Place, runCli, runJson } from './service.ts';
 
@@ -31,6 +34,62 @@ export async function admin(
   };
   const answer = await ask(`${opsUrl}/admin/v1${path}`, method, { ...sent, ...length }, text);
   return { ...answer, body: answer.text === '' ? undefined : JSON.parse(answer.text) };
+}
+
+/** Compares requests and answers with the OpenAPI document. */
+export class AdminAgreement {
+  readonly #document: AdminDocument;
+  readonly #schemas: DocumentSchemas;
+  readonly #seen = new Set<string>();
+
+  constructor(document: AdminDocument) {
+    this.#document = document;
+    this.#schemas = new DocumentSchemas(document);
+  }
+
+  check(method: string, path: string, body: unknown, answer: AdminAnswer): void {
+    const { status, headers } = answer;
+    const at = this.#find(`/admin/v1${path}`, method.toLowerCase());
+    if (at === undefined) {
+      expect([404, 405]).toContain(status);
+      return;
+    }
+    const { requestBody, responses } = at.operation;
+    const schemaAt = (...place: string[]) =>
+      this.#schemas.at(...place, 'content', 'application/json', 'schema');
+    const isFit =
+      body === undefined || (requestBody && schemaAt(...at.place, 'requestBody')(body) === true);
+    // Some requests are refused for more than the schema says.
+    if (status < 300) expect([method, path, body, isFit]).toEqual([method, path, body, true]);
+    if (!isFit) expect(status).toBe(400);
+    const response = responses[status];
+    expect(response, `${method} ${path} ${status}`).toBeDefined();
+    const place = response.$ref?.split('/').slice(1) ?? [...at.place, 'responses', String(status)];
+    const schema = schemaAt(...place);
+    expect(schema(answer.body), `${method} ${path}: ${JSON.stringify(schema.errors)}`).toBe(true);
+    if (response.headers?.ETag) expect(headers.etag).toMatch(/^"[\w-]+"$/);
+    else expect(headers.etag).toBeUndefined();
+    this.#seen.add(`${at.place.slice(1).join(' ')} ${status}`);
+  }
+
+  /** Operations and statuses that no checked answer had. */
+  unseen(): string[] {
+    const all = Object.entries(this.#document.paths).flatMap(([path, methods]) =>
+      Object.entries(methods).flatMap(([method, operation]: [string, any]) =>
+        Object.keys(operation.responses).map((status) => `${path} ${method} ${status}`),
+      ),
+    );
+    return all.filter((one) => !this.#seen.has(one));
+  }
+
+  #find(path: string, method: string) {
+    for (const [template, methods] of Object.entries(this.#document.paths)) {
+      const pattern = new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`);
+      const operation = methods[method] as any;
+      if (pattern.test(path) && operation) return { operation, place: ['paths', template, method] };
+    }
+    return undefined;
+  }
 }
 
 /**

@@ -56,7 +56,7 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'policy', 'version', '#kek'],
+    ...['options', 'ops', 'policy', 'version', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
