@@ -6,6 +6,7 @@ const FAULT = 'test/fault/**/*.test.ts';
 const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion}.test.ts',
+  'test/clients/*.test.ts',
   'test/deploy/{alerts,image}.test.ts',
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',

@@ -31,9 +31,8 @@ export function page(
 
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
-- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s after a warm-up; ratios are medians of the ratios in each round. CPU is user and system time.
-- Own contestants are one Node.js process each; all get the same bodies of about 100 bytes: e-mail address, name, phone number. The echo parses the body and sends it back. The naive service seals with AES-256-GCM and awaits one statement a value in PostgreSQL, without API keys, checks, logs or metrics.
-- Standin runs with default settings, but without rate limit and ops listener; its log goes to /dev/null. It answers 200 after COMMIT. The embedded database does not fsync.
-- The generator, a process on the same cores, has one request at a time on each connection. It checks every status, and all data of detokenize and repeated requests.
-- At ${100 * STEADY_SHARE} % of the rate, requests are sent when they are due, and latency counts from then.
-- Rates as a share of the echo's have no aim: service, database and generator share the cores, and an echo has no database.`;
+- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s after a warm-up; ratios are medians of the ratios in each round.
+- Own contestants are one Node.js process each; all get the same bodies of about 100 bytes: e-mail address, name, phone number. The echo parses the body and sends it back. The naive service seals with AES-256-GCM and awaits one statement a value, without API keys, checks, logs or metrics.
+- Standin runs with default settings, but without rate limit and ops listener; its log goes to /dev/null. The embedded database does not fsync.
+- The generator, on the same cores, has one request at a time on each connection. It checks every status, and all data of detokenize and repeated requests.
+- At ${100 * STEADY_SHARE} % of the rate, requests are sent when they are due, and latency counts from then.`;

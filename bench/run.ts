@@ -18,6 +18,7 @@ import { expandLoads, type Load, STEADY_CONNECTIONS, small } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { measureOverload } from './overload.ts';
 import { startPeer, versionOf } from './peers.ts';
+import { POLICY_LOADS, policyStarters } from './policy.ts';
 import { FIRST_FRESH_RECORD, prepare } from './prepare.ts';
 import { startProgram } from './processes.ts';
 import { page } from './report.ts';
@@ -69,6 +70,8 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     await withEntrants(bench, starters, take(loads));
   }
   if (others.includes('nodes')) await withEntrants(bench, nodesStarters(bench), take([NODES]));
+  if (others.includes('policy'))
+    await withEntrants(bench, policyStarters(bench), take(POLICY_LOADS));
   if (others.includes('overload')) {
     const standin = starter('postgres', flags, bench);
     await withEntrants(bench, [standin], (entrants) => measureOverload(bench, entrants));

@@ -25,6 +25,16 @@ export interface TlsFiles {
   readonly clientCaFile: string | undefined;
 }
 
+/** Whose JWTs are accepted. */
+export interface JwtOptions {
+  readonly issuer: string;
+  readonly audience: string;
+  /** undefined: found by OpenID Connect Discovery. */
+  readonly jwksUrl: string | undefined;
+  /** The claim that is the subject of a client. */
+  readonly claim: string;
+}
+
 export interface LicenseFiles {
   readonly licenseFile: string;
   readonly publicKeyFile: string;

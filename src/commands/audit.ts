@@ -61,7 +61,7 @@ async function verify(
   const { result, isWhole } = await interruptible(async (stop) => {
     const done = await verifyAudit(files.map(sourceOf), {
       stop,
-      macOf: (text) => vault.keyring.auditMac(text),
+      macOf: (last, line) => vault.keyring.auditMac(last, line),
       expected: options.expect,
       onFinding: (finding) => {
         bad++;

@@ -12,6 +12,7 @@ import {
 import { StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
+import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
 import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
 import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
@@ -20,7 +21,9 @@ import { Progress } from './progress.ts';
 type Operation = Job['operation'];
 
 interface BulkOptions extends OutputOptions {
-  readonly fields: string;
+  readonly fields?: string;
+  /** The name of a document; true: the policy in force. */
+  readonly policy?: string | true;
   /** "-": standard output. */
   readonly output: string;
   readonly format?: FormatOptions['format'];
@@ -44,6 +47,7 @@ export function addTokenize(program: Command): void {
       'standin tokenize ann@example.com',
       'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
       'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
+      'standin tokenize customers.csv --policy -o out.csv',
       'standin tokenize customers.csv --fields email -o out.csv --rejects rejects.csv --resume',
     ],
   );
@@ -67,6 +71,10 @@ function addOperation(
     .argument(`<${operation === 'tokenize' ? 'value' : 'token'}-or-file>`, SUBJECT)
     .option('--value', 'take the argument as it is, even if a file has this name')
     .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')
+    .option(
+      '--policy [file]',
+      'instead of --fields: those of the policy in force, with their kinds; refuse any other policy than the one in the file',
+    )
     .option('-o, --output <file>', 'where the rows of a file go; "-": standard output')
     .addOption(
       new Option('--format <format>', 'default: by the name of the file').choices([
@@ -101,6 +109,11 @@ const SUBJECT =
   'the name of an existing file, "-" for standard input, or else the text itself. Other users of the machine can see it';
 
 function contradiction(options: BulkOptions): string | undefined {
+  if (options.fields !== undefined && options.policy !== undefined)
+    return '--policy names the fields: leave --fields out';
+  if (options.policy !== undefined && !options.header)
+    return '--policy finds columns by their names, and --no-header says that there are none';
+  if (options.policy === '-') return '--policy needs the name of a file, or none';
   if (options.resume && options.force) return '--resume continues, --force starts again: give one';
   if (options.rejectedRows !== undefined && options.rejects === undefined)
     return '--rejected-rows needs --rejects, which says why';
@@ -147,7 +160,8 @@ async function bulk(
     inputPath: path,
     outputPath: options.output,
     format: formatFor(path, options),
-    fields: options.fields,
+    fields:
+      options.policy === undefined ? options.fields! : await policyFields(service, options.policy),
     delimiter: options.delimiter,
     hasHeader: options.header,
     rejectsPath: options.rejects,
@@ -218,7 +232,8 @@ async function explained(
       );
     }
     const isService = reason instanceof StandinError;
-    const isPassing = isService || reason instanceof WriteError;
+    const isOtherPolicy = isService && reason.status === 412;
+    const isPassing = (isService && !isOtherPolicy) || reason instanceof WriteError;
     const remedy = isPassing && isResumable ? ` The rows so far are kept: ${again}.` : '';
     const problem = isService ? service.problem(reason) : reason.message;
     throw new OperatorError(`${problem}.${remedy}`);
@@ -241,11 +256,12 @@ function conclude(
     ...done,
     values_per_second: valuesPerSecond,
   };
+  const isPolicy = typeof job.fields !== 'string';
   const inWords = [
     `${job.operation}d ${count(done.values, 'value')} in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
     `${count(rows, 'row')}, ${rejected === 0 ? 'none' : count(rejected)} rejected`,
     ...fields
-      .filter(([, found]) => found < rows)
+      .filter(([, found]) => (isPolicy ? found > 0 : found < rows))
       .map(([field, found]) => `${field} is in ${count(found)} of ${count(rows, 'row')}`),
   ].join('; ');
   const text = json ? JSON.stringify(summary) : `${inWords}.`;

@@ -10,6 +10,7 @@ import type { OutputOptions } from './command.ts';
 /** Options that only a file takes. */
 interface FileOptions {
   readonly fields?: string;
+  readonly policy?: string | true;
   readonly output?: string;
   readonly format?: string;
   readonly delimiter?: string;
@@ -37,16 +38,17 @@ export function wrongOptions(argument: string, options: SubjectOptions): string 
   if (options.value)
     return namesFileOption(options) ? '--value takes no options for files' : undefined;
   if (isOneValue(argument, options)) return undefined;
-  if (options.fields !== undefined && options.output !== undefined) return undefined;
+  const hasFields = options.fields !== undefined || options.policy !== undefined;
+  if (hasFields && options.output !== undefined) return undefined;
   const what = argument === '-' ? 'standard input' : `the file ${argument}`;
-  return `${what} needs --fields and --output; for the text itself, add --value`;
+  return `${what} needs --fields or --policy, and --output; for the text itself, add --value`;
 }
 
 function namesFileOption(options: FileOptions): boolean {
-  const { fields, output, format, delimiter, header, rejects, rejectedRows, resume, force } =
+  const { fields, policy, output, format, delimiter, rejects, rejectedRows, resume, force } =
     options;
-  const named = [fields, output, format, delimiter, rejects, rejectedRows, resume, force];
-  return !header || named.some((option) => option !== undefined);
+  const named = [fields, policy, output, format, delimiter, rejects, rejectedRows, resume, force];
+  return !options.header || named.some((option) => option !== undefined);
 }
 
 export interface OneValueOptions extends OutputOptions {
@@ -66,7 +68,7 @@ export async function replaceOne(
 ): Promise<void> {
   const service = new BulkService({ operation, service: settings, timeoutS, onWait: () => {} });
   try {
-    const [answer] = await service.ask([argument], new AbortController().signal);
+    const [answer] = await service.ask([argument], new AbortController().signal, ['']);
     const name = operation === 'tokenize' ? 'token' : 'value';
     const text = json ? JSON.stringify({ [name]: answer }) : answer!;
     // A program gets the exact value.

@@ -2,8 +2,9 @@ import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
+import { jwtOptions, jwtProblems } from './jwt.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
@@ -14,6 +15,8 @@ type Values = ValuesOf<typeof SETTINGS>;
 export interface Config extends Values {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  /** undefined: callers need an API key. */
+  readonly jwt: JwtOptions | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
   /** Names that look like settings, in words. */
@@ -125,6 +128,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...removedSettings(environment),
     ...refused.values(),
     ...kekProblems(config, refused),
+    ...jwtProblems(config, refused),
     ...sharingProblems(config),
     ...contradictions(config),
     ...adminProblems(config, refused),
@@ -134,6 +138,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...config,
     vault: vaultOptions(config),
     license: licenseFiles(config),
+    jwt: jwtOptions(config),
     tls: tlsFiles(config),
     unknownSettings: unknownSettings(environment),
   };

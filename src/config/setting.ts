@@ -83,6 +83,8 @@ const SECRETS: readonly string[] = [
   'AWS_SESSION_TOKEN',
   'KEK_TRANSIT_URL',
   'VAULT_TOKEN',
+  'JWT_ISSUER',
+  'JWT_JWKS_URL',
 ];
 
 export function isSecret(name: string): boolean {

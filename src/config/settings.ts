@@ -1,3 +1,4 @@
+import { JWT_SETTINGS } from './jwt.ts';
 import { KEK_SETTINGS } from './kek.ts';
 import {
   adminTokens,
@@ -85,6 +86,7 @@ export const SETTINGS = {
     'API key of the first client, made with `standin api-key new`; read only while the vault has no client.',
   ),
   ...KEK_SETTINGS,
+  ...JWT_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',
     '1 to 16 ASCII letters and digits',

@@ -164,11 +164,12 @@ export class Keyring {
   }
 
   /**
-   * First 22 characters (132 bits) of HMAC-SHA-256(key, text) in base64url. The key is HKDF-SHA-256
-   * of the API key key, which a vault keeps for ever, so every old audit log can be verified.
+   * First 22 characters (132 bits) of HMAC-SHA-256(key, last, line) in base64url. The key is
+   * HKDF-SHA-256 of the API key key, which a vault keeps for ever, so old logs stay verifiable.
+   * @param last the result for the line before; empty: none
    */
-  auditMac(text: string): string {
-    return this.#auditMac.base64url(text).slice(0, AUDIT_MAC_CHARACTERS);
+  auditMac(last: string, line: Uint8Array): string {
+    return this.#auditMac.base64url(last, line).slice(0, AUDIT_MAC_CHARACTERS);
   }
 
   /** Keeps the subkeys of a DEK that has not changed: to derive them takes time. */

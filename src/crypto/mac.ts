@@ -35,25 +35,29 @@ export class Mac {
 
   /** The MAC of the prefix bytes and the UTF-8 form of the text, as a latin1 string. */
   digest(text: string, ...prefix: readonly number[]): string {
-    this.#takeIn(text, prefix);
-    return hash(this.#algorithm, this.#outer, 'binary');
-  }
-
-  /** The MAC of the UTF-8 form of the text, in base64url. */
-  base64url(text: string): string {
-    this.#takeIn(text, []);
-    return hash(this.#algorithm, this.#outer, 'base64url');
-  }
-
-  /** Writes the inner digest after the outer pad. */
-  #takeIn(text: string, prefix: readonly number[]): void {
     const start = this.#blockBytes + prefix.length;
     this.#reserve(start + MAX_BYTES_A_UNIT * text.length);
     for (let i = 0; i < prefix.length; i++) this.#inner[this.#blockBytes + i] = prefix[i]!;
     const end = start + this.#inner.write(text, start, 'utf8');
+    this.#close(end);
+    return hash(this.#algorithm, this.#outer, 'binary');
+  }
+
+  /** The MAC of a latin1 text and bytes, in base64url. */
+  base64url(text: string, bytes: Uint8Array): string {
+    const start = this.#blockBytes + text.length;
+    this.#reserve(start + bytes.length);
+    this.#inner.write(text, this.#blockBytes, 'latin1');
+    this.#inner.set(bytes, start);
+    this.#close(start + bytes.length);
+    return hash(this.#algorithm, this.#outer, 'base64url');
+  }
+
+  /** Hashes the inner message and erases it. Writes the digest after the outer pad. */
+  #close(end: number): void {
     // A string costs half as much as a Buffer.
     const innerDigest = hash(this.#algorithm, this.#inner.subarray(0, end), 'binary');
-    this.#inner.fill(0, start, end);
+    this.#inner.fill(0, this.#blockBytes, end);
     this.#outer.write(innerDigest, this.#blockBytes, 'latin1');
   }
 

@@ -5,10 +5,10 @@ import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './sc
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
-/** A request body, and its `data` object. */
-export interface ParsedBody {
+/** A request body, and its `data`. */
+export interface ParsedBody<Data> {
   readonly text: string;
-  readonly data: JsonObject;
+  readonly data: Data;
 }
 
 /**
@@ -16,10 +16,25 @@ export interface ParsedBody {
  * value.
  * @throws CallerError invalid_type
  */
-export function parseBody(body: Buffer): ParsedBody {
+export function parseBody(body: Buffer): ParsedBody<JsonObject> {
+  const { text, data } = parseAny(body);
+  if (!isObject(data)) throw invalid('data: must be a JSON object');
+  return { text, data };
+}
+
+/** Like `parseBody`, but `data` may be a list of objects, too. */
+export function parseRecords(body: Buffer): ParsedBody<JsonObject | JsonObject[]> {
+  const { text, data } = parseAny(body);
+  if (isObject(data)) return { text, data };
+  if (!Array.isArray(data)) throw invalid('data: must be a JSON object, or a list of objects');
+  const wrong = data.findIndex((record) => !isObject(record));
+  if (wrong !== -1) throw problem(['data', wrong], 'must be a JSON object: a record');
+  return { text, data };
+}
+
+function parseAny(body: Buffer): ParsedBody<unknown> {
   const { text, json: parsed } = parseObject(body, 'a JSON object with "data"');
   if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
-  if (!isObject(parsed.data)) throw invalid('data: must be a JSON object');
   return { text, data: parsed.data };
 }
 

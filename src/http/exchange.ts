@@ -117,6 +117,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'license_expired',
   'license_invalid',
   'database_unsafe',
+  'issuer_unavailable',
 ]);
 
 const HEADERS = [
@@ -239,6 +240,7 @@ function audit(
     request_id: exchange.id,
     client_id: caller?.client.client_id,
     api_key_id: caller?.api_key_id,
+    subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
     seen: exchange.seen,

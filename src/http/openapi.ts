@@ -102,7 +102,7 @@ function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
       },
       only_get: {
         message: MESSAGES.method_not_allowed('GET, HEAD'),
-        operations: ['health', 'live'],
+        operations: ['policy', 'health', 'live'],
       },
     },
     payload_too_large: { payload_too_large: { message: MESSAGES.payload_too_large(bodyLimit) } },
@@ -112,7 +112,7 @@ function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
         message: INTERNAL_REASONS.license_expired,
         operations: ['tokenize', 'tokenizeText'],
       },
-      audit: { message: INTERNAL_REASONS.audit_unavailable },
+      audit: { message: INTERNAL_REASONS.audit_unavailable, operations: [...records, ...texts] },
     },
   };
 }

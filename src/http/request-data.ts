@@ -10,11 +10,13 @@ import {
   invalid,
   type JsonObject,
   parseBody,
+  parseRecords,
   pathOf,
   pathText,
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
+import { checkPrecondition } from './guards.ts';
 import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 
@@ -59,8 +61,9 @@ export type Reader<T extends RequestValues> = (
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
- * strings at their paths.
- * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
+ * strings at their paths in `data`, or in each record of a list.
+ * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
+ * policy cannot be read
  */
 export async function dataOf(
   context: ServerContext,
@@ -70,13 +73,24 @@ export async function dataOf(
   const rules = await rulesFor(context, exchange);
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
-  const { text, data } = parseBody(body);
-  if (rules.tree !== undefined && !isList(data, rules.tree)) {
-    exchange.hold(context, body.length);
-    const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
-    exchange.holdFields(context, walk.places.length);
-    return new RecordData(text, walk, view, rules);
-  }
+  const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);
+  if (rules.tree === undefined) return plain(parseBody(body).data);
+  const { text, data } = parseRecords(body);
+  if (isListOfValues(data, rules.tree)) return plain(data);
+  exchange.hold(context, body.length);
+  const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
+  exchange.holdFields(context, walk.places.length);
+  return new RecordData(text, walk, view, rules);
+}
+
+function plainData(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+  data: JsonObject,
+  rules: PolicyRules,
+  view: View | null,
+): RequestData {
   const { fields, isReordered } = collectFields(data, context.valuesLimit);
   exchange.holdFields(context, fields.length);
   if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
@@ -86,16 +100,18 @@ export async function dataOf(
 
 /**
  * The policy in force.
- * @throws InternalError when it cannot be read
+ * @throws CallerError precondition_failed, InternalError when it cannot be read
  */
-export function rulesFor(
+export async function rulesFor(
   { policies }: ServerContext,
   exchange: Exchange,
-): PolicyRules | Promise<PolicyRules> {
+): Promise<PolicyRules> {
   const current = policies.current();
   // The wait is part of the time that the request has.
   if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
-  return current;
+  const rules = current instanceof Promise ? await current : current;
+  checkPrecondition(exchange, rules);
+  return rules;
 }
 
 /**
@@ -131,7 +147,8 @@ export function addTo(counts: Map<string, number>, kind: string): void {
  * Whether the request has the form in which our client and the bulk commands send values:
  * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
  */
-function isList(data: JsonObject, { names }: PathNode): boolean {
+function isListOfValues(data: JsonObject | JsonObject[], { names }: PathNode): data is JsonObject {
+  if (Array.isArray(data)) return false;
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 

@@ -9,6 +9,7 @@ import { createListener } from './listener.ts';
 import { lookupHandler } from './lookup.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
+import { policyHandler } from './policy.ts';
 import { dataOf } from './request-data.ts';
 import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
@@ -27,6 +28,7 @@ export function createHttpServer(context: ServerContext): Server {
     '/api/v1/lookup': lookupHandler(context),
     '/api/v1/text/tokenize': tokenizeHandler(context, textValuesOf),
     '/api/v1/text/detokenize': detokenizeHandler(context, textTokensOf, () => true),
+    '/api/v1/policy': policyHandler(context),
     '/health': healthHandler(context),
     '/health/live': livenessHandler,
   };

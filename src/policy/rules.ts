@@ -1,17 +1,34 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
-import { lineOf, type Policy, type Right, rightIn } from './policy.ts';
+import { lineOf, type Policy, type PolicyField, type Right, rightIn } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
 
 export type { Kind, PathNode };
 
+/** The paths in each record of a list. */
+export function inEach(tree: PathNode): PathNode {
+  return { ...newTree(), every: tree };
+}
+
+/** The steps of a path from `data` on: a name, an index, or null for every item. */
+export function stepsOf({ path }: PolicyField): (string | number | null)[] {
+  const nodes = addPath(newTree(), path, 'fields');
+  return nodes
+    .slice(0, -1)
+    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
+}
+
 /** A policy ready for use. */
 export class PolicyRules {
   /** 0: there is no policy. */
   readonly version: number;
+  /** undefined: there is no policy. */
+  readonly tag: string | undefined;
+  /** Empty: it names none. */
+  readonly fields: readonly PolicyField[];
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
   /** Kinds whose tokens can be found in running text. */
@@ -22,6 +39,8 @@ export class PolicyRules {
 
   constructor(policy: Policy | undefined) {
     this.version = policy?.version ?? 0;
+    this.tag = policy?.tag;
+    this.fields = policy?.fields ?? [];
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));

@@ -10,7 +10,7 @@ export function openAudit(options: ListenerOptions, budget: ByteBudget): AuditLo
     path: config.AUDIT_LOG,
     isRequired: config.AUDIT_REQUIRED,
     node: hostname(),
-    macOf: (text) => vault.keyring.auditMac(text),
+    macOf: (last, line) => vault.keyring.auditMac(last, line),
     onHead: (head) => log.info({ head }, 'last line of the audit log so far'),
     onLost: metrics.unaudited,
     onWaiting: (bytes) => budget.count(bytes),

@@ -9,6 +9,7 @@ import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
+import { PolicyInForce } from '../ops/console/policy-in-force.ts';
 import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
@@ -48,11 +49,13 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
   const { config, metrics, certificate, sizes, log, listener } = options;
-  const { url: serviceUrl, shared } = listener;
+  const { url: serviceUrl, shown } = listener;
   const tls = config.OPS_TLS ? certificate?.pem : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
-  const state = new CurrentState({ ...options, url: serviceUrl, facts: factsOf(options), sampler });
+  const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
+  const facts = factsOf(options);
+  const state = new CurrentState({ ...options, url: serviceUrl, facts, sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
     url: serviceUrl,
@@ -62,7 +65,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const admin = openAdminApi(options);
   const server = createOpsServer({
     ...{ metrics, access, tls, admin: admin?.handle },
-    routes: consoleRoutes({ access, state, events, playground, recent: shared.recent }),
+    routes: consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
     pages: new Map<string, OpsPage>([
       ...readAssets(),
       ...Object.entries(apiPages(config, serviceUrl)),
@@ -97,6 +100,7 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     database: config.DATABASE_URL === undefined ? 'embedded' : 'postgres',
     rate_limit: config.RATE_LIMIT,
     detokenize_limit: config.DETOKENIZE_LIMIT,
+    lookup_limit: config.LOOKUP_LIMIT,
     unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),

@@ -1,7 +1,7 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
 import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
-import type { ClientChange, ClientSettings } from '../store/clients.ts';
+import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -21,6 +21,7 @@ export interface IssuedApiKey extends ApiKey {
 /** Bounds of the settings. The database does not check them. */
 export const SETTING_BOUNDS = {
   nameCharacters: 200,
+  subjectCharacters: 512,
   /** A second. */
   rate: 1_000_000,
   timeToLiveS: 10_000 * 86_400,
@@ -39,6 +40,7 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   unknown_token_limit: null,
   time_to_live_s: null,
   space: DEFAULT_SPACE,
+  subject: null,
 };
 
 export async function createClient(
@@ -46,11 +48,9 @@ export async function createClient(
   clientPrefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
-  demandName(settings.name);
+  demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
-  const client = await vault.clients.insert(clientId, settings, commandDeadline());
-  if (client === undefined) throw nameTaken(settings.name);
-  return client;
+  return orTaken(await vault.clients.insert(clientId, settings, commandDeadline()), settings);
 }
 
 /**
@@ -83,18 +83,21 @@ export async function createFirstClient(
   return made && { ...made, api_key: apiKey };
 }
 
-/** Refuses characters that would control the terminal or disguise the name when it is printed. */
-function demandName(name: string): void {
-  const found = unsafeCharacter(name);
-  if (found === undefined) return;
-  throw new OperatorError(
-    `The name of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
-  );
+/** Refuses characters that would control the terminal or disguise the text when it is printed. */
+function demandPrintable(change: ClientChange): void {
+  for (const setting of ['name', 'subject'] as const) {
+    const found = unsafeCharacter(change[setting] ?? '');
+    if (found === undefined) continue;
+    throw new OperatorError(
+      `The ${setting} of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
+    );
+  }
 }
 
 export interface UsedClient extends Client {
   /**
-   * Last use of any of its API keys on any node, to the minute; null: none since uses are recorded.
+   * Last use of any of its API keys, or of a JWT, on any node, to the minute; null: none since uses
+   * are recorded.
    */
   readonly last_used_at: Date | null;
 }
@@ -125,11 +128,10 @@ export async function updateClient(
   change: ClientChange,
   check?: (client: Client) => void,
 ): Promise<Client> {
-  if (change.name !== undefined) demandName(change.name);
+  demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
   const client = await vault.clients.update(clientId, change, commandDeadline(), check);
-  if (client === undefined) throw nameTaken(change.name!);
-  return client;
+  return orTaken(client, change);
 }
 
 /**
@@ -189,6 +191,16 @@ function noApiKey(apiKeyId: string): NotFound {
   return new NotFound(`There is no API key ${apiKeyId}. List them with: standin api-key list`);
 }
 
+/** The client that a valid API key is of; undefined: there is none. */
+export async function clientOf(
+  { apiKeys, keyring }: Vault,
+  apiKey: string,
+  deadlineMs: number,
+): Promise<Client | undefined> {
+  const [live] = await apiKeys.findLive([keyring.apiKeyDigest(apiKey)], deadlineMs);
+  return live?.client;
+}
+
 async function findClient(vault: Vault, named: string): Promise<Client> {
   return findIn(await vault.clients.list(commandDeadline()), named);
 }
@@ -208,8 +220,14 @@ function findIn<C extends Client>(clients: readonly C[], named: string): C {
   return client;
 }
 
-function nameTaken(name: string): Conflict {
-  return new Conflict(
-    `There is a client ${name} already. Choose another name, or change that client: standin client update`,
-  );
+function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
+  if (client === 'name')
+    throw new Conflict(
+      `There is a client ${name} already. Choose another name, or change that client: standin client update`,
+    );
+  if (client === 'subject')
+    throw new Conflict(
+      `Another client has the subject ${subject}. Find it with standin client list --json, or choose another subject.`,
+    );
+  return client;
 }

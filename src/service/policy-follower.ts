@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { digestOf } from '../crypto/primitives.ts';
 import { OperatorError, operatorError } from '../errors.ts';
 import { parsePolicy } from '../policy/parse.ts';
 import type { Policy } from '../policy/policy.ts';
@@ -37,10 +38,15 @@ export class UnreadablePolicy extends OperatorError {
   }
 }
 
+/** See Policy. */
+export function tagOf(document: string): string {
+  return `"${digestOf(document)}"`;
+}
+
 /** @throws UnreadablePolicy */
 export function policyOf({ version, document }: StoredPolicy): Policy {
   const { policy, mistakes } = parsePolicy(document);
-  if (policy !== undefined) return { version, ...policy };
+  if (policy !== undefined) return { version, tag: tagOf(document), ...policy };
   const { line, column, text } = mistakes[0]!;
   throw new UnreadablePolicy(version, `line ${line}, column ${column}: ${text}`);
 }

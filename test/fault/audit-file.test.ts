@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
-import { linkedLine } from '../../src/service/audit/audit-link.ts';
+import { withoutLink } from '../support/audit.ts';
 import { testKeyring } from '../support/keys.ts';
 
 const MINUTE_MS = 60_000;
@@ -17,7 +17,7 @@ let file: AuditFile;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-audit-'));
   path = join(folder, 'audit.log');
-  file = new AuditFile(path, (text) => keyring.auditMac(text));
+  file = new AuditFile(path, (last, line) => keyring.auditMac(last, line));
 });
 afterEach(async () => {
   await file.close();
@@ -29,13 +29,7 @@ const append = (lines: readonly string[], patienceMs = MINUTE_MS) =>
   file.append(lines, performance.now() + patienceMs);
 
 /** Text of the file without links. */
-function plain(text: string): string {
-  const lines = text.split('\n').map((line) => {
-    const { body } = linkedLine(line) ?? {};
-    return body === undefined ? line : `${body.replace(/,"(file|chain)":.*/, '')}}`;
-  });
-  return lines.join('\n');
-}
+const plain = (text: string) => text.split('\n').map(withoutLink).join('\n');
 
 test('more lines than go in one write are all there, in order', async () => {
   const lines = linesOf(20_000);

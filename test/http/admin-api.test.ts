@@ -47,7 +47,7 @@ describe('a client', () => {
       token_mode: 'deterministic',
       ...{ can_tokenize: true, can_detokenize: true, can_lookup: false },
       ...{ detokenize_limit: null, lookup_limit: null, unknown_token_limit: null },
-      ...{ time_to_live_s: null, space: '', disabled: false },
+      ...{ time_to_live_s: null, space: '', subject: null, disabled: false },
       created_at: expect.stringMatching(/Z$/),
       ...{ disabled_at: null, last_used_at: null },
     });

@@ -1,5 +1,3 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { OpenApiDocument } from '#openapi';
@@ -8,11 +6,11 @@ import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';
+import { applyPolicy } from '../support/policy.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
   newPlace,
-  type Place,
   runCli,
   type Service,
   startService,
@@ -35,6 +33,7 @@ const EMPTY: Readonly<Record<string, string>> = {
   [TEXTS[1]!]: '{"data":{"text":""}}',
 };
 const empty = (path: string) => EMPTY[path] ?? '{"data":{}}';
+const POLICY = '/api/v1/policy';
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
 /** Longer than the ten seconds that the headers of a request may take, and the look every second. */
 const SLOW_MS = 30_000;
@@ -69,12 +68,13 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       const create = ['client', 'create', '--name', name!, ...options, '--json'];
       others.set(name!, JSON.parse((await runCli(create, service.place)).stdout).api_key);
     }
-    await applyPolicy(service.place);
+    // All kinds, and no field, so that records are as without a policy.
+    await applyPolicy(service, 1, 'version: 1');
     const place = await usualPlace();
     const licenser = new Licenser(place.folder);
     await licenser.issue(-1);
     unlicensed = await startService(place, { ...env, ...licenser.env });
-    await applyPolicy(place);
+    await applyPolicy(unlicensed, 1, 'version: 1');
     unaudited = await startService(await usualPlace(), {
       ...env,
       AUDIT_LOG: '/dev/full',
@@ -160,6 +160,11 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     no_data: (path) => post(path, '{}'),
     no_json: (path) => post(path, '{'),
     unauthorized: (path) => post(path, good(path), 'stk_wrong'),
+    precondition_failed: (path) =>
+      send(service, path, good(path), {
+        authorization: `Bearer ${others.get('caller')}`,
+        'if-match': '"another"',
+      }),
     payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
     unsupported_media_type: (path) => {
       const authorization = `Bearer ${others.get('caller')}`;
@@ -274,6 +279,29 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
   });
 
+  const policy = (apiKey = others.get('caller')) =>
+    send(service, POLICY, undefined, { authorization: `Bearer ${apiKey}` }, 'GET');
+
+  test('the policy', async () => {
+    expectShown(POLICY, 'unauthorized', await policy('stk_wrong'));
+    let refusal: RawAnswer | undefined;
+    await until(async () => {
+      const asked = Array.from({ length: 4 }, () => policy(others.get('slow')));
+      refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
+      return refusal !== undefined;
+    }, 'a 429');
+    expectShown(POLICY, limit, refusal!);
+    await applyPolicy(service, 2, 'version: 1\nfields: { a: text }');
+    const isInForce = async () => (await policy(others.get('detokenizer'))).text.includes('"a"');
+    await until(isInForce, 'a policy');
+    const { response, at } = responseOf(document, POLICY, 'get', '200');
+    const answer = await policy();
+    expectFit(at, answer);
+    const example = response.content['application/json'].examples.fields!.value;
+    expect(Object.keys(JSON.parse(answer.text))).toEqual(Object.keys(example as object));
+    shown.add(`${POLICY} 200 fields`);
+  });
+
   test('health, with its database and without', async () => {
     const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
     expectShown('/health', 'ok', await get('/health'));
@@ -281,6 +309,12 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     expectShown('/health', 'error', await get('/health'));
     expectShown('/health/live', 'ok', await get('/health/live'));
     for (const path of VAULT) expectShown(path, 'database', await post(path, good(path)));
+    let failed: RawAnswer | undefined;
+    await until(async () => {
+      failed = await policy();
+      return failed.status === 500;
+    }, 'a policy that is too old');
+    expectShown(POLICY, 'database', failed!);
   });
 
   test('nothing that the document shows is left', () => {
@@ -304,12 +338,6 @@ function isOf(summary: string, operation: string): boolean {
 
 function withoutTime(body: any): unknown {
   return 'timestamp' in body ? { ...body, timestamp: 'then' } : body;
-}
-
-/** An empty policy: all kinds, and no field, so that records are as without one. */
-async function applyPolicy(place: Place): Promise<void> {
-  writeFileSync(join(place.folder, 'policy.yaml'), 'version: 1\n');
-  expect((await runCli(['policy', 'apply', 'policy.yaml'], place)).code).toBe(0);
 }
 
 /** Letters and digits alike: what a token has in common with its example. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startWithOps } from '../support/ops.ts';
+import { ask, startWithOps, stateOf } from '../support/ops.ts';
 import {
   call,
   createClient,
@@ -100,6 +100,55 @@ describe('what operators see of spaces and kinds', () => {
       '{operation="tokenize",space="acme",kind="text"} 1',
       '{operation="tokenize"} 1',
     ]);
+  });
+
+  test('the console shows spaces, rights and the policy', async () => {
+    const { clients, policy } = await stateOf(service.opsUrl);
+    expect(policy).toEqual({ version: 1, problem: null });
+    const seen = (name: string) => clients!.shown.find((one) => one.name === name);
+    expect(seen('tenant')).toMatchObject({
+      space: 'acme',
+      sees: [{ right: 'full', kinds: ['text', 'card'], others: 0 }],
+    });
+    expect(seen('support')).toMatchObject({
+      ...{ space: '', can_lookup: true },
+      sees: [
+        { right: 'masked', kinds: ['card'], others: 0 },
+        { right: 'none', kinds: ['text'], others: 0 },
+      ],
+    });
+    const of = async (path: string) => JSON.parse((await ask(service.opsUrl + path)).text);
+    expect(await of('/console/policy')).toMatchObject({
+      version: 1,
+      kinds: [{ name: 'text' }, { name: 'card', words: 'digits, keep_last 4' }],
+      fields: [
+        { path: 'name', steps: ['name'], kind: 'text' },
+        { path: 'card', steps: ['card'], kind: 'card' },
+      ],
+    });
+    const sees = [
+      { kind: 'text', right: 'none', example: null },
+      { kind: 'card', right: 'masked', example: '**** 4242' },
+    ];
+    const id = seen('support')!.client_id;
+    expect(await of(`/console/client?id=${id}`)).toMatchObject({ space: '', sees });
+  });
+
+  test('the console says of an API key what its client sees, and nothing without one', async () => {
+    const { api_key: apiKey, client_id: id } = await createClient(place, '--space', 'globex');
+    const of = (headers: Record<string, string>) =>
+      ask(`${service.opsUrl}/console/playground/api-key`, 'POST', headers);
+    const origin = service.opsUrl;
+    const found = await of({ origin, 'standin-api-key': apiKey });
+    expect(JSON.parse(found.text)).toMatchObject({ client_id: id, space: 'globex' });
+    expect(found.text).not.toContain(apiKey);
+    expect((await of({ origin })).status).toBe(404);
+    expect((await of({ origin, 'standin-api-key': `${apiKey}x` })).status).toBe(404);
+    expect((await of({ 'standin-api-key': apiKey, origin: 'http://example.com' })).status).toBe(
+      403,
+    );
+    await runJson(place, 'client', 'disable', id);
+    expect((await of({ origin, 'standin-api-key': apiKey })).status).toBe(404);
   });
 
   test('verify names a space that no client has, and does not fail', async () => {

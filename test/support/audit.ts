@@ -1,9 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { linkedLine } from '../../src/service/audit/audit-link.ts';
 import { type Answer, call, type Place, runCli, type Service, until } from './service.ts';
 
-/** A link with its opening, as `withLink` writes them before the hash. */
-const LINK = /(,"file":"[^"]*","size":\d+,"after":"[^"]*")?,"chain":"\w+","seq":\d+$/;
+const LINK =
+  /(,"file":"[^"]*","size":\d+,"after":"[^"]*")?,"chain":"\w+","seq":\d+,"mac":"[\w-]+"\}$/;
+
+/** A line as it was before it got its link. */
+export function withoutLink(line: string): string {
+  return line.replace(LINK, '}');
+}
 
 /** The content of audit log files: complete lines without links, and parts of lines. */
 export function readAudit(...files: readonly string[]): { lines: any[]; torn: string[] } {
@@ -13,9 +17,8 @@ export function readAudit(...files: readonly string[]): { lines: any[]; torn: st
     if (!existsSync(file)) continue;
     const text = readFileSync(file, 'utf8');
     for (const line of text.split('\n').filter((one) => one !== '')) {
-      const { body = line } = linkedLine(line) ?? {};
       const isWhole = line.startsWith('{') && line.endsWith('}');
-      if (isWhole) lines.push(JSON.parse(body === line ? line : body.replace(LINK, '}')));
+      if (isWhole) lines.push(JSON.parse(withoutLink(line)));
       else torn.push(line);
     }
   }

@@ -18,7 +18,8 @@ export function documents(): string[] {
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name));
   const packages = readdirSync(join(ROOT, 'packages')).map((name) => `packages/${name}/README.md`);
-  return [...root, ...docs, ...packages, 'test/register.md'].sort();
+  const clients = readdirSync(join(ROOT, 'clients')).map((name) => `clients/${name}/README.md`);
+  return [...root, ...docs, ...packages, ...clients, 'test/register.md'].sort();
 }
 
 /** Rows of the table with these headings, without backticks around whole cells. */

@@ -18,7 +18,7 @@ import { verifyAudit } from '../../src/service/audit/audit-verify.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
 const keyring = testKeyring();
-const macOf = (text: string) => keyring.auditMac(text);
+const macOf = (last: string, line: Uint8Array) => keyring.auditMac(last, line);
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-chain-'));

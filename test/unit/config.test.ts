@@ -186,6 +186,22 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
       'redis://:%zz@cache',
     ],
   },
+  JWT_ISSUER: {
+    takes: ['https://issuer.example', 'https://issuer.example/realms/a/', 'http://127.0.0.1:8080'],
+    refuses: ['http://issuer.example', 'issuer.example', 'https://u:p@issuer.example'],
+  },
+  JWT_AUDIENCE: {
+    takes: ['a', 'https://standin.example', '!'.repeat(256)],
+    refuses: ['a b', '!'.repeat(257), 'é'],
+  },
+  JWT_JWKS_URL: {
+    takes: ['https://issuer.example/keys', 'http://localhost/keys'],
+    refuses: ['http://issuer.example/keys', 'https://issuer.example/?a', 'keys'],
+  },
+  JWT_CLIENT_CLAIM: {
+    takes: ['azp', 'https://example.org/app', 'a'.repeat(128)],
+    refuses: ['a b', 'a'.repeat(129), 'é'],
+  },
   BODY_LIMIT: { takes: ['1024', '67108864'], refuses: ['1023', '67108865', '1MiB'] },
   VALUES_LIMIT: { takes: ['1', '1000000'], refuses: ['0', '1000001'] },
   MEMORY_BUDGET: {
@@ -224,6 +240,9 @@ const WITH: Record<string, Record<string, string>> = {
     ADMIN_TOKEN: `a:${'0'.repeat(32)}`,
   },
   AUDIT_REQUIRED: { AUDIT_LOG: 'stdout' },
+  JWT_ISSUER: { JWT_AUDIENCE: 'a' },
+  JWT_AUDIENCE: { JWT_ISSUER: 'https://issuer.example' },
+  JWT_JWKS_URL: { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'a' },
 };
 
 describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
@@ -297,6 +316,16 @@ describe('contradictions', () => {
       ]);
     },
   );
+
+  test.each([
+    [{ JWT_ISSUER: 'https://a' }, /^JWT_ISSUER and JWT_AUDIENCE go together/],
+    [{ JWT_AUDIENCE: 'a' }, /^JWT_ISSUER and JWT_AUDIENCE go together/],
+    [{ JWT_JWKS_URL: 'https://a' }, /^JWT_JWKS_URL is set, but JWT_ISSUER is not/],
+  ])('settings of JWTs go together: %j', (environment, problem) => {
+    expect(problemsOf(environment as Record<string, string>)).toEqual([
+      expect.stringMatching(problem),
+    ]);
+  });
 
   test('AUDIT_REQUIRED needs AUDIT_LOG', () => {
     expect(problemsOf({ AUDIT_REQUIRED: 'true' })).toEqual([

@@ -92,7 +92,7 @@ describe.skipIf(samplesFolder === undefined)('what the guides measured on sample
       told(shapeOf),
       told((name) => `${counts.get(name)} ${shapeOf(name)}`),
     ]);
-    expect([counts.size, counts.get('USA'), counts.get('Canada')]).toEqual([24, 13, 8]);
+    expect(counts.size).toBe(24);
   });
 });
 

@@ -13,6 +13,7 @@ import type { Input } from './input.ts';
 import { isResumable, type Job, outputPaths, termsOf } from './job.ts';
 import { withoutComma } from './json.ts';
 import { nameAtLast, type Output, OutputFile, partialOf, StandardOutput } from './output.ts';
+import { NoFieldOfPolicy } from './policy-paths.ts';
 import type { Replaced } from './replace.ts';
 import type { Row, RowFormat } from './row.ts';
 
@@ -128,17 +129,24 @@ export class BulkFiles {
     return this.#format.end === undefined || rowsBefore > 0 ? bytes : withoutComma(bytes);
   }
 
-  /** The first field that no row had so far. */
+  /** The first field that no row had so far. Of a policy, one field is enough. */
   #missing(): string | undefined {
     const { found } = this.position;
+    if (typeof this.#job.fields !== 'string')
+      return found.some((rows) => rows > 0) ? undefined : this.#job.fields.policy;
     return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
   }
 
-  /** Rows without a field would be in the output as they were. @throws MissingFieldError */
+  /**
+   * Rows without a field would be in the output as they were.
+   * @throws MissingFieldError or NoFieldOfPolicy
+   */
   #checkFields(): void {
     const missing = this.#missing();
     if (missing === undefined || this.#goodRows === 0) return;
     const { sample } = this.#format;
+    const { fields } = this.#job;
+    if (typeof fields !== 'string') throw new NoFieldOfPolicy(this.#input.name, sample, fields);
     throw new MissingFieldError(this.#input.name, missing, this.position.rows, sample);
   }
 
@@ -197,8 +205,8 @@ export class BulkFiles {
    * @returns whether a run can resume
    */
   async leave(error: unknown): Promise<boolean> {
-    const isKept =
-      this.#isResumable && this.position.rows > 0 && !(error instanceof MissingFieldError);
+    const isMissing = error instanceof MissingFieldError || error instanceof NoFieldOfPolicy;
+    const isKept = this.#isResumable && this.position.rows > 0 && !isMissing;
     await (isKept ? this.save() : this.#discard());
     return isKept;
   }

@@ -48,7 +48,9 @@ export function termsOf(job: Job): Record<string, string> {
   const paths = [...outputPaths(job)].filter(([option]) => option !== '--output');
   return {
     command: job.operation,
-    '--fields': job.fields,
+    ...(typeof job.fields === 'string'
+      ? { '--fields': job.fields }
+      : { '--policy': job.fields.policy }),
     '--format': job.format,
     '--delimiter': job.delimiter ?? 'auto',
     '--no-header': job.hasHeader ? 'off' : 'on',

@@ -92,7 +92,12 @@ async function replaceAll(
 ): Promise<RunEnd> {
   const failed = new AbortController();
   const signal = AbortSignal.any([stop, failed.signal]);
-  const replacing = { ...job, format, stopsAtBadRow: job.rejectsPath === undefined };
+  const replacing = {
+    ...job,
+    format,
+    isByField: typeof job.fields !== 'string',
+    stopsAtBadRow: job.rejectsPath === undefined,
+  };
   const work = async (block: Block) => ({
     block,
     replaced: await replaceCells(block, replacing, signal),

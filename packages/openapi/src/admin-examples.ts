@@ -14,6 +14,7 @@ const SETTINGS = {
   unknown_token_limit: null,
   time_to_live_s: null,
   space: '',
+  subject: null,
   disabled: false,
 };
 

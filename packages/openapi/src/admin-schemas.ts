@@ -71,6 +71,12 @@ const SETTINGS: Readonly<Record<string, Schema>> = {
     ...text('Its tokens are unknown outside this space; "": the default space. Never changes.'),
     pattern: '^([a-z][a-z0-9_-]{0,31})?$',
   },
+  subject: {
+    type: ['string', 'null'],
+    description: 'Callers may send a JWT with this JWT_CLIENT_CLAIM; null: no JWT.',
+    minLength: 1,
+    maxLength: 512,
+  },
   disabled: flag('Its API keys are refused.'),
 };
 

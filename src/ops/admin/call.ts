@@ -102,12 +102,16 @@ export function choice<const T extends string>(...choices: readonly T[]): Field<
 }
 
 /** @param accepts in words */
-export function numberOrNull(
-  accepts: string,
-  isFit: (number: number) => boolean,
-): Field<number | null> {
+export function numberField(accepts: string, isFit: (number: number) => boolean): Field<number> {
   return {
-    accepts: `${accepts}, or null`,
-    read: (json) => (json === null || (typeof json === 'number' && isFit(json)) ? json : undefined),
+    accepts,
+    read: (json) => (typeof json === 'number' && isFit(json) ? json : undefined),
+  };
+}
+
+export function orNull<T>({ accepts, read }: Field<T>): Field<T | null> {
+  return {
+    accepts: `${accepts}; or null`,
+    read: (json) => (json === null ? null : read(json)),
   };
 }

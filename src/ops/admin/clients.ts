@@ -19,7 +19,8 @@ import {
   choice,
   type Field,
   flag,
-  numberOrNull,
+  numberField,
+  orNull,
   readFields,
   textField,
 } from './call.ts';
@@ -27,14 +28,18 @@ import { refusal } from './errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 import type { AdminParts } from './routes.ts';
 
-const { nameCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
+const { nameCharacters, subjectCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
 const isName = (text: string) =>
   text.trim() !== '' && text.length <= nameCharacters && unsafeCharacter(text) === undefined;
+const isSubject = (text: string) =>
+  text.trim() === text && text !== '' && text.length <= subjectCharacters;
 const THOUSAND = 1_000;
 
-const limit = numberOrNull(
-  `0 to ${rate}, with up to 3 decimals`,
-  (one) => one >= 0 && one <= rate && Math.round(one * THOUSAND) / THOUSAND === one,
+const limit = orNull(
+  numberField(
+    `0 to ${rate}, with up to 3 decimals`,
+    (one) => one >= 0 && one <= rate && Math.round(one * THOUSAND) / THOUSAND === one,
+  ),
 );
 
 /** What a request can set. */
@@ -51,13 +56,21 @@ const FIELDS = {
   detokenize_limit: limit,
   lookup_limit: limit,
   unknown_token_limit: limit,
-  time_to_live_s: numberOrNull(
-    `1 to ${timeToLiveS}, a whole number`,
-    (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
+  time_to_live_s: orNull(
+    numberField(
+      `1 to ${timeToLiveS}, a whole number`,
+      (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
+    ),
   ),
   space: textField(
     '"", or 1 to 32 of a-z, 0-9, _ and -, a letter first',
     (text) => text === '' || space.test(text),
+  ),
+  subject: orNull(
+    textField(
+      `1 to ${subjectCharacters} characters, no space at the ends, none that controls a terminal`,
+      (text) => isSubject(text) && unsafeCharacter(text) === undefined,
+    ),
   ),
   disabled: flag,
 } satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;

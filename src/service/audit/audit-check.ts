@@ -76,7 +76,7 @@ export class AuditCheck {
     } else {
       this.#dismiss(suspect, last.sequence);
       const { sequence, mac } = line;
-      const macs = [mac, this.#macOf((startOf(line) ?? last.mac) + line.body)];
+      const macs = [mac, this.#macOf(startOf(line) ?? last.mac, line.body)];
       chain.suspect = { ...place, sequence, macs };
     }
   }
@@ -105,7 +105,7 @@ export class AuditCheck {
   /** Whether a line is as it was written, right after the line with this hash. */
   #follows(line: LinkedLine, mac: string): boolean {
     const start = startOf(line);
-    return (start === undefined || start === mac) && this.#macOf(mac + line.body) === line.mac;
+    return (start === undefined || start === mac) && this.#macOf(mac, line.body) === line.mac;
   }
 
   /** Whether a line is the first in its file, as it was written, with lines missing before it. */

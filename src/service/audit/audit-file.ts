@@ -8,9 +8,10 @@ import {
   type LinkMac,
   linkedLine,
   linkText,
+  mostBytes,
   newChain,
-  type Opening,
-  withLink,
+  openingText,
+  writeLine,
 } from './audit-link.ts';
 
 const { O_APPEND, O_CREAT, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = fs.constants;
@@ -53,9 +54,15 @@ interface OpenFile {
   readonly isRegular: boolean;
 }
 
+interface End {
+  readonly size: number;
+  /** Whether the last line has no line feed. */
+  readonly isTorn: boolean;
+}
+
 /** Lines for one write. */
 interface Chunk {
-  readonly text: string;
+  readonly bytes: Buffer;
   /** The link of each line. */
   readonly links: readonly Link[];
 }
@@ -67,6 +74,8 @@ interface Chunk {
 export class AuditFile {
   readonly #path: string;
   readonly #macOf: LinkMac;
+  /** The lines of the write that is under way. */
+  readonly #buffer = Buffer.allocUnsafeSlow(WRITE_BYTES);
   /** The last link that was written. */
   #head = newChain();
   /** Whether the next line is the first of the chain in the file, and tells the place. */
@@ -121,17 +130,14 @@ export class AuditFile {
 
   /** @returns the number of lines written whole: at least one, or 0 when a pipe is full */
   async #write(file: OpenFile, lines: readonly string[], from: number): Promise<number> {
-    // A full disk or a killed process may have left part of a line. It stays on a line of its own.
-    const { size, isTorn } = await this.#endOf(file);
-    const chunk = this.#chunkOf(lines, from, file, this.#openingAt(file, size));
-    const text = Buffer.from((isTorn ? '\n' : '') + chunk.text);
+    const { bytes: text, links } = this.#chunkOf(lines, from, file, await this.#endOf(file));
     try {
       const { bytesWritten: bytes } = await write(file.fd, text, 0, text.length, null);
       this.#torn = text[bytes - 1] !== LINE_FEED;
-      const ends = linesIn(text.subarray(0, bytes)) - (text[0] === LINE_FEED ? 1 : 0);
-      const whole = bytes === text.length ? chunk.links.length : ends;
+      const isAll = bytes === text.length;
+      const whole = isAll ? links.length : wholeLinesIn(text.subarray(0, bytes));
       if (whole === 0) throw withCode('ENOSPC');
-      this.#head = chunk.links[whole - 1]!;
+      this.#head = links[whole - 1]!;
       this.#isOpening = false;
       return whole;
     } catch (error) {
@@ -142,38 +148,37 @@ export class AuditFile {
   }
 
   /** Links as many lines, beginning at `from`, as fit into one write: at least one. */
-  #chunkOf(
-    lines: readonly string[],
-    from: number,
-    { isRegular }: OpenFile,
-    opening: Opening | undefined,
-  ): Chunk {
-    const most = isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
+  #chunkOf(lines: readonly string[], from: number, file: OpenFile, { size, isTorn }: End): Chunk {
+    const most = file.isRegular ? WRITE_BYTES : WHOLE_WRITE_BYTES;
     const links: Link[] = [];
-    let text = '';
-    // Room for the line feed that ends a torn line.
-    let bytes = 1;
+    let opening = this.#openingAt(file, size);
+    const needed = mostBytes(lines[from]!, opening) + 1;
+    const buffer = needed > WRITE_BYTES ? Buffer.allocUnsafe(needed) : this.#buffer;
+    // A full disk or a killed process may have left part of a line. It stays on a line of its own.
+    let end = isTorn ? buffer.write('\n') : 0;
     for (let i = from; i < lines.length; i++) {
+      const line = lines[i]!;
+      if (i > from && end + mostBytes(line, opening) > most) break;
       const previous = links.at(-1) ?? this.#head;
-      const linked = withLink(lines[i]!, previous, i === from ? opening : undefined, this.#macOf);
-      bytes += Buffer.byteLength(linked.text);
-      if (bytes > most && i > from) break;
-      text += linked.text;
-      links.push(linked.link);
+      const written = writeLine(buffer, end, line, opening, previous, this.#macOf);
+      links.push(written.link);
+      end = written.end;
+      opening = '';
     }
-    return { text, links };
+    return { bytes: buffer.subarray(0, end), links };
   }
 
-  /** What the next line says about its place, unless the chain goes on in the same file. */
-  #openingAt(file: OpenFile, size: number): Opening | undefined {
+  /** What the next line says about its place; empty where the chain goes on in the same file. */
+  #openingAt(file: OpenFile, size: number): string {
     // A file that was cut to nothing begins like a new one.
-    if (!this.#isOpening && !(file.isRegular && size === 0)) return undefined;
+    if (!this.#isOpening && !(file.isRegular && size === 0)) return '';
     const last = this.#head.sequence > 0 ? this.#head : lastLink(file, size);
-    return { file: this.#path, size, after: last === undefined ? '' : linkText(last) };
+    const after = last === undefined ? '' : linkText(last);
+    return openingText({ file: this.#path, size, after });
   }
 
   /** Reads the last byte of a file each time, because another process may have written it. */
-  async #endOf({ fd, isRegular }: OpenFile): Promise<{ size: number; isTorn: boolean }> {
+  async #endOf({ fd, isRegular }: OpenFile): Promise<End> {
     if (!isRegular) return { size: 0, isTorn: this.#torn };
     const end = endOf(fd);
     if (!end.isTorn) return end;
@@ -258,7 +263,7 @@ async function hasName({ device, inode }: OpenFile, path: string): Promise<boole
 }
 
 /** Synchronous, because the end of the file is in memory. */
-function endOf(fd: number): { size: number; isTorn: boolean } {
+function endOf(fd: number): End {
   const { size } = fs.fstatSync(fd);
   if (size === 0) return { size, isTorn: false };
   const last = Buffer.alloc(1, LINE_FEED);
@@ -271,16 +276,19 @@ function lastLink({ fd, isRegular }: OpenFile, size: number): Link | undefined {
   if (!isRegular || size === 0) return undefined;
   const tail = Buffer.alloc(Math.min(size, TAIL_BYTES));
   fs.readSync(fd, tail, 0, tail.length, size - tail.length);
-  const whole = tail.toString().split('\n').slice(0, -1);
-  for (const line of whole.reverse()) {
-    const link = linkedLine(line);
+  let to = tail.lastIndexOf(LINE_FEED);
+  while (to > 0) {
+    const from = tail.lastIndexOf(LINE_FEED, to - 1) + 1;
+    const link = linkedLine(tail.subarray(from, to));
     if (link !== undefined) return link;
+    to = from - 1;
   }
   return undefined;
 }
 
-function linesIn(text: Uint8Array): number {
-  let lines = 0;
+/** A line feed at the beginning ends a line that another write began. */
+function wholeLinesIn(text: Uint8Array): number {
+  let lines = text[0] === LINE_FEED ? -1 : 0;
   for (const byte of text) if (byte === LINE_FEED) lines++;
   return lines;
 }

@@ -14,7 +14,7 @@ export interface Link {
 }
 
 /** Keyring.auditMac. */
-export type LinkMac = (text: string) => string;
+export type LinkMac = (last: string, line: Uint8Array) => string;
 
 /** What the first line of a chain in a file says about the place. */
 export interface Opening {
@@ -29,14 +29,16 @@ export interface Opening {
 /** A line taken apart. */
 export interface LinkedLine extends Link {
   /** What the hash covers besides the hash of the line before. */
-  readonly body: string;
+  readonly body: Uint8Array;
   readonly opening: Pick<Opening, 'size' | 'after'> | undefined;
 }
 
 const CHAIN_BYTES = 8;
 const MAC = ',"mac":"';
 /** After the part that the hash covers: the hash, a quote and a brace. */
-const MAC_CHARACTERS = MAC.length + 22 + 2;
+const MAC_BYTES = MAC.length + 22 + 2;
+/** The most bytes of a link without an opening. */
+const MAX_LINK_BYTES = 96;
 const LINK = /^,"chain":"([0-9a-f]{16})","seq":([1-9]\d{0,14}),"mac":"([\w-]{22})"\}$/;
 const OPENING = /,"file":"(?:[^"\\]|\\.)*","size":(\d{1,15}),"after":"([\w:-]*)"$/;
 const LINK_TEXT = /^([0-9a-f]{16}):([1-9]\d{0,14}):([\w-]{22})$/;
@@ -46,32 +48,53 @@ export function newChain(): Link {
   return { chain, sequence: 0, mac: '' };
 }
 
-/** @param line a JSON object and a line feed; it stays one with the link at its end */
-export function withLink(
-  line: string,
-  { chain, sequence: last, mac: lastMac }: Link,
-  opening: Opening | undefined,
-  macOf: LinkMac,
-): { readonly text: string; readonly link: Link } {
-  const sequence = last + 1;
-  const place = opening === undefined ? '' : `,${JSON.stringify(opening).slice(1, -1)}`;
-  const body = `${line.slice(0, -2)}${place},"chain":"${chain}","seq":${sequence}`;
-  const mac = macOf(lastMac + body);
-  return { text: `${body}${MAC}${mac}"}\n`, link: { chain, sequence, mac } };
+/** The most bytes of a line with its link. */
+export function mostBytes(line: string, opening: string): number {
+  return Buffer.byteLength(line) + Buffer.byteLength(opening) + MAX_LINK_BYTES;
+}
+
+/** An opening as it is written before a link. */
+export function openingText(opening: Opening): string {
+  return `,${JSON.stringify(opening).slice(1, -1)}`;
 }
 
 /**
- * @param line without its line feed
+ * Writes a line with its link into a buffer: as bytes, because a text would be copied three times.
+ * @param line a JSON object and a line feed; it stays one with the link at its end
+ * @param opening from `openingText`, or empty
+ * @returns the link, and where the line ends
+ */
+export function writeLine(
+  buffer: Buffer,
+  from: number,
+  line: string,
+  opening: string,
+  { chain, sequence: last, mac: lastMac }: Link,
+  macOf: LinkMac,
+): { readonly link: Link; readonly end: number } {
+  const sequence = last + 1;
+  // The link takes the place of the brace and the line feed.
+  let end = from + buffer.write(line, from) - 2;
+  if (opening !== '') end += buffer.write(opening, end);
+  end += buffer.write(`,"chain":"${chain}","seq":${sequence}`, end, 'latin1');
+  const mac = macOf(lastMac, buffer.subarray(from, end));
+  end += buffer.write(`${MAC}${mac}"}\n`, end, 'latin1');
+  return { link: { chain, sequence, mac }, end };
+}
+
+/**
+ * @param bytes a line without its line feed
  * @returns undefined for a line without a link
  */
-export function linkedLine(line: string): LinkedLine | undefined {
+export function linkedLine(bytes: Buffer): LinkedLine | undefined {
+  const line = bytes.toString('latin1');
   const at = line.lastIndexOf(',"chain":"');
   const found = at === -1 ? null : LINK.exec(line.slice(at));
   if (found === null) return undefined;
   const [, chain, sequence, mac] = found as unknown as [string, string, string, string];
   const before = line.lastIndexOf(',"after":"', at) === -1 ? null : OPENING.exec(line.slice(0, at));
   const opening = before === null ? undefined : { size: Number(before[1]), after: before[2]! };
-  const body = line.slice(0, -MAC_CHARACTERS);
+  const body = bytes.subarray(0, -MAC_BYTES);
   return { chain, sequence: Number(sequence), mac, body, opening };
 }
 

@@ -32,6 +32,8 @@ export interface AuditEntry {
   /** undefined: unknown, for example after a wrong API key. */
   readonly client_id: string | undefined;
   readonly api_key_id: string | undefined;
+  /** Of the JWT, which has no `api_key_id`. */
+  readonly subject: string | undefined;
   /** Number of values in the answer. */
   readonly values: number;
   /** Number of distinct unknown tokens; undefined: none. */

@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer';
 import { AuditCheck, type Finding, type Problem } from './audit-check.ts';
 import { type Link, type LinkedLine, type LinkMac, linkedLine } from './audit-link.ts';
 
@@ -125,7 +124,7 @@ class FileCheck {
     this.#bytes += bytes.length;
     // Nodes may end a part of a line that another node has just completed.
     if (bytes.length === 0) return;
-    const linked = isUtf8(bytes) ? linkedLine(bytes.toString()) : undefined;
+    const linked = linkedLine(bytes);
     // A part lacks at least the brace that ends each line.
     this.#endsWithPart = linked === undefined && bytes.at(-1) !== CLOSING_BRACE;
     if (linked !== undefined) this.#linked(linked);
