@@ -28,7 +28,7 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'replace-form',
     file: 'packages/bulk/src/replace.ts',
-    old: "if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row);",
+    old: "if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row, takesBareTokens);",
     new: '',
     promise: 'What cannot be a token is not sent.',
     tests: ['packages/bulk/test/replace.test.ts', 'cli/bulk.test.ts'],
