@@ -162,8 +162,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'lookup-forgotten',
     file: 'service/tokenizer.ts',
-    old: '(row.leftS ?? 1) > 0',
-    new: '(row.leftS ?? 1) > -1',
+    old: '(leftS ?? 1) > 0',
+    new: '(leftS ?? 1) > -1',
     promise: 'A look-up finds nothing that was forgotten.',
     tests: SERVICE,
     name: 'look-up finds',
