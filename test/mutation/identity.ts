@@ -132,8 +132,8 @@ export const IDENTITY: readonly Mutant[] = [
   {
     id: 'azure-resource',
     ...AZURE,
-    old: 'usgovcloudapi\\.net))$/',
-    new: 'usgovcloudapi\\.net))/',
+    old: 'CLOUDS.exec(new URL(keyId).hostname)?.[1] ?? PUBLIC_CLOUD',
+    new: 'PUBLIC_CLOUD',
     promise: 'The token is for the cloud of the vault.',
   },
 ];
