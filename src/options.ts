@@ -11,6 +11,12 @@ export interface VaultOptions {
   readonly allowUnsafePostgres: boolean;
 }
 
+/** A secret of the admin API, and who uses it. */
+export interface AdminToken {
+  readonly name: string;
+  readonly token: string;
+}
+
 /** Files of a listener, in PEM. */
 export interface TlsFiles {
   readonly certificateFile: string;

@@ -90,12 +90,16 @@ async function verifyRecords(
   options: RecordsOptions,
 ): Promise<void> {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
-  const { records, bad, by_kind: byKind, next } = result;
+  const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
+  const beside = aliases === 0 ? '' : `; besides, ${aliases} aliases of imported tokens`;
   printPainted(
     options,
-    { records, bad, bad_records: listed, by_kind: byKind, next: next ?? null, seconds },
-    `${records} records were opened, ${bad} of them bad.${rest}${byKindText(byKind)}`,
+    {
+      ...{ records, aliases, bad, bad_records: listed },
+      ...{ by_kind: byKind, next: next ?? null, seconds },
+    },
+    `${records} records were opened, ${bad} of them bad${beside}.${rest}${byKindText(byKind)}`,
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.

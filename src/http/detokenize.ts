@@ -165,10 +165,11 @@ async function fetch(
 ): Promise<readonly Found[]> {
   const { view } = request;
   const texts = request.texts as readonly Token[];
+  const ending = `_${context.tokenSuffix}`;
   let most = 0;
   let unsized = 0;
   for (const token of texts) {
-    most += mostValueBytes(token, view !== null);
+    most += mostValueBytes(token, view !== null, ending);
     if (isLong(token)) unsized++;
   }
   const tokens = view ? texts.map((token, i) => withHint(token, isScoped(request, i))) : texts;

@@ -103,6 +103,11 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
+  /** What the admin API shares with callers. */
+  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state'> {
+    return this.#context;
+  }
+
   /** What the console shows of it. */
   get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
     return { recent: this.#context.recent, policies: this.#parts.policies };

@@ -287,8 +287,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'audit-cut-line',
     file: 'service/audit/audit-file.ts',
-    old: ' - (text[0] === LINE_FEED ? 1 : 0);',
-    new: ';',
+    old: 'text[0] === LINE_FEED ? -1 : 0',
+    new: '0',
     promise: 'A cut line is not told as written.',
     tests: ['fault/audit-file.test.ts'],
     name: 'half a line that is cut short',

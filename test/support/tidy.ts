@@ -49,10 +49,14 @@ const ROOMS: Record<string, readonly string[]> = {
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
   http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
-  ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
+  ops: [
+    ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
+    'terminal',
+    ...['#console', '#openapi'],
+  ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'policy', 'version', '#kek'],
+    ...['options', 'ops', 'policy', 'version', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
