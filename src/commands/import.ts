@@ -15,6 +15,7 @@ import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
 import type { Vault } from '../service/vault.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { decoderFor } from './age-files.ts';
 import {
   addFormat,
   contradictionOf,
@@ -47,6 +48,8 @@ interface ImportOptions extends OutputOptions, FileOptions {
   readonly space: string;
   readonly random?: boolean;
   readonly dryRun?: boolean;
+  /** File with the key that decrypts the pairs. */
+  readonly identity?: string;
   /** File with the position of the run. */
   readonly checkpoint?: string;
 }
@@ -59,7 +62,7 @@ export function addImport(program: Command): void {
     [
       'standin import pairs.csv --dry-run',
       'standin import pairs.csv --token-field old_token --value-field email --rejects rejects.csv',
-      'standin import pairs.ndjson --resume',
+      'standin import pairs/pairs-0001.ndjson.age --identity key.txt --resume',
     ],
   )
     .argument('<file>', 'pairs of token and value; "-": standard input')
@@ -71,6 +74,7 @@ export function addImport(program: Command): void {
     .option('--kind <name>', 'of rows without one', DEFAULT_KIND)
     .option('--space <name>', 'of rows without one; default: the default space', DEFAULT_SPACE)
     .option('--random', 'only detokenize these tokens: tokenize draws others')
+    .option('--identity <file>', 'decrypts a file of standin export, or of age')
     .option('--dry-run', 'check the whole file against itself and the vault, and write nothing');
   addFormat(made)
     .option('--checkpoint <file>', 'position of the run; default: beside the file')
@@ -110,7 +114,9 @@ async function importPairs(
       isDryRun: options.dryRun ?? false,
       stop,
     });
-    return runBulk(jobOf(file, options, importer, tally, progress), stop);
+    const { identity } = options;
+    const decode = identity === undefined ? undefined : await decoderFor(identity);
+    return runBulk({ ...jobOf(file, options, importer, tally, progress), decode }, stop);
   };
   const end = await interruptible(work)
     .catch((error) => {
@@ -130,7 +136,9 @@ function jobOf(
   tally: Tally,
   progress: Progress,
 ): Job {
-  const format = formatFor(file, options);
+  if (file.endsWith('.age') && options.identity === undefined)
+    throw new OperatorError(`${file} is encrypted: name the file of your key with --identity.`);
+  const format = formatFor(file.replace(/\.age$/, ''), options);
   const isJson = format === 'ndjson' || format === 'json';
   const fields = fieldsOf(options, isJson);
   const isKept = file !== '-' && !options.dryRun;

@@ -111,6 +111,11 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   return { url, api_key: apiKey };
 }
 
+/** A file that only this user may read. @throws OperatorError */
+export function secretText(path: string): string {
+  return readText(path, readSecret);
+}
+
 function readText(path: string, readOne: typeof readSecret): string {
   const name = `The file ${path}`;
   try {

@@ -64,6 +64,10 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
+  get kinds(): Kind[] {
+    return [...this.#kinds.values()];
+  }
+
   has(kind: string): boolean {
     return this.#kinds.has(kind);
   }

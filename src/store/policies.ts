@@ -55,7 +55,7 @@ export class PolicyStore {
     });
   }
 
-  /** Whether tokens without the suffix of the vault were imported, so that guesses at them count. */
+  /** Whether tokens without the suffix were imported, so that guesses at them count. */
   async hasBareTokens(deadlineMs: number): Promise<boolean> {
     return (await this.#pool.query(HAS_BARE_TOKENS, [], deadlineMs)).rows.length > 0;
   }

@@ -28,8 +28,8 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'replace-form',
     file: 'packages/bulk/src/replace.ts',
-    old: "if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row, takesBareTokens);",
-    new: '',
+    old: 'row.problem ??= formProblem(row, takesBareTokens);',
+    new: 'void 0;',
     promise: 'What cannot be a token is not sent.',
     tests: ['packages/bulk/test/replace.test.ts', 'cli/bulk.test.ts'],
   },

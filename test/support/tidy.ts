@@ -79,6 +79,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   '@electric-sql/pglite': ['#embedded'],
   '/assets/uplot.js': ['#console'],
   'node:crypto': ['crypto', 'http', 'ops'],
+  'age-encryption': ['commands'],
   commander: ['commands', 'cli'],
   yaml: ['policy'],
   pino: ['log'],

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { BulkError } from './bulk-error.ts';
 import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
-import type { Input } from './input.ts';
+import type { Decode, Input } from './input.ts';
 import { partialOf } from './output.ts';
 import type { Ask } from './replace.ts';
 import type { Row } from './row.ts';
@@ -33,6 +33,8 @@ export interface Job extends FormatOptions {
   /** undefined: see `take`. */
   readonly ask: Ask | undefined;
   readonly take?: Take;
+  /** undefined: the input is in clear, or gzip. */
+  readonly decode?: Decode | undefined;
   /** See Replacing. */
   readonly takesBareTokens?: boolean | undefined;
   /** Further options that a resumed run must repeat. */

@@ -37,7 +37,7 @@ export class RunFailure extends Error {
  * @throws BulkError before the first write, RunFailure later
  */
 export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
-  const input = await Input.open(job.inputPath);
+  const input = await Input.open(job.inputPath, job.decode);
   try {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {

@@ -1,8 +1,8 @@
 import type { OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
 import type { Scope } from '../../crypto/scope.ts';
-import { hexOf, RecordWalk } from '../../store/record-walk.ts';
+import { hexOf, RecordWalk, type WalkedRecord } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
@@ -87,7 +87,7 @@ export interface BadRecord {
 }
 
 export interface OpenedRecord {
-  readonly record: SealedRecord;
+  readonly record: WalkedRecord;
   readonly content: OpenedValue | OpenedAlias;
 }
 
@@ -106,7 +106,7 @@ export class RecordReader {
   }
 
   /** Returns the records that open. Counts and reports the others. */
-  async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
+  async open(records: readonly WalkedRecord[]): Promise<OpenedRecord[]> {
     const { keyring } = this.#vault;
     const { follower, onBad } = this.#settings;
     if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
