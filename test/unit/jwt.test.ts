@@ -236,6 +236,9 @@ describe('the keys of the issuer', () => {
     expect(verifier.known(jwt)).toBe(SUBJECT);
     await keys.refresh();
     expect(verifier.known(jwt)).toBe(SUBJECT);
+    await issuer.rotate('ES256', 1);
+    await keys.refresh();
+    expect(verifier.known(jwt)).toBe(SUBJECT);
     await issuer.rotate();
     await keys.refresh();
     expect(verifier.known(jwt)).toBeUndefined();
