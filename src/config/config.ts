@@ -2,11 +2,12 @@ import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { LicenseFiles, TlsFiles, TracingOptions, VaultOptions } from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import { tracingOptions } from './tracing.ts';
 import { unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
@@ -16,6 +17,8 @@ export interface Config extends Values {
   readonly license: LicenseFiles | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
+  /** undefined: no spans. */
+  readonly tracing: TracingOptions | undefined;
   /** Names that look like settings, in words. */
   readonly unknownSettings: readonly string[];
 }
@@ -134,6 +137,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     vault: vaultOptions(config),
     license: licenseFiles(config),
     tls: tlsFiles(config),
+    tracing: tracingOptions(config),
     unknownSettings: unknownSettings(environment),
   };
 }

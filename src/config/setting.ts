@@ -80,6 +80,8 @@ const SECRETS: readonly string[] = [
   'AWS_SESSION_TOKEN',
   'KEK_TRANSIT_URL',
   'VAULT_TOKEN',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
 ];
 
 export function isSecret(name: string): boolean {

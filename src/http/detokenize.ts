@@ -13,6 +13,7 @@ import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
 import { readBody } from './request-body.ts';
 import { dataOf, type RequestData } from './request-data.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
+import { inVault } from './tracing.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -121,7 +122,7 @@ async function lookUp(
   let found: readonly Found[] = [];
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await fetch(context, exchange, request, maxBytes, hasGaps);
+    found = await inVault(exchange, fetch(context, exchange, request, maxBytes, hasGaps));
     const ending = request.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
     counts = countTokens(request.texts, found, ending);
     exchange.unknownTokens = counts.unknown;

@@ -12,8 +12,10 @@ import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
 import type { InterfaceVersion, ServerContext } from './context.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
+import { hasBoundedBody } from './request-body.ts';
 import { routeOf } from './routes.ts';
 import { SUCCESS } from './schema.ts';
+import { endSpan, type RequestSpan } from './tracing.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;
@@ -26,7 +28,9 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
-  readonly correlation: Correlation;
+  correlation: Correlation;
+  /** undefined: not traced. */
+  span: RequestSpan | undefined;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -196,6 +200,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
   context.recent.push(exchange, answer, durationMs);
+  endSpan(exchange, answer);
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
   const isUnread = !request.complete && !hasBoundedBody(context, exchange);
@@ -291,9 +296,4 @@ function callerErrorOf(error: unknown): CallerError | undefined {
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;
-}
-
-function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  return encoding === undefined && Number(length ?? 0) <= bodyLimit;
 }

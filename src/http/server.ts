@@ -13,6 +13,7 @@ import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
 import { shedding } from './shedding.ts';
 import { tokenizeHandler } from './tokenize.ts';
+import { beginSpan } from './tracing.ts';
 
 type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
 
@@ -45,6 +46,7 @@ function serving(
 ): RequestListener {
   return async (request, response) => {
     const exchange = new Exchange(request, response);
+    if (context.tracing !== undefined) beginSpan(context.tracing, exchange);
     try {
       checkProtocol(request);
       const handler = allows(exchange) ? handlers[exchange.route!]! : tellMethods;

@@ -3,6 +3,7 @@ import { type Answer, type Exchange, successFrame } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 import { dataOf, valuesOf } from './request-data.ts';
+import { inVault } from './tracing.ts';
 
 /** POST /api/v1/tokenize */
 export function tokenizeHandler(context: ServerContext) {
@@ -12,7 +13,8 @@ export function tokenizeHandler(context: ServerContext) {
     const request = await dataOf(context, exchange, await readBody(context, exchange));
     const { deadlineMs } = exchange;
     const values = valuesOf(request);
-    const tokens = await context.vault.tokenize(values, client, request.view, deadlineMs);
+    const asked = context.vault.tokenize(values, client, request.view, deadlineMs);
+    const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
     return { status: 200, body, values: tokens.length };
