@@ -6,10 +6,12 @@ const FAULT = 'test/fault/**/*.test.ts';
 const LONG = [
   'test/browser/*.test.ts',
   'test/cli/{bulk-resume,completion}.test.ts',
+  'test/clients/*.test.ts',
   'test/deploy/{alerts,image}.test.ts',
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal,volume}.test.ts',
+  'test/kek/pkcs11.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
   'test/postgres/{backup,citus,count,migrate-data,pgbouncer,retention-citus}.test.ts',

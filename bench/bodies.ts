@@ -4,6 +4,20 @@ import type { Source } from './job.ts';
 /** The records of the loads: e-mail, name and phone number, so three values. */
 export const VALUES_PER_RECORD = 3;
 
+/** The records of the loads about policies: more fields, with the kinds that a policy gives them. */
+export const WIDE_FIELDS = {
+  email: 'mail',
+  name: 'text',
+  phone: 'phone',
+  street: 'text',
+  city: 'text',
+  company: 'text',
+  iban: 'text',
+  second: 'text',
+  fax: 'phone',
+  note: 'text',
+} as const;
+
 /** `data` of a request and of its answer, as JSON. */
 export interface Request {
   readonly sent: string;
@@ -19,7 +33,7 @@ export interface Counter {
 export function requests(source: Source, counter: Counter): () => Request {
   if (source.kind === 'fresh') {
     return () => {
-      const sent = freshData(counter.next, source.records);
+      const sent = freshData(counter.next, source.records, source.isWide);
       counter.next += source.records;
       return { sent, expected: undefined };
     };
@@ -41,20 +55,37 @@ function readPairs(file: string): readonly Request[] {
 }
 
 /** JSON of `data` with records that are unique to their number: a single record, or a list. */
-function freshData(from: number, records: number): string {
-  if (records === 1) return record(from);
-  return listData(Array.from({ length: records }, (_, i) => from + i));
+function freshData(from: number, records: number, isWide = false): string {
+  if (records === 1) return record(from, isWide);
+  const numbers = Array.from({ length: records }, (_, i) => from + i);
+  return listData(numbers, isWide);
 }
 
 /** JSON of `data` with a list of the records of these numbers. */
-export function listData(numbers: readonly number[]): string {
-  return `{"records":[${numbers.map(record).join(',')}]}`;
+export function listData(numbers: readonly number[], isWide: boolean): string {
+  return `{"records":[${numbers.map((number) => record(number, isWide)).join(',')}]}`;
 }
 
-function record(number: number): string {
+function record(number: number, isWide: boolean): string {
   const name = letters(number);
   const digits = String(number).padStart(10, '0');
+  if (isWide) return JSON.stringify(wideRecord(name, digits));
   return `{"email":"${name}@example.com","name":"Ann ${name}","phone":"+49 151 ${digits}"}`;
+}
+
+function wideRecord(name: string, digits: string): Record<keyof typeof WIDE_FIELDS, string> {
+  return {
+    email: `${name}@example.com`,
+    name: `Ann ${name}`,
+    phone: `+49 151 ${digits}`,
+    street: `${name} Street 12`,
+    city: `Berlin ${name}`,
+    company: `${name} GmbH`,
+    iban: `DE12 3704 0044 ${digits}`,
+    second: `Bo ${name}`,
+    fax: `+49 30 ${digits}`,
+    note: `call ${name}`,
+  };
 }
 
 const NAME_LETTERS = 8;

@@ -34,6 +34,8 @@ export interface Contestant {
   readonly peer: PeerName | undefined;
   readonly url: string;
   readonly apiKey: string;
+  /** Whether its records have ten fields. */
+  readonly isWide?: boolean;
   /** CPU time and memory so far; NaN: not known, or no database. */
   serviceCpuS(): number;
   databaseCpuS(): number;
@@ -97,12 +99,14 @@ async function startNaive(server: DatabaseServer, leftovers: Leftovers): Promise
 /**
  * The real program with its default settings except the rate limit. Its log is discarded.
  * @param nodes on one port; undefined: one node on its own port, without the ops listener
+ * @param commands to run before it starts, in its folder
  */
 export async function startStandin(
   kind: Kind,
   server: DatabaseServer | undefined,
   leftovers: Leftovers,
   nodes?: number,
+  commands: (folder: string) => string[][] = () => [],
 ): Promise<Contestant> {
   const place = await makePlace(kind, server?.url ?? '');
   const { DATABASE_URL: databaseUrl } = place.env;
@@ -110,6 +114,10 @@ export async function startStandin(
   await runCli(['migrate'], place);
   const made = await runCli(['client', 'create', '--name', 'bench', '--json'], place);
   if (made.code !== 0) throw new Error(`client create failed: ${made.stderr}`);
+  for (const command of commands(place.folder)) {
+    const { code, stderr } = await runCli(command, place);
+    if (code !== 0) throw new Error(`${command.join(' ')} failed: ${stderr}`);
+  }
   const port = String(await freePort());
   const url = `http://127.0.0.1:${port}`;
   const pids: number[] = [];

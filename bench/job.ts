@@ -6,7 +6,7 @@ export type Operation = 'tokenize' | 'detokenize';
 
 export type Source =
   /** Every request has this many new records. */
-  | { readonly kind: 'fresh'; readonly records: number }
+  | { readonly kind: 'fresh'; readonly records: number; readonly isWide?: boolean }
   /** A JSON file with a list of [data to send, data expected], both as JSON, for a random order. */
   | { readonly kind: 'pairs'; readonly file: string };
 

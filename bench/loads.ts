@@ -6,7 +6,7 @@ import type { Turn } from './turns.ts';
 
 export const LOADS = ['tokenize', 'detokenize', 'repeat', 'batch', 'bulk'] as const;
 /** Loads with their own contestants. growth takes minutes, so it runs only if it is named. */
-export const OTHERS = ['nodes', 'overload', 'start', 'growth'] as const;
+export const OTHERS = ['nodes', 'policy', 'overload', 'start', 'growth'] as const;
 export type LoadName = (typeof LOADS)[number];
 export type OtherName = (typeof OTHERS)[number];
 export type SmallLoadName = 'tokenize' | 'detokenize' | 'repeat';

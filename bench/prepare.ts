@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { listData, VALUES_PER_RECORD } from './bodies.ts';
+import { listData, VALUES_PER_RECORD, WIDE_FIELDS } from './bodies.ts';
 import { Connection } from './connection.ts';
 import type { Contestant } from './contestants.ts';
 import { answerText, isSuccess, requestText } from './interfaces.ts';
@@ -42,7 +42,9 @@ export async function prepare(
   const numbers = Array.from({ length }, (_, i) => numberOf(i));
   // One request at a time, because a slow machine answers 500 after a few seconds of waiting.
   for (let from = 0; from < numbers.length; from += records) {
-    const data = JSON.parse(listData(numbers.slice(from, from + records)));
+    const data = JSON.parse(
+      listData(numbers.slice(from, from + records), contestant.isWide === true),
+    );
     const tokenized = await call(contestant, 'tokenize', data);
     await verify(contestant, [[data, tokenized]]);
     for (const [i, values] of data.records.entries()) {
@@ -79,7 +81,7 @@ export async function verify(
     }
     records += (answered as any).records?.length ?? 1;
   }
-  return records * VALUES_PER_RECORD;
+  return records * (contestant.isWide ? Object.keys(WIDE_FIELDS).length : VALUES_PER_RECORD);
 }
 
 /** @returns `data` of the answer */

@@ -4,12 +4,13 @@ import { STEADY_SHARE } from './loads.ts';
 import type { Results } from './results.ts';
 import { summarySection } from './summary.ts';
 
-/** The Markdown page of a run. */
+/** The Markdown page of a run. @param leftOut titles of tables that the summary sums up */
 export function page(
   results: Results,
   facts: readonly string[],
   args: readonly string[],
   flags: Flags,
+  leftOut: readonly string[] = [],
 ): string {
   const command = [
     'npm run bench',
@@ -17,28 +18,21 @@ export function page(
   ].join(' ');
   const sections = [
     '# Benchmarks',
-    `Written by \`${command}\`: do not edit, run it again. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
+    `Written by \`${command}\`: do not edit, run it again. It also prints the tables of the other ratios. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
     summarySection(results, flags),
     `## Machine\n\n${facts.map((fact) => `- ${fact}`).join('\n')}`,
-    ...results.sections(),
+    ...results.sections(leftOut),
     peersSection(flags.contestants),
     results.checks(),
     method(flags),
-    NO_AIMS,
   ];
   return `${sections.filter((one) => one !== undefined).join('\n\n')}\n`;
 }
 
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
-- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s after a warm-up; ratios are medians of the ratios in each round. CPU is user and system time.
-- Own contestants are one Node.js process each; all get the same bodies of about 100 bytes: e-mail address, name, phone number. The echo parses the body and sends it back. The naive service seals with AES-256-GCM and awaits one statement a value in PostgreSQL, without API keys, checks, logs or metrics.
-- Standin runs with default settings, but without rate limit and ops listener; its log goes to /dev/null. It answers 200 after COMMIT. The embedded database does not fsync.
-- The generator is a process on the same cores, with one request at a time on each connection. It checks every status, and all data of detokenize and repeated requests.
-- At ${100 * STEADY_SHARE} % of the rate, requests are sent when they are due, and latency counts from then.
-- The longest time that GET /health/live took shows how long the event loop is held up. The echo shows what the machine itself adds.`;
-
-const NO_AIMS = `## Figures without an aim
-
-- Rates as a share of the echo's, and as a multiple of the naive service's: service, database and generator share the cores, and an echo has no database. So the share also tells how much of the machine PostgreSQL takes to make rows durable, and it moves with the neighbours of a shared machine. CPU of the service a request has the aim instead.
-- Two nodes on two cores: they have no more cores than one node with its threads.`;
+- ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s after a warm-up; ratios are medians of the ratios in each round.
+- Own contestants are one Node.js process each; all get the same bodies of about 100 bytes: e-mail address, name, phone number. The echo parses the body and sends it back. The naive service seals with AES-256-GCM and awaits one statement a value, without API keys, checks, logs or metrics.
+- Standin runs with default settings, but without rate limit and ops listener; its log goes to /dev/null. The embedded database does not fsync.
+- The generator, on the same cores, has one request at a time on each connection. It checks every status, and all data of detokenize and repeated requests.
+- At ${100 * STEADY_SHARE} % of the rate, requests are sent when they are due, and latency counts from then.`;

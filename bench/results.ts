@@ -77,9 +77,10 @@ export class Results {
     );
   }
 
-  /** All tables, as Markdown. */
-  sections(): string[] {
-    return [...this.#columns].map(([section, all]) => {
+  /** All tables but some, as Markdown. @param leftOut titles */
+  sections(leftOut: readonly string[]): string[] {
+    const shown = [...this.#columns].filter(([section]) => !leftOut.includes(section));
+    return shown.map(([section, all]) => {
       const ofSection = this.#samples.filter((one) => one.section === section);
       const columns = [...all].filter((name) => ofSection.some(({ column }) => column === name));
       const rows = distinct(ofSection.map(({ row }) => row)).map((row) => [
@@ -97,7 +98,7 @@ export class Results {
   checks(): string {
     const lines = [
       `${whole(this.#right)} requests were answered with the right data; ${whole(this.#failed)} were not.`,
-      `The tokens of ${whole(this.verifiedTokens)} values from the measurements, drawn at random, were detokenized and compared, and of all values that were sent before them.`,
+      `The tokens of ${whole(this.verifiedTokens)} values, drawn at random, were detokenized and compared.`,
       ...this.#failures,
     ];
     return `## Checks\n\n${lines.map((line) => `- ${line}`).join('\n')}`;

@@ -14,15 +14,16 @@ import { startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags } from './flags.ts';
 import { fill, filledTitle, GROWTH_LOADS } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
-import { expandLoads, type Load, small } from './loads.ts';
+import { expandLoads, type Load, STEADY_CONNECTIONS, small } from './loads.ts';
 import { machineFacts } from './machine.ts';
 import { measureOverload } from './overload.ts';
 import { startPeer, versionOf } from './peers.ts';
+import { POLICY_LOADS, policyStarters } from './policy.ts';
 import { FIRST_FRESH_RECORD, prepare } from './prepare.ts';
 import { startProgram } from './processes.ts';
 import { page } from './report.ts';
 import { Results } from './results.ts';
-import { measureStart } from './start.ts';
+import { measureStart, START } from './start.ts';
 import { type Bench, type Entrant, type Starter, takeTurns, tell, withEntrants } from './turns.ts';
 
 const FAILED = 1;
@@ -69,13 +70,19 @@ async function run(flags: Flags, args: readonly string[]): Promise<void> {
     await withEntrants(bench, starters, take(loads));
   }
   if (others.includes('nodes')) await withEntrants(bench, nodesStarters(bench), take([NODES]));
+  if (others.includes('policy'))
+    await withEntrants(bench, policyStarters(bench), take(POLICY_LOADS));
   if (others.includes('overload')) {
     const standin = starter('postgres', flags, bench);
     await withEntrants(bench, [standin], (entrants) => measureOverload(bench, entrants));
   }
   if (others.includes('growth')) await grow(bench, flags, take(GROWTH_LOADS));
   if (isInterrupted) return;
-  publish(page(results, facts, args, flags), flags.write);
+  process.stdout.write(page(results, facts, args, flags));
+  if (flags.write !== undefined) {
+    mkdirSync(dirname(flags.write), { recursive: true });
+    writeFileSync(flags.write, page(results, facts, args, flags, summedUp(flags.connections)));
+  }
   fail(results.failed);
 }
 
@@ -125,11 +132,15 @@ async function grow(
   );
 }
 
-function publish(text: string, file: string | undefined): void {
-  process.stdout.write(text);
-  if (file === undefined) return;
-  mkdirSync(dirname(file), { recursive: true });
-  writeFileSync(file, text);
+/** Titles of the tables that the written page leaves out: the summary has their ratios. */
+function summedUp(connections: readonly number[]): string[] {
+  const crowds = connections.filter((count) => count !== STEADY_CONNECTIONS);
+  const loads = [
+    ...GROWTH_LOADS,
+    ...expandLoads(['repeat'], connections),
+    ...expandLoads(['tokenize', 'detokenize'], crowds),
+  ];
+  return [START.section, ...loads.map(({ title }) => title)];
 }
 
 /** The figures of a service with wrong answers are worthless. */

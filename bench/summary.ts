@@ -1,7 +1,15 @@
 import { TITLES } from './contestants.ts';
 import { filledTitle, growthLoad, MILESTONES, RECORD_BYTES, RSS, SIZES_TITLE } from './growth.ts';
-import { CPU, expandLoads, LONGEST, STEADY_CONNECTIONS, small } from './loads.ts';
+import {
+  CPU,
+  expandLoads,
+  LONGEST,
+  type SmallLoadName,
+  STEADY_CONNECTIONS,
+  small,
+} from './loads.ts';
 import { NONE, table, whole } from './numbers.ts';
+import { policyLoad, WITH_POLICY, WITHOUT_POLICY } from './policy.ts';
 import type { Cell, Results } from './results.ts';
 import { NPM_START_ROW, START } from './start.ts';
 import { STEADY_P99 } from './turns.ts';
@@ -12,6 +20,7 @@ const SUBJECTS = [TITLES.postgres, TITLES.embedded];
 const CPU_OF_ECHO = { tokenize: atMost(3), detokenize: atMost(2.5) } as const;
 const STEADY_P99_OF_ECHO = atMost(2);
 const REPEATED = atLeast(1);
+const OF_NO_POLICY = atLeast(0.9);
 const BULK_VALUES_PER_S = atLeast(80_000);
 const HELD_UP_MS = atMost(50);
 const START_MS = atMost(1_500);
@@ -76,10 +85,14 @@ function smallAims(results: Results, connections: number): Aim[] {
   const both = (['tokenize', 'detokenize'] as const).flatMap((name): Aim[] => {
     const what = `${name}, ${connections} connections,`;
     const [rate, echo] = ['requests/s', { row: TITLES.echo }];
+    const cpu = `${what} CPU of the service, times the echo`;
+    const aim: Aim = [cpu, CPU_OF_ECHO[name], to(title(name), CPU, echo)];
+    if (connections !== STEADY_CONNECTIONS) return [aim];
+    const naive = { row: TITLES.naive };
     return [
-      [`${what} CPU of the service, times the echo`, CPU_OF_ECHO[name], to(title(name), CPU, echo)],
+      aim,
       [`${what} rate of the echo`, undefined, to(title(name), rate, echo)],
-      [`${what} times the rate of naive`, undefined, to(title(name), rate, { row: TITLES.naive })],
+      [`${what} times the rate of naive`, undefined, to(title(name), rate, naive)],
     ];
   });
   const toNew = to(title('repeat'), 'requests/s', { section: title('tokenize') });
@@ -96,6 +109,13 @@ function otherAims(results: Results): Aim[] {
       results.ratio({ section, row, column: STEADY_P99 }, { row: TITLES.echo });
     return [`${name} at 70 % of its peak, p99 to that of the echo`, STEADY_P99_OF_ECHO, figure];
   };
+  const ofNoPolicy = (name: SmallLoadName): Aim => {
+    const cell = { section: policyLoad(name).title, row: WITH_POLICY, column: 'requests/s' };
+    const figure: Figure = (row) =>
+      row === TITLES.postgres ? results.ratio(cell, { row: WITHOUT_POLICY }) : undefined;
+    const what = name === 'repeat' ? 'stored values' : name;
+    return [`${what} under a policy of ten fields, of the rate without`, OF_NO_POLICY, figure];
+  };
   const { title: section } = expandLoads(['bulk'], [])[0]!;
   const bulk = (column: string) => (row: string) => results.figure({ section, row, column });
   const start: Figure = (row) =>
@@ -103,6 +123,7 @@ function otherAims(results: Results): Aim[] {
   return [
     steady('tokenize'),
     steady('detokenize'),
+    ...(['tokenize', 'repeat', 'detokenize'] as const).map(ofNoPolicy),
     ['bulk, values/s', BULK_VALUES_PER_S, bulk('values/s')],
     ['event loop held up by bulk requests, longest ms', HELD_UP_MS, bulk(LONGEST)],
     ['`npm start` until healthy, ms', START_MS, start],

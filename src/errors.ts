@@ -31,7 +31,7 @@ export const CALLER_ERRORS = {
     status: 404,
     when: 'no such path',
     message:
-      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
+      'no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/text/tokenize, /api/v1/text/detokenize, /api/v1/policy, /health and /health/live',
   },
   method_not_allowed: {
     status: 405,
@@ -42,6 +42,12 @@ export const CALLER_ERRORS = {
     status: 408,
     when: 'the request did not arrive in time',
     message: 'the request did not arrive in time; send it again',
+  },
+  precondition_failed: {
+    status: 412,
+    when: 'the policy in force is not the one of the header If-Match',
+    message:
+      'the policy in force is not the one of If-Match; GET /api/v1/policy answers with its ETag',
   },
   payload_too_large: {
     status: 413,
@@ -93,6 +99,7 @@ export const INTERNAL_REASONS = {
   token_space_exhausted: 'token space exhausted',
   policy_unreadable: 'policy cannot be read',
   audit_unavailable: 'audit log unavailable',
+  issuer_unavailable: 'keys of JWT_ISSUER unavailable',
   unexpected: 'unexpected failure',
 } as const;
 
@@ -142,6 +149,15 @@ export class OperatorError extends Error {
     this.problems = problems;
   }
 }
+
+/** What the operator named does not exist. */
+export class NotFound extends OperatorError {}
+
+/** What the operator asks for contradicts what exists. */
+export class Conflict extends OperatorError {}
+
+/** What exists has changed since the operator saw it. Nothing was done. */
+export class Changed extends OperatorError {}
 
 /**
  * The `code` of an error: an SQLSTATE or an errno name. undefined when there is none: pg throws

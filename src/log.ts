@@ -31,7 +31,7 @@ export interface RequestLine {
 
 interface LoggedCaller {
   readonly client: { readonly client_id: string };
-  readonly api_key_id: string;
+  readonly api_key_id: string | undefined;
 }
 
 export interface LogOptions {

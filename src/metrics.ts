@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
-import type { LimitName } from './types.ts';
+import { DEFAULT_SPACE, type LimitName } from './types.ts';
 import { VERSION } from './version.ts';
 
 /** Dense where most answers fall, because quantiles are interpolated within a bucket. */
@@ -8,6 +8,11 @@ const LATENCY_BUCKETS_S = [
   0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5,
 ];
 const BATCH_BUCKETS = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000];
+
+/** Each pair of space and kind is a series. Operators choose both, but may have many. */
+const MAX_COUNTED_KINDS = 1_000;
+/** No name of a space or kind: these begin with a letter. */
+const OTHERS = '_other';
 
 const LIMITS: readonly LimitName[] = ['requests', 'detokenize', 'lookup', 'unknown_tokens'];
 
@@ -36,9 +41,8 @@ interface Gauges {
   readonly vaultRows?: () => Promise<number>;
   /** Requests of each client, counted since the start. */
   readonly clientRequests?: () => ReadonlyMap<string, number>;
-  /** Counted since the start. */
+  /** Counted since the start, as the next one. */
   readonly expiredRecords?: () => number;
-  /** Counted since the start. */
   readonly droppedLogLines?: () => number;
   /** Bytes of MEMORY_BUDGET that current requests hold. */
   readonly bytesHeld?: () => number;
@@ -74,8 +78,7 @@ export function createMetrics() {
       requests.inc({ route, status });
       duration.observe({ route }, durationMs / 1000);
     },
-    values: (operation: 'tokenize' | 'detokenize' | 'lookup', count: number) =>
-      values.inc({ operation }, count),
+    values,
     batch: (statement: 'insert' | 'find', records: number) =>
       batches.observe({ statement }, records),
     rejection: (limit: LimitName) => rejections.inc({ limit }),
@@ -118,7 +121,7 @@ function workMetrics(registers: Registry[]) {
       buckets: LATENCY_BUCKETS_S,
       registers,
     }),
-    values: counter('standin_values_total', 'Values tokenized and detokenized.', 'operation'),
+    values: valuesIn(registers),
     batches: new Histogram({
       name: 'standin_batch_records',
       help: 'Records in one statement to the vault.',
@@ -126,6 +129,25 @@ function workMetrics(registers: Registry[]) {
       buckets: BATCH_BUCKETS,
       registers,
     }),
+  };
+}
+
+/** Values of each kind; undefined: without a policy and a space. */
+export type KindCounts = ReadonlyMap<string, number>;
+
+function valuesIn(registers: Registry[]) {
+  const help = 'Values tokenized and detokenized.';
+  const values = counterIn(registers)('standin_values_total', help, 'operation', 'space', 'kind');
+  const named = new Set<string>();
+  const labelsOf = (space: string, kind: string) => {
+    const pair = `${space} ${kind}`;
+    if (named.size < MAX_COUNTED_KINDS) named.add(pair);
+    if (!named.has(pair)) return { space: OTHERS, kind: OTHERS };
+    return space === DEFAULT_SPACE ? { kind } : { space, kind };
+  };
+  return (operation: string, count: number, space = DEFAULT_SPACE, kinds?: KindCounts) => {
+    if (kinds === undefined) return values.inc({ operation }, count);
+    for (const [kind, ofKind] of kinds) values.inc({ operation, ...labelsOf(space, kind) }, ofKind);
   };
 }
 
@@ -178,9 +200,8 @@ function connectionMetrics(registers: Registry[]) {
 
 function addGauges(registers: Registry[], gauges: Gauges): void {
   const { rateLimitShared, postgresSafe, certificateExpires } = gauges;
-  const add = (name: string, help: string, read: Read | undefined) => {
-    if (read !== undefined) addGauge(registers, name, help, read);
-  };
+  const add = (name: string, help: string, read: Read | undefined) =>
+    read && addGauge(registers, name, help, read);
   if (gauges.clientRequests !== undefined) addClientRequests(registers, gauges.clientRequests);
   addCounter(
     registers,

@@ -11,12 +11,28 @@ export interface VaultOptions {
   readonly allowUnsafePostgres: boolean;
 }
 
+/** A secret of the admin API, and who uses it. */
+export interface AdminToken {
+  readonly name: string;
+  readonly token: string;
+}
+
 /** Files of a listener, in PEM. */
 export interface TlsFiles {
   readonly certificateFile: string;
   readonly keyFile: string;
   /** undefined: callers need no certificate. */
   readonly clientCaFile: string | undefined;
+}
+
+/** Whose JWTs are accepted. */
+export interface JwtOptions {
+  readonly issuer: string;
+  readonly audience: string;
+  /** undefined: found by OpenID Connect Discovery. */
+  readonly jwksUrl: string | undefined;
+  /** The claim that is the subject of a client. */
+  readonly claim: string;
 }
 
 export interface LicenseFiles {

@@ -62,7 +62,7 @@ export interface WrappedKey {
   readonly created_at: Date;
 }
 
-/** A client as its API key identifies it. */
+/** A client as its API key or JWT identifies it. */
 export interface Client {
   readonly client_id: string;
   readonly name: string;
@@ -82,6 +82,8 @@ export interface Client {
   readonly time_to_live_s: number | null;
   /** Its tokens are unknown outside their space; '': the default space. Never changes. */
   readonly space: string;
+  /** What a JWT must have in JWT_CLIENT_CLAIM; null: no JWT is of this client. */
+  readonly subject: string | null;
   readonly created_at: Date;
   readonly disabled_at: Date | null;
 }

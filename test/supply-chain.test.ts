@@ -124,6 +124,8 @@ const EXAMPLES = new Set([
   'stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR',
   'stk_mxldYX7kM5UwRS4hq2lGh0qJDM8Z38w5lP',
   'stk_Z5M7DghKrxOb7tCrGWqh6CsgwtrH3KTuL3',
+  'stk_8vzMMhkL0wd2yTv5tbsQdDN0K6cW4OTrTR',
+  'stk_ZhrVyTBK44zmkvnsfL0iE5yDIyMA31flxV',
   'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG',
   'stk_00000000000000000000000000003W8MOK',
   'stk_zzzzzzzzzzzzzzzzzzzzzzzzzzzz0Umsc2',

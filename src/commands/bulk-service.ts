@@ -1,8 +1,9 @@
-import { type Ask, type Job, RefusedValue } from '#bulk';
+import { type Ask, type Job, LeastRecords, RefusedValue } from '#bulk';
 import {
   ForbiddenError,
   InvalidValueError,
   LimitError,
+  type PolicyInForce,
   Standin,
   StandinError,
   TimeoutError,
@@ -27,7 +28,10 @@ export class BulkService {
   readonly #operation: Job['operation'];
   readonly #url: string;
   readonly #timeoutS: number;
-  readonly #standin: Standin;
+  readonly #standin: Standin<true>;
+  readonly #records = new LeastRecords();
+  /** The policy that all requests must be served by; undefined: any. */
+  #policy: PolicyInForce | undefined;
   /** Requests that are open, the oldest first. */
   readonly #open = new Set<{ readonly sinceMs: number }>();
   /** Of the latest retry, until a request succeeds. */
@@ -40,6 +44,8 @@ export class BulkService {
     this.#standin = new Standin({
       url: service.url,
       apiKey: service.api_key,
+      policy: true,
+      fetch: (to, init) => fetch(to, this.#withPolicy(init)),
       timeoutMs: timeoutS * 1000,
       onRetry: ({ error }) => {
         this.#reason = reasonToWait(error);
@@ -56,24 +62,65 @@ export class BulkService {
     return isLate ? 'the service has not answered yet' : undefined;
   }
 
-  readonly ask: Ask = async (values, signal) => {
-    const request = { sinceMs: performance.now() };
-    this.#open.add(request);
+  /**
+   * Reads the policy in force. All requests after it are served by this policy, or not at all.
+   * @throws StandinError
+   */
+  async usePolicy(signal?: AbortSignal): Promise<PolicyInForce> {
+    this.#policy = await this.#waiting(() => this.#standin.policyInForce(signal && { signal }));
+    return this.#policy;
+  }
+
+  readonly ask: Ask = async (values, signal, fields) => {
     try {
-      const answer = await (this.#operation === 'tokenize'
-        ? this.#standin.tokenizeValues(values, { signal })
-        : this.#standin.detokenizeValues(values, { signal }));
-      this.#reason = undefined;
-      return answer;
+      return await this.#waiting(() =>
+        this.#policy === undefined
+          ? this.#askValues(values, signal)
+          : this.#askRecords(values, signal, fields),
+      );
     } catch (error) {
       if (error instanceof InvalidValueError) throw new RefusedValue(error.index, error.reason);
       if (error instanceof StandinError && error.code === 'payload_too_large')
         throw new RefusedValue(undefined, 'is larger than a body that the service takes');
       throw error;
+    }
+  };
+
+  #askValues(values: readonly string[], signal: AbortSignal): Promise<string[]> {
+    return this.#operation === 'tokenize'
+      ? this.#standin.tokenizeValues(values, { signal })
+      : this.#standin.detokenizeValues(values, { signal });
+  }
+
+  /** Each value is in a record of its own, at its path of the policy. */
+  async #askRecords(
+    values: readonly string[],
+    signal: AbortSignal,
+    fields: readonly string[],
+  ): Promise<string[]> {
+    const records = values.map((value, i) => this.#records.of(fields[i]!, value));
+    const answer = await (this.#operation === 'tokenize'
+      ? this.#standin.tokenize(records, { signal })
+      : this.#standin.detokenize(records, { signal }));
+    return answer.map((record, i) => this.#records.valueIn(record, fields[i]!) as string);
+  }
+
+  async #waiting<T>(work: () => Promise<T>): Promise<T> {
+    const request = { sinceMs: performance.now() };
+    this.#open.add(request);
+    try {
+      const answer = await work();
+      this.#reason = undefined;
+      return answer;
     } finally {
       this.#open.delete(request);
     }
-  };
+  }
+
+  #withPolicy<Init extends { readonly headers: Record<string, string> }>(init: Init): Init {
+    if (this.#policy === undefined) return init;
+    return { ...init, headers: { ...init.headers, 'if-match': this.#policy.tag } };
+  }
 
   /** A failure with its remedy. The client's own message names options of the client. */
   problem(error: StandinError): string {
@@ -83,10 +130,16 @@ export class BulkService {
       return `A limit of the client is exceeded (429) for ${Math.ceil(error.retryAfterMs / 1000)} s more, and --timeout is ${this.#timeoutS} s`;
     if (error instanceof UnauthorizedError)
       return `${service} refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue`;
+    if (error instanceof ForbiddenError && error.kind !== undefined)
+      return `The client of this API key may not see values of kind ${error.kind}${inField(error.path)} (403). An operator can allow it in the policy`;
     if (error instanceof ForbiddenError)
       return `The client of this API key may not ${this.#operation} (403). Allow it with standin client update --can`;
     if (error instanceof TimeoutError)
       return `${service} gave no result within ${this.#timeoutS} s${inBrackets(detail)}. --timeout sets how long to try`;
+    if (error.code === 'not_found')
+      return `${service} has no policy (404): apply one with standin policy apply, or name the fields with --fields`;
+    if (status === 412)
+      return `${service} does not use version ${this.#policy?.version} of the policy any more (412): it changed, or not all nodes have it yet. Start again, with --force, so that all tokens are of one policy`;
     if (error.code === 'network_error')
       return `${service} does not answer ${networkRemedy(detail)}`;
     if (error.code === 'bad_answer')
@@ -108,6 +161,12 @@ function networkRemedy(code = 'no reason given'): string {
   if (/CERT|SIGNED|SIGNATURE|ISSUER/.test(code))
     return `with a certificate that is trusted here (${code}). Set NODE_EXTRA_CA_CERTS`;
   return `(${code}). Start the service, or correct STANDIN_URL`;
+}
+
+/** The field of `data[3].card`. */
+function inField(path = ''): string {
+  const field = path.replace(/^data(\.values)?\[\d+\]\.?/, '');
+  return field === '' ? '' : `, in the field ${field}`;
 }
 
 function inBrackets(detail: string | undefined): string {

@@ -5,12 +5,21 @@ import {
   DEFAULT_SETTINGS,
   issueApiKey,
   listClients,
+  SETTING_BOUNDS,
   updateClient,
 } from '../service/clients.ts';
-import type { ClientOperation } from '../service/limits/client-limits.ts';
 import type { Vault } from '../service/vault.ts';
-import { shown } from '../terminal.ts';
-import type { Client, TokenMode } from '../types.ts';
+import type { TokenMode } from '../types.ts';
+import {
+  canText,
+  describe,
+  LIMITS,
+  mayText,
+  OPERATIONS,
+  type Permissions,
+  rateText,
+  timeToLiveText,
+} from './client-text.ts';
 import {
   command,
   type OutputOptions,
@@ -20,40 +29,6 @@ import {
   time,
   withVault,
 } from './command.ts';
-
-/** The limits: column, key of the option, what is counted, and the name in texts and tables. */
-const LIMITS = [
-  {
-    column: 'rate_limit',
-    key: 'rateLimit',
-    counted: 'requests',
-    name: 'rate limit',
-    heading: 'RATE LIMIT',
-  },
-  {
-    column: 'detokenize_limit',
-    key: 'detokenizeLimit',
-    counted: 'detokenize requests',
-    name: 'detokenize limit',
-    heading: 'DETOKENIZE',
-  },
-  {
-    column: 'lookup_limit',
-    key: 'lookupLimit',
-    counted: 'look-up requests',
-    name: 'look-up limit',
-    heading: 'LOOK-UP',
-  },
-  {
-    column: 'unknown_token_limit',
-    key: 'unknownTokenLimit',
-    counted: 'unknown tokens',
-    name: 'unknown tokens',
-    heading: 'UNKNOWN TOKENS',
-  },
-] as const;
-
-type Permissions = Pick<Client, `can_${ClientOperation}`>;
 
 /** Words instead of null, because commander turns null into an empty text. */
 type LimitOptions = { readonly [Key in (typeof LIMITS)[number]['key']]?: number | 'default' };
@@ -65,6 +40,7 @@ interface ClientOptions extends OutputOptions, LimitOptions {
   /** In seconds. */
   readonly timeToLive?: number | 'none';
   readonly space?: string;
+  readonly subject?: string;
   readonly enable?: boolean;
 }
 
@@ -84,17 +60,19 @@ function addCreate(client: Command): void {
   const creating = command(
     client,
     'create',
-    'Make a client with an API key; the key is shown only once.',
+    'Make a client with an API key; the key is shown only once. With --subject: without.',
     [
       'standin client create --name billing',
       'standin client create --name crm --rate-limit 200 --token-mode random --json',
       'standin client create --name intake --can tokenize',
+      'standin client create --name jobs --subject spiffe://example.org/jobs',
     ],
   ).requiredOption('--name <name>', 'what people and commands call it', nonEmpty);
   addPermissionsAndLimits(creating, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
     .option('--space <name>', 'its tokens are unknown outside this space (tenant)', space)
+    .option('--subject <claim>', `${SUBJECT} instead of an API key`, subject)
     .action((options) =>
       withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
     );
@@ -115,6 +93,7 @@ function addUpdate(client: Command): void {
       'how long its new tokens are known; "none": for ever',
       (text) => (text === 'none' ? text : timeToLive(text)),
     )
+    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, subject)
     .option('--enable', 'undo disable')
     .action((named, options, itself: Command) => {
       const { json: _, ...changes } = options;
@@ -147,8 +126,8 @@ function tokenMode(): Option {
 }
 
 const CLIENT = 'its name or id';
+const SUBJECT = 'callers may send a JWT with this JWT_CLIENT_CLAIM';
 
-const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
 const CAN = [...OPERATIONS, 'tokenize,detokenize', 'tokenize,detokenize,lookup'];
 
 function permissions(text: string): Permissions {
@@ -164,14 +143,20 @@ function permissions(text: string): Permissions {
 }
 
 function space(text: string): string {
-  if (!/^[a-z][a-z0-9_-]{0,31}$/.test(text))
+  if (!SETTING_BOUNDS.space.test(text))
     throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');
   return text;
 }
 
 function nonEmpty(text: string): string {
-  if (text.trim() === '' || text.length > 200)
+  if (text.trim() === '' || text.length > SETTING_BOUNDS.nameCharacters)
     throw new InvalidArgumentError('It must have 1 to 200 characters.');
+  return text;
+}
+
+function subject(text: string): string {
+  if (text.trim() !== text || text === '' || text.length > SETTING_BOUNDS.subjectCharacters)
+    throw new InvalidArgumentError('It must have 1 to 512 characters, no space at the ends.');
   return text;
 }
 
@@ -182,19 +167,17 @@ function rate(text: string): number {
   return parsed;
 }
 
-const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
-
 /** In seconds. */
 function timeToLive(text: string): number {
   const timeToLiveS = spanMs(text) / 1000;
-  if (!(timeToLiveS > 0 && timeToLiveS <= MAX_TIME_TO_LIVE_S))
+  if (!(timeToLiveS > 0 && timeToLiveS <= SETTING_BOUNDS.timeToLiveS))
     throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
   return timeToLiveS;
 }
 
 /** The settings that the options name. */
 function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
-  const { can, tokenMode, timeToLive, space: ofSpace } = options;
+  const { can, tokenMode, timeToLive, space: ofSpace, subject: ofJwt } = options;
   const limits = LIMITS.filter(({ key }) => options[key] !== undefined);
   return {
     ...Object.fromEntries(
@@ -203,6 +186,7 @@ function settingsOf(options: ClientOptions): Partial<typeof DEFAULT_SETTINGS> {
     ...(tokenMode && { token_mode: tokenMode }),
     ...(timeToLive && { time_to_live_s: timeToLive === 'none' ? null : timeToLive }),
     ...(ofSpace && { space: ofSpace }),
+    ...(ofJwt && { subject: ofJwt === 'none' ? null : ofJwt }),
     ...can,
   };
 }
@@ -213,23 +197,19 @@ async function create(
   options: ClientOptions & { readonly name: string },
 ): Promise<void> {
   const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options), name: options.name };
+  const { subject } = settings;
   const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
-  const { api_key: apiKey } = await issueApiKey(vault, clientId, null);
+  // A client with JWTs needs no secret that somebody would have to keep.
+  const { api_key: apiKey } = subject
+    ? { api_key: null }
+    : await issueApiKey(vault, clientId, null);
   print(
     options,
     { client_id: clientId, api_key: apiKey },
     `client   ${clientId}
 can      ${mayText(settings, settings.name, clientId)}
-API key  ${apiKey}  (shown only this once)`,
+${apiKey ? `API key  ${apiKey}  (shown only this once)` : `subject  ${subject}`}`,
   );
-}
-
-/** @param clientId for a name that a shell would not take as one word */
-function mayText(may: Permissions, name: string, clientId: string): string {
-  if (!(may.can_tokenize && may.can_detokenize)) return canText(may);
-  const word = /^[\w.-]+$/.test(name) ? name : clientId;
-  return `tokenize and detokenize: its API key turns tokens back into values
-         to allow less: standin client update ${word} --can tokenize`;
 }
 
 async function list(vault: Vault, options: OutputOptions): Promise<void> {
@@ -267,33 +247,4 @@ async function update(vault: Vault, named: string, options: ClientOptions): Prom
 async function disable(vault: Vault, named: string, options: OutputOptions): Promise<void> {
   const client = await updateClient(vault, named, { disabled: true });
   print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
-}
-
-function describe(client: Client): string {
-  const state =
-    client.disabled_at === null ? 'enabled' : `disabled since ${time(client.disabled_at)}`;
-  const limits = LIMITS.map(({ name, column }) => `${name} ${rateText(client[column])}`);
-  return `${client.client_id}  ${shown(client.name)}: ${state}, can ${canText(client)}, ${limits.join(', ')}, ${client.token_mode} tokens, time to live ${timeToLiveText(client.time_to_live_s)}`;
-}
-
-function canText(client: Permissions): string {
-  return OPERATIONS.filter((operation) => client[`can_${operation}`]).join(',');
-}
-
-function rateText(rateLimit: number | null): string {
-  if (rateLimit === null) return 'default';
-  return rateLimit === 0 ? 'none' : `${rateLimit}/s`;
-}
-
-const UNITS_S = [
-  ['d', 86_400],
-  ['h', 3_600],
-  ['m', 60],
-] as const;
-
-/** In the form that the options accept. */
-function timeToLiveText(timeToLiveS: number | null): string {
-  if (timeToLiveS === null) return 'for ever';
-  const unit = UNITS_S.find(([, seconds]) => timeToLiveS % seconds === 0);
-  return unit === undefined ? `${timeToLiveS}s` : `${timeToLiveS / unit[1]}${unit[0]}`;
 }

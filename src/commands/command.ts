@@ -84,11 +84,12 @@ interface Table {
 
 /** Rows under headings; where they are wider than the terminal, a block of lines for each row. */
 export function printTable(options: OutputOptions, result: unknown, table: Table): void {
-  const text = table.rows.length === 0 ? (table.empty ?? '') : textOf(table);
+  const text = table.rows.length === 0 ? (table.empty ?? '') : tableText(table);
   printPainted(options, result, text);
 }
 
-function textOf(table: Table): string {
+/** Has colours: see `printPainted`. */
+export function tableText(table: Table): string {
   const rows = table.rows.map((row) => row.map(shown));
   const lines = linesOf([table.headings, ...rows]);
   const isWide = lines.some((line) => line.length > (process.stdout.columns ?? Infinity));

@@ -132,7 +132,7 @@ function version(text: string): number {
 }
 
 /** Reads no more than a policy may have: the parser says that the rest is too much. */
-async function readDocument(file: string): Promise<string> {
+export async function readDocument(file: string): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {

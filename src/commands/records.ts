@@ -5,14 +5,22 @@ import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type PassEnd, recordsFrom } from '../service/records/record-pass.ts';
 import { reseal } from '../service/records/reseal.ts';
-import { type BadRecord, type ReadSettings, verify } from '../service/records/verify.ts';
+import {
+  type BadRecord,
+  type KindCount,
+  type ReadSettings,
+  verify,
+} from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import {
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
   print,
+  printPainted,
+  tableText,
   withVault,
 } from './command.ts';
 import { Progress } from './progress.ts';
@@ -27,7 +35,7 @@ interface RecordsOptions extends OutputOptions {
 /** Bad records in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
-const REASONS: Record<BadRecord['reason'], string> = {
+export const REASONS: Record<BadRecord['reason'], string> = {
   damaged: 'damaged: its row was changed',
   key_missing: 'key version not in the keyring',
 };
@@ -63,7 +71,7 @@ function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
-function rate(text: string): number {
+export function rate(text: string): number {
   const parsed = Number(text);
   if (!Number.isInteger(parsed) || parsed < 1 || parsed > 10_000_000)
     throw new InvalidArgumentError('It must be a whole number of records a second, 1 to 10000000.');
@@ -82,18 +90,36 @@ async function verifyRecords(
   options: RecordsOptions,
 ): Promise<void> {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
-  const { records, bad, next } = result;
+  const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
-  print(
+  const beside = aliases === 0 ? '' : `; besides, ${aliases} aliases of imported tokens`;
+  printPainted(
     options,
-    { records, bad, bad_records: listed, next: next ?? null, seconds },
-    `${records} records were opened, ${bad} of them bad.${rest}`,
+    {
+      ...{ records, aliases, bad, bad_records: listed },
+      ...{ by_kind: byKind, next: next ?? null, seconds },
+    },
+    `${records} records were opened, ${bad} of them bad${beside}.${rest}${byKindText(byKind)}`,
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.
   const { lossOf } = await import('../service/vault.ts');
   const loss = lossOf(vaultOptions);
   if (loss !== undefined) throw new OperatorError(loss);
+}
+
+/** Empty when all records are as without a policy and without spaces. */
+function byKindText(counts: readonly KindCount[]): string {
+  if (counts.every(({ space, kind }) => space === DEFAULT_SPACE && kind === DEFAULT_KIND))
+    return '';
+  const rows = counts.map(({ space, kind, records }) => [space || '-', kind, String(records)]);
+  const table = tableText({ headings: ['SPACE', 'KIND', 'RECORDS'], rows });
+  const stray = counts.filter((one) => one.has_client === false).map(({ space }) => space);
+  const notes = [...new Set(stray)].map(
+    (space) =>
+      `No client is in the space ${space}, so nobody can use its tokens. To make one: standin client create --name NAME --space ${space}`,
+  );
+  return ['', table, ...notes].join('\n');
 }
 
 async function resealRecords(

@@ -1,3 +1,4 @@
+import type { AdminToken } from '../options.ts';
 import { databaseHosts } from '../store/hosts.ts';
 
 export interface Setting<T> {
@@ -69,6 +70,8 @@ export function rate<const D extends string>(fallback: D, meaning: string) {
 /** Settings that can contain a secret. Messages never show their values. */
 const SECRETS: readonly string[] = [
   'OPS_TOKEN',
+  'ADMIN_TOKEN',
+  'ADMIN_DATABASE_URL',
   'DATABASE_URL',
   'STANDIN_URL',
   'STANDIN_API_KEY',
@@ -78,8 +81,14 @@ const SECRETS: readonly string[] = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
   'AWS_SESSION_TOKEN',
+  'KEK_GCP_KMS_ENDPOINT',
+  'KEK_AZURE_KEY_ID',
+  'AZURE_CLIENT_SECRET',
+  'AZURE_AUTHORITY_HOST',
   'KEK_TRANSIT_URL',
   'VAULT_TOKEN',
+  'JWT_ISSUER',
+  'JWT_JWKS_URL',
   'OTEL_EXPORTER_OTLP_ENDPOINT',
   'OTEL_EXPORTER_OTLP_HEADERS',
 ];
@@ -112,6 +121,20 @@ export function problemsOf(checks: readonly (readonly [isProblem: boolean, words
   return checks.filter(([isProblem]) => isProblem).map(([, words]) => words);
 }
 
+/** Problems of those settings that are set although `needed` is not. */
+export function alone<V extends object>(
+  values: V,
+  names: readonly (keyof V & string)[],
+  needed: string,
+): string[] {
+  return names
+    .filter((name) => values[name] !== undefined)
+    .map(
+      (name) =>
+        `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
+    );
+}
+
 /**
  * Parsers of settings. Each takes the text from the environment and returns undefined when the text
  * is not acceptable.
@@ -119,6 +142,19 @@ export function problemsOf(checks: readonly (readonly [isProblem: boolean, words
 export const text = (text: string): string => text;
 export const matching = (pattern: RegExp) => (text: string) =>
   pattern.test(text) ? text : undefined;
+
+const ADMIN_TOKEN = /^([\w.-]{1,32}):([\w.~+/=-]{32,1024})$/;
+const MAX_ADMIN_TOKENS = 32;
+
+/** Different names with different tokens, which come into no log. */
+export function adminTokens(text: string): readonly AdminToken[] | undefined {
+  const found = text.split(',').map((one) => ADMIN_TOKEN.exec(one));
+  const tokens = found.flatMap((one) => (one === null ? [] : [{ name: one[1]!, token: one[2]! }]));
+  const names = new Set(tokens.map(({ name }) => name));
+  const secrets = new Set(tokens.map(({ token }) => token));
+  const isFit = Math.min(names.size, secrets.size) === found.length;
+  return isFit && found.length <= MAX_ADMIN_TOKENS ? tokens : undefined;
+}
 
 /** Requests a second: 0, or from 0.001 (one in about a quarter of an hour) to a million. */
 export function parseRate(text: string): number | undefined {

@@ -1,5 +1,7 @@
+import { JWT_SETTINGS } from './jwt.ts';
 import { KEK_SETTINGS } from './kek.ts';
 import {
+  adminTokens,
   choice,
   databaseUrl,
   file,
@@ -59,6 +61,19 @@ export const SETTINGS = {
     matching(/^[\x21-\x7e]{16,1024}$/),
     'Secret of the ops listener: a bearer token, or the sign-in to the console. Not set: none, on the loopback only.',
   ),
+  OPS_TLS: flag('The ops listener speaks TLS, with TLS_CERT_FILE and TLS_KEY_FILE.'),
+  ADMIN_TOKEN: setting(
+    undefined,
+    '`name:token`, several with commas; a token is 32 to 1024 ASCII letters, digits, `_`, `.`, `~`, `+`, `/`, `=` and `-`',
+    adminTokens,
+    'Who may use the admin API of the ops listener. Not set: there is none.',
+  ),
+  ADMIN_DATABASE_URL: setting(
+    undefined,
+    'a postgres:// URL',
+    databaseUrl,
+    'The database of DATABASE_URL for the admin API, as a role that may change clients. Not set: DATABASE_URL.',
+  ),
   REUSE_PORT: flag('Share PORT with other nodes of this machine that set it.'),
   DATABASE_URL: setting(
     undefined,
@@ -72,6 +87,7 @@ export const SETTINGS = {
     'API key of the first client, made with `standin api-key new`; read only while the vault has no client.',
   ),
   ...KEK_SETTINGS,
+  ...JWT_SETTINGS,
   TOKEN_SUFFIX: setting(
     'tok',
     '1 to 16 ASCII letters and digits',

@@ -1,6 +1,7 @@
 import {
   createCipheriv,
   createDecipheriv,
+  createHash,
   createSecretKey,
   hkdfSync,
   type KeyObject,
@@ -34,6 +35,11 @@ export function importKey(bytes: Uint8Array): Key {
 export function checkedKey<T extends Uint8Array>(bytes: T): T {
   if (bytes.length !== KEY_BYTES) throw new RangeError(`a key has ${KEY_BYTES} bytes`);
   return bytes;
+}
+
+/** SHA-256 of the text in UTF-8, in hexadecimal digits. Not for secrets. */
+export function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** HKDF-SHA-256 (RFC 5869) without salt. */

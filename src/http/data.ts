@@ -5,10 +5,10 @@ import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './sc
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
 
-/** A request body, and its `data` object. */
-export interface ParsedBody {
+/** A request body, and its `data`. */
+export interface ParsedBody<Data> {
   readonly text: string;
-  readonly data: JsonObject;
+  readonly data: Data;
 }
 
 /**
@@ -16,19 +16,44 @@ export interface ParsedBody {
  * value.
  * @throws CallerError invalid_type
  */
-export function parseBody(body: Buffer): ParsedBody {
-  if (body.length === 0) throw invalid('body: must be a JSON object with "data", not empty');
+export function parseBody(body: Buffer): ParsedBody<JsonObject> {
+  const { text, data } = parseAny(body);
+  if (!isObject(data)) throw invalid('data: must be a JSON object');
+  return { text, data };
+}
+
+/** Like `parseBody`, but `data` may be a list of objects, too. */
+export function parseRecords(body: Buffer): ParsedBody<JsonObject | JsonObject[]> {
+  const { text, data } = parseAny(body);
+  if (isObject(data)) return { text, data };
+  if (!Array.isArray(data)) throw invalid('data: must be a JSON object, or a list of objects');
+  const wrong = data.findIndex((record) => !isObject(record));
+  if (wrong !== -1) throw problem(['data', wrong], 'must be a JSON object: a record');
+  return { text, data };
+}
+
+function parseAny(body: Buffer): ParsedBody<unknown> {
+  const { text, json: parsed } = parseObject(body, 'a JSON object with "data"');
+  if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
+  return { text, data: parsed.data };
+}
+
+/**
+ * Parses a JSON object.
+ * @param what the object, in words
+ * @throws CallerError invalid_type
+ */
+export function parseObject(body: Buffer, what: string): { text: string; json: JsonObject } {
+  if (body.length === 0) throw invalid(`body: must be ${what}, not empty`);
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
-  const parsed = parse(text);
-  if (!isObject(parsed)) throw invalid('body: must be a JSON object with "data"');
-  if (countMembers(text) !== countNames(parsed)) {
+  const json = parse(text);
+  if (!isObject(json)) throw invalid(`body: must be ${what}`);
+  if (countMembers(text) !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
-  if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
-  if (!isObject(parsed.data)) throw invalid('data: must be a JSON object');
-  return { text, data: parsed.data };
+  return { text, json };
 }
 
 export function invalid(message: string): CallerError {

@@ -1,18 +1,19 @@
 import { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { splitKind } from '../service/threads/messages.ts';
+import { splitKind, withHint } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
-import type { Token, Value } from '../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, LINE_END, successFrame } from './exchange.ts';
+import { type Answer, type Exchange, LINE_END } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
 import { readBody } from './request-body.ts';
-import { dataOf, type RequestData } from './request-data.ts';
+import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
+import { successFrame } from './success-frame.ts';
 import { inVault } from './tracing.ts';
 
 /**
@@ -20,29 +21,42 @@ import { inVault } from './tracing.ts';
  */
 const MAX_UNSIZED = 4;
 
-/** POST /api/v1/detokenize */
-export function detokenizeHandler(context: ServerContext) {
+/**
+ * POST /api/v1/detokenize and /api/v1/text/detokenize
+ * @param hasGaps whether the answer may have gaps
+ */
+export function detokenizeHandler(
+  context: ServerContext,
+  read: Reader<RequestData>,
+  hasGaps: (exchange: Exchange) => boolean = isLenient,
+) {
   const frame = successFrame(context.interfaceVersion, 'detokenize');
   const maxBytes = Math.min(MAX_ANSWER_BODIES * context.bodyLimit, context.budget.largest);
   const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
-    const request = await dataOf(context, exchange, await readBody(context, exchange));
-    const unapplied = isLenient(exchange) ? [] : undefined;
-    const found = await lookUp(context, exchange, request, maxBytes, unapplied !== undefined);
-    const values = visible(request, found, exchange, unapplied);
+    const asked = await read(context, exchange, await readBody(context, exchange));
+    const unapplied = hasGaps(exchange) ? [] : undefined;
+    const { request, found } = await lookUp(
+      context,
+      exchange,
+      asked,
+      maxBytes,
+      unapplied !== undefined,
+    );
+    const { values, kinds } = visible(request, found, exchange, unapplied);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
     const [before, after] = frame(exchange);
     const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
     const body = bodyOf(context, exchange, request, values, ends, bytes);
-    return { status: 200, body, values: values.length - (unapplied?.length ?? 0) };
+    return { status: 200, body, values: values.length - (unapplied?.length ?? 0), kinds };
   };
 }
 
 /**
- * What the caller gets to see.
+ * What the caller gets to see, and how many values of each kind.
  * @param unapplied gets the places that stay as they were sent; undefined: there may be none
  * @throws CallerError invalid_type for an unknown token, forbidden for a kind of no right
  */
@@ -51,8 +65,9 @@ function visible(
   found: readonly Found[],
   exchange: Exchange,
   unapplied: Unapplied[] | undefined,
-): readonly Value[] {
+) {
   const { texts, view, rules } = request;
+  const kinds = view === null ? undefined : new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
@@ -62,11 +77,12 @@ function visible(
   const missing = found.findIndex((one) => one === undefined || one === null);
   // Without all values, `found` may have sizes in the places of values.
   if (missing !== -1 && unapplied === undefined) throw unknown(missing);
-  return found.map((one, i) => {
+  const values = found.map((one, i): Value => {
     if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
     if (view === null) return one as Value;
     const { kind, value } = splitKind(one as string);
     if (value !== null) {
+      addTo(kinds!, kind);
       if (view.policy > 0) exchange.saw(kind, rules.right(view.line, kind));
       return value;
     }
@@ -76,6 +92,7 @@ function visible(
       () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
     );
   });
+  return { values, kinds };
 }
 
 function bodyOf(
@@ -106,11 +123,11 @@ type Found = Value | number | null | undefined;
 async function lookUp(
   context: ServerContext,
   exchange: Exchange,
-  request: RequestData,
+  asked: RequestData,
   maxBytes: number,
   hasGaps: boolean,
-): Promise<readonly Found[]> {
-  if (request.texts.length === 0) return [];
+): Promise<Narrowed<Found>> {
+  if (asked.texts.length === 0) return { request: asked, found: [] };
   const { limits, metrics } = context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
@@ -119,20 +136,21 @@ async function lookUp(
     addRateLimit(exchange, refused);
     throw overLimit(context, refused);
   }
-  let found: readonly Found[] = [];
+  let known: Narrowed<Found> = { request: asked, found: [] };
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    found = await inVault(exchange, fetch(context, exchange, request, maxBytes, hasGaps));
-    const ending = request.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
-    counts = countTokens(request.texts, found, ending);
+    const found = await inVault(exchange, fetch(context, exchange, asked, maxBytes, hasGaps));
+    known = asked.narrow?.(found) ?? { request: asked, found };
+    const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+    counts = countTokens(known.request.texts, known.found, ending);
     exchange.unknownTokens = counts.unknown;
     metrics.unknownTokens(counts.unknown);
   } finally {
     const settled = limits.settle(client, counts);
     // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
-    if (!found.every((one) => typeof one === 'string')) await settled;
+    if (!known.found.every((one) => typeof one === 'string')) await settled;
   }
-  return found;
+  return known;
 }
 
 /**
@@ -142,17 +160,20 @@ async function lookUp(
 async function fetch(
   context: ServerContext,
   exchange: Exchange,
-  { texts, view }: RequestData,
+  request: RequestData,
   maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
-  const tokens = texts as readonly Token[];
+  const { view } = request;
+  const texts = request.texts as readonly Token[];
+  const ending = `_${context.tokenSuffix}`;
   let most = 0;
   let unsized = 0;
-  for (const token of tokens) {
-    most += mostValueBytes(token, view !== null);
+  for (const token of texts) {
+    most += mostValueBytes(token, view !== null, ending);
     if (isLong(token)) unsized++;
   }
+  const tokens = view ? texts.map((token, i) => withHint(token, isScoped(request, i))) : texts;
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
     return context.vault.detokenize(tokens, view, undefined, exchange.deadlineMs);
@@ -165,6 +186,13 @@ async function fetch(
   // Equal tokens share one value.
   exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
   return context.vault.detokenize(tokens, view, sizes, deadlineMs);
+}
+
+/** Whether the token at this place is probably of a kind or of a space, and so not a plain text. */
+function isScoped(request: RequestData, index: number): boolean {
+  return (
+    request.view!.space !== DEFAULT_SPACE || request.kindOf(index).settings.name !== DEFAULT_KIND
+  );
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {

@@ -1,20 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import type { Right } from '../policy/policy.ts';
 import type { Seen } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
-import type { InterfaceVersion, ServerContext } from './context.ts';
+import type { ServerContext } from './context.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
-import { hasBoundedBody } from './request-body.ts';
 import { routeOf } from './routes.ts';
-import { SUCCESS } from './schema.ts';
 import { endSpan, type RequestSpan } from './tracing.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
@@ -112,6 +110,7 @@ export interface Answer {
   readonly body: string | Readable;
   /** Number of values in the answer. */
   readonly values?: number;
+  readonly kinds?: KindCounts | undefined;
 }
 
 /** Ends every body, so that a terminal shows what follows on a line of its own. */
@@ -122,6 +121,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'license_expired',
   'license_invalid',
   'database_unsafe',
+  'issuer_unavailable',
 ]);
 
 const HEADERS = [
@@ -145,7 +145,10 @@ export async function answerSuccess(
   const audited = audit(context, exchange, 'success', answer);
   if (audited !== undefined) await audited;
   const { operation } = exchange;
-  if (operation !== undefined) context.metrics.values(operation, answer.values!);
+  if (operation !== undefined) {
+    const { space } = exchange.caller!.client;
+    context.metrics.values(operation, answer.values!, space, answer.kinds);
+  }
   end(context, exchange, answer);
 }
 
@@ -244,45 +247,12 @@ function audit(
     ...exchange.correlation,
     client_id: caller?.client.client_id,
     api_key_id: caller?.api_key_id,
+    subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
     seen: exchange.seen,
     remote_address: exchange.request.socket.remoteAddress,
   });
-}
-
-/**
- * Builds the text before and after `data` in a successful answer, with the names of the version.
- */
-export function successFrame(version: InterfaceVersion, operation: ClientOperation) {
-  const fields = Object.entries(SUCCESS[version][operation]);
-  const last = fields.length - 1;
-  return (exchange: Exchange): readonly [string, string] => {
-    let before = '';
-    let text = '{';
-    for (let i = 0; i <= last; i++) {
-      const [name, content] = fields[i]!;
-      text += `"${name}":`;
-      if (content === 'data') {
-        before = text;
-        text = '';
-      } else text += contentOf(content, exchange);
-      text += i === last ? '}' : ',';
-    }
-    return [before, text];
-  };
-}
-
-/** Ids contain only characters that JSON does not escape. */
-function contentOf(content: Exclude<FieldContent, 'data'>, exchange: Exchange): string {
-  switch (content) {
-    case 'status':
-      return '"success"';
-    case 'request_id':
-      return `"${exchange.id}"`;
-    case 'client_id':
-      return `"${exchange.caller!.client.client_id}"`;
-  }
 }
 
 /** A connection that breaks while its body is read is the caller's. */
@@ -292,8 +262,13 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: `error` only when a credential was sent. */
+/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
 function challenge({ request }: Exchange): string {
   const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
   return `Bearer realm="standin"${sent}`;
+}
+
+function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+  return encoding === undefined && Number(length ?? 0) <= bodyLimit;
 }

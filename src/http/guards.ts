@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { CallerError } from '../errors.ts';
+import type { PolicyRules } from '../policy/rules.ts';
 import type { Caller } from '../service/authenticator.ts';
 import {
   type Admission,
@@ -18,6 +19,8 @@ const MEDIA_TYPE = /^application\/json *(?:; *(?:[\w.-]+=(?:[\w.-]+|"[\w.-]+") *
 const CHARSET = /; *charset="?([\w.-]+)/gi;
 /** The characters of RFC 3986 section 3.2.2 and of a port, in any order. */
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
+/** A client has at least one of them. */
+const OPERATIONS = ['tokenize', 'detokenize', 'lookup'] as const;
 /** The most that Node reads of a body before anybody asks for it. */
 const MAX_EARLY_BYTES = 65_536;
 
@@ -55,16 +58,37 @@ export function admit(
   exchange: Exchange,
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
-  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+  checkOpen(context);
   exchange.operation = operation;
+  const caller = authenticate(context, exchange);
+  if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
+  return caller.then((late) => admitCaller(context, exchange, late, operation));
+}
+
+/** Admits a request without a body, of a client with any permission, and counts it. */
+export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
+  checkOpen(context);
+  exchange.caller = await authenticate(context, exchange);
+  const { client } = exchange.caller;
+  const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
+  checkLimits(context, exchange, await context.limits.admit(client, operation));
+}
+
+function checkLimits(context: ServerContext, exchange: Exchange, admission: Admission): void {
+  addRateLimit(exchange, admission);
+  if (admission.isRefused) throw overLimit(context, admission);
+}
+
+function checkOpen(context: ServerContext): void {
+  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+}
+
+function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
   const { headers, rawHeaders } = exchange.request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
   if (countOf(rawHeaders, 'authorization') > 1) throw new CallerError('unauthorized');
   const caller = context.authenticator.authenticate(headers.authorization);
-  if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
-  return holdUnknown(context, exchange, caller).then((late) =>
-    admitCaller(context, exchange, late, operation),
-  );
+  return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
 }
 
 function admitCaller(
@@ -78,8 +102,7 @@ function admitCaller(
   if (!isAllowed(caller.client, operation))
     throw new CallerError('forbidden', MESSAGES.forbidden(operation));
   const next = (admission: Admission): Caller => {
-    addRateLimit(exchange, admission);
-    if (admission.isRefused) throw overLimit(context, admission);
+    checkLimits(context, exchange, admission);
     checkMedia(exchange.request, context.bodyLimit);
     checkRoom(context, exchange);
     if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();
@@ -106,6 +129,19 @@ async function holdUnknown(
     throw new CallerError('overloaded', '', 1);
   }
   return caller.finally(() => budget.settle(held, 0));
+}
+
+/**
+ * With If-Match (RFC 9110 section 13.1.1), a request is only served by the policy that the caller
+ * means: a newer one could leave its values in clear, or make other tokens.
+ * @throws CallerError precondition_failed
+ */
+export function checkPrecondition({ request }: Exchange, { tag }: PolicyRules): void {
+  const wanted = request.headers['if-match'];
+  if (wanted === undefined) return;
+  const tags = wanted.split(',').map((one) => one.trim());
+  if (tag === undefined || !(tags.includes(tag) || tags.includes('*')))
+    throw new CallerError('precondition_failed');
 }
 
 /** Refuses a request before its body is read. Holds nothing yet, because a body may never come. */

@@ -1,9 +1,10 @@
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import type { Answer, Exchange } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
-import { dataOf, type RequestData, valuesOf } from './request-data.ts';
+import { dataOf, kindsIn, type RequestData, valuesOf } from './request-data.ts';
+import { successFrame } from './success-frame.ts';
 import { inVault } from './tracing.ts';
 
 /** POST /api/v1/lookup: the tokens that values have. Stores nothing. */
@@ -20,7 +21,7 @@ export function lookupHandler(context: ServerContext) {
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length };
+    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
   };
 }
 

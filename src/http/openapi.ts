@@ -72,35 +72,47 @@ type Messages = Facts['errors'][string]['messages'];
 
 /** Messages of the errors that have several, or one that is not in the table of errors. */
 function messagesOf(bodyLimit: number): Readonly<Record<string, Messages>> {
-  const vault = ['tokenize', 'detokenize', 'lookup'] as const;
+  const records = ['tokenize', 'detokenize', 'lookup'] as const;
+  const texts = ['tokenizeText', 'detokenizeText'];
   return {
     invalid_type: {
       no_string: {
         message:
           'data.age: must be a string, not a number; send it in quotes, JSON numbers lose digits',
+        operations: records,
       },
+      no_text: { message: 'data.text: must be a string', operations: texts },
       unknown_token: { message: 'data.name: is not a known token', operations: ['detokenize'] },
       no_data: { message: 'data: is missing' },
       no_json: { message: 'body: must be valid JSON' },
     },
     forbidden: Object.fromEntries(
-      vault.map((operation) => [
+      records.map((operation) => [
         `no_${operation}`,
-        { message: MESSAGES.forbidden(operation), operations: [operation] },
+        {
+          message: MESSAGES.forbidden(operation),
+          operations: [operation, ...texts.filter((one) => one === `${operation}Text`)],
+        },
       ]),
     ),
     method_not_allowed: {
-      only_post: { message: MESSAGES.method_not_allowed('POST'), operations: vault },
+      only_post: {
+        message: MESSAGES.method_not_allowed('POST'),
+        operations: [...records, ...texts],
+      },
       only_get: {
         message: MESSAGES.method_not_allowed('GET, HEAD'),
-        operations: ['health', 'live'],
+        operations: ['policy', 'health', 'live'],
       },
     },
     payload_too_large: { payload_too_large: { message: MESSAGES.payload_too_large(bodyLimit) } },
     internal_error: {
       database: { message: INTERNAL_REASONS.database_unavailable },
-      license: { message: INTERNAL_REASONS.license_expired, operations: ['tokenize'] },
-      audit: { message: INTERNAL_REASONS.audit_unavailable },
+      license: {
+        message: INTERNAL_REASONS.license_expired,
+        operations: ['tokenize', 'tokenizeText'],
+      },
+      audit: { message: INTERNAL_REASONS.audit_unavailable, operations: [...records, ...texts] },
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { PathNode } from '../policy/rules.ts';
+import { inEach, type PathNode } from '../policy/rules.ts';
 import { checkText, type Path, problem, stringEnd } from './data.ts';
 
 /** A string of the body at a path of the policy. */
@@ -44,7 +44,8 @@ export class RecordWalk {
     this.#members(this.#skipSpace(0), (name, at) => {
       if (name !== 'data') return this.#skip(at);
       this.start = at;
-      this.end = this.#value(at, [root]);
+      const isList = text.charCodeAt(at) === OPEN_ARRAY;
+      this.end = this.#value(at, [isList ? inEach(root) : root]);
       return this.end;
     });
   }
@@ -70,7 +71,11 @@ export class RecordWalk {
     if (nodes.some(({ names }) => names.size === 0))
       throw problem(this.#path, 'must be a string or null, not an object; the policy names it');
     return this.#members(at, (name, from) => {
-      const inner = nodes.flatMap((node) => node.names.get(name) ?? []);
+      const inner: PathNode[] = [];
+      for (const { names } of nodes) {
+        const node = names.get(name);
+        if (node !== undefined) inner.push(node);
+      }
       return this.#inside(name, from, inner);
     });
   }

@@ -84,9 +84,3 @@ class Pieces {
     this.#used = 0;
   }
 }
-
-/** Whether the body has a declared length within the limit. */
-export function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {
-  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-  return encoding === undefined && Number(length ?? 0) <= bodyLimit;
-}

@@ -1,3 +1,4 @@
+import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
 import { type View, withKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
@@ -9,11 +10,13 @@ import {
   invalid,
   type JsonObject,
   parseBody,
+  parseRecords,
   pathOf,
   pathText,
   replaceFields,
 } from './data.ts';
 import type { Exchange } from './exchange.ts';
+import { checkPrecondition } from './guards.ts';
 import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
 
@@ -21,7 +24,7 @@ import { type Place, RecordWalk } from './record-walk.ts';
 export type Replacement = string | null;
 
 /** The strings of a request that are replaced. */
-export interface RequestData {
+export interface RequestValues {
   readonly texts: readonly string[];
   /** How the vault is asked; null: as without a policy. */
   readonly view: View | null;
@@ -31,36 +34,63 @@ export interface RequestData {
   pathOf(index: number): string;
   /** `data` as JSON with the replacements. */
   json(replacements: readonly Replacement[]): string;
-  /** The same in parts, with each replacement as `write` gives it. */
+}
+
+export interface RequestData extends RequestValues {
+  /** Of texts that exclude each other, only those that the vault knows. */
+  narrow?<T>(found: readonly T[]): Narrowed<T>;
+  /** `json` in parts, with each replacement as `write` gives it. */
   parts(
     replacements: readonly Replacement[],
     write: (replacement: Replacement) => string,
   ): Iterable<string>;
 }
 
+/** What is left of a request, with what was found for each of its texts. */
+export interface Narrowed<T> {
+  readonly request: RequestData;
+  readonly found: readonly T[];
+}
+
+/** Reads the body of a request. */
+export type Reader<T extends RequestValues> = (
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+) => Promise<T>;
+
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
- * strings at their paths.
- * @throws CallerError invalid_type or overloaded, InternalError when the policy cannot be read
+ * strings at their paths in `data`, or in each record of a list.
+ * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
+ * policy cannot be read
  */
 export async function dataOf(
   context: ServerContext,
   exchange: Exchange,
   body: Buffer,
 ): Promise<RequestData> {
-  const current = context.policies.current();
-  // The wait is part of the time that the request has.
-  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
-  const rules = current instanceof Promise ? await current : current;
+  const rules = await rulesFor(context, exchange);
   const { client } = exchange.caller!;
   const view = viewOf(rules, client);
-  const { text, data } = parseBody(body);
-  if (rules.tree !== undefined && !isList(data, rules.tree)) {
-    exchange.hold(context, body.length);
-    const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
-    exchange.holdFields(context, walk.places.length);
-    return new RecordData(text, walk, view, rules);
-  }
+  const plain = (data: JsonObject) => plainData(context, exchange, body, data, rules, view);
+  if (rules.tree === undefined) return plain(parseBody(body).data);
+  const { text, data } = parseRecords(body);
+  if (isListOfValues(data, rules.tree)) return plain(data);
+  exchange.hold(context, body.length);
+  const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
+  exchange.holdFields(context, walk.places.length);
+  return new RecordData(text, walk, view, rules);
+}
+
+function plainData(
+  context: ServerContext,
+  exchange: Exchange,
+  body: Buffer,
+  data: JsonObject,
+  rules: PolicyRules,
+  view: View | null,
+): RequestData {
   const { fields, isReordered } = collectFields(data, context.valuesLimit);
   exchange.holdFields(context, fields.length);
   if (!isReordered) return new PlainData(data, fields, view, rules, undefined);
@@ -69,10 +99,26 @@ export async function dataOf(
 }
 
 /**
+ * The policy in force.
+ * @throws CallerError precondition_failed, InternalError when it cannot be read
+ */
+export async function rulesFor(
+  { policies }: ServerContext,
+  exchange: Exchange,
+): Promise<PolicyRules> {
+  const current = policies.current();
+  // The wait is part of the time that the request has.
+  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
+  const rules = current instanceof Promise ? await current : current;
+  checkPrecondition(exchange, rules);
+  return rules;
+}
+
+/**
  * The values of a tokenize or look-up, ready for the vault.
  * @throws CallerError invalid_type for a value that its kind refuses
  */
-export function valuesOf(request: RequestData): readonly Value[] {
+export function valuesOf(request: RequestValues): readonly Value[] {
   const { texts, view } = request;
   if (view === null) return texts as readonly Value[];
   return texts.map((text, i) => {
@@ -83,15 +129,30 @@ export function valuesOf(request: RequestData): readonly Value[] {
   });
 }
 
+/** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */
+export function kindsIn(request: RequestValues): KindCounts | undefined {
+  if (request.view === null) return undefined;
+  const counts = new Map<string, number>();
+  request.texts.forEach((_, i) => {
+    addTo(counts, request.kindOf(i).settings.name);
+  });
+  return counts;
+}
+
+export function addTo(counts: Map<string, number>, kind: string): void {
+  counts.set(kind, (counts.get(kind) ?? 0) + 1);
+}
+
 /**
  * Whether the request has the form in which our client and the bulk commands send values:
  * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
  */
-function isList(data: JsonObject, { names }: PathNode): boolean {
+function isListOfValues(data: JsonObject | JsonObject[], { names }: PathNode): data is JsonObject {
+  if (Array.isArray(data)) return false;
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }
 
-function viewOf(rules: PolicyRules, client: Client): View | null {
+export function viewOf(rules: PolicyRules, client: Client): View | null {
   if (rules.version === 0 && client.space === DEFAULT_SPACE) return null;
   return { policy: rules.version, line: rules.lineOf(client), space: client.space };
 }

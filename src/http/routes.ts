@@ -5,6 +5,9 @@ export const METHODS: Readonly<Record<string, string>> = {
   '/api/v1/tokenize': 'POST',
   '/api/v1/detokenize': 'POST',
   '/api/v1/lookup': 'POST',
+  '/api/v1/text/tokenize': 'POST',
+  '/api/v1/text/detokenize': 'POST',
+  '/api/v1/policy': 'GET, HEAD',
   '/health': 'GET, HEAD',
   '/health/live': 'GET, HEAD',
 };

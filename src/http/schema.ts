@@ -56,6 +56,7 @@ export const MESSAGES = {
     `this client may not ${operation}; an operator can allow it: standin client update CLIENT --can tokenize,detokenize${operation === 'lookup' ? ',lookup' : ''}`,
   forbidden_kind: (path: string, kind: string) =>
     `${path}: this client may not see values of kind ${kind}; an operator can allow it in the policy`,
+  no_policy: 'the vault has no policy; an operator can apply one: standin policy apply FILE',
   method_not_allowed: (methods: string) => `this path takes ${methods}`,
   payload_too_large: (bodyLimit: number) =>
     `the body has more than ${bodyLimit} bytes (BODY_LIMIT); send fewer values in a request`,

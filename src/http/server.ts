@@ -9,9 +9,13 @@ import { createListener } from './listener.ts';
 import { lookupHandler } from './lookup.ts';
 import { parserErrorHandler } from './parser-errors.ts';
 import { inTurn } from './pipelining.ts';
+import { policyHandler } from './policy.ts';
+import { dataOf } from './request-data.ts';
 import { METHODS, originForm } from './routes.ts';
 import { MESSAGES } from './schema.ts';
 import { shedding } from './shedding.ts';
+import { textTokensOf } from './text-tokens.ts';
+import { textValuesOf } from './text-values.ts';
 import { tokenizeHandler } from './tokenize.ts';
 import { beginSpan } from './tracing.ts';
 
@@ -20,9 +24,12 @@ type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
 /** Creates the server of the public listener; it does not listen yet. */
 export function createHttpServer(context: ServerContext): Server {
   const handlers: Readonly<Record<string, Handler>> = {
-    '/api/v1/tokenize': tokenizeHandler(context),
-    '/api/v1/detokenize': detokenizeHandler(context),
+    '/api/v1/tokenize': tokenizeHandler(context, dataOf),
+    '/api/v1/detokenize': detokenizeHandler(context, dataOf),
     '/api/v1/lookup': lookupHandler(context),
+    '/api/v1/text/tokenize': tokenizeHandler(context, textValuesOf),
+    '/api/v1/text/detokenize': detokenizeHandler(context, textTokensOf, () => true),
+    '/api/v1/policy': policyHandler(context),
     '/health': healthHandler(context),
     '/health/live': livenessHandler,
   };

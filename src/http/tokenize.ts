@@ -1,22 +1,23 @@
 import type { ServerContext } from './context.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import type { Answer, Exchange } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
-import { dataOf, valuesOf } from './request-data.ts';
+import { kindsIn, type Reader, type RequestValues, valuesOf } from './request-data.ts';
+import { successFrame } from './success-frame.ts';
 import { inVault } from './tracing.ts';
 
-/** POST /api/v1/tokenize */
-export function tokenizeHandler(context: ServerContext) {
+/** POST /api/v1/tokenize and /api/v1/text/tokenize */
+export function tokenizeHandler(context: ServerContext, read: Reader<RequestValues>) {
   const frame = successFrame(context.interfaceVersion, 'tokenize');
   return async (exchange: Exchange): Promise<Answer> => {
     const { client } = await admit(context, exchange, 'tokenize');
-    const request = await dataOf(context, exchange, await readBody(context, exchange));
+    const request = await read(context, exchange, await readBody(context, exchange));
     const { deadlineMs } = exchange;
     const values = valuesOf(request);
     const asked = context.vault.tokenize(values, client, request.view, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length };
+    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
   };
 }

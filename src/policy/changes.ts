@@ -41,7 +41,7 @@ function linesOf({ kinds, fields, rights }: DeclaredPolicy): ReadonlyMap<string,
 }
 
 /** The shape, and the options that are not the default: `digits, keep_last 4`. */
-function kindInWords(kind: KindSettings): string {
+export function kindInWords(kind: KindSettings): string {
   const defaults = defaultKind(kind.name, kind.shape);
   const names = Object.keys(kind) as (keyof KindSettings)[];
   const options = names.flatMap((name) => {

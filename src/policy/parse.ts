@@ -175,11 +175,15 @@ class PolicyParser {
   }
 }
 
+const LEADS_INTO_LIST = /^\$?\[[\d*]/;
+
 /** Adds the path to the tree, or says why that is not possible. */
 function pathProblem(tree: ReturnType<typeof newTree>, path: string): string | undefined {
   if (path.length > MAX_PATH_CHARACTERS)
     return `a path has at most ${MAX_PATH_CHARACTERS} characters`;
   if (!path.isWellFormed()) return 'the path has half a surrogate pair: correct the escape';
+  if (LEADS_INTO_LIST.test(path))
+    return 'begin the path with a name: paths lead into a record, also in a list of records';
   try {
     const nodes = addPath(tree, path, 'fields');
     if (nodes.at(-1)!.isOptional)

@@ -20,6 +20,8 @@ export type Rights = Readonly<Record<string, Readonly<Record<string, Right>>>>;
 export interface Policy {
   /** 1, 2, 3 and so on: the row in standin.policies. */
   readonly version: number;
+  /** Of the document, byte for byte: an entity tag (RFC 9110 section 8.8.3). */
+  readonly tag: string;
   /** First one of each shape, with its name and default options, then those of the document. */
   readonly kinds: readonly KindSettings[];
   /** undefined: every string of `data` is a `text`, as without a policy. */
@@ -32,7 +34,7 @@ export interface Policy {
 }
 
 /** A policy before it is a version. */
-export type DeclaredPolicy = Omit<Policy, 'version'>;
+export type DeclaredPolicy = Omit<Policy, 'version' | 'tag'>;
 
 /** All other clients, and all other kinds. */
 export const OTHERS = '*';

@@ -1,28 +1,56 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
-import { lineOf, type Policy, type Right, rightIn } from './policy.ts';
+import { lineOf, type Policy, type PolicyField, type Right, rightIn } from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
 
 export type { Kind, PathNode };
 
+/** The paths in each record of a list. */
+export function inEach(tree: PathNode): PathNode {
+  return { ...newTree(), every: tree };
+}
+
+/** The steps of a path from `data` on: a name, an index, or null for every item. */
+export function stepsOf({ path }: PolicyField): (string | number | null)[] {
+  const nodes = addPath(newTree(), path, 'fields');
+  return nodes
+    .slice(0, -1)
+    .map(({ names, indexes }) => [...names.keys(), ...indexes.keys()][0] ?? null);
+}
+
 /** A policy ready for use. */
 export class PolicyRules {
   /** 0: there is no policy. */
   readonly version: number;
+  /** undefined: there is no policy. */
+  readonly tag: string | undefined;
+  /** Empty: it names none. */
+  readonly fields: readonly PolicyField[];
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
+  /** Kinds whose tokens can be found in running text. */
+  readonly textKinds: readonly Kind[];
   readonly #byPath = new Map<string, Kind>();
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
 
-  constructor(policy: Policy | undefined) {
+  readonly #hasImports: boolean;
+
+  /** @param hasImports whether tokens without the suffix were imported */
+  constructor(policy: Policy | undefined, hasImports = false) {
+    this.#hasImports = hasImports;
     this.version = policy?.version ?? 0;
+    this.tag = policy?.tag;
+    this.fields = policy?.fields ?? [];
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));
+    this.textKinds = [...this.#kinds.values()].filter(
+      ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
+    );
     if (policy?.fields === undefined) return;
     this.tree = newTree();
     for (const { path, kind } of policy.fields) {
@@ -36,6 +64,14 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
+  get kinds(): Kind[] {
+    return [...this.#kinds.values()];
+  }
+
+  has(kind: string): boolean {
+    return this.#kinds.has(kind);
+  }
+
   /** @throws RangeError for a kind that the policy does not have */
   kind(name: string): Kind {
     const kind = this.#kinds.get(name);
@@ -43,9 +79,14 @@ export class PolicyRules {
     return kind;
   }
 
+  /** All kinds whose tokens can be found by value. */
+  get deterministicKinds(): readonly Kind[] {
+    return [...this.#kinds.values()].filter(({ settings }) => settings.tokens !== 'random');
+  }
+
   /** Whether a token can be a string without the suffix. */
   get hasBareTokens(): boolean {
-    return [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
+    return this.#hasImports || [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
   }
 
   /** How tokens of this kind are made for a client. */

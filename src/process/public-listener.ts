@@ -2,7 +2,6 @@ import type { Server as HttpServer } from 'node:http';
 import { Server } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../config/config.ts';
-import { Unavailable } from '../errors.ts';
 import { Descriptors } from '../http/connections.ts';
 import type { ServerContext } from '../http/context.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
@@ -13,7 +12,6 @@ import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
 import { ApiKeyUses } from '../service/api-key-uses.ts';
-import { Authenticator } from '../service/authenticator.ts';
 import type { Certificate } from '../service/certificate.ts';
 import { Health } from '../service/health.ts';
 import type { KeyringFollower } from '../service/keys/keyring-follower.ts';
@@ -28,10 +26,10 @@ import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
 import type { Vault } from '../service/vault.ts';
 import { WriteGuards } from '../service/write-guards.ts';
-import { ApiKeyStore } from '../store/api-keys.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
 import { openAudit } from './audit.ts';
+import { openAuthenticator } from './authentication.ts';
 import { openTracing } from './tracing.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
@@ -107,9 +105,14 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** The last requests that it answered. */
-  get recent(): RecentRequests {
-    return this.#context.recent;
+  /** What the admin API shares with callers. */
+  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state'> {
+    return this.#context;
+  }
+
+  /** What the console shows of it. */
+  get shown(): { readonly recent: RecentRequests; readonly policies: PolicyFollower } {
+    return { recent: this.#context.recent, policies: this.#parts.policies };
   }
 
   /** Makes the audit log check whether its file was renamed. */
@@ -231,11 +234,7 @@ async function createContext(
   budget: ByteBudget,
 ): Promise<ServerContext> {
   const { config, vault, keys, policies, certificate, metrics, log } = options;
-  const authenticator = new Authenticator(new ApiKeyStore(vault.vital.keys), vault.keyring, uses);
-  // If the database went away after the vault opened, API keys are read when it is back.
-  await authenticator.start().catch((error) => {
-    if (!(error instanceof Unavailable)) throw error;
-  });
+  const authenticator = await openAuthenticator(vault, uses, config.jwt, log);
   const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
   const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,

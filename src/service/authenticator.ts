@@ -2,15 +2,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError } from '../errors.ts';
-import type { ApiKeyStore, LiveApiKey } from '../store/api-keys.ts';
+import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
 import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
+import { isJwt, type JwtVerifier } from './jwt/jwt-verifier.ts';
 
-/** The client and API key behind a request. */
+/** The client behind a request, and its API key or the subject of its JWT. */
 export interface Caller {
   readonly client: Client;
-  readonly api_key_id: string;
+  readonly api_key_id: string | undefined;
+  readonly subject: string | undefined;
 }
 
 /** A revocation takes effect after this time, plus one query. */
@@ -19,6 +21,7 @@ const REFRESH_INTERVAL_MS = 2_000;
 const MAX_AGE_MS = 4_000;
 /** Unknown API keys share one query to the database, at most this often. */
 const MISS_INTERVAL_MS = 250;
+/** Requests that wait for the database, or for a JWT to be verified. */
 const MAX_WAITING = 1_000;
 const BEARER = /^bearer +([^\s]+)$/i;
 
@@ -28,13 +31,15 @@ interface Entry extends Caller {
 }
 
 /**
- * Identifies callers by API key, from a copy of all live keys in memory. So most requests need no
- * query.
+ * Identifies callers by API key, or by JWT, from a copy of all live keys and subjects in memory. So
+ * most requests need no query.
  */
 export class Authenticator {
   readonly #apiKeys: ApiKeyStore;
   readonly #keyring: Keyring;
   readonly #uses: ApiKeyUses;
+  readonly #jwt: JwtVerifier | undefined;
+  #bySubject = new Map<string, Entry>();
   #byDigest = new Map<string, Entry>();
   /**
    * Entries by Authorization header since the last refresh, which saves a digest for each request.
@@ -46,13 +51,15 @@ export class Authenticator {
   /** The digests for the next query, and its result. */
   #wanted = new Set<string>();
   #next: Promise<ReadonlyMap<string, Entry>> | undefined;
-  #waiting = 0;
+  #waitingCount = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(apiKeys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses) {
+  /** @param jwt undefined: callers need an API key */
+  constructor(apiKeys: ApiKeyStore, keyring: Keyring, uses: ApiKeyUses, jwt?: JwtVerifier) {
     this.#apiKeys = apiKeys;
     this.#keyring = keyring;
     this.#uses = uses;
+    this.#jwt = jwt;
   }
 
   /**
@@ -61,27 +68,30 @@ export class Authenticator {
    */
   async start(): Promise<void> {
     this.#timer = setInterval(() => this.#load().catch(() => {}), REFRESH_INTERVAL_MS).unref();
+    this.#jwt?.keys.start();
     await this.#load();
   }
 
   stop(): void {
     clearInterval(this.#timer);
+    this.#jwt?.keys.stop();
   }
 
   /**
-   * The caller of an Authorization header. Synchronous when the API key is in memory.
-   * @throws CallerError unauthorized, or InternalError when the database is needed and does not
-   * answer
+   * The caller of an Authorization header. Synchronous when the API key or JWT is in memory.
+   * @throws CallerError unauthorized or overloaded, or InternalError when the database or the
+   * issuer is needed and does not answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
     const known = this.#byHeader.get(authorization ?? '');
     if (known !== undefined && this.#isFresh()) return live(known);
     const apiKey = BEARER.exec(authorization ?? '')?.[1];
     if (apiKey === undefined) throw new CallerError('unauthorized');
+    if (this.#jwt !== undefined && isJwt(apiKey)) return this.#ofJwt(this.#jwt, apiKey);
     if (!isApiKey(apiKey)) throw new CallerError('unauthorized');
     const digest = this.#keyring.apiKeyDigest(apiKey);
     const found = this.#isFresh() ? this.#byDigest.get(digest) : undefined;
-    if (found === undefined) return this.#findInDatabase(digest);
+    if (found === undefined) return this.#waiting(() => this.#findInDatabase(digest));
     this.#byHeader.set(`Bearer ${apiKey}`, found);
     return live(found);
   }
@@ -90,19 +100,31 @@ export class Authenticator {
     return performance.now() - this.#loadedAtMs < MAX_AGE_MS;
   }
 
+  #ofJwt(jwt: JwtVerifier, token: string): Caller | Promise<Caller> {
+    const subject = jwt.known(token);
+    if (subject !== undefined && this.#isFresh()) return live(this.#bySubject.get(subject));
+    return this.#waiting(async () => {
+      if (!this.#isFresh()) await this.#asked();
+      const verified = await jwt.verify(token, (subject) => this.#bySubject.has(subject));
+      return live(this.#bySubject.get(verified));
+    });
+  }
+
+  async #waiting(work: () => Promise<Caller>): Promise<Caller> {
+    if (this.#waitingCount >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
+    this.#waitingCount++;
+    return work().finally(() => this.#waitingCount--);
+  }
+
   /** Asks the database, so that a key issued on another node works at once. */
   async #findInDatabase(digest: string): Promise<Caller> {
-    if (this.#waiting >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
-    this.#waiting++;
-    try {
-      this.#wanted.add(digest);
-      this.#next ??= this.#ask();
-      const found = (await this.#next).get(digest);
-      if (found === undefined) throw new CallerError('unauthorized');
-      return live(found);
-    } finally {
-      this.#waiting--;
-    }
+    this.#wanted.add(digest);
+    return live((await this.#asked()).get(digest));
+  }
+
+  #asked(): Promise<ReadonlyMap<string, Entry>> {
+    this.#next ??= this.#ask();
+    return this.#next;
   }
 
   /**
@@ -130,13 +152,17 @@ export class Authenticator {
 
   async #load(): Promise<void> {
     const startedAtMs = performance.now();
-    const loaded = await this.#apiKeys.listLive(startedAtMs + REQUEST_PATIENCE_MS);
+    const deadlineMs = startedAtMs + REQUEST_PATIENCE_MS;
+    const loaded = await this.#apiKeys.listLive(deadlineMs);
+    const subjects = this.#jwt && (await this.#apiKeys.listSubjects(deadlineMs));
     // Drop the result of a slow load when a later load has already ended.
     if (startedAtMs < this.#loadedAtMs) return;
     this.#byDigest = this.#entriesOf(loaded);
     this.#byHeader = new Map();
+    this.#bySubject = new Map(subjects?.map((one) => [one.client.subject!, this.#entryOf(one)]));
     this.#loadedAtMs = startedAtMs;
-    this.#uses.keepOnly(new Set(loaded.map(({ api_key_id: apiKeyId }) => apiKeyId)));
+    const clientIds = subjects?.map(({ client }) => client.client_id) ?? [];
+    this.#uses.keepOnly(new Set([...loaded.map((one) => one.api_key_id), ...clientIds]));
   }
 
   #entriesOf(rows: readonly LiveApiKey[]): Map<string, Entry> {
@@ -146,16 +172,24 @@ export class Authenticator {
         {
           client,
           api_key_id: apiKeyId,
+          subject: undefined,
           expiresAtMs: expiresAt?.getTime() ?? Infinity,
           use: this.#uses.of(apiKeyId, client.client_id, rank),
         },
       ]),
     );
   }
+
+  /** Its use is counted under the id of the client. */
+  #entryOf({ client, rank }: SubjectClient): Entry {
+    const { client_id: clientId, subject } = client;
+    const use = this.#uses.of(clientId, clientId, rank);
+    return { client, api_key_id: undefined, subject: subject!, expiresAtMs: Infinity, use };
+  }
 }
 
-function live(entry: Entry): Caller {
-  if (entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');
+function live(entry: Entry | undefined): Caller {
+  if (entry === undefined || entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');
   entry.use.requests++;
   return entry;
 }

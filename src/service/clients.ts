@@ -1,7 +1,7 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
-import { OperatorError } from '../errors.ts';
+import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
-import type { ClientChange, ClientSettings } from '../store/clients.ts';
+import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
@@ -18,6 +18,16 @@ export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
+/** Bounds of the settings. The database does not check them. */
+export const SETTING_BOUNDS = {
+  nameCharacters: 200,
+  subjectCharacters: 512,
+  /** A second. */
+  rate: 1_000_000,
+  timeToLiveS: 10_000 * 86_400,
+  space: /^[a-z][a-z0-9_-]{0,31}$/,
+} as const;
+
 /** Settings of a client created with a name only. */
 export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   rate_limit: null,
@@ -30,6 +40,7 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   unknown_token_limit: null,
   time_to_live_s: null,
   space: DEFAULT_SPACE,
+  subject: null,
 };
 
 export async function createClient(
@@ -37,11 +48,9 @@ export async function createClient(
   clientPrefix: string,
   settings: ClientSettings,
 ): Promise<Client> {
-  demandName(settings.name);
+  demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
-  const client = await vault.clients.insert(clientId, settings, commandDeadline());
-  if (client === undefined) throw nameTaken(settings.name);
-  return client;
+  return orTaken(await vault.clients.insert(clientId, settings, commandDeadline()), settings);
 }
 
 /**
@@ -74,20 +83,28 @@ export async function createFirstClient(
   return made && { ...made, api_key: apiKey };
 }
 
-/** Refuses characters that would control the terminal or disguise the name when it is printed. */
-function demandName(name: string): void {
-  const found = unsafeCharacter(name);
-  if (found === undefined) return;
-  throw new OperatorError(
-    `The name of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
-  );
+/** Refuses characters that would control the terminal or disguise the text when it is printed. */
+function demandPrintable(change: ClientChange): void {
+  for (const setting of ['name', 'subject'] as const) {
+    const found = unsafeCharacter(change[setting] ?? '');
+    if (found === undefined) continue;
+    throw new OperatorError(
+      `The ${setting} of a client cannot contain ${found}: leave out control characters, line ends, and characters that change the direction of text.`,
+    );
+  }
 }
 
 export interface UsedClient extends Client {
   /**
-   * Last use of any of its API keys on any node, to the minute; null: none since uses are recorded.
+   * Last use of any of its API keys, or of a JWT, on any node, to the minute; null: none since uses
+   * are recorded.
    */
   readonly last_used_at: Date | null;
+}
+
+/** @param named id or name of the client */
+export async function getClient(vault: Vault, named: string): Promise<UsedClient> {
+  return findIn(await listClients(vault), named);
 }
 
 /** All clients, the oldest first. */
@@ -101,17 +118,20 @@ export async function listClients({ clients, apiKeyUses }: Vault): Promise<UsedC
   }));
 }
 
-/** @param named id or name of the client */
+/**
+ * @param named id or name of the client
+ * @param check gets the client as it is before the change, and may throw to leave it so
+ */
 export async function updateClient(
   vault: Vault,
   named: string,
   change: ClientChange,
+  check?: (client: Client) => void,
 ): Promise<Client> {
-  if (change.name !== undefined) demandName(change.name);
+  demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
-  const client = await vault.clients.update(clientId, change, commandDeadline());
-  if (client === undefined) throw nameTaken(change.name!);
-  return client;
+  const client = await vault.clients.update(clientId, change, commandDeadline(), check);
+  return orTaken(client, change);
 }
 
 /**
@@ -125,7 +145,7 @@ export async function issueApiKey(
 ): Promise<IssuedApiKey> {
   const { client_id: clientId, ...client } = await findClient(vault, named);
   if (client.disabled_at !== null) {
-    throw new OperatorError(
+    throw new Conflict(
       `Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable`,
     );
   }
@@ -154,34 +174,60 @@ export async function listApiKeys(vault: Vault, named: string | undefined): Prom
   return vault.apiKeys.list(clientId, commandDeadline());
 }
 
+export async function getApiKey(vault: Vault, apiKeyId: string): Promise<UsedApiKey> {
+  const apiKeys = await listApiKeys(vault, undefined);
+  const found = apiKeys.find(({ api_key_id: id }) => id === apiKeyId);
+  if (found === undefined) throw noApiKey(apiKeyId);
+  return found;
+}
+
 export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
   const revoked = await vault.apiKeys.revoke(apiKeyId, commandDeadline());
-  if (revoked === undefined) {
-    throw new OperatorError(
-      `There is no API key ${apiKeyId}. List them with: standin api-key list`,
-    );
-  }
+  if (revoked === undefined) throw noApiKey(apiKeyId);
   return revoked;
 }
 
-/** An id comes before a name. */
+function noApiKey(apiKeyId: string): NotFound {
+  return new NotFound(`There is no API key ${apiKeyId}. List them with: standin api-key list`);
+}
+
+/** The client that a valid API key is of; undefined: there is none. */
+export async function clientOf(
+  { apiKeys, keyring }: Vault,
+  apiKey: string,
+  deadlineMs: number,
+): Promise<Client | undefined> {
+  const [live] = await apiKeys.findLive([keyring.apiKeyDigest(apiKey)], deadlineMs);
+  return live?.client;
+}
+
 async function findClient(vault: Vault, named: string): Promise<Client> {
-  const clients = await vault.clients.list(commandDeadline());
+  return findIn(await vault.clients.list(commandDeadline()), named);
+}
+
+/** An id comes before a name. */
+function findIn<C extends Client>(clients: readonly C[], named: string): C {
   const byName = clients.filter((one) => one.name === named);
   const client = clients.find((one) => one.client_id === named) ?? byName[0];
   if (client === undefined)
-    throw new OperatorError(`There is no client ${named}. List them with: standin client list`);
+    throw new NotFound(`There is no client ${named}. List them with: standin client list`);
   if (byName.length > 1 && client.client_id !== named) {
     const ids = byName.map((one) => one.client_id).join(', ');
-    throw new OperatorError(
+    throw new Conflict(
       `${byName.length} clients are called ${named}: ${ids}. Use an id, or give all but one another name: standin client update ID --name NAME`,
     );
   }
   return client;
 }
 
-function nameTaken(name: string): OperatorError {
-  return new OperatorError(
-    `There is a client ${name} already. Choose another name, or change that client: standin client update`,
-  );
+function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
+  if (client === 'name')
+    throw new Conflict(
+      `There is a client ${name} already. Choose another name, or change that client: standin client update`,
+    );
+  if (client === 'subject')
+    throw new Conflict(
+      `Another client has the subject ${subject}. Find it with standin client list --json, or choose another subject.`,
+    );
+  return client;
 }

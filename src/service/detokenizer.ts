@@ -19,9 +19,15 @@ export interface Visibility {
   readonly space: string;
   /** What leaves this thread of an opened value. */
   readonly show: (opened: OpenedValue) => Value;
+  /** Whether the record of a token probably has a scope, by its index: see `openRecord`. */
+  readonly isScoped: (index: number) => boolean;
 }
 
-const FULL: Visibility = { space: DEFAULT_SPACE, show: ({ value }) => value };
+const FULL: Visibility = {
+  space: DEFAULT_SPACE,
+  show: ({ value }) => value,
+  isScoped: () => false,
+};
 
 /** Opens the records of tokens. */
 export class Detokenizer {
@@ -54,7 +60,10 @@ export class Detokenizer {
     const records = await this.#records.find(fingerprints, bytes, deadlineMs);
     // Another node may already seal with a version that this node has not read.
     await this.#keys.readyToOpen(versionsOf(records), deadlineMs);
-    return fingerprints.map((fingerprint, i) => this.#open(fingerprint, records[i], visibility));
+    return fingerprints.map((fingerprint, i) => {
+      const record = records[i];
+      return record ? this.#open(fingerprint, record, visibility, i) : record;
+    });
   }
 
   /**
@@ -79,12 +88,15 @@ export class Detokenizer {
 
   #open(
     tokenFingerprint: TokenFingerprint,
-    record: SealedRecord | null | undefined,
-    { space, show }: Visibility,
-  ): Value | null | undefined {
-    if (!record) return record;
+    found: SealedRecord,
+    { space, show, isScoped }: Visibility,
+    index: number,
+  ): Value | undefined {
     // Open with the fingerprint of the caller's token, not the row's: a swapped row must fail.
-    const opened = this.#keys.keyring.open({ ...record, token_fingerprint: tokenFingerprint });
+    const record = { ...found, token_fingerprint: tokenFingerprint };
+    const opened = this.#keys.keyring.open(record, isScoped(index));
+    // Nobody has its token.
+    if ('alias' in opened) return undefined;
     const isOpen = 'value' in opened;
     if (isOpen && (opened.scope?.space ?? DEFAULT_SPACE) === space) return show(opened);
     this.#onDamaged(1);

@@ -1,11 +1,13 @@
 import { randomLatin1 } from '../crypto/primitives.ts';
-import { OperatorError, Unavailable } from '../errors.ts';
-import { type Change, changesOf } from '../policy/changes.ts';
+import { Changed, NotFound, OperatorError, Unavailable } from '../errors.ts';
+import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
 import { type DeclaredPolicy, kindsInUse, OTHERS, type Right, rightOf } from '../policy/policy.ts';
+import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
+import type { Client } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
 
@@ -16,6 +18,20 @@ const DRAW_BYTES = 48;
 export function kindExamples(policy: DeclaredPolicy, suffix: string): KindExample[] {
   const draws = () => randomLatin1(DRAW_BYTES);
   return kindsInUse(policy).map((kind) => exampleOf(kind, suffix, draws));
+}
+
+/** A policy for readers. */
+export function describePolicy(policy: DeclaredPolicy, suffix: string) {
+  const examples = kindExamples(policy, suffix);
+  return {
+    kinds: kindsInUse(policy).map((kind, i) => ({
+      name: kind.name,
+      words: kindInWords(kind),
+      example: examples[i]!,
+    })),
+    /** null: every string is a `text`. */
+    fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field) })) ?? null,
+  };
 }
 
 /** What a document would do to the policy in force. */
@@ -49,7 +65,7 @@ export async function planPolicy(
 /**
  * Makes the document the next version.
  * @param after the version that it follows; 0: none
- * @throws OperatorError when another version is the newest; nothing was changed
+ * @throws Changed when another version is the newest; nothing was changed
  */
 export async function applyPolicy(
   store: PolicyStore,
@@ -64,7 +80,7 @@ export async function applyPolicy(
   );
   if (applied !== undefined) return applied;
   const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
-  throw new OperatorError(
+  throw new Changed(
     `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
   );
 }
@@ -82,7 +98,7 @@ export async function findPolicy(
       ? await store.newest(commandDeadline())
       : await store.get(version, commandDeadline());
   if (found !== undefined) return found;
-  throw new OperatorError(
+  throw new NotFound(
     version === undefined
       ? 'This vault has no policy: every string is tokenized as text. Apply one with: standin policy apply FILE'
       : `There is no version ${version} of the policy. List the versions with: standin policy show --versions`,
@@ -110,6 +126,12 @@ export interface ClientView {
   readonly sees: Readonly<Record<string, Right>>;
 }
 
+/** What a client sees of each kind in use. */
+export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, Right> {
+  const kinds = kindsInUse(policy).map(({ name }) => name);
+  return Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)]));
+}
+
 /** The clients that can detokenize, and the names in `rights` that no client has. */
 export async function clientViews(
   vault: Vault,
@@ -117,13 +139,12 @@ export async function clientViews(
 ): Promise<{ readonly clients: ClientView[]; readonly missing: string[] }> {
   const clients = await vault.clients.list(commandDeadline());
   const known = new Set([OTHERS, ...clients.flatMap((one) => [one.client_id, one.name])]);
-  const kinds = kindsInUse(policy).map(({ name }) => name);
   const seeing = clients.filter((one) => one.can_detokenize && one.disabled_at === null);
   return {
     clients: seeing.map((client) => ({
       client_id: client.client_id,
       name: client.name,
-      sees: Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)])),
+      sees: seenBy(policy, client),
     })),
     missing: Object.keys(policy.rights ?? {}).filter((named) => !known.has(named)),
   };

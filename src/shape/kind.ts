@@ -33,24 +33,17 @@ export function kindOf(settings: KindSettings): Kind {
   const hasFixedLength = settings.shape === 'uuid' || settings.shape === 'word';
   const grows = settings.suffix && !hasFixedLength;
   const mayBeCard = settings.check_digits === 'luhn';
-  // A value is drawn right after it was accepted: the second plan would cost a quarter of a draw.
-  let planned: { readonly value: string; readonly plan: unknown } | undefined;
-  const planOf = (value: string) => {
-    if (planned?.value !== value) planned = { value, plan: form.plan(value) };
-    return planned.plan;
-  };
   return {
     settings,
     mask: maskOf(settings),
     accept(text) {
       const value = spell(text);
       if (typeof value !== 'string') return value;
-      const plan = planOf(value);
+      const plan = form === TEXT || form.plan(value);
       return isRefusal(plan) ? plan : { value: value as Value };
     },
     drawToken(value, suffix, draws, from) {
-      const plan = planOf(value);
-      planned = undefined;
+      const plan = form.plan(value);
       if (isRefusal(plan)) throw new RangeError(`a value ${plan.reason}`);
       const terms = { ending: settings.suffix ? `_${suffix}` : '', grows, mayBeCard };
       return firstAcceptable(value, terms, draws, from, (extra, blocks) =>
@@ -107,7 +100,7 @@ function formOf(settings: KindSettings): Form<unknown> {
   }
 }
 
-/** The shape without a policy. */
+/** The shape without a policy. It refuses nothing. */
 const TEXT: Form<string> = {
   plan: shapeOf,
   stem: (shape, extra, blocks) => drawStem(grow(shape, extra), blocks),

@@ -22,6 +22,14 @@ const FIND_LIVE = `${LIVE}, (select count(*) from standin.clients o
   from standin.api_keys k join standin.clients c using (client_id)
   where ${IS_LIVE} and digest = any($1)`;
 
+const LIST_SUBJECTS = `select ${CLIENT_COLUMNS.join(', ')}, rank from (
+    select *, row_number() over (order by created_at, client_id) - 1 as rank
+    from standin.clients) ranked
+  where subject is not null and disabled_at is null`;
+
+/** A client whose callers may send JWTs. */
+export type SubjectClient = Pick<LiveApiKey, 'client' | 'rank'>;
+
 /** An API key that is valid now, and its client. */
 export interface LiveApiKey {
   readonly api_key_id: string;
@@ -65,6 +73,12 @@ export class ApiKeyStore {
    */
   async listLive(deadlineMs: number): Promise<LiveApiKey[]> {
     return liveOf((await this.#pool.query(LIST_LIVE, [], deadlineMs)).rows);
+  }
+
+  /** All clients with a subject that are not disabled. */
+  async listSubjects(deadlineMs: number): Promise<SubjectClient[]> {
+    const { rows } = await this.#pool.query(LIST_SUBJECTS, [], deadlineMs);
+    return rows.map((row) => ({ client: clientOf(row), rank: Number(row.rank) }));
   }
 
   /** The valid API keys with these digests. */
@@ -134,10 +148,15 @@ const MARK = `insert into standin.api_key_uses as there (api_key_id, last_used_a
   select api_key_id, date_trunc('minute', now()) from unnest($1::text[]) as used (api_key_id)
   on conflict (api_key_id) do update set last_used_at = excluded.last_used_at
   where there.last_used_at < excluded.last_used_at`;
+/** Requests with JWTs are under the id of the client. */
 const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
-    count(*) filter (where revoked_at is null
-      and (expires_at is null or expires_at > now())) as live
-  from standin.api_keys left join standin.api_key_uses using (api_key_id) group by client_id`;
+    count(*) filter (where is_live) as live
+  from (select client_id, last_used_at,
+      revoked_at is null and (expires_at is null or expires_at > now()) as is_live
+    from standin.api_keys left join standin.api_key_uses using (api_key_id)
+    union all select client_id, last_used_at, false
+    from standin.clients join standin.api_key_uses on api_key_id = client_id) used
+  group by client_id`;
 
 /** Summary of the API keys of one client. */
 export interface ClientUse {
@@ -158,7 +177,7 @@ export class ApiKeyUseStore {
     await this.#pool.query(MARK, [apiKeyIds.toSorted()], deadlineMs);
   }
 
-  /** By `client_id`. A client that never had an API key is missing. */
+  /** By `client_id`. A client that never had an API key or used a JWT is missing. */
   async ofClients(deadlineMs: number): Promise<Map<string, ClientUse>> {
     const { rows } = await this.#pool.query(OF_CLIENTS, [], deadlineMs);
     return new Map(

@@ -9,7 +9,7 @@ export type ClientChange = {
   readonly [Name in keyof ClientSettings]?: ClientSettings[Name] | undefined;
 } & { readonly disabled?: boolean | undefined };
 
-const SETTINGS = [
+export const SETTINGS = [
   'name',
   'rate_limit',
   'token_mode',
@@ -21,6 +21,7 @@ const SETTINGS = [
   'unknown_token_limit',
   'time_to_live_s',
   'space',
+  'subject',
 ] as const satisfies readonly (keyof ClientSettings)[];
 
 export const CLIENT_COLUMNS = ['client_id', ...SETTINGS, 'created_at', 'disabled_at'] as const;
@@ -41,16 +42,16 @@ export class ClientStore {
     this.#pool = pool;
   }
 
-  /** Returns undefined when another client has this name. */
+  /** Returns the setting that another client has already, instead of the client. */
   async insert(
     clientId: string,
     settings: ClientSettings,
     deadlineMs: number,
-  ): Promise<Client | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) =>
-      (await isTaken(query, settings.name, clientId))
-        ? undefined
-        : insertClient(query, clientId, settings),
+  ): Promise<Client | Taken> {
+    return this.#pool.transaction(
+      deadlineMs,
+      async (query) =>
+        (await taken(query, settings, clientId)) ?? insertClient(query, clientId, settings),
     );
   }
 
@@ -78,31 +79,53 @@ export class ClientStore {
     return (await this.#pool.query(text, [], deadlineMs)).rows.map(clientOf);
   }
 
-  /** Returns the client after the change, or undefined when another client has the new name. */
+  /**
+   * Returns the client after the change, or the setting that another client has already.
+   * @param check gets the client as it is before the change, and may throw to leave it so
+   */
   async update(
     clientId: string,
     change: ClientChange,
     deadlineMs: number,
-  ): Promise<Client | undefined> {
+    check?: (client: Client) => void,
+  ): Promise<Client | Taken> {
     const changed = SETTINGS.filter((name) => change[name] !== undefined);
     const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
     assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
     const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
     const values = [clientId, ...changed.map((name) => change[name])];
     return this.#pool.transaction(deadlineMs, async (query) => {
-      if (change.name !== undefined && (await isTaken(query, change.name, clientId)))
-        return undefined;
-      return clientOf((await query(text, values)).rows[0]!);
+      check?.(await lockClient(query, clientId));
+      return (
+        (await taken(query, change, clientId)) ?? clientOf((await query(text, values)).rows[0]!)
+      );
     });
   }
 }
 
-/** Until the transaction ends, nobody else takes the name. An id of another client counts too. */
-async function isTaken(query: Query, name: string, clientId: string): Promise<boolean> {
+/** Until the transaction ends, nobody else changes the client. */
+async function lockClient(query: Query, clientId: string): Promise<Client> {
+  const text = `select ${COLUMNS} from standin.clients where client_id = $1 for update`;
+  return clientOf((await query(text, [clientId])).rows[0]!);
+}
+
+/** A setting that only one client can have. */
+export type Taken = 'name' | 'subject';
+
+const TAKEN = `select $1 in (name, client_id) as is_name from standin.clients
+  where ($1 in (name, client_id) or subject = $2) and client_id <> $3 order by 1 desc limit 1`;
+
+/** Until the transaction ends, nobody else takes them. For a name, ids of other clients count. */
+async function taken(
+  query: Query,
+  { name, subject }: ClientChange,
+  clientId: string,
+): Promise<Taken | undefined> {
+  if (name === undefined && subject == null) return undefined;
   await query(LOCK_NAMES);
-  const text =
-    'select 1 from standin.clients where $1 in (name, client_id) and client_id <> $2 limit 1';
-  return (await query(text, [name, clientId])).rows.length > 0;
+  const [found] = (await query(TAKEN, [name ?? '', subject ?? null, clientId])).rows;
+  if (found === undefined) return undefined;
+  return found.is_name === 't' ? 'name' : 'subject';
 }
 
 /** `least` ignores nulls. Citus refuses now() inside `coalesce` and `case`. */
@@ -138,6 +161,7 @@ export function clientOf(row: Record<string, string | null>): Client {
     unknown_token_limit: numberOf(row.unknown_token_limit),
     time_to_live_s: numberOf(row.time_to_live_s),
     space: row.space!,
+    subject: row.subject ?? null,
     created_at: new Date(row.created_at!),
     disabled_at: dateOf(row.disabled_at),
   };

@@ -45,6 +45,7 @@ export interface QueryResult {
 export type Query = (text: string, values?: readonly unknown[]) => Promise<QueryResult>;
 
 const RECONNECT_PAUSE_MS = 50;
+/** pg parses no binary results, and its parsers change dates and numbers. */
 const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**

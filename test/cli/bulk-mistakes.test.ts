@@ -67,7 +67,7 @@ describe('a field that occurs in no row is an error, and nothing is written in c
     ],
     [
       'a.ndjson --fields email,phones[*].number',
-      'standin: Line 1: the field phones[*] is a string, and --fields names something inside it. To leave bad rows out, name a file for them with --rejects.',
+      'standin: Line 1: the field phones[*] is a string, and a field is named inside it. To leave bad rows out, name a file for them with --rejects.',
     ],
     [
       'a.json --fields mail',

@@ -229,10 +229,13 @@ describe('it refuses', () => {
   });
 
   test.each([
-    ['f.csv', 'the file f.csv needs --fields and --output; for the text itself, add --value'],
+    [
+      'f.csv',
+      'the file f.csv needs --fields or --policy, and --output; for the text itself, add --value',
+    ],
     ['f.csv -o g.csv', '--fields'],
     ['f.csv --fields a', '--output'],
-    ['-', 'standard input needs --fields and --output'],
+    ['-', 'standard input needs --fields or --policy, and --output'],
     ['none.csv --resume', 'the file none.csv needs'],
     ['x --value --fields a', '--value takes no options for files'],
     ['f.csv --fields a -o g.csv --resume --force', 'give one'],

@@ -241,6 +241,7 @@ describe.each(usualKinds())('admin commands on the %s database', (kind) => {
         unknown_token_limit: 0,
         time_to_live_s: null,
         space: '',
+        subject: null,
         created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/),
         disabled_at: null,
         last_used_at: null,

@@ -1,8 +1,8 @@
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { freePort } from '../support/postgres.ts';
-import { CLI, newBlankPlace, type Place } from '../support/service.ts';
+import { CLI, newBlankPlace, type Place, until } from '../support/service.ts';
 import {
   hasTerminal,
   kinds,
@@ -12,25 +12,33 @@ import {
   steps,
 } from '../support/terminal.ts';
 
-let place: Place;
-let service: OnTerminal;
-beforeAll(async () => {
-  place = await newBlankPlace();
-  // The folder of a checkout, as far as the guide knows it.
-  symlinkSync(dirname(CLI), join(place.folder, 'dist'));
-  mkdirSync(join(place.folder, 'home'));
-  if (hasTerminal) service = await serveOnTerminal(place, { OPS_PORT: String(await freePort()) });
-});
-afterAll(async () => {
-  if (hasTerminal) await service.stop();
-  place.remove();
-});
+const GUIDES = [
+  { path: 'docs/guides/first-ten-minutes.md', start: 'npm ci && npm start\n', env: {} },
+  {
+    path: 'docs/guides/support-sees-last-four.md',
+    start: 'npm ci && AUDIT_LOG=audit.log AUDIT_REQUIRED=true npm start\n',
+    env: { AUDIT_LOG: 'audit.log', AUDIT_REQUIRED: 'true' },
+  },
+] as const;
 
-test.runIf(hasTerminal)(
-  'the first ten minutes go as the guide says, command by command',
-  async () => {
-    const [start, ...others] = steps('docs/guides/first-ten-minutes.md');
-    expect(start!.command).toBe('npm ci && npm start\n');
+describe.runIf(hasTerminal).each(GUIDES)('$path', ({ path, start: expected, env }) => {
+  let place: Place;
+  let service: OnTerminal;
+  beforeAll(async () => {
+    place = await newBlankPlace();
+    // The folder of a checkout, as far as the guide knows it.
+    symlinkSync(dirname(CLI), join(place.folder, 'dist'));
+    mkdirSync(join(place.folder, 'home'));
+    service = await serveOnTerminal(place, { ...env, OPS_PORT: String(await freePort()) });
+  });
+  afterAll(async () => {
+    await service?.stop();
+    place.remove();
+  });
+
+  test('goes as the guide says, command by command', async () => {
+    const [start, ...others] = steps(path);
+    expect(start!.command).toBe(expected);
     expect(kinds(service.output())).toContain(kinds(start!.shown!));
     const session = new Session(
       place.folder,
@@ -38,10 +46,12 @@ test.runIf(hasTerminal)(
       { 'http://127.0.0.1:8080': service.url, 'http://127.0.0.1:9464': service.opsUrl! },
     );
     session.learn(start!.shown!, service.output());
-    expect(others.length).toBeGreaterThan(8);
+    const [apiKey] = /stk_\w{34}/.exec(service.output())!;
+    expect(others.length).toBeGreaterThan(7);
     try {
       for (const { command, shown } of others) {
         const written = await session.run(command);
+        if (command.includes('policy apply')) await untilPolicy(service.url, apiKey);
         if (shown === undefined) continue;
         expect(kinds(written), command).toBe(kinds(shown));
         session.learn(shown, written);
@@ -49,5 +59,17 @@ test.runIf(hasTerminal)(
     } finally {
       await session.end();
     }
-  },
-);
+  });
+});
+
+/** Until a number, which is refused without a policy, passes. */
+async function untilPolicy(url: string, apiKey: string): Promise<void> {
+  await until(async () => {
+    const { status } = await fetch(`${url}/api/v1/tokenize`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      body: '{"data":{"a":1}}',
+    });
+    return status === 200;
+  }, 'the policy is in force');
+}

@@ -31,7 +31,7 @@ test('the name of an existing file is a file; --value makes it a value', async (
   runs.write('ann.csv', 'email\nann@example.com\n');
   const asFile = await runs.run('tokenize ann.csv');
   expect({ code: asFile.code, stdout: asFile.stdout }).toEqual({ code: 2, stdout: '' });
-  expect(asFile.stderr).toContain('the file ann.csv needs --fields and --output');
+  expect(asFile.stderr).toContain('the file ann.csv needs --fields or --policy, and --output');
   const asValue = await runs.run('tokenize --value ann.csv');
   expect(asValue.stdout).toMatch(/^[a-z]{3}\.[a-z]{3}_tok\n$/);
   expect(await runs.run(`detokenize ${asValue.stdout.trimEnd()}`)).toEqual(done('ann.csv\n'));

@@ -25,8 +25,9 @@ const HELP = {
   forbidden:
     'this client may not detokenize; an operator can allow it: standin client update CLIENT --can',
   not_found:
-    'the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /health and /health/live',
+    'the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup, /api/v1/text/tokenize, /api/v1/text/detokenize, /api/v1/policy, /health and /health/live',
   method_not_allowed: 'this path takes POST',
+  precondition_failed: 'GET /api/v1/policy',
   payload_too_large: '1048576 bytes (BODY_LIMIT)',
   unsupported_media_type: 'Content-Type: application/json',
   expectation_failed: 'Expect: 100-continue',
@@ -66,6 +67,7 @@ test('A45: every error that a request alone can bring about has its status and t
     ['forbidden', await send(service, '/api/v1/detokenize', GOOD, oneWay)],
     ['not_found', await send(service, '/nowhere', GOOD)],
     ['method_not_allowed', await send(service, T, undefined, {}, 'PUT')],
+    ['precondition_failed', await send(service, T, GOOD, { 'if-match': '*' })],
     ['payload_too_large', await send(service, T, ' '.repeat(1_048_577))],
     ['unsupported_media_type', await send(service, T, GOOD, { 'content-type': 'text/plain' })],
     ['expectation_failed', await raw('GET /health HTTP/1.1\r\nHost: a\r\nExpect: b\r\n\r\n')],

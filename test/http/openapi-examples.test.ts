@@ -6,6 +6,7 @@ import { MIN_CALLS } from '../../src/service/threads/queue-delay.ts';
 import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
 import { parseAnswers, type RawAnswer, rawExchange, retryAfter, send } from '../support/http.ts';
 import { Licenser } from '../support/keys.ts';
+import { applyPolicy } from '../support/policy.ts';
 import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
@@ -17,8 +18,22 @@ import {
   usualPlace,
 } from '../support/service.ts';
 
-const GOOD = '{"data":{"a":"Ann Lee"}}';
-const VAULT = ['/api/v1/tokenize', '/api/v1/detokenize', '/api/v1/lookup'];
+const RECORDS = ['/api/v1/tokenize', '/api/v1/detokenize', '/api/v1/lookup'];
+const TEXTS = ['/api/v1/text/tokenize', '/api/v1/text/detokenize'];
+const VAULT = [...RECORDS, ...TEXTS];
+const DATA: Readonly<Record<string, (name: string) => string>> = {
+  [TEXTS[0]!]: (name) =>
+    `{"data":{"text":"${name}","spans":[{"start":0,"end":${name.length},"kind":"word"}]}}`,
+  [TEXTS[1]!]: (name) => `{"data":{"text":"${name.replace(/\W/, '.')}_tok"}}`,
+};
+/** A body that this path accepts. */
+const good = (path: string, name = 'Ann Lee') => DATA[path]?.(name) ?? `{"data":{"a":"${name}"}}`;
+const EMPTY: Readonly<Record<string, string>> = {
+  [TEXTS[0]!]: '{"data":{"text":"","spans":[]}}',
+  [TEXTS[1]!]: '{"data":{"text":""}}',
+};
+const empty = (path: string) => EMPTY[path] ?? '{"data":{}}';
+const POLICY = '/api/v1/policy';
 const ALL = ['--can', 'tokenize,detokenize,lookup'];
 /** Longer than the ten seconds that the headers of a request may take, and the look every second. */
 const SLOW_MS = 30_000;
@@ -53,10 +68,13 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       const create = ['client', 'create', '--name', name!, ...options, '--json'];
       others.set(name!, JSON.parse((await runCli(create, service.place)).stdout).api_key);
     }
+    // All kinds, and no field, so that records are as without a policy.
+    await applyPolicy(service, 1, 'version: 1');
     const place = await usualPlace();
     const licenser = new Licenser(place.folder);
     await licenser.issue(-1);
     unlicensed = await startService(place, { ...env, ...licenser.env });
+    await applyPolicy(unlicensed, 1, 'version: 1');
     unaudited = await startService(await usualPlace(), {
       ...env,
       AUDIT_LOG: '/dev/full',
@@ -121,8 +139,8 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
   /** What brings an error about that any request can have, by its code. */
   const ANY: Record<string, (path: string) => Promise<RawAnswer>> = {
     bad_request: (path) => raw(`${first(path)}Name : a\r\n\r\n`),
-    not_found: (path) => send(service, `${path}/more`, GOOD),
-    method_not_allowed: (path) => send(service, path, GOOD, {}, 'PUT'),
+    not_found: (path) => send(service, `${path}/more`, good(path)),
+    method_not_allowed: (path) => send(service, path, good(path), {}, 'PUT'),
     request_timeout: (path) => raw(first(path), SLOW_MS),
     expectation_failed: (path) => raw(`${first(path)}Expect: more\r\n\r\n`),
     headers_too_large: (path) => raw(`${first(path)}A: ${'a'.repeat(17_408)}\r\n\r\n`),
@@ -139,27 +157,29 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
 
   const limit = version === '1.0.5' ? 'user_limit' : 'rate_limit';
   const OF_VAULT: Record<string, (path: string) => Promise<RawAnswer>> = {
-    no_string: (path) => post(path, '{"data":{"age":7}}'),
     no_data: (path) => post(path, '{}'),
     no_json: (path) => post(path, '{'),
-    unauthorized: (path) => post(path, GOOD, 'stk_wrong'),
+    unauthorized: (path) => post(path, good(path), 'stk_wrong'),
+    precondition_failed: (path) =>
+      send(service, path, good(path), {
+        authorization: `Bearer ${others.get('caller')}`,
+        'if-match': '"another"',
+      }),
     payload_too_large: (path) => post(path, ' '.repeat(1_048_577)),
     unsupported_media_type: (path) => {
       const authorization = `Bearer ${others.get('caller')}`;
-      return send(service, path, GOOD, { authorization, 'content-type': 'text/plain' });
+      return send(service, path, good(path), { authorization, 'content-type': 'text/plain' });
     },
     [limit]: async (path) => {
       let refusal: RawAnswer | undefined;
       await until(async () => {
-        const asked = Array.from({ length: 4 }, () =>
-          post(path, '{"data":{}}', others.get('slow')),
-        );
+        const asked = Array.from({ length: 4 }, () => post(path, empty(path), others.get('slow')));
         refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
         return refusal !== undefined;
       }, 'a 429');
       return refusal!;
     },
-    audit: (path) => post(path, '{"data":{}}', auditless, unaudited),
+    audit: (path) => post(path, empty(path), auditless, unaudited),
   };
   test.each(Object.keys(OF_VAULT))('%s, of all operations', async (name) => {
     for (const path of VAULT) expectShown(path, name, await OF_VAULT[name]!(path));
@@ -169,11 +189,18 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     const unknown = await post(VAULT[1]!, '{"data":{"name":"qev mwi_tok"}}');
     expectShown(VAULT[1]!, 'unknown_token', unknown);
     const { api_key: apiKey } = unlicensed;
-    expectShown(VAULT[0]!, 'license', await post(VAULT[0]!, GOOD, apiKey, unlicensed));
-    const forbidden = await post(VAULT[0]!, GOOD, others.get('detokenizer'));
-    expectShown(VAULT[0]!, 'no_tokenize', forbidden);
-    expectShown(VAULT[1]!, 'no_detokenize', await post(VAULT[1]!, GOOD, others.get('tokenizer')));
-    expectShown(VAULT[2]!, 'no_lookup', await post(VAULT[2]!, GOOD, others.get('tokenizer')));
+    const expectOnly = async (path: string, name: string, who: string) =>
+      expectShown(path, name, await post(path, good(path), others.get(who)));
+    for (const path of [RECORDS[0]!, TEXTS[0]!]) {
+      expectShown(path, 'license', await post(path, good(path), apiKey, unlicensed));
+      await expectOnly(path, 'no_tokenize', 'detokenizer');
+    }
+    for (const path of [RECORDS[1]!, TEXTS[1]!])
+      await expectOnly(path, 'no_detokenize', 'tokenizer');
+    await expectOnly(RECORDS[2]!, 'no_lookup', 'tokenizer');
+    for (const path of RECORDS)
+      expectShown(path, 'no_string', await post(path, '{"data":{"age":7}}'));
+    for (const path of TEXTS) expectShown(path, 'no_text', await post(path, '{"data":{"text":7}}'));
   });
 
   test('the examples of requests get answers like those shown, there and back', async () => {
@@ -197,6 +224,17 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     }
   });
 
+  test('the examples of texts get answers like those shown, there and back', async () => {
+    const [tokenize, detokenize] = TEXTS;
+    const ofRequest = (path: string): any =>
+      document.paths[path]!.post!.requestBody!.content['application/json'].examples.text!.value;
+    const answer = await post(tokenize!, JSON.stringify(ofRequest(tokenize!)));
+    expectLike(tokenize!, 'text', answer);
+    const { text } = JSON.parse(answer.text).data;
+    expect(shapeOf(text)).toBe(shapeOf(ofRequest(detokenize!).data.text));
+    expectLike(detokenize!, 'text', await post(detokenize!, JSON.stringify({ data: { text } })));
+  });
+
   /** A success: the same names in the same order as in the example, and data of the same shape. */
   function expectLike(path: string, name: string, answer: RawAnswer): void {
     const { response, at } = responseOf(document, path, 'post', '200');
@@ -215,7 +253,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     await locker.query('begin; lock table standin.records in access exclusive mode');
     const refusals = new Map<string, RawAnswer>();
     const ask = async (path: string, i: number) => {
-      const answer = await post(path, `{"data":{"a":"Ann ${i}"}}`);
+      const answer = await post(path, good(path, `Ann ${i}`));
       if (answer.status === 503) refusals.set(path, answer);
       return answer.status;
     };
@@ -241,13 +279,42 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
     for (const path of VAULT) expectShown(path, 'overloaded', refusals.get(path)!);
   });
 
+  const policy = (apiKey = others.get('caller')) =>
+    send(service, POLICY, undefined, { authorization: `Bearer ${apiKey}` }, 'GET');
+
+  test('the policy', async () => {
+    expectShown(POLICY, 'unauthorized', await policy('stk_wrong'));
+    let refusal: RawAnswer | undefined;
+    await until(async () => {
+      const asked = Array.from({ length: 4 }, () => policy(others.get('slow')));
+      refusal = (await Promise.all(asked)).find(({ status }) => status === 429);
+      return refusal !== undefined;
+    }, 'a 429');
+    expectShown(POLICY, limit, refusal!);
+    await applyPolicy(service, 2, 'version: 1\nfields: { a: text }');
+    const isInForce = async () => (await policy(others.get('detokenizer'))).text.includes('"a"');
+    await until(isInForce, 'a policy');
+    const { response, at } = responseOf(document, POLICY, 'get', '200');
+    const answer = await policy();
+    expectFit(at, answer);
+    const example = response.content['application/json'].examples.fields!.value;
+    expect(Object.keys(JSON.parse(answer.text))).toEqual(Object.keys(example as object));
+    shown.add(`${POLICY} 200 fields`);
+  });
+
   test('health, with its database and without', async () => {
     const get = (path: string) => send(service, path, undefined, { authorization: null }, 'GET');
     expectShown('/health', 'ok', await get('/health'));
     await cluster.crash();
     expectShown('/health', 'error', await get('/health'));
     expectShown('/health/live', 'ok', await get('/health/live'));
-    for (const path of VAULT) expectShown(path, 'database', await post(path, GOOD));
+    for (const path of VAULT) expectShown(path, 'database', await post(path, good(path)));
+    let failed: RawAnswer | undefined;
+    await until(async () => {
+      failed = await policy();
+      return failed.status === 500;
+    }, 'a policy that is too old');
+    expectShown(POLICY, 'database', failed!);
   });
 
   test('nothing that the document shows is left', () => {

@@ -1,6 +1,7 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { postgresBin, query } from '../support/postgres.ts';
-import { kinds, newPlace, type Service, startService } from '../support/service.ts';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startWithPolicy } from '../support/policy.ts';
+import { postgresBin } from '../support/postgres.ts';
+import { kinds, type Service } from '../support/service.ts';
 import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 /** Ten paths: every column with personal data of both samples. */
@@ -28,18 +29,9 @@ const RUNS = postgresBin !== undefined && kinds().includes('server') && samplesF
 
 describe.skipIf(!RUNS)('whole records of real customers', () => {
   let service: Service;
-  let apiKey: string;
 
   beforeAll(async () => {
-    const place = await newPlace('server', inject('serverUrl'));
-    service = await startService(place);
-    apiKey = service.api_key;
-    const document = JSON.stringify(POLICY);
-    const insert = 'insert into standin.policies (version, document) values (1, $1)';
-    await query(place.env.DATABASE_URL!, insert, [document]);
-    // A policy is in force within 5 s, and at once for a node that starts.
-    await service.stop();
-    service = await startService(place);
+    service = await startWithPolicy(JSON.stringify(POLICY));
   });
 
   afterAll(() => service?.stop());
@@ -61,7 +53,7 @@ describe.skipIf(!RUNS)('whole records of real customers', () => {
   async function post(operation: string, data: string): Promise<string> {
     const response = await fetch(`${service.url}/api/v1/${operation}`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${service.api_key}`, 'content-type': 'application/json' },
       body: `{"data":${data}}`,
     });
     const text = await response.text();

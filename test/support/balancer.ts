@@ -128,6 +128,8 @@ export class Front {
   readonly troubles: Trouble[] = [];
   /** The bodies of all requests. */
   readonly bodies: string[] = [];
+  /** When each request came, by performance.now(). */
+  readonly timesMs: number[] = [];
   /** Running requests, and their maximum so far. */
   open = 0;
   mostOpen = 0;
@@ -158,6 +160,7 @@ export class Front {
   }
 
   async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    this.timesMs.push(performance.now());
     this.mostOpen = Math.max(this.mostOpen, ++this.open);
     outgoing.once('close', () => this.open--);
     const body = Buffer.concat(await incoming.toArray());

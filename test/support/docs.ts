@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { OpenApiDocument } from '#openapi';
+import type { AdminDocument, OpenApiDocument } from '#openapi';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -18,7 +18,8 @@ export function documents(): string[] {
     .filter((name) => name.endsWith('.md'))
     .map((name) => join('docs', name));
   const packages = readdirSync(join(ROOT, 'packages')).map((name) => `packages/${name}/README.md`);
-  return [...root, ...docs, ...packages, 'test/register.md'].sort();
+  const clients = readdirSync(join(ROOT, 'clients')).map((name) => `clients/${name}/README.md`);
+  return [...root, ...docs, ...packages, ...clients, 'test/register.md'].sort();
 }
 
 /** Rows of the table with these headings, without backticks around whole cells. */
@@ -87,7 +88,7 @@ export function anchors(path: string): string[] {
 export class DocumentSchemas {
   readonly #ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
 
-  constructor(document: OpenApiDocument) {
+  constructor(document: OpenApiDocument | AdminDocument) {
     formats.default(this.#ajv);
     this.#ajv.addVocabulary(['openapi', 'info', 'servers', 'tags', 'paths', 'components']);
     this.#ajv.addSchema({ $id: 'document', ...document } as object);

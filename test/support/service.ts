@@ -135,7 +135,7 @@ export interface Answer {
 /** POSTs `{"data": data}` with the service's API key. */
 export async function call(
   service: Service,
-  operation: 'tokenize' | 'detokenize',
+  operation: 'tokenize' | 'detokenize' | 'lookup',
   data: unknown,
   apiKey = service.api_key,
 ): Promise<Answer> {

@@ -130,6 +130,23 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['!'.repeat(16), '~'.repeat(1024)],
     refuses: ['a'.repeat(15), 'a'.repeat(1025), `${'a'.repeat(15)} b`, 'é'.repeat(16)],
   },
+  OPS_TLS: { takes: ['true', 'false'], refuses: ['yes', '1'] },
+  ADMIN_TOKEN: {
+    takes: [`a:${'0'.repeat(32)}`, `a.b-c_D:${'~'.repeat(1024)},b:${'+'.repeat(32)}`],
+    refuses: [
+      '0'.repeat(48),
+      `:${'0'.repeat(32)}`,
+      `a:${'0'.repeat(31)}`,
+      `a:${'0'.repeat(1025)}`,
+      `a:${'0'.repeat(32)},`,
+      `a:${'0'.repeat(32)},a:${'1'.repeat(32)}`,
+      `a:${'0'.repeat(32)},b:${'0'.repeat(32)}`,
+      `a:${'0'.repeat(31)} `,
+      `${'a'.repeat(33)}:${'0'.repeat(32)}`,
+      Array.from({ length: 33 }, (_, i) => `a${i}:${String(i).padStart(32, '0')}`).join(),
+    ],
+  },
+  ADMIN_DATABASE_URL: { takes: ['postgres://u:p@db:5432/x'], refuses: ['db:5432', 'mysql://db/x'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
     refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],
@@ -168,6 +185,22 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
       'redis://cache:99999',
       'redis://:%zz@cache',
     ],
+  },
+  JWT_ISSUER: {
+    takes: ['https://issuer.example', 'https://issuer.example/realms/a/', 'http://127.0.0.1:8080'],
+    refuses: ['http://issuer.example', 'issuer.example', 'https://u:p@issuer.example'],
+  },
+  JWT_AUDIENCE: {
+    takes: ['a', 'https://standin.example', '!'.repeat(256)],
+    refuses: ['a b', '!'.repeat(257), 'é'],
+  },
+  JWT_JWKS_URL: {
+    takes: ['https://issuer.example/keys', 'http://localhost/keys'],
+    refuses: ['http://issuer.example/keys', 'https://issuer.example/?a', 'keys'],
+  },
+  JWT_CLIENT_CLAIM: {
+    takes: ['azp', 'https://example.org/app', 'a'.repeat(128)],
+    refuses: ['a b', 'a'.repeat(129), 'é'],
   },
   BODY_LIMIT: { takes: ['1024', '67108864'], refuses: ['1023', '67108865', '1MiB'] },
   VALUES_LIMIT: { takes: ['1', '1000000'], refuses: ['0', '1000001'] },
@@ -215,7 +248,16 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
 /** Another setting that a setting needs. */
 const WITH: Record<string, Record<string, string>> = {
   DATABASE_URL: { KEK_FILE: 'kek' },
+  OPS_TLS: { TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k' },
+  ADMIN_DATABASE_URL: {
+    KEK_FILE: 'kek',
+    DATABASE_URL: 'postgres://db/x',
+    ADMIN_TOKEN: `a:${'0'.repeat(32)}`,
+  },
   AUDIT_REQUIRED: { AUDIT_LOG: 'stdout' },
+  JWT_ISSUER: { JWT_AUDIENCE: 'a' },
+  JWT_AUDIENCE: { JWT_ISSUER: 'https://issuer.example' },
+  JWT_JWKS_URL: { JWT_ISSUER: 'https://issuer.example', JWT_AUDIENCE: 'a' },
 };
 
 describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
@@ -290,6 +332,16 @@ describe('contradictions', () => {
     },
   );
 
+  test.each([
+    [{ JWT_ISSUER: 'https://a' }, /^JWT_ISSUER and JWT_AUDIENCE go together/],
+    [{ JWT_AUDIENCE: 'a' }, /^JWT_ISSUER and JWT_AUDIENCE go together/],
+    [{ JWT_JWKS_URL: 'https://a' }, /^JWT_JWKS_URL is set, but JWT_ISSUER is not/],
+  ])('settings of JWTs go together: %j', (environment, problem) => {
+    expect(problemsOf(environment as Record<string, string>)).toEqual([
+      expect.stringMatching(problem),
+    ]);
+  });
+
   test('AUDIT_REQUIRED needs AUDIT_LOG', () => {
     expect(problemsOf({ AUDIT_REQUIRED: 'true' })).toEqual([
       'AUDIT_REQUIRED is true, but AUDIT_LOG is not set: name the file, or stdout.',
@@ -318,6 +370,41 @@ describe('OPS_HOST', () => {
 
   test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s needs none', (OPS_HOST) => {
     expect(problemsOf({ OPS_HOST })).toEqual([]);
+  });
+});
+
+describe('ADMIN_TOKEN', () => {
+  const ADMIN_TOKEN = `a:${'0'.repeat(32)}`;
+  const TLS = { TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k', OPS_TLS: 'true' };
+
+  test('beyond the loopback needs TLS, also with OPS_TOKEN', () => {
+    const beyond = { ADMIN_TOKEN, OPS_HOST: '0.0.0.0', OPS_TOKEN: 'a'.repeat(16) };
+    expect(problemsOf(beyond)).toEqual([
+      expect.stringMatching(/^ADMIN_TOKEN is set, and OPS_HOST is "0\.0\.0\.0".* OPS_TLS=true/),
+    ]);
+    expect(problemsOf({ ...beyond, ...TLS })).toEqual([]);
+    expect(problemsOf({ ADMIN_TOKEN, OPS_HOST: '::1' })).toEqual([]);
+  });
+
+  test.each([
+    [{ ADMIN_TOKEN, OPS_PORT: '0' }, /^ADMIN_TOKEN is set, but OPS_PORT is 0/],
+    [{ ADMIN_TOKEN, OPS_TOKEN: '0'.repeat(32) }, /^ADMIN_TOKEN has the token of OPS_TOKEN/],
+    [{ OPS_TLS: 'true' }, /^OPS_TLS is true, but there is no certificate/],
+    [
+      { DATABASE_URL: 'postgres://db/x', KEK_FILE: 'k', ADMIN_DATABASE_URL: 'postgres://db/x' },
+      /^ADMIN_DATABASE_URL is for the admin API/,
+    ],
+    [{ ADMIN_TOKEN, ADMIN_DATABASE_URL: 'postgres://db/x' }, /^ADMIN_DATABASE_URL needs DATABASE/],
+  ])('is refused with what contradicts it: %j', (environment, problem) => {
+    expect(problemsOf(environment as unknown as Record<string, string>)).toEqual([
+      expect.stringMatching(problem),
+    ]);
+  });
+
+  test('that is refused is not echoed', () => {
+    const text = problemsOf({ ADMIN_TOKEN: 'hunter2' }).join('\n');
+    expect(text).toMatch(/^ADMIN_TOKEN is not /);
+    expect(text).not.toContain('hunter2');
   });
 });
 

@@ -55,7 +55,9 @@ describe('a sample', () => {
         metrics.request('/health', 503, 1);
         metrics.shed('/api/v1/detokenize', 3);
         metrics.values('tokenize', 20);
+        metrics.values('lookup', 7);
         metrics.rejection('unknown_tokens');
+        metrics.rejection('lookup');
         metrics.batch('insert', 30);
         metrics.batch('insert', 10);
         metrics.observe({
@@ -65,6 +67,9 @@ describe('a sample', () => {
       }),
     );
     const before = countersOf(await countedBy(() => {}));
+    expect(JSON.stringify(after), 'no NaN, which JSON has as null').not.toMatch(
+      /"limited":.*null.*"shed"/,
+    );
     expect(after.clients).toEqual(new Map([['a', 4]]));
     expect([before.areLimitsShared, after.areLimitsShared]).toEqual([null, true]);
     const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
@@ -80,6 +85,35 @@ describe('a sample', () => {
       batch: { insert: 20, find: null },
     });
     expect(sampleBetween(after, after, 2_000, 2)).toMatchObject({ tokenize: none, shed: 0 });
+  });
+
+  test('has values of every kind and space, by name only for the first thousand', async () => {
+    const metrics = createMetrics();
+    metrics.values(
+      'tokenize',
+      3,
+      '',
+      new Map([
+        ['card', 2],
+        ['text', 1],
+      ]),
+    );
+    for (let tenant = 0; tenant < 1_100; tenant++)
+      metrics.values('tokenize', 1, `tenant${tenant}`, new Map([['card', 1]]));
+    metrics.values('detokenize', 5, 'tenant7', new Map([['card', 5]]));
+    expect(countersOf(await metrics.sampled())).toMatchObject({
+      ...{ tokenize: { values: 1_103 }, detokenize: { values: 5 } },
+    });
+    const lines = (await metrics.text()).split('\n').filter((one) => one.includes('values_total{'));
+    expect(lines).toHaveLength(1_002);
+    expect(lines).toEqual(
+      expect.arrayContaining([
+        'standin_values_total{operation="tokenize",kind="card"} 2',
+        'standin_values_total{operation="tokenize",space="tenant997",kind="card"} 1',
+        'standin_values_total{operation="tokenize",space="_other",kind="_other"} 102',
+        'standin_values_total{operation="detokenize",space="tenant7",kind="card"} 5',
+      ]),
+    );
   });
 
   test.each([true, false])('says whether limits are shared: %s', async (isShared) => {

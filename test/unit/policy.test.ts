@@ -201,6 +201,10 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ['fields: { a: text }', '1:1: the version of the format is missing: add version: 1'],
     ['version: "1"', '1:10: the version of the format must be 1'],
     ['version: 2', '1:10: this program knows version 1 of the format only: use a newer release'],
+    [
+      'version: 1\nfields: { "$[*].a": text }',
+      '2:11: begin the path with a name: paths lead into a record, also in a list of records',
+    ],
     ['version: 1\n---\nversion: 1', '2:1: there is a second document: leave out the line ---'],
     [
       '%YAML 1.1\n---\nversion: 1',

@@ -21,18 +21,29 @@ export interface Column {
 
 /** Rows of a CSV or TSV file. */
 export class CsvFormat implements RowFormat {
-  readonly fields = [];
+  readonly fields: RowFormat['fields'];
   readonly sample = [];
   readonly #scanner: CsvScanner;
   readonly #cells: number;
   readonly #columns: readonly Column[];
+  readonly #counted: readonly string[];
   readonly #needsQuotes: RegExp;
 
-  /** @param cells how many each row must have */
-  constructor(scanner: CsvScanner, cells: number, columns: readonly Column[]) {
+  /**
+   * @param cells how many each row must have
+   * @param counted the fields to report: those that a policy has in the file
+   */
+  constructor(
+    scanner: CsvScanner,
+    cells: number,
+    columns: readonly Column[],
+    counted: readonly string[],
+  ) {
     this.#scanner = scanner;
     this.#cells = cells;
     this.#columns = columns.toSorted((a, b) => a.index - b.index);
+    this.fields = counted.map((path) => ({ path, isOptional: true }));
+    this.#counted = counted;
     const delimiter = `\\x${scanner.delimiter.toString(16).padStart(2, '0')}`;
     this.#needsQuotes = new RegExp(`[${delimiter}\\r\\n${scanner.hasQuotes ? '"' : ''}]`);
   }
@@ -73,7 +84,7 @@ export class CsvFormat implements RowFormat {
       if (reason !== undefined) problem ??= { field, reason };
       cells.push({ field, start, end, value: value ?? '', isQuoted });
     }
-    return { ...row, cells, problem };
+    return { ...row, cells, paths: this.#counted, problem };
   }
 
   encode({ isQuoted }: Cell, value: string): string | undefined {

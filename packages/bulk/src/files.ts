@@ -1,18 +1,13 @@
 import { rm } from 'node:fs/promises';
 import { BadRowError, BulkError } from './bulk-error.ts';
-import {
-  type Checkpoint,
-  checkpointOf,
-  type Position,
-  removeCheckpoint,
-  writeCheckpoint,
-} from './checkpoint.ts';
+import { type Checkpoint, type Position, removeCheckpoint, writeCheckpoint } from './checkpoint.ts';
 import { listed, suggested } from './fields.ts';
 import type { Beginning } from './header.ts';
 import type { Input } from './input.ts';
-import { isResumable, type Job, outputPaths, termsOf } from './job.ts';
+import { checkpointFor, isResumable, type Job, outputPaths, termsOf } from './job.ts';
 import { withoutComma } from './json.ts';
 import { nameAtLast, type Output, OutputFile, partialOf, StandardOutput } from './output.ts';
+import { NoFieldOfPolicy } from './policy-paths.ts';
 import type { Replaced } from './replace.ts';
 import type { Row, RowFormat } from './row.ts';
 
@@ -99,8 +94,8 @@ export class BulkFiles {
     const [bad] = badRows;
     if (bad !== undefined && rejects === undefined) throw new BadRowError(bad.line, bad.problem!);
     this.#isWhole = false;
-    const output = this.#outputs.get('--output')!;
-    await output.write(this.#after(this.#goodRows, replaced.bytes));
+    const output = this.#outputs.get('--output');
+    await output?.write(this.#after(this.#goodRows, replaced.bytes));
     if (bad !== undefined) {
       await rejects!.write(Buffer.from(badRows.map(rejectLine).join('')));
       const pieces = badRows.map(({ start, end }) => bytes.subarray(start, end));
@@ -110,7 +105,7 @@ export class BulkFiles {
     this.#advance(rows, replaced);
     this.#isWhole = true;
     const isFound = this.#missing() === undefined;
-    if (isFound) await output.release();
+    if (isFound) await output?.release();
     else if (output instanceof StandardOutput && output.isFull) this.#checkFields();
     if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.save();
   }
@@ -128,17 +123,25 @@ export class BulkFiles {
     return this.#format.end === undefined || rowsBefore > 0 ? bytes : withoutComma(bytes);
   }
 
-  /** The first field that no row had so far. */
+  /** The first field that no row had so far. Of a policy, one field is enough. */
   #missing(): string | undefined {
     const { found } = this.position;
+    if (typeof this.#job.fields !== 'string')
+      return found.some((rows) => rows > 0) ? undefined : this.#job.fields.policy;
     return this.#format.fields.find(({ isOptional }, i) => !isOptional && !found[i])?.path;
   }
 
-  /** Rows without a field would be in the output as they were. @throws MissingFieldError */
+  /**
+   * Rows without a field would be in the output as they were.
+   * @throws MissingFieldError or NoFieldOfPolicy
+   */
   #checkFields(): void {
     const missing = this.#missing();
-    if (missing === undefined || this.#goodRows === 0) return;
+    const isHarmless = this.#goodRows === 0 || this.#job.outputPath === undefined;
+    if (missing === undefined || isHarmless) return;
     const { sample } = this.#format;
+    const { fields } = this.#job;
+    if (typeof fields !== 'string') throw new NoFieldOfPolicy(this.#input.name, sample, fields);
     throw new MissingFieldError(this.#input.name, missing, this.position.rows, sample);
   }
 
@@ -170,7 +173,7 @@ export class BulkFiles {
   }
 
   async #save(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
-    await writeCheckpoint(checkpointOf(this.#job.outputPath), {
+    await writeCheckpoint(checkpointFor(this.#job)!, {
       terms: termsOf(this.#job),
       input: this.#input.identity!,
       position: this.position,
@@ -182,14 +185,15 @@ export class BulkFiles {
   /** Call after the last row. @throws MissingFieldError */
   async finish(): Promise<void> {
     this.#checkFields();
-    await this.#outputs.get('--output')!.release();
+    await this.#outputs.get('--output')?.release();
     const { end } = this.#format;
     if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
     await this.save(true);
     // From here on, a resumed run only renames the files.
     this.#isWhole = false;
     await nameFiles(this.#job);
-    if (this.#job.outputPath !== '-') await removeCheckpoint(checkpointOf(this.#job.outputPath));
+    const checkpoint = checkpointFor(this.#job);
+    if (checkpoint !== undefined) await removeCheckpoint(checkpoint);
   }
 
   /**
@@ -197,15 +201,15 @@ export class BulkFiles {
    * @returns whether a run can resume
    */
   async leave(error: unknown): Promise<boolean> {
-    const isKept =
-      this.#isResumable && this.position.rows > 0 && !(error instanceof MissingFieldError);
+    const isMissing = error instanceof MissingFieldError || error instanceof NoFieldOfPolicy;
+    const isKept = this.#isResumable && this.position.rows > 0 && !isMissing;
     await (isKept ? this.save() : this.#discard());
     return isKept;
   }
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await rm(checkpointOf(this.#job.outputPath), { force: true });
+    if (this.#isResumable) await rm(checkpointFor(this.#job)!, { force: true });
   }
 
   async close(): Promise<void> {

@@ -6,13 +6,14 @@ import type { Input } from './input.ts';
 import { JsonFormat } from './json.ts';
 import { parsePaths } from './json-path.ts';
 import { afterSpaces, lineEndsIn, NdjsonFormat } from './ndjson.ts';
+import { columnOf, NoFieldOfPolicy, type PolicyFields, treeOf } from './policy-paths.ts';
 import { MAX_ROW_BYTES, type RowFormat } from './row.ts';
 
 export interface FormatOptions {
   /** Quotes have a meaning in csv, not in tsv. */
   readonly format: 'csv' | 'tsv' | 'ndjson' | 'json';
-  /** As on the command line: names or numbers of columns, or JSON paths. */
-  readonly fields: string;
+  /** As on the command line: names or numbers of columns, or JSON paths; or those of a policy. */
+  readonly fields: string | PolicyFields;
   /** One ASCII character; undefined: tab for tsv, guessed from the first line for csv. */
   readonly delimiter: string | undefined;
   readonly hasHeader: boolean;
@@ -44,21 +45,30 @@ export async function readBeginning(
   refuseUtf16(input, start);
   const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
   if (options.format === 'ndjson') {
-    const format = new NdjsonFormat(parsePaths(options.fields));
+    const format = new NdjsonFormat(pathsOf(options.fields, false));
     input.unread(start.subarray(bomBytes));
     return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
   }
   if (options.format === 'json') return readJson(input, start, bomBytes, options.fields, hasRows);
-  const names = parseList(options.fields);
+  const { fields } = options;
+  const names = typeof fields === 'string' ? parseList(fields) : fields.paths;
   const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
-  const columns = findColumns(input, line, names, options.hasHeader);
+  const columns =
+    typeof fields === 'string'
+      ? findColumns(input, line, names, options.hasHeader)
+      : findPolicyColumns(input, line, fields);
+  const counted = typeof fields === 'string' ? [] : columns.map(({ field }) => field);
   const end = options.hasHeader ? line.end : bomBytes;
   input.unread(bytes.subarray(end));
   return {
-    format: new CsvFormat(line.scanner, line.cells.length, columns),
+    format: new CsvFormat(line.scanner, line.cells.length, columns, counted),
     bytes: bytes.subarray(0, end),
     lineEnds: options.hasHeader ? line.scanner.lineEnds : 0,
   };
+}
+
+function pathsOf(fields: FormatOptions['fields'], isArray: boolean) {
+  return typeof fields === 'string' ? parsePaths(fields, isArray) : treeOf(fields);
 }
 
 /** An opening bracket comes before rows that are the items of an array. */
@@ -66,7 +76,7 @@ async function readJson(
   input: Input,
   start: Buffer,
   from: number,
-  fields: string,
+  fields: FormatOptions['fields'],
   hasRows: boolean,
 ): Promise<Beginning> {
   let bytes = start;
@@ -86,7 +96,7 @@ async function readJson(
   if (isArray && end === bytes.length)
     throw new BulkError(`${input.name} ends in the middle of its JSON`);
   input.unread(bytes.subarray(end));
-  const format = new JsonFormat(parsePaths(fields, isArray), input.name, isArray, hasRows);
+  const format = new JsonFormat(pathsOf(fields, isArray), input.name, isArray, hasRows);
   return { format, bytes: bytes.subarray(0, end), lineEnds: lineEndsIn(bytes, 0, end) };
 }
 
@@ -121,7 +131,7 @@ async function readFirstLine(
   start: Buffer,
   from: number,
   names: readonly string[],
-  { format, delimiter, hasHeader }: FormatOptions,
+  { fields, format, delimiter, hasHeader }: FormatOptions,
 ): Promise<{ line: FirstLine; bytes: Buffer }> {
   const delimiters = delimiter ? [delimiter] : format === 'tsv' ? ['\t'] : CSV_DELIMITERS;
   let bytes = start;
@@ -129,7 +139,10 @@ async function readFirstLine(
     const lines = delimiters.map((one) => scanLine(bytes, from, isEnd, one, format === 'csv'));
     if (lines.every((line) => line.end !== -1)) {
       const byCells = lines.toSorted((a, b) => b.cells.length - a.cells.length);
-      const fits = (line: FirstLine) => names.every((name) => line.cells.includes(name));
+      const fits = ({ cells }: FirstLine) =>
+        typeof fields === 'string'
+          ? names.every((name) => cells.includes(name))
+          : names.some((path) => columnOf(path, cells) !== undefined);
       const line = (hasHeader && lines.find(fits)) || byCells[0]!;
       if (line.scanner.problem !== undefined)
         throw new BulkError(`The quotes in the first line of ${input.name} do not match`);
@@ -166,6 +179,19 @@ function findColumns(
     }
     return { field, index: named[0]! };
   });
+}
+
+/** The columns that the policy names. */
+function findPolicyColumns(input: Input, line: FirstLine, fields: PolicyFields): Column[] {
+  const columns = new Map<number, Column>();
+  for (const field of fields.paths) {
+    const name = columnOf(field, line.cells);
+    if (name === undefined) continue;
+    const [{ index }] = findColumns(input, line, [name], true) as [Column];
+    if (!columns.has(index)) columns.set(index, { field, index });
+  }
+  if (columns.size === 0) throw new NoFieldOfPolicy(input.name, line.cells, fields);
+  return [...columns.values()];
 }
 
 function columnNumber(input: Input, field: string, cells: readonly string[]): number {

@@ -86,7 +86,7 @@ class Walk implements Found {
     } else {
       const inner = nodes.find((node) => !node.isValue);
       if (inner === undefined) this.#addCell(start, end, nodes[0]!);
-      else this.#complain(inner, 'is a string, and --fields names something inside it');
+      else this.#complain(inner, 'is a string, and a field is named inside it');
     }
     return end;
   }

@@ -1,8 +1,15 @@
 import type { Block } from './blocks.ts';
-import type { Problem, Row, RowFormat } from './row.ts';
+import type { Cell, Problem, Row, RowFormat } from './row.ts';
 
-/** Asks the service for the replacement of each value. @throws RefusedValue */
-export type Ask = (values: readonly string[], signal: AbortSignal) => Promise<string[]>;
+/**
+ * Asks the service for the replacement of each value, in the field of the same index.
+ * @throws RefusedValue
+ */
+export type Ask = (
+  values: readonly string[],
+  signal: AbortSignal,
+  fields: readonly string[],
+) => Promise<string[]>;
 
 /** The service refused the whole request because of one value. */
 export class RefusedValue extends Error {
@@ -17,11 +24,15 @@ export class RefusedValue extends Error {
 }
 
 export interface Replacing {
-  readonly operation: 'tokenize' | 'detokenize';
+  readonly operation: 'tokenize' | 'detokenize' | 'import';
   readonly ask: Ask;
+  /** Whether equal values of two fields can have different tokens, of kinds of a policy. */
+  readonly isByField: boolean;
   readonly format: RowFormat;
   /** Whether a bad row ends the run. The values after it are then not sent. */
   readonly stopsAtBadRow: boolean;
+  /** Whether cells without a suffix may be tokens. */
+  readonly takesBareTokens?: boolean | undefined;
 }
 
 /** The rows of a block after replacement. */
@@ -39,32 +50,37 @@ export async function replaceCells(
   replacing: Replacing,
   signal: AbortSignal,
 ): Promise<Replaced> {
-  const { operation, format } = replacing;
-  const found = new Map<string, Answer | undefined>();
+  const { operation, format, isByField, takesBareTokens } = replacing;
+  const keyOf: KeyOf = ({ field, value }) => (isByField ? `${field}\0${value}` : value);
+  const distinct = new Map<string, Cell>();
   for (const row of block.rows) {
-    if (operation === 'detokenize') row.problem ??= formProblem(row);
-    if (row.problem === undefined) for (const { value } of row.cells) found.set(value, undefined);
+    // A policy can have tokens without a suffix.
+    if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row, takesBareTokens);
+    if (row.problem === undefined) for (const cell of row.cells) distinct.set(keyOf(cell), cell);
   }
-  const distinct = [...found.keys()];
-  const answers = distinct.length === 0 ? [] : await askAll(distinct, replacing, signal);
-  distinct.forEach((value, i) => {
-    found.set(value, answers[i]);
-  });
-  return render(block, format, found);
+  const answers = await askAll([...distinct.values()], replacing, signal);
+  const found = new Map([...distinct.keys()].map((key, i) => [key, answers[i]]));
+  return render(block, format, keyOf, found);
 }
+
+/** Cells of the same key get the same replacement. */
+type KeyOf = (cell: Cell) => string;
 
 /** The replacement of a value, or why there is none; undefined: an earlier value ends the run. */
 type Answer = { readonly text: string } | { readonly reason: string } | undefined;
 
 /** Printable ASCII with a suffix: every token has this form. */
 const TOKEN_FORM = /^[\x20-\x7e]*_[A-Za-z0-9]{1,16}$/;
+/** An imported token, or one of a kind without suffix. */
+const BARE_FORM = /^[\x20-\x7e]{1,1000}$/;
 
 /**
  * A cell that cannot be a token is not sent. The service counts unknown tokens to prevent guessing,
  * and a client that sends many of them must wait.
  */
-function formProblem(row: Row): Problem | undefined {
-  const cell = row.cells.find(({ value }) => !TOKEN_FORM.test(value));
+function formProblem(row: Row, takesBareTokens = false): Problem | undefined {
+  const form = takesBareTokens ? BARE_FORM : TOKEN_FORM;
+  const cell = row.cells.find(({ value }) => !form.test(value));
   return cell && { field: cell.field, reason: 'is not a token' };
 }
 
@@ -74,24 +90,26 @@ function formProblem(row: Row): Problem | undefined {
  * requests, and each counts as unknown about log n times. Without halves, it would count n times.
  */
 async function askAll(
-  values: readonly string[],
+  cells: readonly Cell[],
   replacing: Replacing,
   signal: AbortSignal,
 ): Promise<Answer[]> {
-  if (values.length === 0) return [];
+  if (cells.length === 0) return [];
   try {
-    return (await replacing.ask(values, signal)).map((text) => ({ text }));
+    const values = cells.map(({ value }) => value);
+    const fields = cells.map(({ field }) => field);
+    return (await replacing.ask(values, signal, fields)).map((text) => ({ text }));
   } catch (error) {
     if (!(error instanceof RefusedValue)) throw error;
-    const bad = error.index ?? (values.length === 1 ? 0 : undefined);
-    const middle = bad ?? values.length >> 1;
-    const answers = await askAll(values.slice(0, middle), replacing, signal);
+    const bad = error.index ?? (cells.length === 1 ? 0 : undefined);
+    const middle = bad ?? cells.length >> 1;
+    const answers = await askAll(cells.slice(0, middle), replacing, signal);
     if (answers.length < middle) return answers;
     if (bad !== undefined) {
       answers.push({ reason: error.message });
       if (replacing.stopsAtBadRow) return answers;
     }
-    const after = values.slice(answers.length);
+    const after = cells.slice(answers.length);
     const half = bad === undefined ? after.length : after.length >> 1;
     for (const part of [after.slice(0, half), after.slice(half)])
       answers.push(...(await askAll(part, replacing, signal)));
@@ -109,6 +127,7 @@ interface Edit {
 function render(
   { bytes, rows }: Block,
   format: RowFormat,
+  keyOf: KeyOf,
   found: ReadonlyMap<string, Answer>,
 ): Replaced {
   const edits: Edit[] = [];
@@ -116,7 +135,7 @@ function render(
   let values = 0;
   for (const row of rows) {
     const count = edits.length;
-    row.problem ??= edit(row, format, found, edits);
+    row.problem ??= edit(row, format, keyOf, found, edits);
     if (row.problem === undefined) {
       values += row.cells.length;
     } else {
@@ -133,11 +152,12 @@ function render(
 function edit(
   row: Row,
   format: RowFormat,
+  keyOf: KeyOf,
   found: ReadonlyMap<string, Answer>,
   edits: Edit[],
 ): Problem | undefined {
   for (const cell of row.cells) {
-    const answer = found.get(cell.value);
+    const answer = found.get(keyOf(cell));
     if (answer === undefined) return { field: cell.field, reason: 'comes after a bad row' };
     if ('reason' in answer) return { field: cell.field, reason: answer.reason };
     const text = format.encode(cell, answer.text);

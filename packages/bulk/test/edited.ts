@@ -51,6 +51,7 @@ export async function edited(
       {
         operation: 'tokenize',
         ask: async (values) => values.map(replace),
+        isByField: false,
         format: beginning.format,
         stopsAtBadRow: false,
       },

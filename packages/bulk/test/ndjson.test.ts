@@ -121,7 +121,7 @@ describe('rows', () => {
     ['{"a":true}', 'a', '1: a is a boolean, not a string'],
     ['{"a":{"b":"c"}}', 'a', '1: a is an object: name fields inside it'],
     ['{"a":["b"]}', 'a', '1: a is an array: write a[*] for all its items'],
-    ['{"a":"b"}', 'a.b', '1: a is a string, and --fields names something inside it'],
+    ['{"a":"b"}', 'a.b', '1: a is a string, and a field is named inside it'],
     ['{"a":["b"]}', 'a.b', '1: a is an array: the path does not fit'],
     ['{"a":{"b":"c"}}', 'a[*]', '1: a is an object: the path does not fit'],
     ['["b"]', 'a', '1: is an array: the path does not fit'],

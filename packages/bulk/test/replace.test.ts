@@ -26,7 +26,13 @@ async function detokenized(
     return tokens.map((token) => token.replace('_tok', ''));
   };
   const { value: block } = await readBlocks(input, format, 2).next();
-  const replacing = { operation: 'detokenize', ask, format, stopsAtBadRow } as const;
+  const replacing = {
+    operation: 'detokenize',
+    ask,
+    isByField: false,
+    format,
+    stopsAtBadRow,
+  } as const;
   const replaced = await replaceCells(block!, replacing, new AbortController().signal);
   return { ...replaced, text: replaced.bytes.toString(), requests, unknown };
 }

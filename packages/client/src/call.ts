@@ -1,7 +1,7 @@
 import { TimeoutError } from './errors.ts';
 import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
 import { onAbort } from './on-abort.ts';
-import { type CallOptions, checkNumber, type Settings } from './options.ts';
+import { type CallOptions, checkNumber, type Fetch, type Settings } from './options.ts';
 
 /** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
 const FIRST_PAUSE_MS = 100;
@@ -12,7 +12,10 @@ const LONGEST_PAUSE_MS = 5_000;
  */
 const SHORTEST_ATTEMPT_MS = 10_000;
 const SILENCE = { code: 'ETIMEDOUT' };
-const GET = { method: 'GET', headers: {} };
+const GET: Sent = { method: 'GET', headers: {} };
+
+type Headers = Readonly<Record<string, string>>;
+type Sent = Pick<Parameters<Fetch>[1], 'method' | 'headers' | 'body'>;
 
 /** One call of the application: all its requests, with one deadline. */
 export class Call {
@@ -49,12 +52,12 @@ export class Call {
   }
 
   /**
-   * POSTs until a request succeeds, or no retry can.
+   * POSTs, or GETs without a body, until a request succeeds, or no retry can.
    * @throws StandinError; the reason of the caller's signal
    */
-  async send(path: string, body: string): Promise<Answer> {
+  async send(path: string, body?: string, headers: Headers = {}): Promise<Answer> {
     for (let attempts = 1; ; attempts++) {
-      const given = await this.#attempt(path, body, attempts);
+      const given = await this.#attempt(path, this.#withKey(body, headers), attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
       const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
@@ -72,16 +75,12 @@ export class Call {
    * @throws StandinError without an answer; the reason of the caller's signal
    */
   async ask(path: string): Promise<Answer> {
-    const given = await this.#attempt(path, undefined, 1);
+    const given = await this.#attempt(path, GET, 1);
     if ('status' in given) return given;
     throw given.error;
   }
 
-  async #attempt(
-    path: string,
-    body: string | undefined,
-    attempts: number,
-  ): Promise<Answer | Failure> {
+  async #attempt(path: string, request: Sent, attempts: number): Promise<Answer | Failure> {
     if (this.#end.signal.aborted) throw this.#ended(attempts - 1);
     const end = new AbortController();
     const leave = onAbort(this.#end.signal, () => end.abort());
@@ -89,7 +88,7 @@ export class Call {
     const timer = setTimeout(() => end.abort(SILENCE), patienceMs);
     try {
       const response = await this.#settings.fetch(this.#settings.url + path, {
-        ...(body === undefined ? GET : this.#post(body)),
+        ...request,
         signal: end.signal,
         redirect: 'manual',
       });
@@ -98,6 +97,7 @@ export class Call {
         text: await response.text(),
         request_id: response.headers.get('x-request-id') ?? undefined,
         retry_after: response.headers.get('retry-after') ?? undefined,
+        etag: response.headers.get('etag') ?? undefined,
         attempts,
       };
     } catch (error) {
@@ -109,11 +109,12 @@ export class Call {
     }
   }
 
-  #post(body: string) {
+  #withKey(body: string | undefined, headers: Headers): Sent {
     const authorization = `Bearer ${this.#settings.apiKey}`;
+    if (body === undefined) return { method: 'GET', headers: { authorization, ...headers } };
     return {
       method: 'POST',
-      headers: { authorization, 'content-type': 'application/json' },
+      headers: { authorization, 'content-type': 'application/json', ...headers },
       body,
     };
   }

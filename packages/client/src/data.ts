@@ -1,39 +1,62 @@
 import { InvalidValueError } from './errors.ts';
 
-/** Strings, nested in lists and objects. */
-export type Data = string | Data[] | { [name: string]: Data };
+/** Strings, nested in lists and objects; in a record also what JSON has besides. */
+export type Data = string | Other | Data[] | { [name: string]: Data };
+type Other = number | bigint | boolean | null;
 
 /** The service's limits (docs/api.md). The client sends nothing that the service would refuse. */
 const MAX_VALUE_BYTES = 65_536;
 const MAX_NAME_BYTES = 256;
 const MAX_DEPTH = 16;
+/** The service has no such limit for a record. This one ends a record that has itself inside. */
+const MAX_RECORD_DEPTH = 200;
 
 export type Path = (string | number)[];
 
+export interface Snapshot {
+  readonly copy: Data;
+  /** The strings of the copy, in order. */
+  readonly values: string[];
+}
+
 /**
- * A copy, which the caller cannot change during the call, and its strings in order. The copy omits
- * undefined properties, as JSON does.
+ * A copy, which the caller cannot change during the call. The copy omits undefined properties, as
+ * JSON does.
  * @throws InvalidValueError with the path of the faulty value, never with the value
  */
-export function snapshot(data: unknown): { readonly copy: Data; readonly values: string[] } {
+export function snapshot(data: unknown): Snapshot {
   if (typeof data !== 'object' || data === null)
     throw refused(['data'], `must be an object or a list, not ${typeName(data)}`);
   const values: string[] = [];
-  return { copy: copied(data, ['data'], values), values };
+  return { copy: copied(data, ['data'], values, false), values };
 }
 
-function copied(data: unknown, path: Path, values: string[]): Data {
+/**
+ * `snapshot` of a record, of which the service checks only what the policy names.
+ * @param path of the record, for messages
+ */
+export function snapshotOfRecord(record: unknown, path: Path): Snapshot {
+  if (!isPlainObject(record) || Array.isArray(record))
+    throw refused(path, `must be a record, a plain object, not ${typeName(record)}`);
+  const values: string[] = [];
+  return { copy: copied(record, [...path], values, true), values };
+}
+
+function copied(data: unknown, path: Path, values: string[], isRecord: boolean): Data {
   if (typeof data === 'string') {
-    checkText(data, path);
+    if (!isRecord) checkText(data, path);
     values.push(data);
     return data;
   }
+  if (isRecord && isOther(data)) return data;
   const isList = Array.isArray(data);
-  if (!isList && !isPlainObject(data)) throw notAString(data, path);
-  if (path.length > MAX_DEPTH) throw refused(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  if (!isList && !isPlainObject(data))
+    throw isRecord ? notJson(data, path) : notAString(data, path);
+  const maxDepth = isRecord ? MAX_RECORD_DEPTH : MAX_DEPTH;
+  if (path.length > maxDepth) throw refused(path, `is nested deeper than ${maxDepth} levels`);
   const inside = (name: string | number, one: unknown) => {
     path.push(name);
-    const copy = copied(one, path, values);
+    const copy = copied(one, path, values, isRecord);
     path.pop();
     return copy;
   };
@@ -48,16 +71,33 @@ function copied(data: unknown, path: Path, values: string[]): Data {
   return copy;
 }
 
+function isOther(data: unknown): data is Other {
+  if (typeof data === 'number') return Number.isFinite(data);
+  return data === null || typeof data === 'boolean' || typeof data === 'bigint';
+}
+
+/**
+ * The copy as JSON. A bigint becomes 0: for the service only its type counts, and the answer gets
+ * the bigint of the copy.
+ */
+export function jsonOf(copy: Data): string {
+  return JSON.stringify(copy, function (this: Record<string, unknown>, name, one) {
+    // A program may have given bigints a toJSON, which was called before.
+    return typeof this[name] === 'bigint' ? 0 : one;
+  });
+}
+
 /**
  * A copy of `data` with every string replaced. `replace` gets the string, and whatever `twin`, an
  * answer of the same structure, has at the same path.
  */
 export function rebuilt(
   data: Data,
-  replace: (value: string, twin: unknown) => string,
+  replace: (value: string, twin: unknown) => string | null,
   twin?: unknown,
 ): Data {
   if (typeof data === 'string') return replace(data, twin);
+  if (typeof data !== 'object' || data === null) return data;
   const twins = (typeof twin === 'object' ? twin : null) as Record<string, unknown> | null;
   const inside = (name: string | number, one: Data) => rebuilt(one, replace, twins?.[name]);
   if (Array.isArray(data)) return data.map((one, i) => inside(i, one));
@@ -68,16 +108,16 @@ export function rebuilt(
 
 /** The path of the first occurrence of a value, for messages. */
 export function pathOf(data: Data, value: string): string {
-  return pathText(find(data, value, ['data']) ?? ['data']);
+  for (const [text, path] of stringsIn(data, ['data'])) if (text === value) return pathText(path);
+  return 'data';
 }
 
-function find(data: Data, value: string, path: Path): Path | undefined {
-  if (typeof data === 'string') return data === value ? path : undefined;
-  for (const [name, one] of Object.entries(data)) {
-    const found = find(one, value, [...path, Array.isArray(data) ? Number(name) : name]);
-    if (found !== undefined) return found;
-  }
-  return undefined;
+/** All strings with their paths, in order. */
+export function* stringsIn(data: Data, path: Path): Generator<readonly [string, Path]> {
+  if (typeof data === 'string') yield [data, path];
+  else if (typeof data === 'object' && data !== null)
+    for (const [name, one] of Object.entries(data))
+      yield* stringsIn(one, [...path, Array.isArray(data) ? Number(name) : name]);
 }
 
 /** Bytes of well-formed text in UTF-8. A surrogate pair has four, two for each half. */
@@ -98,6 +138,14 @@ export function mustBeString(value: unknown, path: Path): asserts value is strin
 
 function notAString(value: unknown, path: Path): InvalidValueError {
   return refused(path, `must be a string, not ${typeName(value)}${remedy(value)}`);
+}
+
+function notJson(value: unknown, path: Path): InvalidValueError {
+  const type = typeof value === 'number' ? String(value) : typeName(value);
+  return refused(
+    path,
+    `must be JSON, not ${type}${typeof value === 'number' ? '' : remedy(value)}`,
+  );
 }
 
 /** Node 18 has no String.isWellFormed. */

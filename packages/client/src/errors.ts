@@ -71,11 +71,37 @@ export class UnauthorizedError extends StandinError {
   }
 }
 
-/** 403: the client may not do this. */
+/** 403: the client may not do this, or not see values of a kind. */
 export class ForbiddenError extends StandinError {
+  /** The path of a value that the client may not see: `data.card`; undefined: all are refused. */
+  readonly path: string | undefined;
+  /** The kind of that value. */
+  readonly kind: string | undefined;
+
   static {
     ForbiddenError.prototype.name = 'ForbiddenError';
   }
+
+  constructor(message: string, circumstances: Circumstances, path?: string, kind?: string) {
+    super(message, circumstances);
+    this.path = path;
+    this.kind = kind;
+  }
+}
+
+/**
+ * The error in terms of the caller's data.
+ * @param pathFor the path there of a path in the request; undefined: the same
+ */
+export function inTermsOf(error: unknown, pathFor: (path: string) => string | undefined): unknown {
+  if (error instanceof InvalidValueError)
+    return new InvalidValueError(pathFor(error.path) ?? error.path, error.reason, error);
+  if (!(error instanceof ForbiddenError) || error.path === undefined) return error;
+  const path = pathFor(error.path) ?? error.path;
+  const moved = (text: string) => text.replace(error.path!, () => path);
+  const { code, status, requestId, attempts, detail = '' } = error;
+  const circumstances = { code, status, requestId, attempts, detail: moved(detail) };
+  return new ForbiddenError(moved(error.message), circumstances, path, error.kind);
 }
 
 /** 429: the client exceeded a limit, and the wait is longer than the call may take. */

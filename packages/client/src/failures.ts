@@ -7,12 +7,22 @@ import {
   UnavailableError,
 } from './errors.ts';
 
+/** A place that stays as it was sent. */
+export interface Unapplied {
+  /** In the caller's data: `data.customer.emails[1]`; in a list, `data[17]`. */
+  readonly path: string;
+  /** `unknown`: no such token; `forbidden`: the client may not see values of its kind. */
+  readonly reason: 'unknown' | 'forbidden';
+}
+
 export interface Answer {
   readonly status: number;
   readonly text: string;
   readonly request_id: string | undefined;
   /** The header Retry-After. */
   readonly retry_after: string | undefined;
+  /** The header ETag. */
+  readonly etag: string | undefined;
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
 }
@@ -25,8 +35,15 @@ export interface Failure {
   readonly retryAfterMs: number;
 }
 
-/** A path such as `data.customer["e mail"][1]`, and the fault there. */
-const MESSAGE = /^(data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): (.{1,1000})$/s;
+/** Such as `data.customer["e mail"][1]`. */
+const PATH = String.raw`data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*`;
+const IS_PATH = new RegExp(`^${PATH}$`, 's');
+/** A path, and the fault there. */
+const MESSAGE = new RegExp(`^(${PATH}): (.{1,1000})$`, 's');
+const NO_RIGHT = new RegExp(
+  `^(${PATH}): this client may not see values of kind (\\w{1,32}); an operator can allow it in the policy$`,
+  's',
+);
 /** Too narrow for a value, a token or an API key. */
 const CODE = /^[a-z_]{1,40}$/;
 /**
@@ -35,10 +52,14 @@ const CODE = /^[a-z_]{1,40}$/;
  */
 const DETAILS: Readonly<Record<string, RegExp>> = {
   internal_error: /^[a-z ]{1,100}$/,
-  forbidden:
-    /^(this client may not (tokenize|detokenize|lookup); an operator can allow it: standin client update CLIENT --can [a-z,]{1,40}|data[\w.[\]]*: this client may not see values of kind \w{1,32}; an operator can allow it in the policy)$/,
+  forbidden: new RegExp(
+    `^this client may not (tokenize|detokenize|lookup); an operator can allow it: standin client update CLIENT --can [a-z,]{1,40}$|${NO_RIGHT.source}`,
+    's',
+  ),
   not_found:
-    /^no such path; the paths are \/api\/v1\/tokenize, \/api\/v1\/detokenize, \/api\/v1\/lookup, \/health and \/health\/live$/,
+    /^(no such path; the paths are (\/[a-z0-9/]{1,30}(, | and |$)){1,12}|the vault has no policy; an operator can apply one: standin policy apply FILE)$/,
+  precondition_failed:
+    /^the policy in force is not the one of If-Match; GET \/api\/v1\/policy answers with its ETag$/,
   method_not_allowed: /^this path takes [A-Z, ]{3,40}$/,
   payload_too_large:
     /^the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request$/,
@@ -53,6 +74,7 @@ const PASSING = [408, 429, 502, 503, 504];
 const REMEDIES: Record<number, string> = {
   401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
   404: 'is url the address of the service itself?',
+  412: 'the vault has no policy; apply one, or leave out policy: true',
   413: 'lower maxBytes, or raise BODY_LIMIT of the service',
   429: 'the client exceeded a limit, and the wait is longer than timeoutMs; send less, or raise timeoutMs',
   503: 'the service is overloaded or draining',
@@ -91,7 +113,10 @@ function errorOf(
     return new InvalidValueError(path, reason, circumstances);
   }
   if (status === 401) return new UnauthorizedError(message, circumstances);
-  if (status === 403) return new ForbiddenError(message, circumstances);
+  if (status === 403) {
+    const [, path, kind] = NO_RIGHT.exec(String(detail)) ?? [];
+    return new ForbiddenError(message, circumstances, path, kind);
+  }
   if (status === 429) return new LimitError(message, retryAfterMs, circumstances);
   if (status >= 500 || status === 408) return new UnavailableError(message, circumstances);
   return new StandinError(message, circumstances);
@@ -120,6 +145,17 @@ export function badAnswer(operation: string, answer: Answer): StandinError {
     requestId,
     attempts,
   });
+}
+
+const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
+
+/** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
+export function unappliedIn(operation: string, answer: Answer, given: unknown): Unapplied[] {
+  const list = given ?? [];
+  const isRight = (one: Unapplied | null) =>
+    typeof one?.path === 'string' && IS_PATH.test(one.path) && REASONS.includes(one.reason);
+  if (!Array.isArray(list) || !list.every(isRight)) throw badAnswer(operation, answer);
+  return list.map(({ path, reason }) => ({ path, reason }));
 }
 
 /** Anything but a JSON object becomes {}: the message of a SyntaxError would quote the text. */

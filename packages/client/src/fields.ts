@@ -1,5 +1,4 @@
 import { isPlainObject, mustBeString, type Path, pathText, refused } from './data.ts';
-import { InvalidValueError } from './errors.ts';
 
 /** A name, an index, or every item of a list. */
 type Step = string | number | typeof EVERY;
@@ -89,11 +88,9 @@ export class Pick {
     return this.#root.data;
   }
 
-  /** Translates a path in `values` into the path in the record. */
-  inTermsOf(error: unknown): unknown {
-    const place = error instanceof InvalidValueError && this.#places[error.index ?? -1];
-    return place ? new InvalidValueError(place.path, error.reason, error) : error;
-  }
+  /** The path in the record of a path in `values`. */
+  readonly pathFor = (path: string): string | undefined =>
+    this.#places[Number(/^data\[(\d+)\]$/.exec(path)?.[1])]?.path;
 
   /** @param path to a value of the holder; the steps lead on from there */
   #walk(holder: Holder, path: Path, { steps, isOptional }: Field): void {

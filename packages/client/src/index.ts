@@ -8,6 +8,22 @@ export {
   UnauthorizedError,
   UnavailableError,
 } from './errors.ts';
-export type { CallOptions, Fetch, FieldOptions, Retry, StandinOptions } from './options.ts';
-export { type Health, Standin } from './standin.ts';
-export type { FieldOf, Replaced, StringsOnly } from './types.ts';
+export type { Unapplied } from './failures.ts';
+export type {
+  CallOptions,
+  Fetch,
+  FieldOptions,
+  LenientOptions,
+  Retry,
+  StandinOptions,
+} from './options.ts';
+export { type Health, type Lenient, type PolicyInForce, Standin } from './standin.ts';
+export type {
+  Accepted,
+  Answered,
+  FieldOf,
+  Found,
+  JsonOnly,
+  Replaced,
+  StringsOnly,
+} from './types.ts';

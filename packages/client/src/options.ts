@@ -24,10 +24,15 @@ export interface Retry {
   readonly pauseMs: number;
 }
 
-export interface StandinOptions {
+export interface StandinOptions<Policy extends boolean = false> {
   /** Address of the service: `http://127.0.0.1:8080`, `https://gateway.example.com/standin`. */
   url: string;
   apiKey: string;
+  /**
+   * The vault has a policy that names fields: the client sends records as they are, and the service
+   * replaces what the policy names. Default: false.
+   */
+  policy?: Policy;
   /** Time for a call with all its attempts and requests. Default: 30,000. */
   timeoutMs?: number;
   /** Most values in one request; the client splits larger inputs. Default: 2,000. */
@@ -49,6 +54,12 @@ export interface CallOptions {
   timeoutMs?: number;
 }
 
+/** Makes detokenize leave out what it cannot restore. */
+export interface LenientOptions {
+  /** Unknown tokens, and values that the client may not see, stay; `unapplied` lists them. */
+  lenient: true;
+}
+
 /** Options of a call that replaces some strings of a record, and keeps everything else. */
 export interface FieldOptions<T> extends CallOptions {
   /**
@@ -59,7 +70,7 @@ export interface FieldOptions<T> extends CallOptions {
 }
 
 /** Checked options, complete with defaults. */
-export type Settings = Readonly<Required<StandinOptions>>;
+export type Settings = Readonly<Required<StandinOptions<boolean>>>;
 
 /** The longest delay that setTimeout supports. */
 const MAX_TIMEOUT_MS = 2_147_483_647;
@@ -69,23 +80,25 @@ const NUMBERS = {
   maxBytes: { default: 900_000, max: 67_108_864 },
   concurrency: { default: 4, max: 64 },
 };
-const NAMES = ['url', 'apiKey', 'fetch', 'onRetry', ...Object.keys(NUMBERS)];
+const NAMES = ['url', 'apiKey', 'policy', 'fetch', 'onRetry', ...Object.keys(NUMBERS)];
 
 /** @throws TypeError with the option and the remedy, never with the API key */
-export function checkOptions(options: StandinOptions): Settings {
+export function checkOptions(options: StandinOptions<boolean>): Settings {
   if (isBrowser()) throw new TypeError(IN_A_BROWSER);
   if (typeof options !== 'object' || options === null)
     throw new TypeError('options: must be an object with url and apiKey');
   const unknown = Object.keys(options).find((name) => !NAMES.includes(name));
   if (unknown !== undefined)
     throw new TypeError(`${unknown}: is not an option; the options are ${NAMES.join(', ')}`);
-  const { fetch: own = globalThis.fetch, onRetry = () => {} } = options;
+  const { policy = false, fetch: own = globalThis.fetch, onRetry = () => {} } = options;
+  if (typeof policy !== 'boolean') throw new TypeError('policy: must be true or false');
   if (typeof own !== 'function')
     throw new TypeError('fetch: must be a function; pass one if the runtime has no fetch');
   if (typeof onRetry !== 'function') throw new TypeError('onRetry: must be a function');
   return {
     url: checkUrl(options.url),
     apiKey: checkApiKey(options.apiKey),
+    policy,
     // The global fetch throws when it is called as a method of another object.
     fetch: (url, init) => own(url, init),
     onRetry,

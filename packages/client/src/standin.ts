@@ -1,17 +1,17 @@
-import { type Batch, batchesOf, PLACE_IN_BATCH } from './batches.ts';
 import { Call } from './call.ts';
-import { type Data, pathOf, rebuilt, snapshot, utf8Bytes } from './data.ts';
-import { InvalidValueError } from './errors.ts';
-import { type Answer, badAnswer, parseBody } from './failures.ts';
+import { inTermsOf } from './errors.ts';
+import { badAnswer, parseBody, type Unapplied } from './failures.ts';
 import { Pick } from './fields.ts';
 import {
   type CallOptions,
   checkOptions,
   type FieldOptions,
+  type LenientOptions,
   type Settings,
   type StandinOptions,
 } from './options.ts';
-import type { Replaced, StringsOnly } from './types.ts';
+import { type Operation, type Outcome, Replacement } from './replacement.ts';
+import type { Accepted, Answered, Found } from './types.ts';
 
 /** The answer of `/health`. */
 export interface Health {
@@ -24,8 +24,26 @@ export interface Health {
   version: string;
 }
 
-type Operation = 'tokenize' | 'detokenize';
-type AnyOptions = CallOptions & { readonly fields?: readonly unknown[] };
+/** The answer of a lenient call. */
+export interface Lenient<T> {
+  data: T;
+  /** The places that stay as they were, in order. */
+  unapplied: readonly Unapplied[];
+}
+
+/** The policy in force. */
+export interface PolicyInForce {
+  version: number;
+  /** Identifies the policy: requests with the header If-Match are served by this one only. */
+  tag: string;
+  /** Empty: every string is a `text`. */
+  fields: readonly { path: string; kind: string }[];
+}
+
+type AnyOptions = CallOptions & {
+  readonly fields?: readonly unknown[];
+  readonly lenient?: boolean;
+};
 
 /**
  * A client of one service. A whole program can share it, and it has nothing to close.
@@ -39,51 +57,84 @@ type AnyOptions = CallOptions & { readonly fields?: readonly unknown[] };
  * failure can then leave tokens for the first part in the vault. A deterministic client gets the
  * same tokens when it repeats the call.
  */
-export class Standin {
+export class Standin<Policy extends boolean = false> {
   readonly #settings: Settings;
 
   /** @throws TypeError for an invalid option, and in a browser */
-  constructor(options: StandinOptions) {
+  constructor(options: StandinOptions<Policy>) {
     this.#settings = checkOptions(options);
+  }
+
+  /** Whether the client sends whole records: see StandinOptions. */
+  get policy(): Policy {
+    return this.#settings.policy as Policy;
   }
 
   /**
    * A copy of `data`, an object or a list, with a token in place of each string at any depth, or of
    * the strings at `fields`. With `fields`, all other values stay as they are.
+   *
+   * With a policy, `data` is a record or a list of records. The service replaces what the policy
+   * names, and all other values stay as they are.
    * @throws StandinError; the reason of `signal`; TypeError for an invalid option
    */
-  tokenize<T extends object>(data: T, options: FieldOptions<T>): Promise<T>;
-  tokenize<T extends object>(data: T & StringsOnly<T>, options?: CallOptions): Promise<Replaced<T>>;
-  tokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
-    return options.fields === undefined
-      ? this.#replace('tokenize', data, options)
-      : this.#replacePicked('tokenize', data, options.fields, options);
+  tokenize<T extends object>(this: Standin<false>, data: T, options: FieldOptions<T>): Promise<T>;
+  tokenize<T extends object>(
+    data: T & Accepted<T, Policy>,
+    options?: CallOptions,
+  ): Promise<Answered<T, Policy>>;
+  async tokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
+    return (await this.#replace('tokenize', data, options)).data;
   }
 
   /**
-   * A copy of `data` with the value in place of each token, or of the tokens at `fields`.
-   * @throws StandinError; InvalidValueError for an unknown token; the reason of `signal`; TypeError
-   * for an invalid option
+   * A copy of `data` with the value in place of each token, or of the tokens at `fields`. With a
+   * policy, as `tokenize`.
+   * @throws StandinError; InvalidValueError for an unknown token, and ForbiddenError for a value
+   * that the client may not see, unless `lenient`; the reason of `signal`; TypeError for an invalid
+   * option
    */
-  detokenize<T extends object>(data: T, options: FieldOptions<T>): Promise<T>;
   detokenize<T extends object>(
-    data: T & StringsOnly<T>,
+    this: Standin<false>,
+    data: T,
+    options: FieldOptions<T> & LenientOptions,
+  ): Promise<Lenient<T>>;
+  detokenize<T extends object>(this: Standin<false>, data: T, options: FieldOptions<T>): Promise<T>;
+  detokenize<T extends object>(
+    data: T & Accepted<T, Policy>,
+    options: CallOptions & LenientOptions,
+  ): Promise<Lenient<Answered<T, Policy>>>;
+  detokenize<T extends object>(
+    data: T & Accepted<T, Policy>,
     options?: CallOptions,
-  ): Promise<Replaced<T>>;
-  detokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
-    return options.fields === undefined
-      ? this.#replace('detokenize', data, options)
-      : this.#replacePicked('detokenize', data, options.fields, options);
+  ): Promise<Answered<T, Policy>>;
+  async detokenize(data: object, options: AnyOptions = {}): Promise<unknown> {
+    const { data: values, unapplied } = await this.#replace('detokenize', data, options);
+    return options.lenient ? { data: values, unapplied } : values;
   }
 
-  /** The tokens of a list of values, in the same order. Throws the errors of `tokenize`. */
+  /**
+   * A copy of `data` with the token that each value has, or null. The service stores nothing.
+   * @throws the errors of `tokenize`
+   */
+  async lookup<T extends object>(
+    data: T & Accepted<T, Policy>,
+    options: CallOptions = {},
+  ): Promise<Found<T>> {
+    return (await this.#replace('lookup', data, options)).data as Found<T>;
+  }
+
+  /**
+   * The tokens of a list of values, in the same order. With a policy, they are of the kind `text`.
+   * Throws the errors of `tokenize`.
+   */
   tokenizeValues(values: readonly string[], options?: CallOptions): Promise<string[]> {
-    return this.#replace('tokenize', values, options) as Promise<string[]>;
+    return this.#replaceValues('tokenize', values, options);
   }
 
   /** The values of a list of tokens, in the same order. Throws the errors of `detokenize`. */
   detokenizeValues(tokens: readonly string[], options?: CallOptions): Promise<string[]> {
-    return this.#replace('detokenize', tokens, options) as Promise<string[]>;
+    return this.#replaceValues('detokenize', tokens, options);
   }
 
   /**
@@ -102,78 +153,77 @@ export class Standin {
     }
   }
 
-  async #replacePicked(
-    operation: Operation,
-    data: object,
-    fields: readonly unknown[],
-    options: CallOptions,
-  ): Promise<unknown> {
-    const pick = new Pick(data, fields);
+  /**
+   * The fields of the policy in force.
+   * @throws StandinError: with the code `not_found`, the vault has no policy
+   */
+  async policyInForce(options?: CallOptions): Promise<PolicyInForce> {
+    const call = new Call(this.#settings, 'policy', options);
     try {
-      return pick.with((await this.#replace(operation, pick.values, options)) as string[]);
-    } catch (error) {
-      throw pick.inTermsOf(error);
-    }
-  }
-
-  async #replace(operation: Operation, data: object, options?: CallOptions): Promise<Data> {
-    const { copy, values } = snapshot(data);
-    const call = new Call(this.#settings, operation, options);
-    try {
-      const body = this.#wholeBody(copy, values);
-      if (body === undefined) return await this.#replaceInBatches(call, operation, copy, values);
-      const answer = await call.send(`/api/v1/${operation}`, body);
-      const twins = parseBody(answer.text).data;
-      return rebuilt(copy, (_, twin) => checkString(twin, operation, answer), twins);
+      const answer = await call.send('/api/v1/policy');
+      const { version, fields } = parseBody(answer.text);
+      const { etag: tag } = answer;
+      const isField = (one: { path?: unknown; kind?: unknown } | null) =>
+        typeof one?.path === 'string' && typeof one.kind === 'string';
+      const isPolicy =
+        typeof version === 'number' && Array.isArray(fields) && fields.every(isField);
+      if (!isPolicy || tag === undefined) throw badAnswer('policy', answer);
+      return { version, tag, fields: fields.map(({ path, kind }) => ({ path, kind })) };
     } finally {
       call.close();
     }
   }
 
-  /** The caller's structure as one request; undefined: the client must split it. */
-  #wholeBody(copy: Data, values: readonly string[]): string | undefined {
-    const { maxValues, maxBytes } = this.#settings;
-    // The service accepts no list as `data`.
-    if (Array.isArray(copy) || values.length > maxValues) return undefined;
-    const body = JSON.stringify({ data: copy });
-    return utf8Bytes(body) > maxBytes ? undefined : body;
+  #replace(operation: Operation, data: object, options: AnyOptions): Promise<Outcome> {
+    if (options.fields !== undefined)
+      return this.#replacePicked(operation, data, options.fields, options);
+    return this.#send(operation, options, (one) =>
+      this.policy ? one.ofRecords(data) : one.ofStrings(data),
+    );
   }
 
-  async #replaceInBatches(
-    call: Call,
+  async #replacePicked(
     operation: Operation,
-    copy: Data,
-    values: readonly string[],
-  ): Promise<Data> {
-    const { maxValues, maxBytes, concurrency } = this.#settings;
-    const replaced = new Map<string, string>();
-    const batches = batchesOf(new Set(values), maxValues, maxBytes);
-    const work = async () => {
-      for (const batch of batches) {
-        const answer = await call.send(`/api/v1/${operation}`, batch.body).catch((error) => {
-          throw inTermsOf(copy, batch, error);
-        });
-        const { data } = parseBody(answer.text) as { data?: { values?: unknown } };
-        const twins = Array.isArray(data?.values) ? data.values : [];
-        batch.values.forEach((value, i) => {
-          replaced.set(value, checkString(twins[i], operation, answer));
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: concurrency }, work));
-    return rebuilt(copy, (value) => replaced.get(value)!);
+    data: object,
+    fields: readonly unknown[],
+    options: AnyOptions,
+  ): Promise<Outcome> {
+    if (this.policy)
+      throw new TypeError('fields: leave them out, because the policy names the fields');
+    const pick = new Pick(data, fields);
+    try {
+      const { data: texts, unapplied } = await this.#send(operation, options, (one) =>
+        one.ofStrings(pick.values),
+      );
+      return {
+        data: pick.with(texts as string[]) as Outcome['data'],
+        unapplied: unapplied.map(({ path, reason }) => ({ path: pick.pathFor(path)!, reason })),
+      };
+    } catch (error) {
+      throw inTermsOf(error, pick.pathFor);
+    }
   }
-}
 
-function checkString(given: unknown, operation: Operation, answer: Answer): string {
-  if (typeof given === 'string') return given;
-  throw badAnswer(operation, answer);
-}
+  async #replaceValues(
+    operation: Operation,
+    texts: readonly string[],
+    options: CallOptions = {},
+  ): Promise<string[]> {
+    const { data } = await this.#send(operation, options, (one) => one.ofStrings(texts));
+    return data as string[];
+  }
 
-/** Translates the path in the batch into the path in the caller's data. */
-function inTermsOf(copy: Data, batch: Batch, error: unknown): unknown {
-  if (!(error instanceof InvalidValueError)) return error;
-  const place = PLACE_IN_BATCH.exec(error.path)?.[1];
-  if (place === undefined) return error;
-  return new InvalidValueError(pathOf(copy, batch.values[Number(place)]!), error.reason, error);
+  async #send(
+    operation: Operation,
+    options: AnyOptions,
+    work: (replacement: Replacement) => Promise<Outcome>,
+  ): Promise<Outcome> {
+    const call = new Call(this.#settings, operation, options);
+    try {
+      const isLenient = options.lenient === true;
+      return await work(new Replacement(call, operation, this.#settings, isLenient));
+    } finally {
+      call.close();
+    }
+  }
 }

@@ -32,6 +32,32 @@ type OnlyStrings<T> = T extends string | undefined
       ? { [Name in keyof T]: OnlyStrings<T[Name]> }
       : never;
 
+/** `T & JsonOnly<T>` is T if T consists of JSON and bigints, and `never` at every other place. */
+export type JsonOnly<T> = [T] extends [Json] ? unknown : OnlyJson<T>;
+
+type Scalar = string | number | bigint | boolean | null | undefined;
+type Json = Scalar | readonly Json[] | { readonly [name: string]: Json };
+
+/** For interfaces, as OnlyStrings. */
+type OnlyJson<T> = T extends Scalar
+  ? T
+  : T extends (...args: never) => unknown
+    ? never
+    : T extends object
+      ? { [Name in keyof T]: OnlyJson<T[Name]> }
+      : never;
+
+/** What a client with or without a policy takes, and its answer. */
+export type Accepted<T, Policy> = Policy extends true ? JsonOnly<T> : StringsOnly<T>;
+export type Answered<T, Policy> = Policy extends true ? T : Replaced<T>;
+
+/** T as look-up answers: null where a value has no token. */
+export type Found<T> = T extends string
+  ? string | null
+  : T extends object
+    ? { [Name in keyof T]: Found<T[Name]> }
+    : T;
+
 /**
  * The paths of T that lead to a string, as `fields` takes them. A path ends in `?` where the value
  * may be missing; null may be anywhere. Paths have at most six steps, so that a type that refers to

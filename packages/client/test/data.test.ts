@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { batchesOf } from '../src/batches.ts';
-import { pathOf, rebuilt, snapshot, utf8Bytes } from '../src/data.ts';
+import { batchesOf, VALUES } from '../src/batches.ts';
+import { jsonOf, pathOf, rebuilt, snapshot, snapshotOfRecord, utf8Bytes } from '../src/data.ts';
 import { InvalidValueError } from '../src/errors.ts';
 
 /** The client's error for data that it does not send. */
@@ -59,6 +59,34 @@ test('properties that are undefined are left out, and symbols', () => {
   expect(values).toEqual(['c']);
 });
 
+describe('a record', () => {
+  test('has all of JSON, and bigints, of which only the type is sent', () => {
+    const record = { id: 2n ** 64n, list: [null, true, -0, 1.5, 'x'], long: 'y'.repeat(70_000) };
+    const { copy, values } = snapshotOfRecord(record, ['data']);
+    expect(copy).toStrictEqual(record);
+    expect(values).toHaveLength(2);
+    expect(JSON.parse(jsonOf(copy)).id).toBe(0);
+    const prototype = BigInt.prototype as { toJSON?: () => string };
+    prototype.toJSON = () => 'a string';
+    try {
+      expect(jsonOf(copy)).toContain('"id":0,');
+    } finally {
+      delete prototype.toJSON;
+    }
+  });
+
+  test.each<[unknown, string]>([
+    [{ a: [Number.NaN] }, 'data[3].a[0]: must be JSON, not NaN'],
+    [{ a: new Date(0) }, 'data[3].a: must be JSON, not an instance of Date; use plain objects'],
+    [{ a: [undefined] }, 'data[3].a[0]: must be JSON, not undefined; leave it out'],
+    [['a'], 'data[3]: must be a record, a plain object, not'],
+    [null, 'data[3]: must be a record, a plain object, not null'],
+    [JSON.parse('{"__proto__":1}'), 'data[3]: has a field named __proto__'],
+  ])('%o is refused', (record, message) => {
+    expect(() => snapshotOfRecord(record, ['data', 3])).toThrow(message);
+  });
+});
+
 /** Structures of strings that a caller may pass. */
 const { structure } = fc.letrec((tie) => ({
   structure: fc.oneof(
@@ -113,12 +141,12 @@ describe('batches', () => {
         fc.integer({ min: 1, max: 10 }),
         fc.integer({ min: 1, max: 200 }),
         (values, maxValues, maxBytes) => {
-          const batches = [...batchesOf(values, maxValues, maxBytes)];
-          expect(batches.flatMap((batch) => batch.values)).toEqual(values);
-          for (const { values, body } of batches) {
-            expect(JSON.parse(body)).toEqual({ data: { values } });
-            expect(values.length).toBeLessThanOrEqual(maxValues);
-            if (values.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(maxBytes);
+          const batches = [...batchesOf(values, VALUES, { maxValues, maxBytes })];
+          expect(batches.flatMap((batch) => batch.items)).toEqual(values);
+          for (const { items, body } of batches) {
+            expect(JSON.parse(body)).toEqual({ data: { values: items } });
+            expect(items.length).toBeLessThanOrEqual(maxValues);
+            if (items.length > 1) expect(Buffer.byteLength(body)).toBeLessThanOrEqual(maxBytes);
           }
         },
       ),
@@ -128,8 +156,12 @@ describe('batches', () => {
   test('are filled as far as they may be', () => {
     const body = '{"data":{"values":["ä","b"]}}';
     const bytes = Buffer.byteLength(body);
-    expect([...batchesOf(['ä', 'b'], 9, bytes)].map((batch) => batch.body)).toEqual([body]);
-    expect([...batchesOf(['ä', 'b'], 9, bytes - 1)]).toHaveLength(2);
+    expect(
+      [...batchesOf(['ä', 'b'], VALUES, { maxValues: 9, maxBytes: bytes })].map(({ body }) => body),
+    ).toEqual([body]);
+    expect([...batchesOf(['ä', 'b'], VALUES, { maxValues: 9, maxBytes: bytes - 1 })]).toHaveLength(
+      2,
+    );
   });
 
   test('bytes are those of UTF-8', () => {

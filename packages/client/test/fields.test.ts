@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { InvalidValueError } from '../src/errors.ts';
+import { InvalidValueError, inTermsOf } from '../src/errors.ts';
 import { Pick } from '../src/fields.ts';
 
 /** The record with its picked strings in capitals, as a service would replace them. */
@@ -98,13 +98,12 @@ describe('what cannot be replaced is refused with its path, never in clear by mi
     expect(pick.values).toEqual(['b', 'c', 'one', 'two']);
     const refusal = (path: string) =>
       new InvalidValueError(path, 'is odd', { code: 'a', attempts: 1 });
-    expect(pick.inTermsOf(refusal('data[1]'))).toMatchObject({
-      path: 'data.tags[2]',
-      reason: 'is odd',
-    });
-    expect(pick.inTermsOf(refusal('data[3]'))).toMatchObject({ path: 'data.orders[1].to' });
+    const moved = (error: unknown) => inTermsOf(error, pick.pathFor);
+    expect(moved(refusal('data[1]'))).toMatchObject({ path: 'data.tags[2]', reason: 'is odd' });
+    expect(moved(refusal('data[3]'))).toMatchObject({ path: 'data.orders[1].to' });
+    expect(moved(refusal('data'))).toMatchObject({ path: 'data' });
     const other = new Error('other');
-    expect(pick.inTermsOf(other)).toBe(other);
+    expect(moved(other)).toBe(other);
   });
 });
 

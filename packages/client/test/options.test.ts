@@ -36,10 +36,11 @@ describe('options', () => {
     [{ maxBytes: -1 }, 'maxBytes: must be a whole number from 1 to 67108864'],
     [{ concurrency: 65 }, 'concurrency: must be a whole number from 1 to 64'],
     [{ fetch: 'fetch' }, 'fetch: must be a function'],
+    [{ policy: 'yes' }, 'policy: must be true or false'],
     [{ onRetry: true }, 'onRetry: must be a function'],
     [
       { timeout: 500 },
-      'timeout: is not an option; the options are url, apiKey, fetch, onRetry, timeoutMs',
+      'timeout: is not an option; the options are url, apiKey, policy, fetch, onRetry, timeoutMs',
     ],
   ])('%o is refused in words', (options, message) => {
     expect(make(options)).toThrow(TypeError);

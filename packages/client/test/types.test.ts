@@ -163,6 +163,75 @@ describe('fields', () => {
   });
 });
 
+describe('with a policy', () => {
+  const whole = new Standin({
+    url: 'http://127.0.0.1:8080',
+    apiKey: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG',
+    policy: true,
+    fetch: echo,
+  });
+  interface Row {
+    id: bigint;
+    state: 'open' | 'done';
+    total: number | null;
+    isMember?: boolean;
+    cards: readonly { number: string; cvc: null }[];
+    inner: Row | null;
+  }
+  const row: Row = {
+    id: 9007199254740993n,
+    state: 'open',
+    total: -0,
+    cards: [{ number: 'a', cvc: null }],
+    inner: null,
+  };
+
+  test('any JSON goes there and back, and has its type', async () => {
+    expectTypeOf(whole).toEqualTypeOf<Standin<true>>();
+    const answer = await whole.tokenize(row);
+    expectTypeOf(answer).toEqualTypeOf<Row>();
+    expect(answer).toEqual(row);
+    const rows = await whole.detokenize([row, row] as readonly Row[]);
+    expectTypeOf(rows).toEqualTypeOf<readonly Row[]>();
+    expect(rows).toEqual([row, row]);
+    expectTypeOf(await whole.tokenize({ id: 7, to: 'a' })).toEqualTypeOf<{
+      id: number;
+      to: string;
+    }>();
+    const { data, unapplied } = await whole.detokenize(row, { lenient: true });
+    expectTypeOf(data).toEqualTypeOf<Row>();
+    expectTypeOf(unapplied[0]?.reason).toEqualTypeOf<'unknown' | 'forbidden' | undefined>();
+    expect([data, unapplied]).toEqual([row, []]);
+    const found = await whole.lookup({ id: 7, to: 'a' });
+    expectTypeOf(found).toEqualTypeOf<{ id: number; to: string | null }>();
+    expectTypeOf(await client.lookup(['a'])).toEqualTypeOf<(string | null)[]>();
+    expect(found).toEqual({ id: 7, to: 'a' });
+  });
+
+  test('what JSON has not does not compile, and is refused', async () => {
+    const refused: Promise<unknown>[] = [
+      // @ts-expect-error
+      whole.tokenize({ born: new Date(0) }),
+      // @ts-expect-error
+      whole.tokenize([{ tags: new Set(['a']) }]),
+      // @ts-expect-error
+      whole.detokenize({ a: () => 'b' }),
+      // @ts-expect-error
+      whole.tokenize({ a: Symbol('b') } as Record<string, unknown>),
+      // @ts-expect-error
+      whole.tokenize(shopper, { fields: ['email'] }),
+      // @ts-expect-error
+      client.lookup({ id: 7 }),
+    ];
+    for (const promise of refused) await expect(promise).rejects.toThrow(/must be|leave them out/);
+    const not: Standin<true>[] = [
+      // @ts-expect-error
+      client,
+    ];
+    expect(not[0]!.policy).toBe(false);
+  });
+});
+
 test('the fetch of a runtime is one that options take', () => {
   const options: StandinOptions = { url: '', apiKey: '', fetch };
   expect(options.fetch).toBe(fetch);

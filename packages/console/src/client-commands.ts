@@ -24,7 +24,10 @@ export function commandsOf(client: ClientDetail): Command[] {
     { does: 'Set its limit of requests per second', line: `${update} --rate-limit ${perS}` },
     both
       ? { does: 'Allow it to tokenize only', line: `${update} --can tokenize` }
-      : { does: 'Allow it both operations', line: `${update} --can tokenize,detokenize` },
+      : {
+          does: 'Allow it to tokenize and detokenize',
+          line: `${update} --can tokenize,detokenize${client.can_lookup ? ',lookup' : ''}`,
+        },
     { does: 'Refuse all its requests', line: `standin client disable ${id}` },
   ];
 }
@@ -32,6 +35,7 @@ export function commandsOf(client: ClientDetail): Command[] {
 const NAMES: Record<LimitState['name'], string> = {
   rate_limit: 'Requests per second',
   detokenize_limit: 'Detokenize per second',
+  lookup_limit: 'Look-ups per second',
   unknown_token_limit: 'Unknown tokens per second',
 };
 

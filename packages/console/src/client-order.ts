@@ -14,15 +14,17 @@ const COMPARE: Record<Column, (a: ClientState, b: ClientState) => number> = {
   keys: (a, b) => a.liveApiKeys - b.liveApiKeys,
 };
 
-/** Clients with all words of the filter in name or id. Equal clients sort by name, then by id. */
+/**
+ * Clients with all words of the filter in name, id or space. Equal clients sort by name, then id.
+ */
 export function arrange(
   clients: readonly ClientState[],
   filter: string,
   { column, isDescending }: Order,
 ): ClientState[] {
   const words = filter.toLowerCase().split(/\s+/);
-  const has = ({ name, client_id: clientId }: ClientState) => {
-    const text = `${name} ${clientId}`.toLowerCase();
+  const has = ({ name, client_id: clientId, space }: ClientState) => {
+    const text = `${name} ${clientId} ${space}`.toLowerCase();
     return words.every((word) => text.includes(word));
   };
   const sign = isDescending ? -1 : 1;

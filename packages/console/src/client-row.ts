@@ -1,13 +1,16 @@
 import { badge } from './badge.ts';
 import { CopyButton } from './copy-button.ts';
-import { el, setText } from './dom.ts';
+import { el, setChildren, setText } from './dom.ts';
 import { ago, date, si } from './format.ts';
 import type { ClientState } from './protocol.ts';
+import { seenInShort } from './seen-kinds.ts';
 import { ShareBar } from './share-bar.ts';
 
 export const HEADS = [
   'Client',
+  'Space',
   'Allowed to',
+  'Sees',
   'Tokens',
   'API keys',
   'Last use',
@@ -22,6 +25,7 @@ export class ClientRow {
   readonly #disabled = badge('bad', 'disabled');
   readonly #cells: HTMLElement[];
   readonly #rate = new ShareBar('');
+  #seen = '';
 
   constructor({ client_id: clientId, name }: ClientState) {
     this.#cells = HEADS.slice(1).map((head) => el('td', { 'data-head': head }));
@@ -47,10 +51,12 @@ export class ClientRow {
       liveApiKeys,
       last_used_at: lastUsedAt,
     } = client;
-    const [may, mode, keys, used] = this.#cells;
+    const [space, may, sees, mode, keys, used] = this.#cells;
     setText(this.#link, name);
     this.#disabled.hidden = !isDisabled;
+    setText(space!, client.space || '–');
     setText(may!, rightsOf(client));
+    this.#showSeen(client, sees!);
     setText(mode!, client.token_mode);
     setText(keys!, String(liveApiKeys));
     const usedMs = lastUsedAt === null ? null : Date.parse(lastUsedAt);
@@ -60,6 +66,14 @@ export class ClientRow {
     const share = rateLimit === null ? null : (requestsPerS ?? 0) / Math.max(rateLimit, 1);
     this.#rate.update(share, si(requestsPerS) + limit);
   }
+
+  /** Makes the lines again only after a change, because a new line loses the selection. */
+  #showSeen({ sees }: ClientState, cell: HTMLElement): void {
+    const seen = JSON.stringify(sees);
+    if (seen === this.#seen) return;
+    this.#seen = seen;
+    setChildren(cell, sees === null ? '–' : seenInShort(sees));
+  }
 }
 
 /** The address of the client's page. */
@@ -67,11 +81,9 @@ export function clientAddress(clientId: string): string {
   return `#/client/${encodeURIComponent(clientId)}`;
 }
 
-export function rightsOf({
-  can_tokenize: canTokenize,
-  can_detokenize: canDetokenize,
-}: Pick<ClientState, 'can_tokenize' | 'can_detokenize'>): string {
-  if (canTokenize && canDetokenize) return 'tokenize, detokenize';
-  if (canTokenize) return 'tokenize';
-  return canDetokenize ? 'detokenize' : 'nothing';
+type Rights = Pick<ClientState, 'can_tokenize' | 'can_detokenize' | 'can_lookup'>;
+
+export function rightsOf(client: Rights): string {
+  const operations = ['tokenize', 'detokenize', 'lookup'] as const;
+  return operations.filter((one) => client[`can_${one}`]).join(', ') || 'nothing';
 }

@@ -8,6 +8,7 @@ import type { Feed } from './feed.ts';
 import { ago, date, duration, si } from './format.ts';
 import { Polled } from './polled.ts';
 import { type ApiKeyState, type ClientDetail, HISTORY_MS, PATHS } from './protocol.ts';
+import { seenTable } from './seen-kinds.ts';
 import type { View } from './view.ts';
 
 const HEADS = ['API key', 'Created', 'Last use', 'State', ''] as const;
@@ -31,6 +32,7 @@ export class ClientView implements View {
   readonly #facts = el('dl', { class: 'checks' });
   readonly #keys = el('tbody');
   readonly #commands = el('div');
+  readonly #seen = el('section', { class: 'card' });
   readonly #client = new Polled<ClientDetail>(
     (client) => this.#take(client),
     (status) => this.#fail(status),
@@ -57,7 +59,8 @@ export class ClientView implements View {
       this.#commands,
     );
     const facts = el('section', { class: 'card' }, el('h2', {}, 'Settings'), this.#facts);
-    this.#parts.append(facts, el('div', { class: 'halves' }, this.#chart.element, keys), commands);
+    this.#parts.append(facts, el('div', { class: 'halves' }, this.#chart.element, keys));
+    this.#parts.append(this.#seen, commands);
     this.element = el(
       'div',
       { class: 'view' },
@@ -106,6 +109,9 @@ export class ClientView implements View {
     this.#drawn = drawn;
     setChildren(this.#facts, ...factsOf(client).map(([name, text]) => fact(name, text)));
     setChildren(this.#keys, ...client.api_keys.map((key) => keyRow(key, this.#nowMs)));
+    this.#seen.hidden = client.sees === null;
+    const heading = el('h2', {}, 'What it sees of each kind');
+    setChildren(this.#seen, heading, client.sees && seenTable(client.sees));
     setChildren(this.#commands, ...commandsOf(client).map(commandRow));
   }
 
@@ -131,6 +137,7 @@ function factsOf(client: ClientDetail): [string, string][] {
   const { disabled_at: disabledAt, time_to_live_s: timeToLiveS } = client;
   return [
     ['Allowed to', disabledAt === null ? rightsOf(client) : 'nothing: disabled'],
+    ...(client.space === '' ? [] : [['Space', client.space] as [string, string]]),
     ['Tokens', MODES[client.token_mode]],
     ['Tokens are kept', timeToLiveS === null ? 'for ever' : duration(timeToLiveS * 1_000)],
     ...client.limits.map((limit): [string, string] => limitText(limit)),

@@ -23,6 +23,7 @@ export class ClientsView implements View {
   readonly #filter: HTMLInputElement;
   readonly #heads = new Map<Column, HTMLElement>();
   readonly #body = el('tbody');
+  readonly #table: HTMLElement;
   readonly #rows = new Map<string, ClientRow>();
   #order: Order = { column: 'last_used', isDescending: true };
   #feed: Feed | undefined;
@@ -31,12 +32,18 @@ export class ClientsView implements View {
   constructor() {
     this.#filter = el('input', {
       type: 'search',
-      placeholder: 'Name or client_id',
+      placeholder: 'Name, client_id or space',
       autocomplete: 'off',
       spellcheck: 'false',
       input: () => this.#again(),
     });
     const heads = HEADS.map((head) => this.#head(head));
+    this.#table = el(
+      'table',
+      { class: 'rows' },
+      el('thead', {}, el('tr', {}, ...heads)),
+      this.#body,
+    );
     this.element = el(
       'div',
       { class: 'view' },
@@ -47,11 +54,7 @@ export class ClientsView implements View {
         this.#count,
         el('label', { class: 'filter' }, el('span', {}, 'Filter'), this.#filter),
       ),
-      el(
-        'section',
-        { class: 'card', 'aria-label': this.title },
-        el('table', { class: 'rows' }, el('thead', {}, el('tr', {}, ...heads)), this.#body),
-      ),
+      el('section', { class: 'card', 'aria-label': this.title }, this.#table),
     );
   }
 
@@ -65,7 +68,13 @@ export class ClientsView implements View {
       setText(this.#count, 'Not known at the moment: the database does not answer.');
       return;
     }
-    const shown = arrange(state.clients.shown, this.#filter.value, this.#order);
+    const { shown: known } = state.clients;
+    this.#table.classList.toggle(
+      'no-space',
+      known.every(({ space }) => space === ''),
+    );
+    this.#table.classList.toggle('no-policy', state.policy.version === 0);
+    const shown = arrange(known, this.#filter.value, this.#order);
     setText(this.#count, countOf(shown.length, state.clients));
     const rows = shown.map((client) => {
       const row = this.#rows.get(client.client_id) ?? new ClientRow(client);
@@ -74,7 +83,7 @@ export class ClientsView implements View {
       return row.element;
     });
     this.#place(rows);
-    const ids = new Set(state.clients.shown.map(({ client_id: clientId }) => clientId));
+    const ids = new Set(known.map(({ client_id: clientId }) => clientId));
     for (const id of this.#rows.keys()) if (!ids.has(id)) this.#rows.delete(id);
   }
 
@@ -93,7 +102,7 @@ export class ClientsView implements View {
 
   #head(head: (typeof HEADS)[number]): HTMLElement {
     const first = SORTING[head];
-    if (first === undefined) return el('th', { scope: 'col' }, head);
+    if (first === undefined) return el('th', { scope: 'col', 'data-head': head }, head);
     const button = el(
       'button',
       { type: 'button', class: 'sort', click: () => this.#sort(first) },

@@ -25,6 +25,7 @@ export function checksOf(state: ConsoleState, nowMs: number): Check[] {
     certificateCheck(state, nowMs),
     limitsCheck(state),
     ...keyringChecks(state),
+    ...policyChecks(state),
   ];
 }
 
@@ -87,4 +88,12 @@ function keyringChecks({ keys }: ConsoleState): Check[] {
   const isOld = keys.age_s > KEYRING_WARNING_S;
   const text = `read ${duration(keys.age_s * 1_000)} ago`;
   return [{ name: 'Encryption keys', level: isOld ? 'warning' : 'good', text }];
+}
+
+/** Empty without a policy. */
+function policyChecks({ policy: { version, problem } }: ConsoleState): Check[] {
+  const name = 'Policy';
+  if (problem !== null)
+    return [{ name, level: 'bad', text: 'not known, so requests fail: see Vault & keys' }];
+  return version === 0 ? [] : [{ name, level: 'good', text: `version ${version}` }];
 }

@@ -1,8 +1,8 @@
 /**
  * The protocol between the page and the service. GET PATHS.state returns a ConsoleState. GET
  * PATHS.events streams server-sent events: `history` once, then `sample` every SAMPLE_INTERVAL_MS
- * and `state` every few seconds. GET PATHS.requests returns RecentRequestsShown, and GET
- * PATHS.client a ClientDetail. These contain no value, token or API key.
+ * and `state` every few seconds. GET PATHS.requests returns RecentRequestsShown, GET PATHS.client a
+ * ClientDetail, and GET PATHS.policy a PolicyDetail. These contain no value, token or API key.
  */
 export const PATHS = {
   state: '/console/state',
@@ -10,7 +10,10 @@ export const PATHS = {
   requests: '/console/requests',
   /** With the query `?id=` and a client_id. */
   client: '/console/client',
+  policy: '/console/policy',
   session: '/console/session',
+  /** Answers a POST with an API key in API_KEY_HEADER with the ClientDetail of its client. */
+  apiKey: '/console/playground/api-key',
   tokenize: '/console/playground/tokenize',
   detokenize: '/console/playground/detokenize',
 } as const;
@@ -20,6 +23,9 @@ export type Operation = 'tokenize' | 'detokenize';
 
 /** The header in which the playground sends the API key that the user typed. */
 export const API_KEY_HEADER = 'Standin-Api-Key';
+
+/** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
+export const LENIENT = 'handling=lenient';
 
 /** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
@@ -93,6 +99,52 @@ export interface ConsoleState {
   readonly vault: VaultState | null;
   readonly keys: KeysState | null;
   readonly clients: ClientsState | null;
+  readonly policy: PolicyState;
+}
+
+/** The policy that this node uses. */
+export interface PolicyState {
+  /** 0: none was applied. */
+  readonly version: number;
+  /** Why requests fail, and what to do; null: the policy is known. */
+  readonly problem: string | null;
+}
+
+export interface PolicyDetail {
+  readonly version: number;
+  readonly kinds: readonly KindState[];
+  /** null: every string is a `text`. */
+  readonly fields: readonly FieldState[] | null;
+}
+
+export interface KindState {
+  readonly name: string;
+  /** The shape, and the options that are not the default. */
+  readonly words: string;
+  /** A value of nobody. */
+  readonly example: { readonly value: string } & (
+    | { readonly token: string; readonly mask: string }
+    | { readonly refusal: string }
+  );
+}
+
+export interface FieldState {
+  readonly path: string;
+  /** Names and indexes from `data` on; null: every item. */
+  readonly steps: readonly (string | number | null)[];
+  readonly kind: string;
+}
+
+/** What a client sees of the values of a kind. */
+export type Right = 'full' | 'masked' | 'none';
+
+/** Some kinds to which a client has the same right. */
+export interface SeenKinds {
+  readonly right: Right;
+  /** At most 6 names. */
+  readonly kinds: readonly string[];
+  /** How many kinds are not in `kinds`. */
+  readonly others: number;
 }
 
 /** A request that this node answered. */
@@ -165,6 +217,11 @@ export interface ClientState {
   readonly requestsPerS: number | null;
   /** Requests per second, without detokenize, which has its own limit; null: no limit. */
   readonly rate_limit: number | null;
+  readonly can_lookup: boolean;
+  /** '': the default space. */
+  readonly space: string;
+  /** By right; null: there is no policy, or the client may not detokenize. */
+  readonly sees: readonly SeenKinds[] | null;
 }
 
 /** A client with what only its own page shows. Times are ISO 8601. */
@@ -178,6 +235,11 @@ export interface ClientDetail {
   readonly disabled_at: string | null;
   /** How long tokens stay known after they were last given out; null: for ever. */
   readonly time_to_live_s: number | null;
+  readonly can_lookup: boolean;
+  /** '': the default space. */
+  readonly space: string;
+  /** What it sees of each kind; null: there is no policy, or the client may not detokenize. */
+  readonly sees: readonly SeenKind[] | null;
   readonly limits: readonly LimitState[];
   /** The oldest first, with revoked and expired ones. */
   readonly api_keys: readonly ApiKeyState[];
@@ -185,8 +247,15 @@ export interface ClientDetail {
   readonly rates: readonly { readonly atMs: number; readonly requestsPerS: number }[];
 }
 
+export interface SeenKind {
+  readonly kind: string;
+  readonly right: Right;
+  /** What it sees of the example of the kind; null: nothing, or there is no example. */
+  readonly example: string | null;
+}
+
 export interface LimitState {
-  readonly name: 'rate_limit' | 'detokenize_limit' | 'unknown_token_limit';
+  readonly name: 'rate_limit' | 'detokenize_limit' | 'lookup_limit' | 'unknown_token_limit';
   /** 0: no limit. */
   readonly perS: number;
   /** false: the limit of the deployment. */

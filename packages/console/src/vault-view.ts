@@ -3,6 +3,7 @@ import { Chart } from './chart.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
 import { ago, bytes, clock, date, duration, percent, plural, si, whole } from './format.ts';
+import { PolicyCard } from './policy-card.ts';
 import type { KeysState, KeyVersionState, VaultState } from './protocol.ts';
 import { ShareBar } from './share-bar.ts';
 import { Tiles } from './tiles.ts';
@@ -28,6 +29,7 @@ export class VaultView implements View {
   readonly #reseal = new ShareBar('Encrypted with the newest key version');
   readonly #advice = el('p', { class: 'note' });
   readonly #keys = el('section', { class: 'card' }, el('h2', {}, 'Key versions'));
+  readonly #policy = new PolicyCard();
   #hasGrowth = false;
   #knownMs: number | undefined;
   #drawn: unknown;
@@ -40,6 +42,7 @@ export class VaultView implements View {
       el('div', { class: 'bar' }, el('h1', {}, this.title)),
       this.#tiles.element,
       el('div', { class: 'halves' }, this.#chart.element, this.#keys),
+      this.#policy.element,
     );
     this.#keys.append(
       this.#reseal.element,
@@ -48,8 +51,11 @@ export class VaultView implements View {
     );
   }
 
-  update({ state, nowMs }: Feed): void {
-    if (state === null || state === this.#drawn || document.hidden) return;
+  update(feed: Feed): void {
+    const { state, nowMs } = feed;
+    if (state === null || document.hidden) return;
+    this.#policy.update(feed);
+    if (state === this.#drawn) return;
     this.#drawn = state;
     const { vault, keys } = state;
     this.#keys.classList.toggle('stale', keys === null);

@@ -209,6 +209,7 @@ test('the worst of the checks is what the header says', () => {
     vault: null,
     keys: { versions: [], age_s: 2, resealed: 1 },
     clients: null,
+    policy: { version: 0, problem: null },
   };
   const said = (changes: Partial<state.ConsoleState>) =>
     worstOf(checksOf({ ...healthy, ...changes }, nowMs));

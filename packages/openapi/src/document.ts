@@ -3,6 +3,7 @@ import { introduction } from './introduction.ts';
 import { type Operation, pathsOf } from './operations.ts';
 import { errorResponses, HEADERS, type Response } from './responses.ts';
 import { schemasOf } from './schemas.ts';
+import { textSchemas } from './text.ts';
 
 export interface OpenApiDocument {
   readonly openapi: '3.1.0';
@@ -40,6 +41,7 @@ export function openApiDocument(facts: Facts): OpenApiDocument {
     ],
     tags: [
       { name: 'Vault', description: 'Values to tokens and back.' },
+      { name: 'Text', description: 'Values in running text to tokens and back.' },
       { name: 'Health', description: 'For probes and load balancers.' },
     ],
     paths: pathsOf(facts),
@@ -54,7 +56,7 @@ export function openApiDocument(facts: Facts): OpenApiDocument {
       },
       headers: HEADERS,
       responses: errorResponses(facts),
-      schemas: schemasOf(facts),
+      schemas: { ...schemasOf(facts), ...textSchemas(facts) },
     },
   };
 }

@@ -31,19 +31,28 @@ export function requestExamples(kind: 'values' | 'tokens'): Examples {
   return examplesOf(({ summary, ...contents }) => ({ summary, value: { data: contents[kind] } }));
 }
 
-export function answerExamples({ answers }: Facts, operation: OperationName): Examples {
+export function answerExamples(facts: Facts, operation: OperationName): Examples {
   const kind = operation === 'detokenize' ? 'values' : 'tokens';
-  return examplesOf(({ summary, ...contents }) => {
-    const inFields: Record<FieldContent, unknown> = {
-      data: contents[kind],
-      status: 'success',
-      request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
-      client_id: 'standin_4907e74b8c583784ff4253cc',
-    };
-    const fields = Object.entries(answers[operation]);
-    const value = Object.fromEntries(fields.map(([name, content]) => [name, inFields[content]]));
-    return { summary, value };
-  });
+  return examplesOf(({ summary, ...contents }) => ({
+    summary,
+    value: inFields(facts, operation, contents[kind]),
+  }));
+}
+
+/** A successful answer with this `data`. */
+export function inFields(
+  { answers }: Facts,
+  operation: OperationName,
+  data: unknown,
+): Record<string, unknown> {
+  const contents: Record<FieldContent, unknown> = {
+    data,
+    status: 'success',
+    request_id: '63dc01d5-b356-45b6-8fc3-4853079f7d45',
+    client_id: 'standin_4907e74b8c583784ff4253cc',
+  };
+  const fields = Object.entries(answers[operation]);
+  return Object.fromEntries(fields.map(([name, content]) => [name, contents[content]]));
 }
 
 function examplesOf(

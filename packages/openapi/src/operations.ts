@@ -2,6 +2,7 @@ import { answerExamples, type Examples, requestExamples } from './examples.ts';
 import type { Facts, Schema } from './facts.ts';
 import { errorReferences, OF_LIMITS, type Response, response } from './responses.ts';
 import { ref } from './schemas.ts';
+import { TEXT_REQUEST_EXAMPLES, textAnswerExamples } from './text.ts';
 
 export interface Operation {
   readonly operationId: string;
@@ -31,6 +32,7 @@ const VAULT: readonly string[] = [
   'invalid_type',
   'unauthorized',
   'forbidden',
+  'precondition_failed',
   'payload_too_large',
   'unsupported_media_type',
   'internal_error',
@@ -43,6 +45,9 @@ export function pathsOf(facts: Facts): Record<string, Record<string, Operation>>
     '/api/v1/tokenize': tokenize(facts),
     '/api/v1/detokenize': detokenize(facts),
     '/api/v1/lookup': lookup(facts),
+    '/api/v1/text/tokenize': tokenizeText(facts),
+    '/api/v1/text/detokenize': detokenizeText(facts),
+    '/api/v1/policy': policy(facts),
     '/health': health(facts),
     '/health/live': liveness(facts),
   };
@@ -62,6 +67,7 @@ function tokenize(facts: Facts): Operation {
     description:
       'Replaces every string in `data` with a token. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
     security: [{ apiKey: [] }],
+    parameters: [IF_MATCH],
     requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
     responses: {
       200: response(
@@ -83,7 +89,7 @@ function detokenize(facts: Facts): Operation {
     description:
       'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
     security: [{ apiKey: [] }],
-    parameters: [PREFER],
+    parameters: [IF_MATCH, PREFER],
     requestBody: requestBody(
       'DetokenizeRequest',
       'The tokens, exactly as tokenize returned them.',
@@ -100,6 +106,14 @@ function detokenize(facts: Facts): Operation {
     },
   };
 }
+
+const IF_MATCH: Schema = {
+  name: 'If-Match',
+  in: 'header',
+  description:
+    'RFC 9110. The `ETag` of `/api/v1/policy`: if another policy is in force, the answer is a 412.',
+  schema: { type: 'string' },
+};
 
 const PREFER: Schema = {
   name: 'Prefer',
@@ -118,6 +132,7 @@ function lookup(facts: Facts): Operation {
     description:
       'Like tokenize, but stores nothing: a value without a token gets null. The client needs the permission `lookup`, and its tokens must not be random.',
     security: [{ apiKey: [] }],
+    parameters: [IF_MATCH],
     requestBody: requestBody('LookupRequest', 'The values.', requestExamples('values')),
     responses: {
       200: response(
@@ -127,6 +142,81 @@ function lookup(facts: Facts): Operation {
         OF_LIMITS,
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function tokenizeText(facts: Facts): Operation {
+  return {
+    operationId: 'tokenizeText',
+    tags: ['Text'],
+    summary: 'A text with its values as tokens',
+    description:
+      'Replaces the spans of a text with tokens of letters, which can be found in running text. The vault needs a policy. It does not find personal data: the caller says where it is.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'TokenizeTextRequest',
+      'The text, and where its values are.',
+      TEXT_REQUEST_EXAMPLES.tokenize,
+    ),
+    responses: {
+      200: response(
+        'The text with tokens, and where they are.',
+        ref('TokenizeTextAnswer'),
+        textAnswerExamples(facts, 'tokenize'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function detokenizeText(facts: Facts): Operation {
+  return {
+    operationId: 'detokenizeText',
+    tags: ['Text'],
+    summary: 'A text with its tokens as values',
+    description:
+      'Finds tokens without spaces in running text, and replaces those that are known with the values that the client may see. Places that end like a token and are unknown count like unknown tokens of detokenize. To restore a stream, send its pieces with `more`, each after the `rest` of the one before.',
+    security: [{ apiKey: [] }],
+    requestBody: requestBody(
+      'DetokenizeTextRequest',
+      'The text with tokens.',
+      TEXT_REQUEST_EXAMPLES.detokenize,
+    ),
+    responses: {
+      200: response(
+        'The text with values.',
+        ref('DetokenizeTextAnswer'),
+        textAnswerExamples(facts, 'detokenize'),
+        OF_LIMITS,
+      ),
+      ...errors(facts, [...VAULT, facts.limitCode]),
+    },
+  };
+}
+
+function policy(facts: Facts): Operation {
+  return {
+    operationId: 'policy',
+    tags: ['Vault'],
+    summary: 'The fields of the policy',
+    description:
+      'Which strings of `data` are tokenized, and as which kind. A vault without a policy answers 404. Send the `ETag` as `If-Match` with requests that only this policy may serve.',
+    security: [{ apiKey: [] }],
+    responses: {
+      200: response(
+        'The policy in force.',
+        ref('Policy'),
+        {
+          fields: {
+            summary: 'Fields',
+            value: { version: 3, fields: [{ path: 'customer.email', kind: 'email' }] },
+          },
+        },
+        [...OF_LIMITS, 'ETag'],
+      ),
+      ...errors(facts, ['bad_request', 'unauthorized', 'internal_error', facts.limitCode]),
     },
   };
 }

@@ -65,6 +65,12 @@ export const HEADERS = {
     schema: { type: 'string', pattern: limitList('r', 't') },
     example: '"detokenize";r=499;t=1',
   },
+  ETag: {
+    description: 'Identifies the policy, for If-Match.',
+    schema: { type: 'string', pattern: '^"[0-9a-f]{64}"$' },
+    required: true,
+    example: `"${'0123456789abcdef'.repeat(4)}"`,
+  },
   'Preference-Applied': {
     description: 'RFC 7240: the answer may have places that stay as they were sent.',
     schema: { type: 'string', const: 'handling=lenient' },
@@ -87,6 +93,7 @@ const MORE: Readonly<Record<string, readonly HeaderName[]>> = {
   unauthorized: ['WWW-Authenticate'],
   method_not_allowed: ['Allow'],
   invalid_type: OF_LIMITS,
+  precondition_failed: OF_LIMITS,
   payload_too_large: OF_LIMITS,
   unsupported_media_type: OF_LIMITS,
   user_limit: OF_LIMITS,

@@ -18,7 +18,7 @@ const nested = (description: string): Schema => ({
 });
 
 const VALUES = nested(
-  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji.',
+  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy, other JSON passes as it is, and a list of such objects may be sent.',
 );
 
 const TOKENS = nested(
@@ -52,7 +52,7 @@ const CONTENT_SCHEMAS: Record<Exclude<FieldContent, 'data'>, Schema> = {
 };
 
 /** An object whose fields are all required. */
-const answer = <T extends Readonly<Record<string, Schema>>>(
+export const answer = <T extends Readonly<Record<string, Schema>>>(
   description: string,
   properties: T,
 ) => ({
@@ -62,7 +62,7 @@ const answer = <T extends Readonly<Record<string, Schema>>>(
   properties,
 });
 
-function success(
+export function success(
   fields: Readonly<Record<string, FieldContent>>,
   data: Schema,
   description: string,
@@ -142,6 +142,18 @@ export function schemasOf(facts: Facts): Record<string, Schema> {
     Values: VALUES,
     Tokens: TOKENS,
     FoundTokens: FOUND,
+    Policy: answer('What the policy in force names.', {
+      version: { type: 'integer', description: 'Version of the policy.', minimum: 1 },
+      fields: {
+        type: 'array',
+        description: 'Empty: every string is a value of the kind `text`.',
+        items: ref('PolicyField'),
+      },
+    }),
+    PolicyField: answer('Strings that are tokenized.', {
+      path: { type: 'string', description: 'Where they are in `data`: `customer.emails[*]`.' },
+      kind: { type: 'string', description: 'The name of their kind.' },
+    }),
     Healthy: health('ok', 'This node accepts requests.'),
     Unhealthy: health('error', 'This node does not accept requests.'),
     Liveness: answer('The process answers.', { status: only('ok') }),

@@ -39,6 +39,8 @@ interface Series {
 const ROUTES: Readonly<Record<string, 'tokenize' | 'detokenize'>> = {
   '/api/v1/tokenize': 'tokenize',
   '/api/v1/detokenize': 'detokenize',
+  '/api/v1/text/tokenize': 'tokenize',
+  '/api/v1/text/detokenize': 'detokenize',
 };
 
 export function countersOf(metrics: Snapshot): Counters {
@@ -77,15 +79,18 @@ const ADD: Readonly<Record<string, (counters: Counters, series: Series) => void>
     buckets.set(boundS, (buckets.get(boundS) ?? 0) + value);
   },
   standin_values_total(counters, { labels, value }) {
-    counters[labels.operation as 'tokenize' | 'detokenize'].values += value;
+    const { operation } = labels;
+    // The console shows no look-ups.
+    if (operation === 'tokenize' || operation === 'detokenize') counters[operation].values += value;
   },
   standin_batch_records(counters, { labels, value, metricName }) {
     const batch = counters[labels.statement as 'insert' | 'find'];
     if (metricName?.endsWith('_sum')) batch.records += value;
     if (metricName?.endsWith('_count')) batch.statements += value;
   },
-  standin_rate_limit_rejections_total(counters, { labels, value }) {
-    counters.limited[labels.limit as keyof Counters['limited']] += value;
+  standin_rate_limit_rejections_total({ limited }, { labels, value }) {
+    const limit = String(labels.limit);
+    if (limit in limited) limited[limit as keyof typeof limited] += value;
   },
   standin_requests_shed_total(counters, { value }) {
     counters.shed += value;

@@ -8,18 +8,22 @@ import type {
   VaultState,
 } from '#console';
 import { isCounted } from '../../service/api-key-uses.ts';
+import { clientOf } from '../../service/clients.ts';
 import { Health } from '../../service/health.ts';
 import { type KeyCounts, keyCounts } from '../../service/keys/key-lifecycle.ts';
 import type { KeyringFollower } from '../../service/keys/keyring-follower.ts';
 import type { Vault } from '../../service/vault.ts';
 import { freshFor, type VaultSizes } from '../../service/vault-size.ts';
 import { monotonicMs } from '../../timeouts.ts';
+import type { Client } from '../../types.ts';
+import type { PolicyInForce } from './policy-in-force.ts';
 import type { Sampler } from './sampler.ts';
 
 /** All readers within this time get the same state. */
 const FRESH_FOR_MS = 1_000;
 const PATIENCE_MS = 3_000;
 const MAX_SHOWN_CLIENTS = 200;
+const LIMITS = ['rate_limit', 'detokenize_limit', 'lookup_limit', 'unknown_token_limit'] as const;
 
 /** Facts that the process knows without the database. */
 export interface Facts {
@@ -30,6 +34,7 @@ export interface Facts {
   /** Limits per second of a client without its own; 0: no limit. */
   readonly rate_limit: number;
   readonly detokenize_limit: number;
+  readonly lookup_limit: number;
   readonly unknown_token_limit: number;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
@@ -45,6 +50,7 @@ export interface CurrentStateOptions {
   readonly keys: KeyringFollower;
   readonly sizes: VaultSizes;
   readonly sampler: Sampler;
+  readonly policy: PolicyInForce;
 }
 
 /** Reads the state of the service on demand. */
@@ -75,16 +81,31 @@ export class CurrentState {
    * @throws Unavailable
    */
   async client(clientId: string): Promise<ClientDetail | undefined> {
-    const { vault, sampler, facts } = this.#options;
     const deadlineMs = performance.now() + PATIENCE_MS;
-    const clients = await vault.clients.list(deadlineMs);
+    const clients = await this.#options.vault.clients.list(deadlineMs);
     const client = clients.find((one) => one.client_id === clientId);
-    if (client === undefined) return undefined;
+    return client && this.#detailOf(client, deadlineMs);
+  }
+
+  /**
+   * The client of an API key; undefined: no valid API key is the same.
+   * @throws Unavailable
+   */
+  async clientOf(apiKey: string): Promise<ClientDetail | undefined> {
+    const deadlineMs = performance.now() + PATIENCE_MS;
+    const client = await clientOf(this.#options.vault, apiKey, deadlineMs);
+    return client && this.#detailOf(client, deadlineMs);
+  }
+
+  async #detailOf(client: Client, deadlineMs: number): Promise<ClientDetail> {
+    const { vault, sampler, facts, policy } = this.#options;
+    const { client_id: clientId } = client;
     const apiKeys = await vault.apiKeys.list(clientId, deadlineMs);
-    const names = ['rate_limit', 'detokenize_limit', 'unknown_token_limit'] as const;
+    const names = client.can_lookup ? LIMITS : LIMITS.filter((name) => name !== 'lookup_limit');
     return {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
       ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
+      ...{ can_lookup: client.can_lookup, space: client.space, sees: policy.seenBy(client) },
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
@@ -105,7 +126,7 @@ export class CurrentState {
   }
 
   async #ask(): Promise<ConsoleState> {
-    const { url, facts, sampler } = this.#options;
+    const { url, facts, sampler, policy } = this.#options;
     const isUp = await this.#health.isDatabaseUp();
     const deadlineMs = performance.now() + PATIENCE_MS;
     const ifUp = <T>(part: (deadlineMs: number) => Promise<T>) =>
@@ -129,6 +150,7 @@ export class CurrentState {
       vault,
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
+      policy: policy.state,
     };
   }
 
@@ -171,7 +193,7 @@ export class CurrentState {
   }
 
   async #clients(deadlineMs: number): Promise<ClientsState> {
-    const { vault, sampler, facts } = this.#options;
+    const { vault, sampler, facts, policy } = this.#options;
     const [clients, uses] = await Promise.all([
       vault.clients.list(deadlineMs),
       vault.apiKeyUses.ofClients(deadlineMs),
@@ -193,6 +215,8 @@ export class CurrentState {
         last_used_at: lastUsedAt?.toISOString() ?? null,
         requestsPerS,
         rate_limit: (client.rate_limit ?? facts.rate_limit) || null,
+        ...{ can_lookup: client.can_lookup, space: client.space },
+        sees: policy.seenInShort(client),
       };
     });
     states.sort(byLastUse);

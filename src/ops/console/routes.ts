@@ -2,7 +2,13 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createRequire } from 'node:module';
-import { type ClientDetail, type Operation, PATHS, type RecentRequestsShown } from '#console';
+import {
+  API_KEY_HEADER,
+  type ClientDetail,
+  type Operation,
+  PATHS,
+  type RecentRequestsShown,
+} from '#console';
 import { Unavailable } from '../../errors.ts';
 import type { RecentRequests } from '../../service/recent-requests.ts';
 import { type Access, checkNotEmbedded, checkSameOrigin } from '../access.ts';
@@ -10,6 +16,7 @@ import { answerJson, type OpsPage, Refusal, type Route, readJson } from '../serv
 import type { CurrentState } from './current-state.ts';
 import type { EventStreams } from './events.ts';
 import type { PlaygroundForwarder } from './playground-forwarder.ts';
+import type { PolicyInForce } from './policy-in-force.ts';
 
 const MAX_SIGN_IN_BYTES = 4_096;
 
@@ -19,11 +26,12 @@ export interface ConsoleParts {
   readonly events: EventStreams;
   readonly playground: PlaygroundForwarder;
   readonly recent: RecentRequests;
+  readonly policy: PolicyInForce;
 }
 
 /** The routes of the console, by path. */
 export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
-  const { access, state, events, playground, recent } = parts;
+  const { access, state, events, playground, recent, policy } = parts;
   const tryOut = (operation: Operation): Route => ({
     POST: async (request, response) => {
       checkSameOrigin(request);
@@ -53,7 +61,21 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [PATHS.client]: {
       GET: async (request, response) => {
         checkNotEmbedded(request);
-        answerJson(response, 200, await clientOf(state, request));
+        const id = new URLSearchParams(request.url!.split('?')[1]).get('id') ?? '';
+        answerJson(response, 200, await found(state.client(id), 'There is no such client.'));
+      },
+    },
+    [PATHS.policy]: {
+      GET: async (request, response) => {
+        checkNotEmbedded(request);
+        answerJson(response, 200, policy.detail);
+      },
+    },
+    [PATHS.apiKey]: {
+      POST: async (request, response) => {
+        checkSameOrigin(request);
+        const apiKey = String(request.headers[API_KEY_HEADER.toLowerCase()] ?? '');
+        answerJson(response, 200, await found(state.clientOf(apiKey), 'No API key is this one.'));
       },
     },
     [PATHS.session]: {
@@ -73,33 +95,35 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
 }
 
 /** @throws Refusal */
-async function clientOf(state: CurrentState, { url }: IncomingMessage): Promise<ClientDetail> {
-  const id = new URLSearchParams(url!.split('?')[1]).get('id') ?? '';
-  const client = await state.client(id).catch((error) => {
+async function found(
+  asked: Promise<ClientDetail | undefined>,
+  missing: string,
+): Promise<ClientDetail> {
+  const client = await asked.catch((error) => {
     if (!(error instanceof Unavailable)) throw error;
     throw new Refusal(503, 'database_unavailable', 'The database does not answer.');
   });
-  if (client === undefined) throw new Refusal(404, 'not_found', 'There is no such client.');
+  if (client === undefined) throw new Refusal(404, 'not_found', missing);
   return client;
 }
 
 async function signIn(
-  { sessions }: Access,
+  access: Access,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   checkSameOrigin(request);
   const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (sessions !== undefined) {
-    if (!sessions.takeTry(request.socket.remoteAddress)) {
+  if (access.sessions !== undefined) {
+    if (!access.tries.take(request.socket.remoteAddress)) {
       response.setHeader('Retry-After', 1);
       throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
     }
-    if (!sessions.isToken(token)) {
+    if (!access.isToken(token)) {
       throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
     }
-    response.setHeader('Set-Cookie', sessions.begin());
+    response.setHeader('Set-Cookie', access.sessions.begin(true));
   }
   response.writeHead(204).end();
 }

@@ -1,9 +1,11 @@
-import type { OpenedValue } from '../../crypto/keyring.ts';
-import { hexOf, RecordWalk } from '../../store/record-walk.ts';
-import type { SealedRecord } from '../../types.ts';
+import type { OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
+import type { Scope } from '../../crypto/scope.ts';
+import { hexOf, RecordWalk, type WalkedRecord } from '../../store/record-walk.ts';
+import { commandDeadline } from '../../timeouts.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
-import { type PassEnd, type PassSettings, passOver } from './record-pass.ts';
+import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
 
 /** Settings of a pass that opens all records. */
 export interface ReadSettings extends PassSettings {
@@ -13,9 +15,23 @@ export interface ReadSettings extends PassSettings {
 }
 
 export interface Verified extends PassEnd {
-  /** Records that were checked. */
+  /** Records that were checked, without aliases. */
   readonly records: number;
+  /** Records that lead to the imported token of a value, and that have no value themselves. */
+  readonly aliases: number;
   readonly bad: number;
+  /** The records that opened, by space, then by kind. */
+  readonly by_kind: readonly KindCount[];
+}
+
+/** Records of one kind in one space. */
+export interface KindCount {
+  /** '': the default space. */
+  readonly space: string;
+  readonly kind: string;
+  readonly records: number;
+  /** false: its tokens are unknown to every client; null: the database ended the pass. */
+  readonly has_client: boolean | null;
 }
 
 /**
@@ -25,16 +41,42 @@ export interface Verified extends PassEnd {
  */
 export async function verify(vault: Vault, settings: ReadSettings): Promise<Verified> {
   const reader = new RecordReader(vault, settings);
+  const counts = new Map<Scope | undefined, number>();
   let records = 0;
+  let aliases = 0;
   const end = await passOver({
     ...settings,
     walk: new RecordWalk(vault.pool),
     work: async (portion) => {
-      await reader.open(portion);
       records += portion.length;
+      for (const { content } of await reader.open(portion)) {
+        if ('alias' in content) {
+          aliases++;
+          records--;
+        } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
+      }
     },
   });
-  return { records, bad: reader.bad, ...end };
+  const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
+  return { records, aliases, bad: reader.bad, by_kind: byKind(counts, spaces), ...end };
+}
+
+/** After the pass: a client that was made meanwhile counts. */
+async function clientSpaces({ clients }: Vault, { stop }: ReadSettings): Promise<Set<string>> {
+  const all = await persistently(stop, () => clients.list(commandDeadline()));
+  return new Set([DEFAULT_SPACE, ...all.map(({ space }) => space)]);
+}
+
+function byKind(
+  counts: ReadonlyMap<Scope | undefined, number>,
+  clientSpaces: ReadonlySet<string> | null,
+): KindCount[] {
+  const all = [...counts].map(([scope, records]) => {
+    const { space, kind } = scope ?? { space: DEFAULT_SPACE, kind: DEFAULT_KIND };
+    return { space, kind, records, has_client: clientSpaces?.has(space) ?? null };
+  });
+  const place = ({ space, kind }: KindCount) => `${space} ${kind}`;
+  return all.sort((a, b) => (place(a) < place(b) ? -1 : 1));
 }
 
 /** A record that does not open. */
@@ -44,8 +86,9 @@ export interface BadRecord {
   readonly reason: 'damaged' | 'key_missing';
 }
 
-export interface OpenedRecord extends OpenedValue {
-  readonly record: SealedRecord;
+export interface OpenedRecord {
+  readonly record: WalkedRecord;
+  readonly content: OpenedValue | OpenedAlias;
 }
 
 /**
@@ -63,7 +106,7 @@ export class RecordReader {
   }
 
   /** Returns the records that open. Counts and reports the others. */
-  async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
+  async open(records: readonly WalkedRecord[]): Promise<OpenedRecord[]> {
     const { keyring } = this.#vault;
     const { follower, onBad } = this.#settings;
     if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
@@ -71,10 +114,10 @@ export class RecordReader {
       keyring.renew(follower.latest.keys);
     }
     return records.flatMap((record) => {
-      const opened = keyring.open(record);
-      if ('value' in opened) return [{ record, ...opened }];
+      const content = keyring.open(record);
+      if (!('failure' in content)) return [{ record, content }];
       this.bad++;
-      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
+      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
       return [];
     });
   }

@@ -21,7 +21,8 @@ export interface ThreadData {
 
 /**
  * How a caller sees the vault, with a policy or in a space of its own. The values of a call with a
- * view, and of its results, come with their kind: see `withKind`.
+ * view, and of its results, come with their kind: see `withKind`. Its tokens come with a hint: see
+ * `withHint`.
  */
 export interface View {
   /** Version of the policy; 0: there is none. */
@@ -168,6 +169,18 @@ export function splitKind(text: string): { readonly kind: string; readonly value
   if (end === -1) return { kind: text, value: null };
   return { kind: text.slice(0, end), value: text.slice(end + 1) as Value };
 }
+
+/** A token with whether its record probably has a scope, which it opens by first. */
+export function withHint(token: Token, isScoped: boolean): Token {
+  return ((isScoped ? SCOPED : PLAIN) + token) as Token;
+}
+
+export function splitHint(text: Token): { readonly token: Token; readonly isScoped: boolean } {
+  return { token: text.slice(1) as Token, isScoped: text.startsWith(SCOPED) };
+}
+
+const SCOPED = 's';
+const PLAIN = 'p';
 
 /** An error in a form that can be cloned between threads. */
 export interface Failure {

@@ -1,10 +1,10 @@
 import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { PolicyRules } from '../../policy/rules.ts';
-import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
+import { DEFAULT_KIND, type Token, type TokenTerms, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
-import { splitKind, type View, withKind } from './messages.ts';
+import { splitHint, splitKind, type View, withKind } from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
@@ -42,9 +42,14 @@ export class ThreadRules {
     return [values, all];
   }
 
-  /** undefined: everything, as without a policy. */
-  visibility(view: View | null): Visibility | undefined {
-    if (view === null) return undefined;
+  /** Splits tokens that come with a hint. */
+  visible(texts: readonly Token[], view: View): [tokens: Token[], visibility: Visibility] {
+    const hinted = texts.map(splitHint);
+    const isScoped = (index: number) => hinted[index]!.isScoped;
+    return [hinted.map(({ token }) => token), { ...this.#visibility(view), isScoped }];
+  }
+
+  #visibility(view: View): Omit<Visibility, 'isScoped'> {
     const rules = this.#of(view.policy);
     return {
       space: view.space,

@@ -118,9 +118,13 @@ function resultsOf(call: Call): Promise<Results> {
     case 'lookup':
       if (view === null) return tokenizer.lookup(call.texts, call.terms, byMs);
       return tokenizer.lookup(...rules.kinded(call.texts, call.terms, view), byMs);
-    case 'detokenize':
-      return detokenizer.detokenize(call.texts, call.bytes, byMs, rules.visibility(view));
+    case 'detokenize': {
+      if (view === null) return detokenizer.detokenize(call.texts, call.bytes, byMs);
+      const [tokens, visibility] = rules.visible(call.texts, view);
+      return detokenizer.detokenize(tokens, call.bytes, byMs, visibility);
+    }
     case 'sizes':
-      return detokenizer.sizes(call.texts, byMs, view?.space);
+      if (view === null) return detokenizer.sizes(call.texts, byMs);
+      return detokenizer.sizes(rules.visible(call.texts, view)[0], byMs, view.space);
   }
 }

@@ -1,0 +1,33 @@
+"""The client of Standin, a self-hosted tokenization service."""
+
+from ._answers import Unapplied
+from ._async import AsyncStandin
+from ._call import Health
+from ._options import Retry
+from ._replace import Lenient
+from ._sync import Standin
+from .errors import (
+    ForbiddenError,
+    InvalidValueError,
+    LimitError,
+    StandinError,
+    TimeoutError,
+    UnauthorizedError,
+    UnavailableError,
+)
+
+__all__ = [
+    "AsyncStandin",
+    "ForbiddenError",
+    "Health",
+    "InvalidValueError",
+    "Lenient",
+    "LimitError",
+    "Retry",
+    "Standin",
+    "StandinError",
+    "TimeoutError",
+    "Unapplied",
+    "UnauthorizedError",
+    "UnavailableError",
+]

@@ -1,0 +1,164 @@
+"""The client with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, cast
+
+import httpx
+
+from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
+from ._call import Attempt, Given, Health, Steps
+from ._client import Client, Record
+from ._replace import HealthCheck, Lenient, Work, of_values, replacement
+
+
+class AsyncStandin(Client[httpx.AsyncClient]):
+    __doc__ = f"{Client.__doc__}\n    It belongs to one event loop of asyncio.\n"
+
+    _own_http: httpx.AsyncClient | None = None
+
+    async def tokenize(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Record:
+        """See `Standin`."""
+        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
+        await self._run(work)
+        return cast("Record", work.result())
+
+    async def detokenize(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Record:
+        """See `Standin`."""
+        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
+        await self._run(work)
+        return cast("Record", work.result())
+
+    async def detokenize_lenient(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Lenient[Record]:
+        """See `Standin`."""
+        work = replacement(
+            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
+        )
+        await self._run(work)
+        return Lenient(work.result(), work.unapplied())
+
+    async def lookup(
+        self,
+        data: Mapping[str, object] | list[Any],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """See `Standin`."""
+        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
+        await self._run(work)
+        return work.result()
+
+    async def tokenize_values(
+        self, values: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[str]:
+        """See `Standin`."""
+        work = of_values(self._settings, "tokenize", values, timeout_s)
+        await self._run(work)
+        return cast(list[str], work.result())
+
+    async def detokenize_values(
+        self, tokens: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[str]:
+        """See `Standin`."""
+        work = of_values(self._settings, "detokenize", tokens, timeout_s)
+        await self._run(work)
+        return cast(list[str], work.result())
+
+    async def health(self, *, timeout_s: float | None = None) -> Health:
+        """See `Standin`."""
+        work = HealthCheck(self._settings, timeout_s)
+        await self._run(work)
+        return work.result()
+
+    async def aclose(self) -> None:
+        """Closes the connections. The next call opens others."""
+        if self._own_http is not None:
+            await self._own_http.aclose()
+            self._own_http = None
+
+    async def __aenter__(self) -> AsyncStandin:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def _run(self, work: Work) -> None:
+        http = self._http()
+
+        async def work_off() -> None:
+            for steps in work.requests:
+                await _drive(steps, http)
+
+        tasks = [asyncio.ensure_future(work_off()) for _ in range(self._settings.concurrency)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _http(self) -> httpx.AsyncClient:
+        if self._given_http is not None:
+            return self._given_http
+        if self._own_http is None:
+            self._own_http = httpx.AsyncClient(trust_env=False)
+        return self._own_http
+
+
+async def _drive(steps: Steps[None], http: httpx.AsyncClient) -> None:
+    given: Given = None
+    while True:
+        try:
+            step = steps.send(given)
+        except StopIteration:
+            return
+        if isinstance(step, Attempt):
+            given = await _attempt(step, http)
+        else:
+            await asyncio.sleep(step.seconds)
+            given = None
+
+
+async def _attempt(step: Attempt, http: httpx.AsyncClient) -> Answer | NoAnswer:
+    request = http.request(
+        step.method,
+        step.url,
+        headers=step.headers,
+        content=step.body,
+        timeout=step.timeout_s,
+        follow_redirects=False,
+    )
+    try:
+        response = await asyncio.wait_for(request, step.timeout_s)
+    except TimeoutError:
+        return TIMED_OUT
+    except httpx.HTTPError as error:
+        return no_answer(error)
+    return answer_of(response, response.content)

@@ -1,0 +1,65 @@
+"""What the two clients share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from ._options import Retry, check_settings
+
+Http = TypeVar("Http")
+Record = TypeVar("Record", bound=Mapping[str, object] | list[Any])
+
+
+class Client(Generic[Http]):
+    """A client of one service.
+
+    Until `timeout_s` is over, the client retries requests that may succeed later: no answer, 408,
+    429, 502, 503, 504, and 500 when the database does not answer. It waits as long as Retry-After
+    says. A retry does no harm: a stored value keeps its token. In random mode a retry can leave a
+    token in the vault that nobody uses.
+
+    The client splits lists, and inputs above `max_values` or `max_bytes`, into several requests.
+    A failure can then leave tokens for some of the values in the vault. A deterministic client
+    gets the same tokens when it repeats the call.
+
+    Every call raises StandinError, or ValueError for an invalid option.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str,
+        *,
+        policy: bool = False,
+        timeout_s: float = 30.0,
+        max_values: int = 2_000,
+        max_bytes: int = 900_000,
+        concurrency: int = 4,
+        on_retry: Callable[[Retry], None] | None = None,
+        http: Http | None = None,
+    ) -> None:
+        """
+        `policy`: `tokenize`, `detokenize` and `lookup` take whole records, or lists of them, and
+        the service replaces what the policy of the vault names.
+        `timeout_s`: for a call with all its attempts and requests.
+        `max_values`, `max_bytes`: of one request.
+        `concurrency`: requests at once of a split call.
+        `on_retry`: called before each pause, also in other threads. Must not raise.
+        `http`: your own client of httpx, for certificates or a proxy, which you close. Without
+        it, the settings of proxies in the environment are ignored.
+
+        Raises ValueError with the option and the remedy, never with the API key.
+        """
+        self._settings = check_settings(
+            url, api_key, timeout_s, max_values, max_bytes, concurrency, policy, on_retry
+        )
+        self._given_http = http
+
+    @property
+    def policy(self) -> bool:
+        """Whether the client sends whole records."""
+        return self._settings.policy
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._settings.url!r})"

@@ -1,0 +1,214 @@
+"""The client with threads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import chain
+from time import monotonic
+from types import TracebackType
+from typing import Any, cast
+
+import httpx
+
+from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
+from ._call import Attempt, Given, Health, Steps
+from ._client import Client, Record
+from ._replace import HealthCheck, Lenient, Work, of_values, replacement
+
+
+class Standin(Client[httpx.Client]):
+    __doc__ = f"{Client.__doc__}\n    Threads and forked processes can share it.\n"
+
+    _own_http: httpx.Client | None = None
+    # Of the process that made `_own_http`.
+    _pid = 0
+
+    def tokenize(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Record:
+        """A copy of `data` with a token in place of each string at any depth.
+
+        `fields`: only the strings at these paths, such as `email`, `customer.emails[*]` or
+        `["full name"]`; in a list, those of each item. A path ends in `?` where the value may be
+        missing. None stays None. Everything else in the record stays.
+
+        With a policy, `data` is a record or a list of records. The service replaces what the
+        policy names, and all other values stay as they are.
+        """
+        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
+        self._run(work)
+        return cast("Record", work.result())
+
+    def detokenize(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Record:
+        """A copy of `data` with the value in place of each token. See `tokenize`.
+
+        Raises InvalidValueError for a token that is not known.
+        """
+        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
+        self._run(work)
+        return cast("Record", work.result())
+
+    def detokenize_lenient(
+        self,
+        data: Record,
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Lenient[Record]:
+        """As `detokenize`, but unknown tokens, and values that the client may not see, stay.
+
+        The answer lists their places.
+        """
+        work = replacement(
+            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
+        )
+        self._run(work)
+        return Lenient(work.result(), work.unapplied())
+
+    def lookup(
+        self,
+        data: Mapping[str, object] | list[Any],
+        *,
+        fields: Sequence[str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """As `tokenize`, but stores nothing: None in place of a value that has no token."""
+        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
+        self._run(work)
+        return work.result()
+
+    def tokenize_values(
+        self, values: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[str]:
+        """The tokens of values, in the same order. With a policy, they are of the kind `text`."""
+        work = of_values(self._settings, "tokenize", values, timeout_s)
+        self._run(work)
+        return cast(list[str], work.result())
+
+    def detokenize_values(
+        self, tokens: Iterable[str], *, timeout_s: float | None = None
+    ) -> list[str]:
+        """The values of tokens, in the same order."""
+        work = of_values(self._settings, "detokenize", tokens, timeout_s)
+        self._run(work)
+        return cast(list[str], work.result())
+
+    def health(self, *, timeout_s: float | None = None) -> Health:
+        """Asks the service for its health, once. Status `error` does not raise."""
+        work = HealthCheck(self._settings, timeout_s)
+        self._run(work)
+        return work.result()
+
+    def close(self) -> None:
+        """Closes the connections. The next call opens others."""
+        if self._own_http is not None:
+            self._own_http.close()
+            self._own_http = None
+
+    def __enter__(self) -> Standin:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, work: Work) -> None:
+        ended = threading.Event()
+        http = self._http()
+        requests = work.requests
+        first, second = next(requests, None), next(requests, None)
+        if first is None:
+            return
+        if second is None:
+            _drive(first, http, ended)
+            return
+        shared = _Shared(chain([first, second], requests))
+
+        def work_off() -> None:
+            while not ended.is_set() and (steps := shared.next()) is not None:
+                _drive(steps, http, ended)
+
+        count = self._settings.concurrency
+        pool = ThreadPoolExecutor(count, thread_name_prefix="standin")
+        try:
+            for done in as_completed([pool.submit(work_off) for _ in range(count)]):
+                done.result()
+        finally:
+            # Does not wait for requests that are still running.
+            ended.set()
+            pool.shutdown(wait=False)
+
+    def _http(self) -> httpx.Client:
+        if self._given_http is not None:
+            return self._given_http
+        # A forked process must not read the answers of its parent.
+        if self._own_http is None or self._pid != os.getpid():
+            self._own_http = httpx.Client(trust_env=False)
+            self._pid = os.getpid()
+        return self._own_http
+
+
+class _Shared:
+    """An iterator that several threads may ask."""
+
+    def __init__(self, steps: Iterator[Steps[None]]) -> None:
+        self._steps = steps
+        self._lock = threading.Lock()
+
+    def next(self) -> Steps[None] | None:
+        with self._lock:
+            return next(self._steps, None)
+
+
+def _drive(steps: Steps[None], http: httpx.Client, ended: threading.Event) -> None:
+    given: Given = None
+    while True:
+        try:
+            step = steps.send(given)
+        except StopIteration:
+            return
+        if isinstance(step, Attempt):
+            given = _attempt(step, http)
+        elif ended.wait(step.seconds):
+            return
+        else:
+            given = None
+
+
+def _attempt(step: Attempt, http: httpx.Client) -> Answer | NoAnswer:
+    end_s = monotonic() + step.timeout_s
+    try:
+        with http.stream(
+            step.method,
+            step.url,
+            headers=step.headers,
+            content=step.body,
+            timeout=step.timeout_s,
+            follow_redirects=False,
+        ) as response:
+            body = bytearray()
+            for chunk in response.iter_bytes():
+                body += chunk
+                # The time-outs of httpx are for each read.
+                if monotonic() > end_s:
+                    return TIMED_OUT
+            return answer_of(response, bytes(body))
+    except httpx.HTTPError as error:
+        return no_answer(error)

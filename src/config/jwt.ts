@@ -1,0 +1,56 @@
+import type { JwtOptions } from '../options.ts';
+import { alone, httpsUrl, matching, problemsOf, setting, type ValuesOf } from './setting.ts';
+
+const HTTPS = 'an https:// URL; http:// on the loopback only';
+
+/** Settings for callers with a JWT. */
+export const JWT_SETTINGS = {
+  JWT_ISSUER: setting(
+    undefined,
+    HTTPS,
+    httpsUrl,
+    'Issuer (`iss`) of JWTs that callers may send instead of an API key. Not set: API keys only.',
+  ),
+  JWT_AUDIENCE: setting(
+    undefined,
+    '1 to 256 printable ASCII characters without spaces',
+    matching(/^[\x21-\x7e]{1,256}$/),
+    'What a JWT must have in `aud`.',
+  ),
+  JWT_JWKS_URL: setting(
+    undefined,
+    HTTPS,
+    httpsUrl,
+    'Keys of JWT_ISSUER. Not set: found by OpenID Connect Discovery.',
+  ),
+  JWT_CLIENT_CLAIM: setting(
+    'sub',
+    '1 to 128 letters, digits, `_`, `.`, `:`, `/` and `-`',
+    matching(/^[\w.:/-]{1,128}$/),
+    'Claim of a JWT that is the subject of a client.',
+  ),
+} as const;
+
+type JwtValues = ValuesOf<typeof JWT_SETTINGS>;
+
+/** Skips contradictions of refused settings, which would seem not set. */
+export function jwtProblems(values: JwtValues, refused: ReadonlyMap<string, string>): string[] {
+  if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values;
+  return [
+    ...problemsOf([
+      [
+        (issuer === undefined) !== (audience === undefined),
+        'JWT_ISSUER and JWT_AUDIENCE go together: set both or none.',
+      ],
+    ]),
+    ...(issuer === undefined ? alone(values, ['JWT_JWKS_URL'], 'JWT_ISSUER') : []),
+  ];
+}
+
+/** @param values without problems */
+export function jwtOptions(values: JwtValues): JwtOptions | undefined {
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values;
+  if (issuer === undefined || audience === undefined) return undefined;
+  return { issuer, audience, jwksUrl: values.JWT_JWKS_URL, claim: values.JWT_CLIENT_CLAIM };
+}

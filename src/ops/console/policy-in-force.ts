@@ -1,0 +1,63 @@
+import type { PolicyDetail, PolicyState, SeenKind, SeenKinds } from '#console';
+import { operatorError } from '../../errors.ts';
+import { describePolicy, seenBy } from '../../service/policies.ts';
+import { POLICY_LEASE_MS, type PolicyFollower } from '../../service/policy-follower.ts';
+import { monotonicMs } from '../../timeouts.ts';
+import type { Client } from '../../types.ts';
+
+/** Names of kinds in a list of clients, for each right. */
+const MAX_NAMED = 6;
+const RIGHTS = ['full', 'masked', 'none'] as const;
+
+/** The policy of this node, for readers. */
+export class PolicyInForce {
+  readonly #follower: PolicyFollower;
+  readonly #suffix: string;
+  #detail: PolicyDetail = { version: 0, kinds: [], fields: null };
+
+  constructor(follower: PolicyFollower, suffix: string) {
+    this.#follower = follower;
+    this.#suffix = suffix;
+  }
+
+  get state(): PolicyState {
+    const { policy, problem, asOfMs } = this.#follower.latest;
+    const isOld = monotonicMs() - asOfMs >= POLICY_LEASE_MS;
+    const words = operatorError(problem)?.message ?? 'The database does not answer.';
+    return { version: policy?.version ?? 0, problem: isOld ? words : null };
+  }
+
+  /** The tokens of the examples stay the same as long as the version does. */
+  get detail(): PolicyDetail {
+    const { policy } = this.#follower.latest;
+    if (policy !== undefined && policy.version !== this.#detail.version)
+      this.#detail = { version: policy.version, ...describePolicy(policy, this.#suffix) };
+    return this.#detail;
+  }
+
+  /** null: there is no policy, or the client may not detokenize. */
+  seenBy(client: Client): readonly SeenKind[] | null {
+    const { policy } = this.#follower.latest;
+    if (policy === undefined || !client.can_detokenize) return null;
+    const rights = seenBy(policy, client);
+    return this.detail.kinds.map(({ name, example }): SeenKind => {
+      const right = rights[name]!;
+      const mask = 'mask' in example ? example.mask : null;
+      const shown = { full: example.value, masked: mask, none: null };
+      return { kind: name, right, example: shown[right] };
+    });
+  }
+
+  /** In short, for a list of clients. */
+  seenInShort(client: Client): readonly SeenKinds[] | null {
+    const seen = this.seenBy(client);
+    if (seen === null) return null;
+    return RIGHTS.flatMap((right) => {
+      const kinds = seen.filter((one) => one.right === right).map(({ kind }) => kind);
+      const named = kinds.slice(0, MAX_NAMED);
+      return kinds.length === 0
+        ? []
+        : [{ right, kinds: named, others: kinds.length - named.length }];
+    });
+  }
+}

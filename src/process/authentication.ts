@@ -1,0 +1,33 @@
+import { Unavailable } from '../errors.ts';
+import type { Log } from '../log.ts';
+import type { JwtOptions } from '../options.ts';
+import type { ApiKeyUses } from '../service/api-key-uses.ts';
+import { Authenticator } from '../service/authenticator.ts';
+import { IssuerKeys } from '../service/jwt/issuer-keys.ts';
+import { JwtVerifier } from '../service/jwt/jwt-verifier.ts';
+import type { Vault } from '../service/vault.ts';
+import { ApiKeyStore } from '../store/api-keys.ts';
+
+/** @param jwt undefined: callers need an API key */
+export async function openAuthenticator(
+  { keyring, vital }: Vault,
+  uses: ApiKeyUses,
+  jwt: JwtOptions | undefined,
+  log: Log,
+): Promise<Authenticator> {
+  const verifier = jwt && openVerifier(jwt, (token) => keyring.apiKeyDigest(token), log);
+  const authenticator = new Authenticator(new ApiKeyStore(vital.keys), keyring, uses, verifier);
+  // If the database went away after the vault opened, API keys are read when it is back.
+  await authenticator.start().catch((error) => {
+    if (!(error instanceof Unavailable)) throw error;
+  });
+  return authenticator;
+}
+
+function openVerifier(jwt: JwtOptions, digestOf: (token: string) => string, log: Log): JwtVerifier {
+  const keys = new IssuerKeys(jwt, (problem) => {
+    if (problem === undefined) return log.info({}, 'the keys of JWT_ISSUER can be fetched again');
+    log.warn({ problem }, 'the keys of JWT_ISSUER cannot be fetched: the last ones serve for 1 h');
+  });
+  return new JwtVerifier(jwt, keys, digestOf);
+}

@@ -1,0 +1,153 @@
+import type { JWTVerifyGetKey } from 'jose';
+import { InternalError } from '../../errors.ts';
+import type { JwtOptions } from '../../options.ts';
+import { fetchJson, IssuerError } from './fetch-json.ts';
+
+/** A key that the issuer withdraws is refused after this time. */
+const REFRESH_INTERVAL_MS = 300_000;
+/** Anybody can invent key ids, so they cause at most one fetch in this time. */
+const COOL_DOWN_MS = 5_000;
+/** Keys older than this are not used. */
+const MAX_AGE_MS = 3_600_000;
+/** Discovery and keys together. */
+const FETCH_TIMEOUT_MS = 5_000;
+const MAX_KEYS = 100;
+
+/** The public keys of the issuer at one time. A change of keys makes another object. */
+export interface KeySet {
+  readonly kids: ReadonlySet<string>;
+  readonly keyOf: JWTVerifyGetKey;
+}
+
+/** Called with the problem when keys cannot be fetched, and with undefined when they can again. */
+type OnChange = (problem: string | undefined) => void;
+
+/** Fetches the public keys of an issuer, and follows their rotation. */
+export class IssuerKeys {
+  readonly #options: JwtOptions;
+  readonly #onChange: OnChange;
+  readonly #nowMs: () => number;
+  #keys: KeySet | undefined;
+  /** The JSON of the keys, to see a change. */
+  #text = '';
+  #fetchedAtMs = -Infinity;
+  #askedAtMs = -Infinity;
+  #fetching: Promise<void> | undefined;
+  #problem: string | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** @param nowMs a clock that never goes back */
+  constructor(options: JwtOptions, onChange: OnChange, nowMs = () => performance.now()) {
+    this.#options = options;
+    this.#onChange = onChange;
+    this.#nowMs = nowMs;
+  }
+
+  /** Fetches the keys now, without waiting for them, and every 5 minutes. */
+  start(): void {
+    this.#timer = setInterval(() => void this.refresh(), REFRESH_INTERVAL_MS).unref();
+    void this.refresh();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** undefined: none, or too old. */
+  get current(): KeySet | undefined {
+    return this.#nowMs() - this.#fetchedAtMs < MAX_AGE_MS ? this.#keys : undefined;
+  }
+
+  /**
+   * The keys, fetched again when they lack this key id.
+   * @throws InternalError issuer_unavailable when there are none that are young enough
+   */
+  async having(kid: string): Promise<KeySet> {
+    if (this.current?.kids.has(kid) !== true) await this.#refreshSeldom();
+    if (this.current === undefined) throw new InternalError('issuer_unavailable');
+    return this.current;
+  }
+
+  /** Fetches the keys once, also for those who ask meanwhile. Never rejects. */
+  refresh(): Promise<void> {
+    this.#fetching ??= this.#fetch().finally(() => {
+      this.#fetching = undefined;
+    });
+    return this.#fetching;
+  }
+
+  async #refreshSeldom(): Promise<void> {
+    if (this.#fetching === undefined && this.#nowMs() - this.#askedAtMs < COOL_DOWN_MS) return;
+    await this.refresh();
+  }
+
+  async #fetch(): Promise<void> {
+    const askedAtMs = this.#nowMs();
+    this.#askedAtMs = askedAtMs;
+    try {
+      const keys = await fetchKeys(this.#options);
+      const text = JSON.stringify(keys);
+      if (text !== this.#text) this.#keys = await keySet(keys);
+      this.#text = text;
+      this.#fetchedAtMs = askedAtMs;
+      this.#tell(undefined);
+    } catch (error) {
+      this.#tell(error instanceof IssuerError ? error.message : 'the keys cannot be used');
+    }
+  }
+
+  #tell(problem: string | undefined): void {
+    if (problem !== this.#problem) this.#onChange(problem);
+    this.#problem = problem;
+  }
+}
+
+type PublicKey = Record<string, unknown> & { readonly kid: string };
+
+/** @throws IssuerError */
+export async function fetchKeys({ issuer, jwksUrl }: JwtOptions): Promise<PublicKey[]> {
+  const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS);
+  const url = jwksUrl ?? (await discover(issuer, signal));
+  const { keys } = await fetchJson(url, signal);
+  const usable = Array.isArray(keys) ? keys.map(withSpiffeUse).filter(isUsable) : [];
+  if (usable.length === 0 || usable.length > MAX_KEYS)
+    throw new IssuerError(`${url} has ${usable.length} keys with a kid, not 1 to ${MAX_KEYS}`);
+  return usable;
+}
+
+/** OpenID Connect Discovery 1.0, section 4. */
+async function discover(issuer: string, signal: AbortSignal): Promise<string> {
+  const url = `${issuer.replace(/\/+$/, '')}/.well-known/openid-configuration`;
+  const { issuer: named, jwks_uri: jwksUri } = await fetchJson(url, signal);
+  if (named !== issuer)
+    throw new IssuerError(
+      `${url} names another issuer: JWT_ISSUER must be the same, to the letter`,
+    );
+  const isHttp = typeof jwksUri === 'string' && URL.canParse(jwksUri);
+  // A page of TLS must not send to one in clear.
+  if (!isHttp || new URL(jwksUri).protocol !== new URL(issuer).protocol)
+    throw new IssuerError(`${url} has no jwks_uri with the scheme of JWT_ISSUER`);
+  return jwksUri;
+}
+
+/** A SPIFFE bundle says `jwt-svid` for RFC 7517's `sig`. */
+function withSpiffeUse(key: unknown): unknown {
+  const { use } = (key ?? {}) as { use?: unknown };
+  return use === 'jwt-svid' ? { ...(key as object), use: 'sig' } : key;
+}
+
+function isUsable(key: unknown): key is PublicKey {
+  const { kid, use = 'sig' } = (key ?? {}) as Record<string, unknown>;
+  return typeof kid === 'string' && use === 'sig';
+}
+
+/** Keys with the same kid are tried one after the other. */
+async function keySet(keys: readonly PublicKey[]): Promise<KeySet> {
+  // Loaded here, so that a start without JWTs does not load it.
+  const { createLocalJWKSet } = await import('jose');
+  const unique = [...new Map(keys.map((key) => [JSON.stringify(key), key])).values()];
+  return {
+    kids: new Set(unique.map(({ kid }) => kid)),
+    keyOf: createLocalJWKSet({ keys: unique as never }),
+  };
+}

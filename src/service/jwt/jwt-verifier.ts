@@ -1,0 +1,164 @@
+import type { JWTPayload } from 'jose';
+import { CallerError } from '../../errors.ts';
+import type { JwtOptions } from '../../options.ts';
+import type { IssuerKeys, KeySet } from './issuer-keys.ts';
+
+/** Three parts in base64url, RFC 7515 section 7.1. */
+const JWT = /^[\w-]{1,8000}\.[\w-]{1,8000}\.[\w-]{1,2000}$/;
+const MAX_JWT_BYTES = 8_192;
+/** Of public keys only: `none` and keys that an issuer shares are never accepted. */
+const ALGORITHMS = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+];
+/** How far the clocks of the issuer and this node may differ. */
+const CLOCK_SKEW_S = 30;
+/** A JWT that is valid for longer is refused: it cannot be revoked at the issuer. */
+const MAX_LIFETIME_S = 86_400;
+const MAX_VERIFIED = 10_000;
+/**
+ * Checks of signatures that fail or have not ended, for one subject in a second. Anybody can sign
+ * for any subject with a key of their own; this bounds what that costs.
+ */
+const MAX_CHECKS = 100;
+const CHECKS_WINDOW_MS = 1_000;
+
+/** Whether the credential has the form of a JWT that is not too long. */
+export function isJwt(text: string): boolean {
+  return text.length <= MAX_JWT_BYTES && JWT.test(text);
+}
+
+interface Verified {
+  readonly subject: string;
+  readonly expiresAtMs: number;
+}
+
+/** Verifies JWTs of one issuer, and keeps the results in memory until the JWTs expire. */
+export class JwtVerifier {
+  readonly keys: IssuerKeys;
+  readonly #options: JwtOptions;
+  readonly #digestOf: (jwt: string) => string;
+  readonly #nowMs: () => number;
+  /** By digest. Valid for one set of keys: another key may mean that one was withdrawn. */
+  #verified = new Map<string, Verified>();
+  #verifiedWith: KeySet | undefined;
+  /** Checks that run, by digest: requests with the same JWT share one. */
+  readonly #checking = new Map<string, Promise<string>>();
+  #checks = new Map<string, number>();
+  #checksSinceMs = 0;
+
+  /** @param nowMs Unix time */
+  constructor(
+    options: JwtOptions,
+    keys: IssuerKeys,
+    digestOf: (jwt: string) => string,
+    nowMs = () => Date.now(),
+  ) {
+    this.#options = options;
+    this.keys = keys;
+    this.#digestOf = digestOf;
+    this.#nowMs = nowMs;
+  }
+
+  /** The subject of a JWT that was verified before; undefined: verify it. */
+  known(jwt: string): string | undefined {
+    const keys = this.keys.current;
+    if (keys === undefined || keys !== this.#verifiedWith) return undefined;
+    const verified = this.#verified.get(this.#digestOf(jwt));
+    return verified && verified.expiresAtMs > this.#nowMs() ? verified.subject : undefined;
+  }
+
+  /**
+   * The subject of a JWT.
+   * @param hasClient whether a subject has a client. Only then is the signature checked.
+   * @throws CallerError unauthorized, or overloaded when too many for this subject fail;
+   * InternalError issuer_unavailable
+   */
+  async verify(jwt: string, hasClient: (subject: string) => boolean): Promise<string> {
+    const { kid, subject } = await this.#claimed(jwt);
+    if (!hasClient(subject)) throw new CallerError('unauthorized');
+    const keys = await this.keys.having(kid);
+    if (!keys.kids.has(kid)) throw new CallerError('unauthorized');
+    const digest = this.#digestOf(jwt);
+    const running = this.#checking.get(digest);
+    if (running !== undefined) return running;
+    const check = this.#check(jwt, digest, keys, subject);
+    this.#checking.set(digest, check);
+    return check.finally(() => this.#checking.delete(digest));
+  }
+
+  /**
+   * What the JWT says, without a look at its signature. Refuses what no signature could make good
+   * first: anybody can send it, and this costs little.
+   */
+  async #claimed(jwt: string): Promise<{ kid: string; subject: string }> {
+    const { decodeJwt, decodeProtectedHeader } = await import('jose');
+    try {
+      const { alg = '', kid } = decodeProtectedHeader(jwt);
+      const payload = decodeJwt(jwt);
+      const subject = this.#subjectOf(payload);
+      if (ALGORITHMS.includes(alg) && typeof kid === 'string' && subject !== undefined)
+        return { kid, subject };
+    } catch {
+      // Not a JWT.
+    }
+    throw new CallerError('unauthorized');
+  }
+
+  #subjectOf(payload: JWTPayload): string | undefined {
+    const { issuer, audience, claim } = this.#options;
+    const { iss, aud, exp } = payload;
+    const subject = Object.hasOwn(payload, claim) ? payload[claim] : undefined;
+    const isForUs = iss === issuer && [aud].flat().includes(audience);
+    const leftS = (typeof exp === 'number' ? exp : Number.NaN) - this.#nowMs() / 1_000;
+    const isInTime = leftS > -CLOCK_SKEW_S && leftS <= MAX_LIFETIME_S + CLOCK_SKEW_S;
+    return isForUs && isInTime && typeof subject === 'string' ? subject : undefined;
+  }
+
+  async #check(jwt: string, digest: string, keys: KeySet, subject: string): Promise<string> {
+    if (this.#nowMs() - this.#checksSinceMs >= CHECKS_WINDOW_MS) {
+      this.#checks = new Map();
+      this.#checksSinceMs = this.#nowMs();
+    }
+    const checks = this.#checks;
+    const count = checks.get(subject) ?? 0;
+    if (count >= MAX_CHECKS) throw new CallerError('overloaded', '', 1);
+    checks.set(subject, count + 1);
+    const { exp } = await this.#signed(jwt, keys);
+    checks.set(subject, checks.get(subject)! - 1);
+    this.#keep(digest, keys, { subject, expiresAtMs: (exp! + CLOCK_SKEW_S) * 1_000 });
+    return subject;
+  }
+
+  /**
+   * Checks the signature, `nbf` and critical headers. `#claimed` has checked the other claims.
+   * @throws CallerError unauthorized
+   */
+  async #signed(jwt: string, { keyOf }: KeySet): Promise<JWTPayload> {
+    const { errors, jwtVerify } = await import('jose');
+    const options = {
+      algorithms: ALGORITHMS,
+      clockTolerance: CLOCK_SKEW_S,
+      currentDate: new Date(this.#nowMs()),
+    };
+    try {
+      return (await jwtVerify(jwt, keyOf, options)).payload;
+    } catch (error) {
+      if (!(error instanceof errors.JWKSMultipleMatchingKeys))
+        throw new CallerError('unauthorized');
+      for await (const key of error) {
+        const verified = await jwtVerify(jwt, key, options).catch(() => undefined);
+        if (verified !== undefined) return verified.payload;
+      }
+      throw new CallerError('unauthorized');
+    }
+  }
+
+  #keep(digest: string, keys: KeySet, verified: Verified): void {
+    if (keys !== this.#verifiedWith) this.#verified = new Map();
+    this.#verifiedWith = keys;
+    if (this.#verified.size >= MAX_VERIFIED)
+      this.#verified.delete(this.#verified.keys().next().value!);
+    this.#verified.set(digest, verified);
+  }
+}

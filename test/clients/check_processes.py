@@ -1,0 +1,43 @@
+"""Checks that threads and forked processes share a client, and that errors can be pickled."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+from standin import InvalidValueError, Standin
+
+client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
+
+
+def round_trips(worker: int) -> bool:
+    """Another process's answer would have other values."""
+    for i in range(30):
+        values = {"a": f"Worker {worker} has {i}", "list": [f"{worker} {i}"]}
+        if client.detokenize(client.tokenize(values)) != values:
+            return False
+    return True
+
+
+def refused(_: int) -> None:
+    client.detokenize({"a": ["lxo owr_tok"]})
+
+
+assert round_trips(99)
+with ThreadPoolExecutor(8) as threads:
+    assert all(threads.map(round_trips, range(8)))
+# The connection that is open now must not be used by several processes.
+with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as processes:
+    assert all(processes.map(round_trips, range(8)))
+    assert round_trips(9)
+    try:
+        list(processes.map(refused, [1]))
+        raise AssertionError("an unknown token")
+    except InvalidValueError as error:
+        assert (error.path, error.code, error.status) == ("data.a[0]", "invalid_type", 400)
+        again = pickle.loads(pickle.dumps(error))
+        assert (str(again), again.request_id) == (str(error), error.request_id)
+assert os.environ["STANDIN_API_KEY"] not in repr(client)
+print("ok")

@@ -1,0 +1,89 @@
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.ts';
+import { ROOT } from '../support/program.ts';
+import { run } from '../support/recipes.ts';
+
+/** The result of test/clients/install.sh. */
+const TOOLS = join(ROOT, 'build/python');
+const TOOL = join(TOOLS, 'bin/python');
+const SOURCE = join(ROOT, 'clients/python');
+const RUNNER = join(import.meta.dirname, 'run_cases.py');
+
+describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
+  let folder: string;
+  let services: CaseServices;
+  /** Of a virtual environment with the wheel and what it needs. */
+  let python: string;
+  beforeAll(async () => {
+    folder = mkdtempSync(join(tmpdir(), 'standin-python-'));
+    const build = ['-m', 'build', '--no-isolation', '--outdir', folder, SOURCE];
+    await run([TOOL, ...build], folder);
+    await run([TOOL, '-m', 'venv', 'venv'], folder);
+    python = join(folder, 'venv/bin/python');
+    const offline = ['--quiet', '--no-index', '--find-links', join(TOOLS, 'wheels')];
+    const [wheel] = readdirSync(folder).filter((name) => name.endsWith('.whl'));
+    await run([python, '-m', 'pip', 'install', ...offline, wheel!], folder);
+    services = await CaseServices.start(folder);
+  });
+  afterAll(async () => {
+    await services.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  const mypy = (...words: string[]) =>
+    run([TOOL, '-m', 'mypy', '--strict', '--cache-dir', join(folder, 'mypy'), ...words], SOURCE);
+
+  test('S09: is a wheel and an sdist with its types, and needs httpx alone', async () => {
+    const files = readdirSync(folder).filter((name) => name.startsWith('standin-'));
+    expect(files.sort()).toEqual(['standin-0.1.0-py3-none-any.whl', 'standin-0.1.0.tar.gz']);
+    const listed = await run([TOOL, '-m', 'zipfile', '-l', files[0]!], folder);
+    expect(listed).toContain('standin/py.typed');
+    expect(listed).toContain('licenses/LICENSE');
+    const code = 'import importlib.metadata as m; print(*m.requires("standin"), sep="\\n")';
+    const requires = (await run([python, '-c', code], folder)).trim().split('\n');
+    expect(requires.filter((one) => !one.includes('extra =='))).toEqual(['httpx<1,>=0.27']);
+  });
+
+  test('mypy --strict is content with it, and with a caller of the installed package', async () => {
+    expect(await mypy('src')).toContain('no issues found');
+    const typed = await mypy('--python-executable', python, RUNNER);
+    expect(typed).toContain('no issues found');
+    // The canary: a wrong argument.
+    const wrong = join(folder, 'wrong.py');
+    writeFileSync(wrong, 'from standin import Standin\nStandin("http://a", 7).tokenize("text")\n');
+    await expect(mypy('--python-executable', python, wrong)).rejects.toThrow('Found 2 errors');
+  });
+
+  test('columns of pandas and Polars: there and back, missing values stay missing', async () => {
+    const env = { PYTHONPATH: join(SOURCE, 'src'), ...services.environment() };
+    const output = await run([TOOL, join(import.meta.dirname, 'check_columns.py')], folder, env);
+    expect(output).toBe('ok\n');
+  });
+
+  test('threads and forked processes share a client; errors can be pickled', async () => {
+    const env = services.environment();
+    const output = await run(
+      [python, join(import.meta.dirname, 'check_processes.py')],
+      folder,
+      env,
+    );
+    expect(output).toBe('ok\n');
+  });
+
+  describe.each(['sync', 'async'])('%s', (kind) => {
+    let cases: CaseRun;
+    beforeAll(async () => {
+      cases = await services.prepare(ALL_CASES);
+      writeFileSync(join(folder, `${kind}.json`), JSON.stringify(cases.tasks));
+      cases.noteLines(await run([python, RUNNER, `${kind}.json`, kind], folder));
+    });
+    afterAll(() => cases.stop());
+
+    test.each(ALL_CASES.map((one) => [one.name, one] as const))('A47: %s', (_, one) =>
+      cases.judge(one),
+    );
+  });
+});

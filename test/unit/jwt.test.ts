@@ -1,0 +1,372 @@
+import { createHmac } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { JwtOptions } from '../../src/options.ts';
+import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
+import { isJwt, JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
+import {
+  AUDIENCE,
+  base64urlOf,
+  changed,
+  IssuerStandIn,
+  newSigner,
+  SUBJECT,
+} from '../support/issuer.ts';
+
+let issuer: IssuerStandIn;
+/** Of the keys' clock, and of what is added to the time of JWTs. */
+let clockMs = 0;
+let problems: (string | undefined)[];
+let keys: IssuerKeys;
+let verifier: JwtVerifier;
+beforeEach(async () => {
+  clockMs = 0;
+  problems = [];
+  issuer = await IssuerStandIn.start();
+  open();
+});
+afterEach(() => issuer.stop());
+
+function open(changes: Partial<JwtOptions> = {}): void {
+  const options = { issuer: issuer.url, audience: AUDIENCE, claim: 'sub', ...changes };
+  const full = { jwksUrl: undefined, ...options };
+  keys = new IssuerKeys(
+    full,
+    (problem) => problems.push(problem),
+    () => clockMs,
+  );
+  verifier = new JwtVerifier(
+    full,
+    keys,
+    (jwt) => jwt,
+    () => Date.now() + clockMs,
+  );
+}
+
+/** The subject, or the code or reason of the error. */
+function outcomeOf(
+  jwt: string,
+  hasClient: (subject: string) => boolean = (one) => one === SUBJECT,
+) {
+  return verifier.verify(jwt, hasClient).catch((error) => error.code ?? error.reason);
+}
+
+const fetches = () => issuer.asked.filter((path) => path === '/keys').length;
+const nowS = () => Math.floor(Date.now() / 1_000);
+
+describe('a JWT is accepted', () => {
+  test.each(['RS256', 'PS512', 'ES256', 'ES384', 'EdDSA', 'Ed25519'])(
+    'signed by %s',
+    async (alg) => {
+      await issuer.rotate(alg);
+      expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+    },
+  );
+
+  test.each([
+    ['one audience', { aud: AUDIENCE }],
+    ['no nbf and no iat', { iat: undefined }],
+    ['an end a few seconds ago, for clocks that differ', { exp: nowS() - 20 }],
+    ['a start in a few seconds', { nbf: nowS() + 20 }],
+  ])('with %s', async (_, claims) => {
+    expect(await outcomeOf(await issuer.jwt(claims))).toBe(SUBJECT);
+  });
+
+  test('with another claim of the client', async () => {
+    open({ claim: 'https://example.org/app' });
+    const jwt = await issuer.jwt({ 'https://example.org/app': SUBJECT, sub: 'somebody' });
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+  });
+
+  test('without discovery when the keys are named; a SPIFFE bundle is one', async () => {
+    issuer.discovery = { issuer: 'https://other.example' };
+    issuer.jwks = issuer.jwks.map((key) => ({ ...(key as object), use: 'jwt-svid' }));
+    issuer.jwks.push({ ...issuer.signer.jwk, use: 'x509-svid', kid: undefined });
+    open({ jwksUrl: `${issuer.url}/keys` });
+    expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+    expect(issuer.asked).toEqual(['/keys']);
+  });
+
+  test('when the key set has its key twice, and another key with the same kid', async () => {
+    const { jwk, kid } = issuer.signer;
+    const other = await newSigner('ES256', kid);
+    issuer.jwks = [other.jwk, jwk, jwk];
+    expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+    expect(await outcomeOf(await issuer.jwt({}, {}, other))).toBe(SUBJECT);
+    expect(await outcomeOf(await issuer.jwt({}, {}, await newSigner('ES256', kid)))).toBe(
+      'unauthorized',
+    );
+  });
+});
+
+describe('a JWT is refused', () => {
+  test.each([
+    ['for another audience', { aud: 'other' }],
+    ['for no audience', { aud: undefined }],
+    ['of another issuer', { iss: 'https://other.example' }],
+    ['of an issuer with a slash more', { iss: 'http://127.0.0.1/' }],
+    ['that has expired', { exp: nowS() - 40 }],
+    ['without an end', { exp: undefined }],
+    ['with an end that is no number', { exp: `${nowS() + 100}` }],
+    ['that is valid for more than a day', { exp: nowS() + 86_400 + 60 }],
+    ['that is not valid yet', { nbf: nowS() + 60 }],
+    ['with a start that is no number', { nbf: 'now' }],
+    ['for a subject without a client', { sub: 'spiffe://example.org/other' }],
+    ['for a subject in other letters', { sub: SUBJECT.toUpperCase() }],
+    ['without a subject', { sub: undefined }],
+    ['with a list of subjects', { sub: [SUBJECT] }],
+  ])('%s', async (_, claims) => {
+    expect(await outcomeOf(await issuer.jwt(claims as never))).toBe('unauthorized');
+  });
+
+  test('with a claim that every object has', async () => {
+    open({ claim: 'constructor' });
+    expect(await outcomeOf(await issuer.jwt(), () => true)).toBe('unauthorized');
+  });
+
+  test('without a signature: alg none', async () => {
+    const payload = base64urlOf(issuer.claims());
+    for (const alg of ['none', 'None', 'NONE']) {
+      const header = base64urlOf({ alg, kid: issuer.signer.kid });
+      for (const signature of ['', 'AAAA']) {
+        expect(await outcomeOf(`${header}.${payload}.${signature}`)).toBe('unauthorized');
+      }
+    }
+  });
+
+  test('signed with a public key as a shared secret', async () => {
+    await issuer.rotate('RS256');
+    const { jwk, kid } = issuer.signer;
+    for (const secret of [JSON.stringify(jwk), jwk.n!, Buffer.from(jwk.n!, 'base64url')]) {
+      const signed = `${base64urlOf({ alg: 'HS256', kid })}.${base64urlOf(issuer.claims())}`;
+      const mac = createHmac('sha256', secret).update(signed).digest('base64url');
+      expect(await outcomeOf(`${signed}.${mac}`)).toBe('unauthorized');
+    }
+    issuer.jwks = [{ kty: 'oct', kid, k: Buffer.from('secret').toString('base64url') }];
+    const signed = `${base64urlOf({ alg: 'HS256', kid })}.${base64urlOf(issuer.claims())}`;
+    const mac = createHmac('sha256', 'secret').update(signed).digest('base64url');
+    expect(await outcomeOf(`${signed}.${mac}`)).toBe('unauthorized');
+  });
+
+  test('with the algorithm of another kind of key, or with a key of its own', async () => {
+    const { kid } = issuer.signer;
+    const rsa = await newSigner('RS256', kid);
+    expect(await outcomeOf(await issuer.jwt({}, {}, rsa))).toBe('unauthorized');
+    const own = await newSigner('ES256', kid);
+    const header = { jwk: own.jwk, jku: `${issuer.url}/other`, x5u: `${issuer.url}/other` };
+    expect(await outcomeOf(await issuer.jwt({}, header, own))).toBe('unauthorized');
+    expect(issuer.asked).not.toContain('/other');
+  });
+
+  test.each([
+    ['a critical header that nobody knows', { crit: ['exp'], exp: 1 }],
+    ['a payload that is not encoded', { crit: ['b64'], b64: false }],
+    ['no kid', { kid: undefined }],
+    ['a kid that is no text', { kid: 7 }],
+  ])('with %s', async (_, header) => {
+    const jwt = await issuer.jwt();
+    const all = { alg: 'ES256', kid: issuer.signer.kid, ...header };
+    const other = changed(jwt, ([, payload, signature]) => [
+      base64urlOf(all),
+      payload!,
+      signature!,
+    ]);
+    expect(await outcomeOf(other)).toBe('unauthorized');
+  });
+
+  test('that was changed in any part', async () => {
+    const jwt = await issuer.jwt();
+    const swap = (text: string) =>
+      text.startsWith('A') ? `B${text.slice(1)}` : `A${text.slice(1)}`;
+    const payload = base64urlOf({ ...issuer.claims(), admin: true });
+    for (const change of [
+      ([head, , end]: string[]) => [head!, payload, end!],
+      ([head, body, end]: string[]) => [head!, body!, swap(end!)],
+      ([head, body]: string[]) => [head!, body!, 'AAAA'],
+      ([, body, end]: string[]) => ['bm90IGpzb24', body!, end!],
+      ([head, , end]: string[]) => [head!, 'bm90IGpzb24', end!],
+    ])
+      expect(await outcomeOf(changed(jwt, change))).toBe('unauthorized');
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+  });
+
+  test.each([
+    'a.b',
+    'a.b.c.d',
+    'a..c',
+    'a.b.',
+    'a b.c.d',
+    `${'a'.repeat(5_000)}.${'a'.repeat(3_190)}.a`,
+    'stk_',
+  ])('unread when it does not have the form: %.40s', (text) => {
+    expect(isJwt(text)).toBe(false);
+  });
+});
+
+describe('the keys of the issuer', () => {
+  test('are fetched once, also for a hundred who ask at once, and kept', async () => {
+    const jwts = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => issuer.jwt({ jti: `${i}` })),
+    );
+    expect(new Set(await Promise.all(jwts.map((jwt) => outcomeOf(jwt))))).toEqual(
+      new Set([SUBJECT]),
+    );
+    clockMs += 200_000;
+    expect(await outcomeOf(await issuer.jwt({ exp: nowS() + 2_000 }))).toBe(SUBJECT);
+    expect(fetches()).toBe(1);
+  });
+
+  test('are fetched again for an unknown kid, but not in a storm', async () => {
+    expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+    await issuer.rotate('ES256', 1);
+    const jwt = await issuer.jwt();
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+    clockMs += 5_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+    const strangers = Array.from({ length: 200 }, (_, i) =>
+      issuer.jwt({}, { kid: `stranger ${i}` }),
+    );
+    for (const stranger of strangers) expect(await outcomeOf(await stranger)).toBe('unauthorized');
+    expect(fetches()).toBe(2);
+  });
+
+  test('that the issuer withdraws are refused from the next fetch on, also when their JWTs were known', async () => {
+    const jwt = await issuer.jwt();
+    await outcomeOf(jwt);
+    expect(verifier.known(jwt)).toBe(SUBJECT);
+    await keys.refresh();
+    expect(verifier.known(jwt)).toBe(SUBJECT);
+    await issuer.rotate();
+    await keys.refresh();
+    expect(verifier.known(jwt)).toBeUndefined();
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+    expect(await outcomeOf(await issuer.jwt())).toBe(SUBJECT);
+  });
+
+  test('serve for an hour while the issuer is away, and no longer', async () => {
+    const jwt = await issuer.jwt({ exp: nowS() + 50_000 });
+    const fresh = await issuer.jwt({ exp: nowS() + 50_000, jti: '2' });
+    await outcomeOf(jwt);
+    issuer.stop();
+    clockMs = 3_599_000;
+    await keys.refresh();
+    expect(problems).toEqual([
+      expect.stringMatching(/openid-configuration cannot be reached \([A-Z_]+\)$/),
+    ]);
+    expect([verifier.known(jwt), await outcomeOf(fresh)]).toEqual([SUBJECT, SUBJECT]);
+    clockMs = 3_600_000;
+    expect(verifier.known(jwt)).toBeUndefined();
+    expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
+    await issuer.comeBack();
+    expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
+    clockMs += 5_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+    expect(problems.slice(1)).toEqual([undefined]);
+  });
+
+  test('are waited for when the issuer is not there yet', async () => {
+    issuer.failure = 'hang up';
+    const jwt = await issuer.jwt();
+    expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
+    issuer.failure = undefined;
+    clockMs += 5_000;
+    expect(await outcomeOf(jwt)).toBe(SUBJECT);
+  });
+
+  test.each<[string, IssuerStandIn['failure'] & object, RegExp]>([
+    ['an error', { status: 503, body: 'secret words' }, /openid-configuration answered 503$/],
+    ['a redirect', { status: 302, body: '' }, /answered 302$/],
+    ['no JSON', { status: 200, body: 'secret words' }, /did not answer with a JSON object$/],
+    ['no object', { status: 200, body: 'null' }, /did not answer with a JSON object$/],
+    ['too much', { status: 200, body: ' '.repeat(300_000) }, /is too long$/],
+  ])('stay as they were after %s', async (_, failure, problem) => {
+    const jwt = await issuer.jwt();
+    await outcomeOf(jwt);
+    issuer.failure = failure;
+    await keys.refresh();
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems[0]).not.toContain('secret words');
+    expect(verifier.known(jwt)).toBe(SUBJECT);
+  });
+
+  test.each([
+    ['another issuer', { issuer: 'https://other.example' }, /names another issuer/],
+    ['keys in clear', { jwks_uri: 'ftp://127.0.0.1/keys' }, /no jwks_uri with the scheme/],
+    ['no keys', { jwks_uri: undefined }, /no jwks_uri with the scheme/],
+  ])('are not fetched when discovery has %s', async (_, discovery, problem) => {
+    issuer.discovery = discovery;
+    expect(await outcomeOf(await issuer.jwt())).toBe('issuer_unavailable');
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(issuer.asked).not.toContain('/keys');
+  });
+
+  test.each<[string, unknown[]]>([
+    ['none', []],
+    ['none with a kid', [{ kty: 'EC' }, null, 7]],
+    ['too many', Array.from({ length: 101 }, (_, i) => ({ kty: 'EC', kid: `${i}` }))],
+  ])('are at least one and at most a hundred: %s', async (_, jwks) => {
+    issuer.jwks = jwks;
+    expect(await outcomeOf(await issuer.jwt())).toBe('issuer_unavailable');
+    expect(problems).toEqual([expect.stringMatching(/keys with a kid, not 1 to 100$/)]);
+  });
+});
+
+describe('what is in memory', () => {
+  test('ends with the JWT', async () => {
+    const jwt = await issuer.jwt();
+    await outcomeOf(jwt);
+    clockMs = 329_000;
+    expect(verifier.known(jwt)).toBe(SUBJECT);
+    clockMs = 331_000;
+    expect(verifier.known(jwt)).toBeUndefined();
+    expect(await outcomeOf(jwt)).toBe('unauthorized');
+  });
+
+  test('has no JWT that was refused', async () => {
+    const jwt = changed(await issuer.jwt(), ([head, body]) => [head!, body!, 'A'.repeat(86)]);
+    await outcomeOf(jwt);
+    expect(verifier.known(jwt)).toBeUndefined();
+  });
+});
+
+describe('a flood of JWTs with wrong signatures', () => {
+  const forged = async (subject: string, count: number) => {
+    const jwt = await issuer.jwt({ sub: subject });
+    return Array.from({ length: count }, (_, i) =>
+      changed(jwt, ([head, body]) => [head!, body!, i.toString().padStart(86, 'A')]),
+    );
+  };
+
+  test('costs a hundred checks in a second for a subject, and harms no other', async () => {
+    const hasClient = () => true;
+    const outcomes = await Promise.all(
+      (await forged(SUBJECT, 150)).map((jwt) => outcomeOf(jwt, hasClient)),
+    );
+    expect(outcomes.filter((one) => one === 'unauthorized')).toHaveLength(100);
+    expect(outcomes.filter((one) => one === 'overloaded')).toHaveLength(50);
+    expect(await outcomeOf(await issuer.jwt(), hasClient)).toBe('overloaded');
+    expect(await outcomeOf(await issuer.jwt({ sub: 'other' }), hasClient)).toBe('other');
+    clockMs += 1_000;
+    expect(await outcomeOf(await issuer.jwt(), hasClient)).toBe(SUBJECT);
+  });
+
+  test('costs no check at all when no signature could make them good', async () => {
+    const others = await Promise.all([
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ aud: 'other', jti: `${i}` })),
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ iss: 'other', jti: `${i}` })),
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ exp: 1, jti: `${i}` })),
+    ]);
+    const outcomes = await Promise.all(others.map((jwt) => outcomeOf(jwt)));
+    expect(new Set(outcomes)).toEqual(new Set(['unauthorized']));
+  });
+
+  test('is a flood of those that fail: 300 good ones are no flood', async () => {
+    for (let i = 0; i < 300; i++)
+      expect(await outcomeOf(await issuer.jwt({ jti: `${i}` }))).toBe(SUBJECT);
+  });
+
+  test('does not count one JWT that comes a thousand times at once', async () => {
+    const jwt = await issuer.jwt();
+    const outcomes = await Promise.all(Array.from({ length: 1_000 }, () => outcomeOf(jwt)));
+    expect(new Set(outcomes)).toEqual(new Set([SUBJECT]));
+  });
+});

@@ -1,0 +1,136 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { TextOffsets } from '../../src/http/text-offsets.ts';
+import { heldFrom, TokenFinder } from '../../src/http/token-finder.ts';
+import { kindOf } from '../../src/shape/kind.ts';
+import { kindSettings } from '../support/kinds.ts';
+
+const WORD = kindOf(kindSettings('word'));
+const LONG = kindOf(kindSettings('word', { name: 'long', length: 14 }));
+const finder = new TokenFinder('tok', [WORD, LONG]);
+const tokensIn = (text: string) =>
+  finder.find(text, 1_000).map(({ candidates }) => candidates.map(({ token }) => token));
+
+describe('tokens in running text', () => {
+  const token = 'abcdefghij_tok';
+  test.each([
+    token,
+    `(${token})`,
+    `"${token}", he said`,
+    `“${token}”`,
+    `**${token}**`,
+    `<b>${token}</b>`,
+    `${token}'s`,
+    `${token}s`,
+    `${token}.`,
+    `name=${token}&x`,
+    `mailto:${token}?`,
+    `我叫${token}。`,
+    'Abcdefghij_tok sends',
+    'ABCDEFGHIJ_TOK',
+    'abcdefghij\\_tok',
+  ])('%s', (text) => {
+    expect(tokensIn(text)).toEqual([[token]]);
+  });
+
+  test.each([
+    ['x-abcdefghij_tok', 'x-abcdefghij_tok', token],
+    ['Dr.abcdefghij_tok', 'Dr.abcdefghij_tok', token],
+    ['xabcdefghij_tok', 'xabcdefghij_tok', token],
+    ['abcdefghijklmn_tok', 'abcdefghijklmn_tok', 'efghijklmn_tok'],
+    ['to sgb@xijhmkd.ozi_tok', 'sgb@xijhmkd.ozi_tok'],
+    ['qhk trt_tok', 'trt_tok'],
+  ])('%s: what comes before may belong to it', (text, ...candidates) => {
+    expect(tokensIn(text)).toEqual([candidates]);
+  });
+
+  test('two next to each other are two', () => {
+    expect(tokensIn(`${token}${token} and ${token}`)).toEqual([[token], [token], [token]]);
+  });
+
+  test.each(['', 'no token', '_tok', ' _tok', 'abcdefghij_to', 'abcdefghij-tok'])(
+    'nothing in "%s"',
+    (text) => {
+      expect(tokensIn(text)).toEqual([]);
+    },
+  );
+
+  test('it stops looking when there are too many', () => {
+    expect(finder.find('a_tok '.repeat(50), 10)).toHaveLength(11);
+  });
+});
+
+describe('a text in pieces', () => {
+  /** What a caller gets who sends each piece after the rest of the one before. */
+  function inPieces(pieces: readonly string[]): string {
+    let rest = '';
+    let restored = '';
+    pieces.forEach((piece, i) => {
+      const text = rest + piece;
+      const places = finder.find(text, 1_000);
+      const isLast = i === pieces.length - 1;
+      const end = isLast ? text.length : heldFrom(text, places.at(-1)?.end ?? 0, 'tok');
+      let from = 0;
+      for (const place of places) {
+        restored += `${text.slice(from, place.candidates[0]!.start)}<${place.candidates[0]!.token}>`;
+        from = place.end;
+      }
+      restored += text.slice(from, end);
+      rest = text.slice(end);
+    });
+    return restored;
+  }
+
+  test('tokens that are cut anywhere are put together', () => {
+    const part = fc.constantFrom(
+      'abcdefghij_tok',
+      'klmnopqrst\\_tok',
+      'Hello ',
+      ' (',
+      ') ',
+      '_',
+      '\\',
+      '👩🏽',
+      'to',
+      '\n',
+    );
+    fc.assert(
+      fc.property(fc.array(part), fc.array(fc.nat(60)), (parts, cuts) => {
+        const text = parts.join('');
+        const at = [...new Set(cuts.filter((cut) => cut < text.length))].sort((a, b) => a - b);
+        const pieces = [0, ...at].map((cut, i) => text.slice(cut, at[i]));
+        expect(inPieces(pieces)).toBe(inPieces([text]));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test.each([
+    ['Hello ', 6],
+    ['Hello wor', 6],
+    ['abcdefghij_tok', 14],
+    ['a (abcdefghij_to', 3],
+    ['a (abcdefghij\\', 3],
+    ['a (abcdefghij\\_t', 3],
+    ['a (\\_t', 4],
+    [`${'a'.repeat(1_000)}`, 744],
+  ])('%j is held back from %i on', (text, from) => {
+    expect(heldFrom(text, finder.find(text, 1).at(-1)?.end ?? 0, 'tok')).toBe(from);
+  });
+});
+
+test('offsets count code points', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      const offsets = new TextOffsets(text);
+      const points = [...text];
+      expect(offsets.length).toBe(points.length);
+      points.forEach((_, i) => {
+        const unit = points.slice(0, i).join('').length;
+        expect([offsets.unitOf(i), offsets.pointOf(unit)]).toEqual([unit, i]);
+      });
+      expect(offsets.unitOf(points.length)).toBe(text.length);
+      expect(offsets.pointOf(text.length)).toBe(points.length);
+    }),
+  );
+});
