@@ -17,7 +17,7 @@ function shown(latest: Partial<PolicySnapshot>): PolicyInForce {
 }
 
 function policyOf(version: number, document: string) {
-  return { version, ...parsePolicy(document).policy! };
+  return { version, tag: 'x', ...parsePolicy(document).policy! };
 }
 
 test('without a policy there is no version, and no client sees less than everything', () => {
