@@ -14,6 +14,7 @@ import {
   text,
   whole,
 } from './setting.ts';
+import { TRACING_SETTINGS } from './tracing.ts';
 
 /** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
@@ -162,5 +163,6 @@ export const SETTINGS = {
     'auto',
     'auto: pretty on a terminal, JSON lines otherwise.',
   ),
+  ...TRACING_SETTINGS,
   ...SERVICE_SETTINGS,
 } as const;

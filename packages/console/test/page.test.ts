@@ -205,6 +205,7 @@ test('the worst of the checks is what the header says', () => {
     database: { kind: 'postgres', isUp: true, isSafe: true },
     license: { daysLeft: 200.5 },
     certificate: { expires_at: '2027-11-21T12:00:00Z' },
+    hasAdmin: false,
     areLimitsShared: true,
     vault: null,
     keys: { versions: [], age_s: 2, resealed: 1 },
