@@ -11,6 +11,7 @@ const LONG = [
   'test/examples/*.test.ts',
   'test/generators/*.test.ts',
   'test/http/{client-troubles,openapi-examples,timeouts,tls-renewal,volume}.test.ts',
+  'test/kek/pkcs11.test.ts',
   'test/load/*.test.ts',
   'test/package/installed.test.ts',
   'test/postgres/{backup,citus,count,migrate-data,pgbouncer,retention-citus}.test.ts',

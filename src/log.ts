@@ -17,6 +17,8 @@ export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
 /** The logged fields of a request. */
 export interface RequestLine {
   readonly request_id: string;
+  /** Ids that the caller sent, of characters that need no escaping. */
+  readonly correlation: Readonly<Record<string, string>>;
   /** The same object for all requests with one API key; null: the request had no valid API key. */
   readonly caller: LoggedCaller | null;
   /** A method that Node's parser knows, so it needs no escaping. */
@@ -80,6 +82,7 @@ const callerTexts = new WeakMap<LoggedCaller, string>();
 function requestText(line: RequestLine): string {
   const {
     request_id: requestId,
+    correlation,
     caller,
     method,
     route,
@@ -88,7 +91,9 @@ function requestText(line: RequestLine): string {
     duration_ms: durationMs,
   } = line;
   const time = new Date().toISOString();
-  const who = textOfCaller(caller);
+  let who = '';
+  for (const name in correlation) who += `"${name}":"${correlation[name]}",`;
+  who += textOfCaller(caller);
   const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
   return (
     `{"level":"info","time":"${time}","request_id":"${requestId}",` +

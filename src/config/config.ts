@@ -111,6 +111,11 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   return { url, api_key: apiKey };
 }
 
+/** A file that only this user may read. @throws OperatorError */
+export function secretText(path: string): string {
+  return readText(path, readSecret);
+}
+
 function readText(path: string, readOne: typeof readSecret): string {
   const name = `The file ${path}`;
   try {
@@ -181,7 +186,7 @@ function contradictions(config: Values): string[] {
   return problemsOf([
     [
       config.DATABASE_URL !== undefined && !namesSource(config),
-      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL (docs/operating/kek.md). Make one with: openssl rand -hex 32',
+      'KEK_FILE is not set: with DATABASE_URL, name the file of the key-encryption key; or set KEK_COMMAND, a command that prints it; or have KEK_FILE decrypted by a key service (docs/operating/kek.md). Make one with: openssl rand -hex 32',
     ],
     [
       (LICENSE_FILE === undefined) !== (LICENSE_PUBLIC_KEY_FILE === undefined),

@@ -1,5 +1,5 @@
 import type { JwtOptions } from '../options.ts';
-import { httpsUrl, matching, problemsOf, setting, type ValuesOf } from './setting.ts';
+import { alone, httpsUrl, matching, problemsOf, setting, type ValuesOf } from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
@@ -36,17 +36,16 @@ type JwtValues = ValuesOf<typeof JWT_SETTINGS>;
 /** Skips contradictions of refused settings, which would seem not set. */
 export function jwtProblems(values: JwtValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(JWT_SETTINGS).some((name) => refused.has(name))) return [];
-  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience, JWT_JWKS_URL: jwksUrl } = values;
-  return problemsOf([
-    [
-      (issuer === undefined) !== (audience === undefined),
-      'JWT_ISSUER and JWT_AUDIENCE go together: set both or none.',
-    ],
-    [
-      issuer === undefined && jwksUrl !== undefined,
-      'JWT_JWKS_URL is set, but JWT_ISSUER is not: JWT_JWKS_URL alone does nothing. Set both or none.',
-    ],
-  ]);
+  const { JWT_ISSUER: issuer, JWT_AUDIENCE: audience } = values;
+  return [
+    ...problemsOf([
+      [
+        (issuer === undefined) !== (audience === undefined),
+        'JWT_ISSUER and JWT_AUDIENCE go together: set both or none.',
+      ],
+    ]),
+    ...(issuer === undefined ? alone(values, ['JWT_JWKS_URL'], 'JWT_ISSUER') : []),
+  ];
 }
 
 /** @param values without problems */

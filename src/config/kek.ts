@@ -1,6 +1,8 @@
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
+import { CLOUD_SETTINGS, cloudProblems, cloudSettings } from './kek-clouds.ts';
 import {
+  alone,
   credential,
   file,
   httpsUrl,
@@ -18,7 +20,7 @@ const HTTPS = 'an https:// URL; http:// on the loopback only';
 /** Settings that say where the key-encryption key is. */
 export const KEK_SETTINGS = {
   KEK_FILE: file(
-    'The KEK: 32 bytes or 64 hex digits; with KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
+    'The KEK: 32 bytes or 64 hex digits; with a key service or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
   ),
   KEK_COMMAND: setting(
     undefined,
@@ -26,42 +28,7 @@ export const KEK_SETTINGS = {
     text,
     'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
   ),
-  KEK_AWS_KMS_KEY_ID: setting(
-    undefined,
-    'an id, alias or ARN',
-    matching(/^[\w:/.-]{1,2048}$/),
-    'Key of AWS KMS that decrypts KEK_FILE.',
-  ),
-  KEK_AWS_KMS_ENDPOINT: setting(
-    undefined,
-    HTTPS,
-    httpsUrl,
-    'Endpoint of AWS KMS, such as a VPC endpoint. Not set: the public one.',
-  ),
-  AWS_REGION: setting(
-    undefined,
-    'a region',
-    matching(/^[a-z0-9-]{1,63}$/),
-    'Region of a KEK_AWS_KMS_KEY_ID that is not an ARN.',
-  ),
-  AWS_ACCESS_KEY_ID: setting(
-    undefined,
-    'an access key id',
-    credential,
-    'Credentials for KEK_AWS_KMS_KEY_ID. Not set: those of the machine.',
-  ),
-  AWS_SECRET_ACCESS_KEY: setting(
-    undefined,
-    'a secret access key',
-    credential,
-    'Goes with AWS_ACCESS_KEY_ID.',
-  ),
-  AWS_SESSION_TOKEN: setting(
-    undefined,
-    'a session token',
-    credential,
-    'Goes with a temporary AWS_ACCESS_KEY_ID.',
-  ),
+  ...CLOUD_SETTINGS,
   KEK_TRANSIT_URL: setting(
     undefined,
     HTTPS,
@@ -103,10 +70,16 @@ export function parseKekSettings(environment: NodeJS.Dict<string>): KekSettings 
   return kekSettings(values);
 }
 
+const PLACES = ['KEK_FILE', 'KEK_COMMAND'] as const;
+/** Each names what decrypts KEK_FILE. */
+const DECRYPTERS = [
+  ...(['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY', 'KEK_AZURE_KEY_ID'] as const),
+  'KEK_TRANSIT_URL',
+] as const;
+
 /** Whether any setting names a KEK source, complete or not. */
 export function namesSource(values: KekValues): boolean {
-  const { KEK_FILE, KEK_COMMAND, KEK_AWS_KMS_KEY_ID, KEK_TRANSIT_URL } = values;
-  return Boolean(KEK_FILE ?? KEK_COMMAND ?? KEK_AWS_KMS_KEY_ID ?? KEK_TRANSIT_URL);
+  return [...PLACES, ...DECRYPTERS].some((name) => values[name] !== undefined);
 }
 
 /**
@@ -115,14 +88,12 @@ export function namesSource(values: KekValues): boolean {
  */
 export function kekProblems(values: KekValues, refused: ReadonlyMap<string, string>): string[] {
   if (Object.keys(KEK_SETTINGS).some((name) => refused.has(name))) return [];
-  return [...sourceProblems(values), ...awsProblems(values), ...transitProblems(values)];
+  return [...sourceProblems(values), ...cloudProblems(values), ...transitProblems(values)];
 }
 
 function sourceProblems(values: KekValues): string[] {
-  const places = (['KEK_FILE', 'KEK_COMMAND'] as const).filter((name) => values[name]);
-  const decrypters = (['KEK_AWS_KMS_KEY_ID', 'KEK_TRANSIT_URL'] as const).filter(
-    (name) => values[name],
-  );
+  const places = PLACES.filter((name) => values[name]);
+  const decrypters = DECRYPTERS.filter((name) => values[name]);
   const problems = problemsOf([
     [
       places.length > 1,
@@ -130,7 +101,7 @@ function sourceProblems(values: KekValues): string[] {
     ],
     [
       decrypters.length > 1,
-      'KEK_AWS_KMS_KEY_ID and KEK_TRANSIT_URL are both set: only one of them can decrypt KEK_FILE. Unset the other.',
+      `${decrypters.join(' and ')} are set: only one of them can decrypt KEK_FILE. Unset the others.`,
     ],
   ]);
   if (places.includes('KEK_FILE')) return problems;
@@ -140,26 +111,6 @@ function sourceProblems(values: KekValues): string[] {
       : `${name} is set, but KEK_FILE is not: set KEK_FILE to the file of the ciphertext.`,
   );
   return [...problems, ...unfit];
-}
-
-function awsProblems(values: KekValues): string[] {
-  if (values.KEK_AWS_KMS_KEY_ID === undefined) {
-    return alone(values, ['KEK_AWS_KMS_ENDPOINT'], 'KEK_AWS_KMS_KEY_ID');
-  }
-  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = values;
-  const isHalf = (AWS_ACCESS_KEY_ID === undefined) !== (AWS_SECRET_ACCESS_KEY === undefined);
-  return [
-    ...problemsOf([
-      [
-        awsRegion(values) === undefined,
-        'KEK_AWS_KMS_KEY_ID is set, but AWS_REGION is not: set the region of the key, or name the key by its ARN.',
-      ],
-      [isHalf, 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY go together: set both or none.'],
-    ]),
-    ...(isHalf || AWS_ACCESS_KEY_ID
-      ? []
-      : alone(values, ['AWS_SESSION_TOKEN'], 'AWS_ACCESS_KEY_ID')),
-  ];
 }
 
 function transitProblems(values: KekValues): string[] {
@@ -180,45 +131,12 @@ function transitProblems(values: KekValues): string[] {
   ]);
 }
 
-/** Problems of those settings that are set although `needed` is not. */
-function alone(values: KekValues, names: readonly (keyof KekValues)[], needed: string): string[] {
-  return names
-    .filter((name) => values[name] !== undefined)
-    .map(
-      (name) =>
-        `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
-    );
-}
-
-function awsRegion({ KEK_AWS_KMS_KEY_ID: keyId, AWS_REGION: region }: KekValues) {
-  return /^arn:[\w-]+:kms:([a-z0-9-]+):/.exec(keyId ?? '')?.[1] ?? region;
-}
-
 /** @param values without problems */
 export function kekSettings(values: KekValues): KekSettings {
   const { KEK_FILE: file, KEK_COMMAND: command } = values;
   if (command !== undefined) return { file, command };
-  if (values.KEK_AWS_KMS_KEY_ID !== undefined) return { file, awsKms: awsKms(values) };
   if (values.KEK_TRANSIT_URL !== undefined) return { file, transit: transit(values) };
-  return { file };
-}
-
-function awsKms(values: KekValues): NonNullable<KekSettings['awsKms']> {
-  const { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey } = values;
-  const { AWS_SESSION_TOKEN: sessionToken } = values;
-  return {
-    keyId: values.KEK_AWS_KMS_KEY_ID!,
-    region: awsRegion(values)!,
-    endpoint: values.KEK_AWS_KMS_ENDPOINT,
-    credentials:
-      accessKeyId !== undefined && secretAccessKey !== undefined
-        ? {
-            accessKeyId,
-            secretAccessKey,
-            ...(sessionToken !== undefined && { sessionToken }),
-          }
-        : undefined,
-  };
+  return { file, ...cloudSettings(values) };
 }
 
 function transit(values: KekValues): NonNullable<KekSettings['transit']> {

@@ -81,6 +81,10 @@ const SECRETS: readonly string[] = [
   'AWS_ACCESS_KEY_ID',
   'AWS_SECRET_ACCESS_KEY',
   'AWS_SESSION_TOKEN',
+  'KEK_GCP_KMS_ENDPOINT',
+  'KEK_AZURE_KEY_ID',
+  'AZURE_CLIENT_SECRET',
+  'AZURE_AUTHORITY_HOST',
   'KEK_TRANSIT_URL',
   'VAULT_TOKEN',
   'JWT_ISSUER',
@@ -113,6 +117,20 @@ export function parseSettings<S extends Record<string, Setting<unknown>>>(
 /** The words of those checks that found a problem. */
 export function problemsOf(checks: readonly (readonly [isProblem: boolean, words: string])[]) {
   return checks.filter(([isProblem]) => isProblem).map(([, words]) => words);
+}
+
+/** Problems of those settings that are set although `needed` is not. */
+export function alone<V extends object>(
+  values: V,
+  names: readonly (keyof V & string)[],
+  needed: string,
+): string[] {
+  return names
+    .filter((name) => values[name] !== undefined)
+    .map(
+      (name) =>
+        `${name} is set, but ${needed} is not: ${name} alone does nothing. Set both or none.`,
+    );
 }
 
 /**

@@ -1,9 +1,10 @@
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import type { Answer, Exchange } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 import { dataOf, kindsIn, type RequestData, valuesOf } from './request-data.ts';
+import { successFrame } from './success-frame.ts';
 
 /** POST /api/v1/lookup: the tokens that values have. Stores nothing. */
 export function lookupHandler(context: ServerContext) {

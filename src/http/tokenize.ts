@@ -1,8 +1,9 @@
 import type { ServerContext } from './context.ts';
-import { type Answer, type Exchange, successFrame } from './exchange.ts';
+import type { Answer, Exchange } from './exchange.ts';
 import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 import { kindsIn, type Reader, type RequestValues, valuesOf } from './request-data.ts';
+import { successFrame } from './success-frame.ts';
 
 /** POST /api/v1/tokenize and /api/v1/text/tokenize */
 export function tokenizeHandler(context: ServerContext, read: Reader<RequestValues>) {

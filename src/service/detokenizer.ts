@@ -91,10 +91,12 @@ export class Detokenizer {
     found: SealedRecord,
     { space, show, isScoped }: Visibility,
     index: number,
-  ): Value {
+  ): Value | undefined {
     // Open with the fingerprint of the caller's token, not the row's: a swapped row must fail.
     const record = { ...found, token_fingerprint: tokenFingerprint };
     const opened = this.#keys.keyring.open(record, isScoped(index));
+    // Nobody has its token.
+    if ('alias' in opened) return undefined;
     const isOpen = 'value' in opened;
     if (isOpen && (opened.scope?.space ?? DEFAULT_SPACE) === space) return show(opened);
     this.#onDamaged(1);

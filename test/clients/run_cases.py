@@ -11,8 +11,8 @@ from typing import Any
 
 from standin import AsyncStandin, Standin, StandinError
 
-CALLS = ("timeout_s", "max_values", "max_bytes")
-FACTS = ("attempts", "code", "status", "detail", "path", "reason")
+CALLS = ("timeout_s", "max_values", "max_bytes", "policy")
+FACTS = ("attempts", "code", "status", "detail", "path", "reason", "kind")
 
 
 def options_of(case: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

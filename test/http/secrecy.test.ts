@@ -56,7 +56,10 @@ const HEADERS: Record<string, string>[] = [
   { 'content-type': `text/${VALUE}` },
   { 'content-type': `application/json; charset=${VALUE}` },
   { 'content-encoding': VALUE },
-  { cookie: VALUE, 'x-request-id': VALUE, 'user-agent': VALUE, 'content-type': VALUE },
+  { cookie: VALUE, 'user-agent': VALUE, 'content-type': VALUE },
+  // What is no id is not logged. A value that has the form of an id is: test/unit/correlation.test.ts.
+  { 'x-request-id': `${VALUE} `.repeat(2), traceparent: VALUE, 'content-type': VALUE },
+  { tracestate: `a=${VALUE}`, baggage: `a=${VALUE}`, 'content-type': VALUE },
 ];
 
 const RAW = [

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -11,6 +12,7 @@ import {
   kinds,
   newPlace,
   type Place,
+  runCli,
   startService,
 } from '../support/service.ts';
 
@@ -28,7 +30,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       for (const place of places) place.remove();
     });
 
-    test('with its keys, clients, API keys and records', async () => {
+    test('with its keys, clients, API keys, policy and records', async () => {
       const [embedded, empty] = [await newPlace('embedded'), await newPlace('server')];
       places.push(embedded, empty);
       const { DATABASE_URL } = empty.env;
@@ -51,6 +53,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
 
       const before = await startService(embedded);
       const reader = await createClient(embedded, '--can', 'detokenize');
+      const policy = join(empty.folder, 'policy.yaml');
+      writeFileSync(policy, `version: 1\nrights: { "${reader.client_id}": { "*": full } }\n`);
+      expect((await runCli(['policy', 'apply', policy], embedded)).code).toBe(0);
       const values = Array.from({ length: 3_000 }, (_, i) => `value ${i}`).concat(
         '\\N',
         'a\tb\n',
@@ -72,6 +77,10 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       expect(restored.body.data.values).toEqual(values);
       const again = await call(after, 'tokenize', { values }, before.api_key);
       expect(again.body.data.values).toEqual(tokens);
+      // Without the policy, every client would see everything.
+      expect((await call(after, 'detokenize', { values: tokens }, before.api_key)).status).toBe(
+        403,
+      );
       await after.stop();
     });
   },

@@ -24,6 +24,11 @@ const TRANSIT = {
   VAULT_TOKEN_FILE: 'token',
 };
 
+const GCP_KEY = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';
+const GCP = { KEK_FILE: 'kek', KEK_GCP_KMS_KEY: GCP_KEY };
+const AZURE_KEY = `https://acme.vault.azure.net/keys/kek/${'0a'.repeat(16)}`;
+const AZURE = { KEK_FILE: 'kek', KEK_AZURE_KEY_ID: AZURE_KEY };
+
 test.each<[string, Environment, object]>([
   ['a file', { KEK_FILE: 'kek' }, { file: 'kek' }],
   ['a command', { KEK_COMMAND: 'pass show standin' }, { command: 'pass show standin' }],
@@ -53,6 +58,80 @@ test.each<[string, Environment, object]>([
           accessKeyId: 'AKIA',
           secretAccessKey: 's/e+c=',
           sessionToken: 'session',
+        },
+      },
+    },
+  ],
+  [
+    'Google Cloud KMS',
+    GCP,
+    {
+      file: 'kek',
+      gcpKms: {
+        key: GCP_KEY,
+        endpoint: 'https://cloudkms.googleapis.com',
+        metadataHost: 'metadata.google.internal',
+      },
+    },
+  ],
+  [
+    'Google Cloud KMS, all set',
+    {
+      ...GCP,
+      KEK_GCP_KMS_ENDPOINT: 'https://cloudkms-eu.p.googleapis.com',
+      GOOGLE_APPLICATION_CREDENTIALS: 'account.json',
+      GCE_METADATA_HOST: '169.254.169.254:80',
+    },
+    {
+      file: 'kek',
+      gcpKms: {
+        key: GCP_KEY,
+        endpoint: 'https://cloudkms-eu.p.googleapis.com',
+        credentialsFile: 'account.json',
+        metadataHost: '169.254.169.254:80',
+      },
+    },
+  ],
+  [
+    'Azure Key Vault',
+    AZURE,
+    {
+      file: 'kek',
+      azure: {
+        keyId: AZURE_KEY,
+        algorithm: 'RSA-OAEP-256',
+        credentials: {
+          authority: 'https://login.microsoftonline.com',
+          identityHost: 'http://169.254.169.254',
+        },
+      },
+    },
+  ],
+  [
+    'a managed HSM, all set',
+    {
+      KEK_FILE: 'kek',
+      KEK_AZURE_KEY_ID: AZURE_KEY.replace('vault', 'managedhsm'),
+      KEK_AZURE_ALGORITHM: 'A256KW',
+      AZURE_TENANT_ID: 'acme.example',
+      AZURE_CLIENT_ID: 'client',
+      AZURE_CLIENT_SECRET: 'a~b',
+      AZURE_FEDERATED_TOKEN_FILE: 'token',
+      AZURE_AUTHORITY_HOST: 'https://login.microsoftonline.us/',
+      AZURE_POD_IDENTITY_AUTHORITY_HOST: 'http://127.0.0.1:40342',
+    },
+    {
+      file: 'kek',
+      azure: {
+        keyId: AZURE_KEY.replace('vault', 'managedhsm'),
+        algorithm: 'A256KW',
+        credentials: {
+          authority: 'https://login.microsoftonline.us/',
+          identityHost: 'http://127.0.0.1:40342',
+          tenantId: 'acme.example',
+          clientId: 'client',
+          federatedTokenFile: 'token',
+          secret: 'a~b',
         },
       },
     },
@@ -101,7 +180,10 @@ test.each<[string, Environment, object]>([
 });
 
 test('the settings of other programs alone name no source, and are no problem', () => {
-  const ambient = { AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'AKIA', VAULT_TOKEN: 'hvs.x' };
+  const ambient = {
+    ...{ AWS_REGION: 'eu-west-1', AWS_ACCESS_KEY_ID: 'AKIA', VAULT_TOKEN: 'hvs.x' },
+    ...{ GOOGLE_APPLICATION_CREDENTIALS: 'account.json', AZURE_CLIENT_SECRET: 's' },
+  };
   expect(parseConfig(ambient).vault.kek).toEqual({ file: undefined });
   expect(problemsOf(() => parseKekSettings(ambient))).toEqual([
     'No key-encryption key is named: set KEK_FILE or KEK_COMMAND.',
@@ -119,6 +201,19 @@ describe('contradictions name every setting that is part of them', () => {
         ['KEK_TRANSIT_URL', 'VAULT_TOKEN_FILE', 'VAULT_TOKEN'],
       ],
     ],
+    [
+      { ...GCP, KEK_AZURE_KEY_ID: AZURE_KEY, KEK_AWS_KMS_KEY_ID: ARN },
+      [['KEK_AWS_KMS_KEY_ID', 'KEK_GCP_KMS_KEY', 'KEK_AZURE_KEY_ID']],
+    ],
+    [{ KEK_GCP_KMS_KEY: GCP_KEY }, [['KEK_GCP_KMS_KEY', 'KEK_FILE']]],
+    [{ KEK_AZURE_KEY_ID: AZURE_KEY, KEK_COMMAND: 'c' }, [['KEK_AZURE_KEY_ID', 'KEK_COMMAND']]],
+    ...[
+      { AZURE_CLIENT_SECRET: 's' },
+      { AZURE_FEDERATED_TOKEN_FILE: 't', AZURE_CLIENT_ID: 'c' },
+    ].map((credentials): [Environment, string[][]] => [
+      { ...AZURE, ...credentials } as Environment,
+      [['AZURE_CLIENT_SECRET', 'AZURE_TENANT_ID', 'AZURE_CLIENT_ID']],
+    ]),
     [{ KEK_AWS_KMS_KEY_ID: ARN }, [['KEK_AWS_KMS_KEY_ID', 'KEK_FILE']]],
     [{ KEK_AWS_KMS_KEY_ID: ARN, KEK_COMMAND: 'c' }, [['KEK_AWS_KMS_KEY_ID', 'KEK_COMMAND']]],
     [{ ...KMS, KEK_AWS_KMS_KEY_ID: 'alias/x' }, [['KEK_AWS_KMS_KEY_ID', 'AWS_REGION']]],
@@ -179,6 +274,45 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   AWS_ACCESS_KEY_ID: { takes: ['AKIA'], refuses: ['a b', 'a\n', 'é'] },
   AWS_SECRET_ACCESS_KEY: { takes: ['a/b+c='], refuses: ['a b', 'a\r'] },
   AWS_SESSION_TOKEN: { takes: ['x'.repeat(8192)], refuses: ['a b', 'x'.repeat(8193)] },
+  KEK_GCP_KMS_KEY: {
+    takes: [GCP_KEY, GCP_KEY.replace('acme', 'example.com:acme-1')],
+    refuses: [
+      `/${GCP_KEY}`,
+      `${GCP_KEY}/cryptoKeyVersions/1`,
+      GCP_KEY.replace('kek', 'a b'),
+      'kek',
+    ],
+  },
+  KEK_GCP_KMS_ENDPOINT: {
+    takes: ['https://cloudkms.googleapis.com/', 'http://127.0.0.1:1'],
+    refuses: ['http://cloudkms.googleapis.com', 'cloudkms.googleapis.com'],
+  },
+  GCE_METADATA_HOST: {
+    takes: ['metadata.google.internal', '169.254.169.254:80'],
+    refuses: ['http://metadata', 'a/b', 'a b', 'u@h'],
+  },
+  KEK_AZURE_KEY_ID: {
+    takes: [AZURE_KEY, `http://127.0.0.1:1/keys/K-1/${'0'.repeat(32)}`],
+    refuses: [
+      'https://acme.vault.azure.net/keys/kek',
+      AZURE_KEY.replace('https', 'http'),
+      AZURE_KEY.replace('/keys', '/secrets'),
+      `${AZURE_KEY}/`,
+      AZURE_KEY.replace('//', '//u:p@'),
+    ],
+  },
+  KEK_AZURE_ALGORITHM: { takes: ['RSA-OAEP-256', 'A256KW'], refuses: ['RSA-OAEP', 'a256kw'] },
+  AZURE_TENANT_ID: { takes: ['acme.example', 'a-1'], refuses: ['a/b', 'a b', '../x'] },
+  AZURE_CLIENT_ID: { takes: ['a-1'], refuses: ['a/b', 'a b', 'a&b'] },
+  AZURE_CLIENT_SECRET: { takes: ['a~8Q'], refuses: ['a b', 'a\n'] },
+  AZURE_AUTHORITY_HOST: {
+    takes: ['https://login.microsoftonline.com/'],
+    refuses: ['http://login.microsoftonline.com', 'login.microsoftonline.com', 'https://a?b'],
+  },
+  AZURE_POD_IDENTITY_AUTHORITY_HOST: {
+    takes: ['http://169.254.169.254', 'http://127.0.0.1:40342'],
+    refuses: ['169.254.169.254', 'http://a/b', 'http://u@h'],
+  },
   KEK_TRANSIT_URL: {
     takes: ['https://v:8200/', 'https://v/prefix', 'http://localhost:8200', 'http://[::1]:1'],
     refuses: [
@@ -197,10 +331,12 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   KEK_TRANSIT_NAMESPACE: { takes: ['team/a'], refuses: ['team/a/', 'a\nb'] },
   VAULT_TOKEN: { takes: ['hvs.CAESI-_'], refuses: ['a b', 'a\nx: y', 'é'] },
 };
-const SECRETS = /^(AWS_(ACCESS|SECRET|SESSION)_.*|VAULT_TOKEN|KEK_.*_(URL|ENDPOINT))$/;
+const SECRETS =
+  /^(AWS_(ACCESS|SECRET|SESSION)_.*|AZURE_(CLIENT_SECRET|AUTHORITY_HOST)|VAULT_TOKEN|KEK_.*_(URL|ENDPOINT)|KEK_AZURE_KEY_ID)$/;
 
 describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
-  const base = name.startsWith('KEK_TRANSIT') || name === 'VAULT_TOKEN' ? TRANSIT : KMS;
+  const bases = { KEK_TRANSIT: TRANSIT, VAULT: TRANSIT, KEK_GCP: GCP, GCE: GCP, KEK_AZURE: AZURE };
+  const base = Object.entries(bases).find(([prefix]) => name.startsWith(prefix))?.[1] ?? KMS;
   const rest = {
     AWS_ACCESS_KEY_ID: 'AKIA',
     AWS_SECRET_ACCESS_KEY: 's',
@@ -221,7 +357,10 @@ describe.each(Object.entries(BOUNDS))('%s', (name, { takes, refuses }) => {
 });
 
 test('every setting that can be refused has its bounds above', () => {
-  const freeText = ['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'];
+  const freeText = [
+    ...['KEK_FILE', 'KEK_COMMAND', 'KEK_TRANSIT_CA_FILE', 'VAULT_TOKEN_FILE'],
+    ...['GOOGLE_APPLICATION_CREDENTIALS', 'AZURE_FEDERATED_TOKEN_FILE'],
+  ];
   expect([...Object.keys(BOUNDS), ...freeText].toSorted()).toEqual(
     Object.keys(KEK_SETTINGS).toSorted(),
   );

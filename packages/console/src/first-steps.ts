@@ -1,6 +1,6 @@
+import { codeOf } from './call-code.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setText } from './dom.ts';
-import { codeOf } from './playground-code.ts';
 import type { ConsoleState } from './protocol.ts';
 
 /** Shows a command for a first request while the service has none. */
@@ -34,7 +34,7 @@ export class FirstSteps {
     if (state !== null) {
       const url = callersUrl(state.serviceUrl);
       const text = '{"name":"Jane Doe"}';
-      setText(this.#line, codeOf('curl', { url, operation: 'tokenize', text }));
+      setText(this.#line, codeOf('curl', { url, operation: 'tokenize', text, isLenient: false }));
     }
   }
 }

@@ -1,60 +1,6 @@
+import { type Call, codeOf, LANGUAGES, type Language } from './call-code.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setText } from './dom.ts';
-import type { Operation } from './protocol.ts';
-
-/** A call as a program or a person would send it. */
-export interface Call {
-  /** Address of the public listener. */
-  readonly url: string;
-  readonly operation: Operation;
-  /** JSON, the `data` of the request. */
-  readonly text: string;
-}
-
-export type Language = 'curl' | 'TypeScript' | 'Python';
-
-/** `data` has only strings, objects and lists, so its JSON is valid in all three languages. */
-const CODE: Record<Language, (call: Call) => string> = {
-  curl: ({ url, operation, text }) =>
-    [
-      `curl ${url}/api/v1/${operation} \\`,
-      '  -H "Authorization: Bearer $STANDIN_API_KEY" \\',
-      "  -H 'Content-Type: application/json' \\",
-      `  -d '${`{"data":${text}}`.replaceAll("'", "'\\''")}'`,
-    ].join('\n'),
-  TypeScript: ({ url, operation, text }) =>
-    [
-      'import { env } from "node:process";',
-      'import { Standin } from "standin-client";',
-      '',
-      'const standin = new Standin({',
-      `  url: "${url}",`,
-      '  apiKey: env.STANDIN_API_KEY ?? "",',
-      '});',
-      `const data = await standin.${operation}(${text});`,
-    ].join('\n'),
-  Python: ({ url, operation, text }) =>
-    [
-      'import json, os, urllib.request',
-      '',
-      `data = ${text}`,
-      'request = urllib.request.Request(',
-      `    "${url}/api/v1/${operation}",`,
-      '    json.dumps({"data": data}).encode(),',
-      '    {',
-      '        "Authorization": f"Bearer {os.environ[\'STANDIN_API_KEY\']}",',
-      '        "Content-Type": "application/json",',
-      '    },',
-      ')',
-      'with urllib.request.urlopen(request) as response:',
-      '    print(json.load(response)["data"])',
-    ].join('\n'),
-};
-
-/** The code of a call. It reads the API key from STANDIN_API_KEY, and never contains one. */
-export function codeOf(language: Language, call: Call): string {
-  return CODE[language](call);
-}
 
 /** Shows the last call as code to copy. */
 export class CallAsCode {
@@ -64,7 +10,7 @@ export class CallAsCode {
   #call: Call | undefined;
 
   constructor() {
-    const choices = (Object.keys(CODE) as Language[]).map((language) => {
+    const choices = LANGUAGES.map((language) => {
       const choice = el('input', {
         type: 'radio',
         name: 'language',

@@ -1,3 +1,5 @@
+import { pathIn } from './json-place.ts';
+
 /** An answer of the service, through the console. */
 export interface Answered {
   readonly status: number;
@@ -26,6 +28,8 @@ export function failureOf({ status, body }: Answered, verb: string): Failure {
         words: 'The service does not know this API key: it is mistyped, expired or revoked.',
       };
     case 403:
+      // It names the place of a kind that the client may not see.
+      if (pathIn(said('message')) !== undefined) return { about: 'text', words: said('message') };
       return { about: 'api_key', words: `The client of this API key may not ${verb}.` };
     case 413:
       return {

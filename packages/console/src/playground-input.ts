@@ -6,19 +6,22 @@ export interface Input {
 
 /** The name of a plain value in the request. */
 const PLAIN_NAME = 'value';
+/** The list of values that the service replaces whatever fields the policy has. */
+const LIST_NAME = 'values';
 
 /**
  * Reads a pasted text. A text that does not look like JSON is one value; the body of a request is
  * taken for its `data`.
+ * @param hasFields whether the policy names fields
  * @throws Error with words for the user
  */
-export function inputOf(text: string): Input {
+export function inputOf(text: string, hasFields = false): Input {
   const trimmed = text.trim();
   if (trimmed === '')
     throw new Error('Type or paste a value or a JSON object, or take the example.');
-  if (!/^[{["]/.test(trimmed)) return plain(trimmed);
+  if (!/^[{["]/.test(trimmed)) return plain(trimmed, hasFields);
   const data = parsed(trimmed);
-  if (typeof data === 'string') return plain(data);
+  if (typeof data === 'string') return plain(data, hasFields);
   if (!isObject(data)) {
     throw new Error('This must be a JSON object, with names and values: {"name": "Jane Doe"}');
   }
@@ -32,10 +35,12 @@ export function inputOf(text: string): Input {
   };
 }
 
-function plain(value: string): Input {
+function plain(value: string, hasFields: boolean): Input {
+  const data = hasFields ? { [LIST_NAME]: [value] } : { [PLAIN_NAME]: value };
+  const [name] = Object.keys(data);
   return {
-    text: JSON.stringify({ [PLAIN_NAME]: value }, null, 2),
-    note: `Sent as one value, with the name "${PLAIN_NAME}".`,
+    text: JSON.stringify(data, null, 2),
+    note: `Sent as one value, with the name "${name}".`,
   };
 }
 

@@ -8,6 +8,7 @@ import { CallAsCode } from './playground-code.ts';
 import { failureOf } from './playground-errors.ts';
 import { FieldTable } from './playground-fields.ts';
 import { type Input, inputOf } from './playground-input.ts';
+import { PlaygroundPolicy } from './playground-policy.ts';
 import { ask, type Timed } from './playground-request.ts';
 import type { Operation } from './protocol.ts';
 import type { View } from './view.ts';
@@ -37,6 +38,7 @@ export class PlaygroundView implements View {
   readonly #fields = new FieldTable();
   readonly #code = new CallAsCode();
   readonly #buttons: HTMLButtonElement[];
+  readonly #policy = new PlaygroundPolicy();
   #url = '';
   #isAsking = false;
   /** The values of the tokens that the page shows; undefined: the user typed the tokens. */
@@ -53,6 +55,7 @@ export class PlaygroundView implements View {
       placeholder: 'stk_…',
       'aria-describedby': 'api-key-error api-key-note',
       input: () => this.#failApiKey(''),
+      change: () => void this.#policy.showRights(this.#key),
     });
     const hint = 'ann@example.com, or {"name": "Jane Doe"}';
     this.#original = new JsonField('original', 'Original', hint, () => this.#forgetTokens());
@@ -68,16 +71,21 @@ export class PlaygroundView implements View {
     this.element.addEventListener('keydown', (event) => this.#onKey(event));
   }
 
-  update({ state }: Feed): void {
-    if (state !== null) this.#url = callersUrl(state.serviceUrl);
+  update(feed: Feed): void {
+    if (feed.state !== null) this.#url = callersUrl(feed.state.serviceUrl);
+    this.#policy.update(feed, this.#key);
   }
 
   redraw(): void {}
 
+  get #key(): string {
+    return this.#apiKey.value.trim();
+  }
+
   #layout(): HTMLElement {
     const [tokenize, restore] = this.#buttons;
     const example = button('Example', 'quiet', () => {
-      this.#original.text = JSON.stringify(EXAMPLE, null, 2);
+      this.#original.text = JSON.stringify(this.#policy.example ?? EXAMPLE, null, 2);
       this.#forgetTokens();
     });
     const note =
@@ -107,9 +115,11 @@ export class PlaygroundView implements View {
           'section',
           { class: 'card', 'aria-label': 'Restore' },
           this.#tokens.element,
-          el('div', { class: 'actions' }, restore, shortcut()),
+          el('div', { class: 'actions' }, restore, this.#policy.lenience, shortcut()),
         ),
       ),
+      // Below the buttons: what appears above them would move them away under a click.
+      this.#policy.rightsElement,
       this.#fields.element,
       this.#code.element,
     );
@@ -126,11 +136,17 @@ export class PlaygroundView implements View {
     this.#forgetTokens();
     const asked = await this.#ask('tokenize', this.#original);
     if (asked === undefined) return;
-    const tokens = dataOf(asked.answer);
-    this.#answered = JSON.parse(asked.input.text);
-    this.#tokens.text = JSON.stringify(tokens, null, 2);
-    this.#fields.show({ values: this.#answered, tokens });
-    this.#say('good', 'Tokenized', asked.answer, asked.input.note);
+    const { answer, input } = asked;
+    const tokens = dataOf(answer);
+    this.#answered = JSON.parse(input.text);
+    // A record comes back byte for byte, with numbers that a parser would change.
+    const isAsSent = this.#policy.hasFields && answer.data !== JSON.stringify(tokens);
+    this.#tokens.text = isAsSent ? answer.data : JSON.stringify(tokens, null, 2);
+    const kinds = this.#policy.tokenized(this.#answered, tokens);
+    this.#fields.show({ values: this.#answered, tokens, kinds });
+    if (kinds?.size === 0)
+      this.#say('warning', 'Nothing was tokenized: no field of the policy is in it', answer);
+    else this.#say('good', 'Tokenized', answer, input.note);
   }
 
   async #restore(): Promise<void> {
@@ -138,8 +154,14 @@ export class PlaygroundView implements View {
     const asked = await this.#ask('detokenize', this.#tokens);
     if (asked === undefined) return;
     const { answer, input } = asked;
+    const tokens = JSON.parse(input.text);
     const restored = dataOf(answer);
-    this.#fields.show({ values, tokens: JSON.parse(input.text), restored });
+    const kinds = this.#policy.kindsOf(tokens);
+    const unapplied = unappliedIn(answer);
+    const { rights } = this.#policy;
+    this.#fields.show({ values, tokens, restored, kinds, rights, unapplied });
+    const gaps = this.#policy.gapsIn(kinds, unapplied);
+    if (gaps !== '') return this.#say('good', `Restored: ${gaps}`, answer, input.note);
     if (values === undefined) return this.#say('good', 'Restored', answer, input.note);
     const isEqual = JSON.stringify(restored) === JSON.stringify(values);
     if (isEqual) this.#say('good', 'Restored: equal to the original', answer);
@@ -155,7 +177,7 @@ export class PlaygroundView implements View {
     this.#forgetResult();
     field.fail('');
     this.#failApiKey('');
-    const apiKey = this.#apiKey.value.trim();
+    const apiKey = this.#key;
     // Other characters cannot be in a header, so not in an API key.
     if (!/^[\x21-\x7e]+$/.test(apiKey)) {
       this.#failApiKey(apiKey === '' ? 'Type an API key first.' : 'This is not an API key.');
@@ -163,10 +185,12 @@ export class PlaygroundView implements View {
     }
     const input = this.#read(field);
     if (input === undefined) return undefined;
-    this.#code.show({ url: this.#url, operation, text: input.text });
+    const isLenient = operation === 'detokenize' && this.#policy.isLenient;
+    this.#code.show({ url: this.#url, operation, text: input.text, isLenient });
     this.#setAsking(true);
     try {
-      const answer = await ask(operation, apiKey, input.text);
+      const answer = await ask(operation, apiKey, input.text, isLenient);
+      await this.#policy.showRights(apiKey);
       if (answer === undefined) this.#signedOut();
       else if (answer.status === 200) return { answer, input };
       else this.#fail(answer, operation, field);
@@ -180,7 +204,7 @@ export class PlaygroundView implements View {
 
   #read(field: JsonField): Input | undefined {
     try {
-      return inputOf(field.text);
+      return inputOf(field.text, this.#policy.hasFields);
     } catch (error) {
       field.fail((error as Error).message);
       return undefined;
@@ -229,6 +253,12 @@ export class PlaygroundView implements View {
         el('span', { class: 'note' }, 'request ', el('code', {}, answer.request_id)),
     );
   }
+}
+
+/** Why tokens were left as they are, by path. */
+function unappliedIn({ body }: Timed): ReadonlyMap<string, string> {
+  const { unapplied = [] } = body as { unapplied?: { path: string; reason: string }[] };
+  return new Map(unapplied.map(({ path, reason }) => [path.replace(/^data\.?/, ''), reason]));
 }
 
 function dataOf({ body }: Timed): unknown {

@@ -1,7 +1,7 @@
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
-import { Polled } from './polled.ts';
-import { type FieldState, type KindState, PATHS, type PolicyDetail } from './protocol.ts';
+import { PolicySource } from './policy-source.ts';
+import type { FieldState, KindState, PolicyDetail } from './protocol.ts';
 
 const HEADS = ['Kind', 'Options', 'Fields', 'Example', 'Token', 'Masked'] as const;
 /** Paths of one kind; more would hide the other kinds. */
@@ -15,8 +15,7 @@ export class PolicyCard {
   readonly #problem = el('p', { class: 'error', role: 'alert' });
   readonly #kinds = el('tbody');
   readonly #table: HTMLElement;
-  readonly #polled = new Polled<PolicyDetail>((detail) => this.#take(detail));
-  #shown = 0;
+  readonly #source = new PolicySource((detail) => this.#take(detail));
 
   constructor() {
     const heads = HEADS.map((head) => el('th', { scope: 'col' }, head));
@@ -39,7 +38,7 @@ export class PolicyCard {
   update(feed: Feed): void {
     const { version, problem } = feed.state!.policy;
     setText(this.#problem, problem === null ? '' : `Requests fail. ${problem}`);
-    if (version !== 0 && version !== this.#shown) this.#polled.update(PATHS.policy, feed);
+    this.#source.update(feed);
     if (version === 0)
       setText(
         this.#note,
@@ -50,7 +49,6 @@ export class PolicyCard {
   }
 
   #take({ version, kinds, fields }: PolicyDetail): void {
-    this.#shown = version;
     setText(this.#version, `version ${version}`);
     const every = fields === null ? 'It names no fields: every string is a text. ' : '';
     setText(this.#note, `${every}To count the records of each kind and space: standin verify`);

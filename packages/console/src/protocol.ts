@@ -46,6 +46,9 @@ export interface TicketShown {
   readonly ticket: string;
 }
 
+/** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
+export const LENIENT = 'handling=lenient';
+
 /** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
   /** The samples of the last HISTORY_MS, oldest first. */

@@ -1,4 +1,4 @@
-import { decryptedKek, readCiphertext } from './file.ts';
+import { blobOf, decryptedKek, readCiphertext } from './file.ts';
 import {
   KEK_ATTEMPTS,
   KEK_TIMEOUTS,
@@ -44,12 +44,6 @@ export function kekAwsKms(
     return decryptedKek(await within(patience, decrypting), path, by);
   };
   return { place: `${path}, decrypted by ${by}`, setting: 'KEK_FILE', read };
-}
-
-/** The AWS command line prints base64. A raw ciphertext begins with bytes that base64 lacks. */
-function blobOf(content: Buffer): Buffer {
-  const text = content.toString('latin1').replaceAll(/\s/g, '');
-  return /^[A-Za-z0-9+/]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;
 }
 
 async function decrypt(

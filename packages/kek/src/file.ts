@@ -16,7 +16,7 @@ function read(path: string, { readSecret }: PrivateFiles): Buffer {
   const kek = parseKek(content);
   if (kek === undefined) {
     throw new KekError(
-      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32; or, if the file is encrypted, set KEK_AWS_KMS_KEY_ID or KEK_TRANSIT_URL to decrypt it.`,
+      `The key-encryption key in ${path} must be 32 bytes, or 64 hex digits; the file has ${content.length} bytes. Make one with: openssl rand -hex 32; or, if the file is encrypted, set KEK_AWS_KMS_KEY_ID, KEK_GCP_KMS_KEY, KEK_AZURE_KEY_ID or KEK_TRANSIT_URL to decrypt it.`,
     );
   }
   return kek;
@@ -50,6 +50,12 @@ export function readCiphertext(path: string, setting: string, files: PrivateFile
     );
   }
   return content;
+}
+
+/** Command lines print base64. A raw ciphertext has bytes that base64 lacks. */
+export function blobOf(content: Buffer): Buffer {
+  const text = content.toString('latin1').replaceAll(/\s/g, '');
+  return /^[\w+/-]+={0,2}$/.test(text) ? Buffer.from(text, 'base64') : content;
 }
 
 /**

@@ -1,12 +1,14 @@
 import { join } from 'node:path';
 import { type AwsKmsSettings, kekAwsKms } from './aws-kms.ts';
+import { type AzureKeyVaultSettings, kekAzureKeyVault } from './azure-key-vault.ts';
 import { kekCommand } from './command.ts';
 import { kekFile } from './file.ts';
+import { type GcpKmsSettings, kekGcpKms } from './gcp-kms.ts';
 import type { KekSource, PrivateFiles } from './source.ts';
 import { kekTransit, type TransitSettings } from './transit.ts';
 
 export { KekError, type KekSource, parseKek } from './source.ts';
-export type { AwsKmsSettings, TransitSettings };
+export type { AwsKmsSettings, AzureKeyVaultSettings, GcpKmsSettings, TransitSettings };
 
 /** The settings of one source. Plain data that contains secrets. */
 export interface KekSettings {
@@ -16,14 +18,16 @@ export interface KekSettings {
   readonly file: string | undefined;
   /** A command line that prints the KEK. */
   readonly command?: string;
-  /** Decrypts the file. Without this and `transit`, the file is in clear. */
+  /** One of these decrypts the file. Without them, the file is in clear. */
   readonly awsKms?: AwsKmsSettings;
+  readonly gcpKms?: GcpKmsSettings;
+  readonly azure?: AzureKeyVaultSettings;
   readonly transit?: TransitSettings;
 }
 
 /** @param isEmbedded whether the database is embedded, so that the KEK may be beside it */
 export function kekSource(
-  { file, command, awsKms, transit }: KekSettings,
+  { file, command, awsKms, gcpKms, azure, transit }: KekSettings,
   dataDir: string,
   isEmbedded: boolean,
   files: PrivateFiles,
@@ -31,6 +35,8 @@ export function kekSource(
   if (command !== undefined) return kekCommand(command);
   if (file === undefined) return kekFile(join(dataDir, 'kek'), isEmbedded, files);
   if (awsKms !== undefined) return kekAwsKms(file, awsKms, files);
+  if (gcpKms !== undefined) return kekGcpKms(file, gcpKms, files);
+  if (azure !== undefined) return kekAzureKeyVault(file, azure, files);
   if (transit !== undefined) return kekTransit(file, transit, files);
   return kekFile(file, false, files);
 }

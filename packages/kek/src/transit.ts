@@ -1,10 +1,7 @@
-import { type RequestOptions, request as requestHttp } from 'node:http';
-import { request as requestHttps } from 'node:https';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { decryptedKek, readCiphertext } from './file.ts';
+import { ask, deadlineOf, type Unreachable } from './request.ts';
 import {
   explained,
-  KEK_ATTEMPTS,
   KEK_TIMEOUTS,
   KekError,
   type KekSource,
@@ -23,15 +20,6 @@ export interface TransitSettings {
   /** Used before `token`. One of the two is set. */
   readonly tokenFile: string | undefined;
   readonly token: string | undefined;
-}
-
-/** Pause after the first attempt; each further pause is four times as long. */
-const PAUSE_MS = 200;
-const MAX_ANSWER_BYTES = 65_536;
-
-interface Answer {
-  readonly status: number;
-  readonly body: Buffer;
 }
 
 /** @param path file with the ciphertext of a data key, `vault:v1:...` */
@@ -68,7 +56,7 @@ async function decrypt(
   const { url, mount, key, namespace } = settings;
   const target = new URL(`${url.replace(/\/+$/, '')}/v1/${mount}/decrypt/${key}`);
   const body = JSON.stringify({ ciphertext });
-  const options: RequestOptions = {
+  const options = {
     method: 'POST',
     headers: {
       'content-type': 'application/json',
@@ -78,9 +66,10 @@ async function decrypt(
       ...(namespace && { 'x-vault-namespace': namespace }),
     },
     ...(settings.caFile && { ca: authorities(settings.caFile, files) }),
-    agent: false,
   };
-  const answer = await post(target, options, body, patience);
+  const answer = await ask(target, options, body, deadlineOf(patience)).catch((error) => {
+    throw new KekError(unreachable((error as Unreachable).code, target.origin));
+  });
   if (answer.status !== 200) throw new KekError(explain(answer.status, settings));
   return plaintextOf(answer.body, url);
 }
@@ -116,50 +105,6 @@ function readSetting(setting: string, path: string, readFile: PrivateFiles['read
   );
 }
 
-/** Sends the request again while the network or the server fails, until the time is up. */
-async function post(
-  target: URL,
-  options: RequestOptions,
-  body: string,
-  { totalMs, attemptMs }: KekTimeouts,
-): Promise<Answer> {
-  const deadlineMs = performance.now() + totalMs;
-  for (let attempt = 1; ; attempt++) {
-    const leftMs = Math.max(1, Math.ceil(deadlineMs - performance.now()));
-    const signal = AbortSignal.timeout(Math.min(attemptMs, leftMs));
-    const pauseMs = PAUSE_MS * 4 ** (attempt - 1);
-    const isLast = () => attempt === KEK_ATTEMPTS || performance.now() + pauseMs >= deadlineMs;
-    try {
-      const answer = await exchange(target, { ...options, signal }, body);
-      if (answer.status < 500 || isLast()) return answer;
-    } catch (error) {
-      if (isLast()) throw new KekError(unreachable(signal.aborted, error, target.origin));
-    }
-    await sleep(pauseMs);
-  }
-}
-
-function exchange(target: URL, options: RequestOptions, body: string): Promise<Answer> {
-  const start = target.protocol === 'https:' ? requestHttps : requestHttp;
-  return new Promise((resolve, reject) => {
-    const request = start(target, options, (response) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        chunks.push(chunk);
-        bytes += chunk.length;
-        if (bytes > MAX_ANSWER_BYTES) request.destroy(new Error('the answer is too long'));
-      });
-      response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode!, body: Buffer.concat(chunks) }),
-      );
-    });
-    request.on('error', reject);
-    request.end(body);
-  });
-}
-
 function plaintextOf(body: Buffer, url: string): Buffer {
   try {
     const { plaintext } = JSON.parse(body.toString()).data;
@@ -192,8 +137,7 @@ function explain(status: number, { url, mount, key }: TransitSettings): string {
   return `${failed} Check KEK_TRANSIT_URL, and the log of the server.`;
 }
 
-function unreachable(isLate: boolean, error: unknown, url: string): string {
-  const code = isLate ? 'no answer in time' : ((error as NodeJS.ErrnoException).code ?? 'failed');
+function unreachable(code: string, url: string): string {
   const failed = `Vault or OpenBao cannot be reached at ${url} (${code}).`;
   return /CERT|ERR_TLS|ISSUER|SIGNED/.test(code)
     ? `${failed} Its certificate is not trusted: name its authority in KEK_TRANSIT_CA_FILE, and check the name in KEK_TRANSIT_URL.`

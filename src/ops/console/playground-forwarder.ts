@@ -1,5 +1,6 @@
 import {
   type ClientRequest,
+  type IncomingHttpHeaders,
   type IncomingMessage,
   request as requestInClear,
   type ServerResponse,
@@ -13,7 +14,7 @@ import { Refusal, readJson } from '../server.ts';
 const TIMEOUT_MS = 15_000;
 const MAX_UNDER_WAY = 5;
 /** The headers that the page gets with the body. */
-const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after'];
+const PASSED_BACK = ['content-type', 'x-request-id', 'retry-after', 'preference-applied'];
 
 /** The current certificate of the public listener. */
 export interface OwnCertificate {
@@ -68,8 +69,7 @@ export class PlaygroundForwarder {
     this.#underWay++;
     try {
       const body = await readJson(request, this.#bodyLimit);
-      const apiKey = request.headers[API_KEY_HEADER.toLowerCase()];
-      const answer = await this.#send(operation, body, String(apiKey ?? ''), response);
+      const answer = await this.#send(operation, body, request.headers, response);
       const headers = PASSED_BACK.flatMap((name) => {
         const value = answer.headers[name];
         return value === undefined ? [] : [[name, value] as const];
@@ -84,7 +84,7 @@ export class PlaygroundForwarder {
   async #send(
     operation: string,
     body: Buffer,
-    apiKey: string,
+    { [API_KEY_HEADER.toLowerCase()]: apiKey = '', prefer }: IncomingHttpHeaders,
     response: ServerResponse,
   ): Promise<IncomingMessage> {
     const givenUp = AbortSignal.timeout(TIMEOUT_MS);
@@ -98,6 +98,7 @@ export class PlaygroundForwarder {
         'Content-Type': 'application/json',
         'Content-Length': body.length,
         ...(apiKey !== '' && { Authorization: `Bearer ${apiKey}` }),
+        ...(prefer !== undefined && { Prefer: prefer }),
       },
     });
     try {

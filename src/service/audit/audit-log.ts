@@ -29,6 +29,10 @@ export interface AuditEntry {
   readonly outcome: string;
   readonly status: number;
   readonly request_id: string;
+  /** Ids that the caller sent. */
+  readonly trace_id?: string;
+  readonly parent_id?: string;
+  readonly caller_request_id?: string;
   /** undefined: unknown, for example after a wrong API key. */
   readonly client_id: string | undefined;
   readonly api_key_id: string | undefined;

@@ -88,8 +88,8 @@ export class JwtVerifier {
   }
 
   /**
-   * What the JWT says, without a look at its signature. Refuses what a good signature would not
-   * save, because it costs little.
+   * What the JWT says, without a look at its signature. Refuses what no signature could make good
+   * first: anybody can send it, and this costs little.
    */
   async #claimed(jwt: string): Promise<{ kid: string; subject: string }> {
     const { decodeJwt, decodeProtectedHeader } = await import('jose');
@@ -130,12 +130,15 @@ export class JwtVerifier {
     return subject;
   }
 
-  /** @throws CallerError unauthorized */
+  /**
+   * Checks the signature, `nbf` and critical headers. `#claimed` has checked the other claims.
+   * @throws CallerError unauthorized
+   */
   async #signed(jwt: string, { keyOf }: KeySet): Promise<JWTPayload> {
     const { errors, jwtVerify } = await import('jose');
-    const { issuer, audience } = this.#options;
     const options = {
-      ...{ issuer, audience, algorithms: ALGORITHMS, clockTolerance: CLOCK_SKEW_S },
+      algorithms: ALGORITHMS,
+      clockTolerance: CLOCK_SKEW_S,
       currentDate: new Date(this.#nowMs()),
     };
     try {

@@ -1,9 +1,10 @@
 """The client of Standin, a self-hosted tokenization service."""
 
+from ._answers import Unapplied
 from ._async import AsyncStandin
 from ._call import Health
 from ._options import Retry
-from ._replace import Lenient, Unapplied
+from ._replace import Lenient
 from ._sync import Standin
 from .errors import (
     ForbiddenError,

@@ -57,7 +57,13 @@ class Failure(NamedTuple):
 
 # A path such as `data.customer["e mail"][1]`, and the fault there.
 PATH = r'data(?:\.[A-Za-z_][\w-]*|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*'
+_PATH = re.compile(PATH, re.DOTALL | re.ASCII)
 _MESSAGE = re.compile(rf"({PATH}): (.{{1,1000}})", re.DOTALL | re.ASCII)
+_NO_RIGHT = re.compile(
+    rf"({PATH}): this client may not see values of kind (\w{{1,32}});"
+    r" an operator can allow it in the policy",
+    re.DOTALL | re.ASCII,
+)
 # Too narrow for a value, a token or an API key.
 _CODE = re.compile(r"[a-z_]{1,40}")
 # The service's messages by code, word for word: those of another server could quote a value or
@@ -67,12 +73,11 @@ _DETAILS = {
     "forbidden": (
         r"this client may not (tokenize|detokenize|lookup); an operator can allow it:"
         r" standin client update CLIENT --can [a-z,]{1,40}"
-        r"|data[\w.[\]]*: this client may not see values of kind \w{1,32};"
-        r" an operator can allow it in the policy"
+        rf"|{_NO_RIGHT.pattern}"
     ),
     "not_found": (
-        r"no such path; the paths are /api/v1/tokenize, /api/v1/detokenize, /api/v1/lookup,"
-        r" /health and /health/live"
+        r"no such path; the paths are (/[a-z0-9/]{1,30}(, | and |)){1,12}"
+        r"|the vault has no policy; an operator can apply one: standin policy apply FILE"
     ),
     "method_not_allowed": r"this path takes [A-Z, ]{3,40}",
     "payload_too_large": (
@@ -124,6 +129,8 @@ def failure_of(operation: str, answer: Answer, attempts: int) -> Failure | None:
         found = _MESSAGE.fullmatch(str(body.get("message")))
         path, reason = found.groups() if found else ("data", "is not acceptable")
         error = InvalidValueError.at(path, reason, error)
+    if isinstance(error, ForbiddenError) and (found := _NO_RIGHT.fullmatch(detail or "")):
+        error.path, error.kind = found.groups()
     retry_after_s = _seconds_of(body.get("retry_after", answer.retry_after))
     if isinstance(error, LimitError):
         error.retry_after_s = retry_after_s
@@ -154,6 +161,26 @@ def bad_answer(operation: str, answer: Answer) -> StandinError:
         request_id=answer.request_id,
         attempts=1,
     )
+
+
+class Unapplied(NamedTuple):
+    """A place that stays as it was sent."""
+
+    path: str
+    """In the caller's data: `data.customer.email`; in a list, `data[17]`."""
+    reason: str
+    """`unknown`: not a known token. `forbidden`: the client may not see values of its kind."""
+
+
+def unapplied_in(operation: str, answer: Answer, given: object) -> list[Unapplied]:
+    """The places that a lenient answer left out."""
+    found = []
+    for one in given if isinstance(given, list) else []:
+        path, reason = (one.get("path"), one.get("reason")) if isinstance(one, dict) else ("", "")
+        if not _PATH.fullmatch(str(path)) or reason not in ("unknown", "forbidden"):
+            raise bad_answer(operation, answer)
+        found.append(Unapplied(str(path), str(reason)))
+    return found
 
 
 def parse_body(text: bytes) -> dict[str, Any]:

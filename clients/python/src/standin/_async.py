@@ -12,7 +12,7 @@ import httpx
 from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
-from ._replace import HealthCheck, Lenient, Replacement, Work
+from ._replace import HealthCheck, Lenient, Work, of_values, replacement
 
 
 class AsyncStandin(Client[httpx.AsyncClient]):
@@ -25,18 +25,10 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Record:
         """See `Standin`."""
-        work = Replacement(
-            self._settings,
-            "tokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
         await self._run(work)
         return cast("Record", work.result())
 
@@ -45,18 +37,10 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Record:
         """See `Standin`."""
-        work = Replacement(
-            self._settings,
-            "detokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
         await self._run(work)
         return cast("Record", work.result())
 
@@ -65,39 +49,24 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Lenient[Record]:
         """See `Standin`."""
-        work = Replacement(
-            self._settings,
-            "detokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            lenient=True,
-            timeout_s=timeout_s,
+        work = replacement(
+            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
         )
         await self._run(work)
-        return work.lenient_result()
+        return Lenient(work.result(), work.unapplied())
 
     async def lookup(
         self,
         data: Mapping[str, object] | list[Any],
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
         """See `Standin`."""
-        work = Replacement(
-            self._settings,
-            "lookup",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
         await self._run(work)
         return work.result()
 
@@ -105,13 +74,17 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         self, values: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """See `Standin`."""
-        return await self.tokenize(list(values), timeout_s=timeout_s)
+        work = of_values(self._settings, "tokenize", values, timeout_s)
+        await self._run(work)
+        return cast(list[str], work.result())
 
     async def detokenize_values(
         self, tokens: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """See `Standin`."""
-        return await self.detokenize(list(tokens), timeout_s=timeout_s)
+        work = of_values(self._settings, "detokenize", tokens, timeout_s)
+        await self._run(work)
+        return cast(list[str], work.result())
 
     async def health(self, *, timeout_s: float | None = None) -> Health:
         """See `Standin`."""

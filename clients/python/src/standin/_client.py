@@ -31,6 +31,7 @@ class Client(Generic[Http]):
         url: str,
         api_key: str,
         *,
+        policy: bool = False,
         timeout_s: float = 30.0,
         max_values: int = 2_000,
         max_bytes: int = 900_000,
@@ -39,6 +40,8 @@ class Client(Generic[Http]):
         http: Http | None = None,
     ) -> None:
         """
+        `policy`: `tokenize`, `detokenize` and `lookup` take whole records, or lists of them, and
+        the service replaces what the policy of the vault names.
         `timeout_s`: for a call with all its attempts and requests.
         `max_values`, `max_bytes`: of one request.
         `concurrency`: requests at once of a split call.
@@ -49,9 +52,14 @@ class Client(Generic[Http]):
         Raises ValueError with the option and the remedy, never with the API key.
         """
         self._settings = check_settings(
-            url, api_key, timeout_s, max_values, max_bytes, concurrency, on_retry
+            url, api_key, timeout_s, max_values, max_bytes, concurrency, policy, on_retry
         )
         self._given_http = http
+
+    @property
+    def policy(self) -> bool:
+        """Whether the client sends whole records."""
+        return self._settings.policy
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.url!r})"

@@ -6,7 +6,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from .errors import InvalidValueError
 
@@ -14,47 +16,67 @@ from .errors import InvalidValueError
 MAX_VALUE_BYTES = 65_536
 MAX_NAME_BYTES = 256
 MAX_DEPTH = 16
+# The service has no such limit for a record. This one ends a record that has itself inside.
+MAX_RECORD_DEPTH = 200
 
 Path = list[str | int]
+T = TypeVar("T")
 
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+class Snapshot(NamedTuple):
+    """A copy, which the caller cannot change during the call, and its strings in order."""
+
+    copy: Any
+    values: list[str]
+
+
+# Of a Decimal only the type counts for the service, and the answer gets that of the copy.
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=lambda _: 0).encode
 
 
 def to_json(data: object) -> bytes:
-    return _ENCODER.encode(data).encode()
+    text = _encode(data)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair, at a place of a record that the policy does not name.
+        return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
-def snapshot(data: object, *, is_record: bool = False) -> tuple[Any, list[str]]:
-    """A copy, which the caller cannot change during the call, and its strings in order.
-
-    `is_record`: numbers, booleans and None pass. Raises InvalidValueError with the path of the
-    faulty value, never with the value.
-    """
-    if is_record and not isinstance(data, dict):
-        raise refused(["data"], f"must be a dict, not {_type_name(data)}; send each record alone")
+def snapshot(data: object) -> Snapshot:
+    """Raises InvalidValueError with the path of the faulty value, never with the value."""
     if not isinstance(data, (dict, list)):
         raise refused(["data"], f"must be a dict or a list, not {_type_name(data)}")
     values: list[str] = []
-    return _copied(data, ["data"], values, is_record), values
+    return Snapshot(_copied(data, ["data"], values, MAX_DEPTH), values)
 
 
-def _copied(data: object, path: Path, values: list[str], is_record: bool) -> Any:
+def snapshot_of_record(record: object, path: Path) -> Snapshot:
+    """Of a record, of which the service checks only what the policy names."""
+    if not isinstance(record, dict):
+        raise refused(path, f"must be a record, a dict, not {_type_name(record)}")
+    values: list[str] = []
+    return Snapshot(_copied(record, path, values, MAX_RECORD_DEPTH, True), values)
+
+
+def _copied(
+    data: object, path: Path, values: list[str], max_depth: int, is_record: bool = False
+) -> Any:
     if isinstance(data, str):
-        check_text(data, path)
+        if not is_record:
+            check_text(data, path)
         values.append(data)
         return data
-    if is_record and (data is None or isinstance(data, (bool, int, float))):
-        if isinstance(data, float) and not math.isfinite(data):
-            raise refused(path, "must be finite: JSON has no such number")
+    if is_record and _is_other(data):
         return data
     if not isinstance(data, (dict, list)):
-        raise _not_a_string(data, path)
-    if len(path) > MAX_DEPTH:
-        raise refused(path, f"is nested deeper than {MAX_DEPTH} levels")
+        raise _not_json(data, path) if is_record else _not_a_string(data, path)
+    if len(path) > max_depth:
+        raise refused(path, f"is nested deeper than {max_depth} levels")
 
     def inside(name: str | int, one: object) -> Any:
         path.append(name)
-        copy = _copied(one, path, values, is_record)
+        copy = _copied(one, path, values, max_depth, is_record)
         path.pop()
         return copy
 
@@ -65,18 +87,27 @@ def _copied(data: object, path: Path, values: list[str], is_record: bool) -> Any
     return {name: inside(name, one) for name, one in data.items()}
 
 
-def rebuilt(data: Any, replace: Callable[[Any, Any], Any], twin: Any = None) -> Any:
-    """A copy of `data` with everything replaced that is no dict and no list.
+def _is_other(data: object) -> bool:
+    """What JSON has besides strings, lists and objects."""
+    if isinstance(data, (float, Decimal)):
+        return math.isfinite(data)
+    return data is None or isinstance(data, (bool, int))
 
-    `replace` gets that, and what `twin`, an answer of the same structure, has at its path.
+
+def rebuilt(data: Any, replace: Callable[[str, Any], Any], twin: Any = None) -> Any:
+    """A copy of `data` with every string replaced.
+
+    `replace` gets the string, and what `twin`, an answer of the same structure, has at its path.
     """
-    if not isinstance(data, (dict, list)):
+    if isinstance(data, str):
         return replace(data, twin)
     if isinstance(data, list):
         twins = twin if isinstance(twin, list) and len(twin) == len(data) else [None] * len(data)
         return [rebuilt(one, replace, other) for one, other in zip(data, twins)]
-    others = twin if isinstance(twin, dict) else {}
-    return {name: rebuilt(one, replace, others.get(name)) for name, one in data.items()}
+    if isinstance(data, dict):
+        others = twin if isinstance(twin, dict) else {}
+        return {name: rebuilt(one, replace, others.get(name)) for name, one in data.items()}
+    return data
 
 
 def places(data: Any, path: Path) -> Iterator[tuple[str, str]]:
@@ -88,35 +119,60 @@ def places(data: Any, path: Path) -> Iterator[tuple[str, str]]:
         yield data, path_text(path)
 
 
-class Batch(NamedTuple):
-    """The values of one request, and its body."""
+@dataclass(frozen=True)
+class Batch(Generic[T]):
+    """Consecutive items in one request, and its body."""
 
-    values: list[str]
+    items: list[T]
+    start: int
+    """The index of the first item."""
     body: bytes
 
 
-_HEAD = b'{"data":{"values":['
-_TAIL = b"]}}"
-# Each value counts with its comma; the last value has none.
-_EMPTY_BYTES = len(_HEAD) + len(_TAIL) - 1
+@dataclass(frozen=True)
+class Form(Generic[T]):
+    """How a list of items is sent."""
+
+    head: bytes
+    tail: bytes
+    json_of: Callable[[T], bytes]
+    count_of: Callable[[T], int]
+    """How many values of an item the service may have to replace."""
 
 
-def batches_of(values: Iterable[str], max_values: int, max_bytes: int) -> Iterator[Batch]:
-    """Splits lazily. A value larger than `max_bytes` gets a batch of its own."""
-    batch: list[str] = []
+VALUES: Form[str] = Form(b'{"data":{"values":[', b"]}}", to_json, lambda _: 1)
+# With a policy, the service takes a list of records.
+RECORDS: Form[Snapshot] = Form(
+    b'{"data":[', b"]}", lambda one: to_json(one.copy), lambda one: len(one.values)
+)
+
+
+def batches_of(
+    items: Iterable[T], form: Form[T], max_values: int, max_bytes: int
+) -> Iterator[Batch[T]]:
+    """Splits lazily. An item that is too large by itself gets a batch of its own."""
+    # Each item counts with its comma; the last item has none.
+    empty_bytes = len(form.head) + len(form.tail) - 1
+    batch: list[T] = []
     written: list[bytes] = []
-    size = _EMPTY_BYTES
-    for value in values:
-        text = to_json(value)
+    start, values, size = 0, 0, empty_bytes
+
+    def made() -> Batch[T]:
+        return Batch(batch, start, form.head + b",".join(written) + form.tail)
+
+    for item in items:
+        text, count = form.json_of(item), form.count_of(item)
         more = len(text) + 1
-        if batch and (len(batch) == max_values or size + more > max_bytes):
-            yield Batch(batch, _HEAD + b",".join(written) + _TAIL)
-            batch, written, size = [], [], _EMPTY_BYTES
-        batch.append(value)
+        if batch and (values + count > max_values or size + more > max_bytes):
+            yield made()
+            start += len(batch)
+            batch, written, values, size = [], [], 0, empty_bytes
+        batch.append(item)
         written.append(text)
+        values += count
         size += more
     if batch:
-        yield Batch(batch, _HEAD + b",".join(written) + _TAIL)
+        yield made()
 
 
 def must_be_string(value: object, path: Path) -> str:
@@ -159,6 +215,12 @@ def _check_name(name: object, path: Path) -> None:
 
 def _not_a_string(value: object, path: Path) -> InvalidValueError:
     return refused(path, f"must be a string, not {_type_name(value)}{_remedy(value)}")
+
+
+def _not_json(value: object, path: Path) -> InvalidValueError:
+    if isinstance(value, (float, Decimal)):
+        return refused(path, f"must be JSON, not {value}")
+    return refused(path, f"must be JSON, not {_type_name(value)}{_remedy(value)}")
 
 
 def _type_name(data: object) -> str:

@@ -26,6 +26,7 @@ class Settings:
     max_values: int
     max_bytes: int
     concurrency: int
+    policy: bool
     on_retry: Callable[[Retry], None]
 
 
@@ -36,9 +37,12 @@ def check_settings(
     max_values: int,
     max_bytes: int,
     concurrency: int,
+    policy: bool,
     on_retry: Callable[[Retry], None] | None,
 ) -> Settings:
     """Raises ValueError with the option and the remedy, never with the API key."""
+    if not isinstance(policy, bool):
+        raise ValueError("policy: must be True or False")
     return Settings(
         url=_url(url),
         api_key=_api_key(api_key),
@@ -46,6 +50,7 @@ def check_settings(
         max_values=_whole("max_values", max_values, 1_000_000),
         max_bytes=_whole("max_bytes", max_bytes, 67_108_864),
         concurrency=_whole("concurrency", concurrency, 64),
+        policy=policy,
         on_retry=on_retry or (lambda _: None),
     )
 

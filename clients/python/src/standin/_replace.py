@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import _data
-from ._answers import PATH, Answer, bad_answer, parse_body
+from ._answers import Answer, Unapplied, bad_answer, parse_body, unapplied_in
 from ._call import Call, Health, Steps
 from ._fields import Pick
 from ._options import Settings
-from .errors import InvalidValueError
+from .errors import StandinError, in_terms_of
 
 # Each look-up confirms a guess, so the service takes few in a request.
 MAX_LOOKUPS = 100
 
 T = TypeVar("T")
-
-
-class Unapplied(NamedTuple):
-    """A place that stays as it was sent."""
-
-    path: str
-    """In the caller's data: `data.customer.email`; in a list, `data[17]`."""
-    reason: str
-    """`unknown`: not a known token. `forbidden`: the client may not see values of its kind."""
+PathFor = Callable[[str], str | None]
 
 
 @dataclass(frozen=True)
@@ -56,22 +48,11 @@ class HealthCheck(Work):
 
 
 class Replacement(Work):
-    """Every string of the caller's data replaced, or those at `fields`, or as the policy says."""
+    """Copies of the caller's data with strings replaced."""
 
     def __init__(
-        self,
-        settings: Settings,
-        operation: str,
-        data: object,
-        *,
-        fields: Sequence[str] | None = None,
-        by_policy: bool = False,
-        lenient: bool = False,
-        timeout_s: float | None = None,
+        self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
-        """Raises InvalidValueError and ValueError for what the service would refuse."""
-        if fields is not None and by_policy:
-            raise ValueError("fields: leave it out, or by_policy; the policy names the fields")
         self._call = Call(settings, operation, timeout_s)
         self._headers = {
             "Authorization": f"Bearer {settings.api_key}",
@@ -79,107 +60,195 @@ class Replacement(Work):
         }
         if lenient:
             self._headers["Prefer"] = "handling=lenient"
-        self._pick = None if fields is None else Pick(data, fields)
-        given = data if self._pick is None else self._pick.values
-        self._copy, values = _data.snapshot(given, is_record=by_policy)
-        self._result: Any = None
-        self._unapplied: list[Unapplied] = []
-        self._by_value: dict[str, Any] = {}
-        self._reasons: dict[str, str] = {}
-        body = self._whole_body(values, by_policy)
-        self.requests = self._batches(values) if body is None else iter([self._whole(body)])
+        is_lookup = operation == "lookup"
+        most = min(settings.max_values, MAX_LOOKUPS) if is_lookup else settings.max_values
+        self._max_values, self._max_bytes = most, settings.max_bytes
 
     def result(self) -> Any:
-        data = self._result
+        raise NotImplementedError
+
+    def unapplied(self) -> list[Unapplied]:
+        raise NotImplementedError
+
+    def _send(self, body: bytes, path_for: PathFor) -> Steps[_Reply]:
+        """`path_for`: the path in the caller's data of a path in the request."""
+        try:
+            answer = yield from self._call.send(body, self._headers)
+        except StandinError as error:
+            raise in_terms_of(error, path_for) from None
+        parsed = parse_body(answer.body)
+        unapplied = unapplied_in(self._call.operation, answer, parsed.get("unapplied"))
+        return _Reply(parsed.get("data"), unapplied, answer)
+
+    def _rebuilt(self, copy: Any, twins: Any, answer: Answer) -> Any:
+        return _data.rebuilt(copy, lambda _, twin: self._checked(twin, answer), twins)
+
+    def _checked(self, twin: Any, answer: Answer) -> str | None:
+        if isinstance(twin, str) or (twin is None and self._call.operation == "lookup"):
+            return twin
+        raise bad_answer(self._call.operation, answer)
+
+
+class _Reply(NamedTuple):
+    twins: Any
+    unapplied: list[Unapplied]
+    answer: Answer
+
+
+class Strings(Replacement):
+    """All strings replaced, or those at `fields`. What is too large goes as lists of values."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        operation: str,
+        data: object,
+        fields: Sequence[str] | None,
+        lenient: bool,
+        timeout_s: float | None,
+    ) -> None:
+        """Raises InvalidValueError and ValueError for what the service would refuse."""
+        super().__init__(settings, operation, lenient, timeout_s)
+        self._pick = None if fields is None else Pick(data, fields)
+        self._copy, values = _data.snapshot(data if self._pick is None else self._pick.values)
+        self._whole: Any = None
+        self._unapplied: list[Unapplied] = []
+        self._by_value: dict[str, str | None] = {}
+        self._reasons: dict[str, str] = {}
+        body = self._whole_body(values)
+        self.requests = self._batches(values) if body is None else iter([self._at_once(body)])
+
+    def result(self) -> Any:
+        data = self._whole
         if data is None:
             data = _data.rebuilt(self._copy, lambda value, _: self._by_value[value])
         return data if self._pick is None else self._pick.filled(data)
 
-    def lenient_result(self) -> Lenient[Any]:
-        return Lenient(self.result(), self._unapplied or list(self._unapplied_places()))
+    def unapplied(self) -> list[Unapplied]:
+        if not self._reasons:
+            return self._unapplied
+        strings = enumerate(_data.places(self._copy, ["data"]))
+        return [
+            Unapplied(path if self._pick is None else self._pick.path(i), self._reasons[value])
+            for i, (value, path) in strings
+            if value in self._reasons
+        ]
 
-    def _max_values(self) -> int:
-        most = self._call.settings.max_values
-        return min(most, MAX_LOOKUPS) if self._call.operation == "lookup" else most
-
-    def _whole_body(self, values: Sequence[str], by_policy: bool) -> bytes | None:
+    def _whole_body(self, values: Sequence[str]) -> bytes | None:
         """The caller's structure as one request; None: the client must split it."""
-        if by_policy:
-            return _data.to_json({"data": self._copy})
-        # The service accepts no list as `data`.
-        if isinstance(self._copy, list) or len(values) > self._max_values():
+        # Without a policy, the service accepts no list as `data`.
+        if isinstance(self._copy, list) or len(values) > self._max_values:
             return None
         body = _data.to_json({"data": self._copy})
-        return None if len(body) > self._call.settings.max_bytes else body
+        return None if len(body) > self._max_bytes else body
 
-    def _whole(self, body: bytes) -> Steps[None]:
-        answer = yield from self._call.send(body, self._headers)
-        parsed = parse_body(answer.body)
-        self._result = _data.rebuilt(
-            self._copy, lambda value, twin: self._checked(value, twin, answer), parsed.get("data")
-        )
-        self._unapplied = [Unapplied(*one) for one in _unapplied_in(parsed)]
+    def _at_once(self, body: bytes) -> Steps[None]:
+        twins, self._unapplied, answer = yield from self._send(body, lambda _: None)
+        self._whole = self._rebuilt(self._copy, twins, answer)
 
     def _batches(self, values: Sequence[str]) -> Iterator[Steps[None]]:
-        most = self._call.settings.max_bytes
-        for batch in _data.batches_of(dict.fromkeys(values), self._max_values(), most):
-            yield self._one_batch(batch)
+        distinct = dict.fromkeys(values)
+        bounds = (self._max_values, self._max_bytes)
+        return map(self._one_batch, _data.batches_of(distinct, _data.VALUES, *bounds))
 
-    def _one_batch(self, batch: _data.Batch) -> Steps[None]:
-        try:
-            answer = yield from self._call.send(batch.body, self._headers)
-        except InvalidValueError as error:
-            raise self._in_terms_of_caller(batch, error) from None
-        parsed = parse_body(answer.body)
-        data = parsed.get("data")
-        twins = data.get("values") if isinstance(data, dict) else None
-        if not isinstance(twins, list) or len(twins) != len(batch.values):
+    def _one_batch(self, batch: _data.Batch[str]) -> Steps[None]:
+        def value_at(path: str) -> str | None:
+            place = _PLACE_IN_BATCH.fullmatch(path)
+            return batch.items[int(place[1])] if place else None
+
+        def path_for(path: str) -> str | None:
+            value = value_at(path)
+            strings = enumerate(_data.places(self._copy, ["data"]))
+            found = next(((i, at) for i, (one, at) in strings if one == value), None)
+            if found is None or self._pick is None:
+                return found and found[1]
+            return self._pick.path(found[0])
+
+        twins, unapplied, answer = yield from self._send(batch.body, path_for)
+        texts = twins.get("values") if isinstance(twins, dict) else None
+        if not isinstance(texts, list) or len(texts) != len(batch.items):
             raise bad_answer(self._call.operation, answer)
-        for value, twin in zip(batch.values, twins):
-            self._by_value[value] = self._checked(value, twin, answer)
-        for path, reason in _unapplied_in(parsed):
-            if (place := _PLACE_IN_BATCH.fullmatch(path)) is not None:
-                self._reasons[batch.values[int(place[1])]] = reason
+        for value, text in zip(batch.items, texts):
+            self._by_value[value] = self._checked(text, answer)
+        for path, reason in unapplied:
+            if (value_there := value_at(path)) is not None:
+                self._reasons[value_there] = reason
 
-    def _checked(self, value: Any, twin: Any, answer: Answer) -> Any:
-        """What stands in the place of a string, or, in a record, of anything else."""
-        if not isinstance(value, str):
-            is_right = twin == value and isinstance(twin, bool) == isinstance(value, bool)
-        else:
-            is_right = isinstance(twin, str) or (twin is None and self._call.operation == "lookup")
-        if not is_right:
-            raise bad_answer(self._call.operation, answer)
-        return twin
 
-    def _in_terms_of_caller(
-        self, batch: _data.Batch, error: InvalidValueError
-    ) -> InvalidValueError:
-        """Translates the path in the batch into the path in the caller's data."""
-        place = _PLACE_IN_BATCH.fullmatch(error.path)
-        if place is None:
-            return error
-        value = batch.values[int(place[1])]
-        path = next(path for one, path in _data.places(self._copy, ["data"]) if one == value)
-        told = InvalidValueError.at(path, error.reason, error)
-        return told if self._pick is None else self._pick.in_terms_of(told)
+class Records(Replacement):
+    """What the policy names replaced, in a record, or in a list of records, which can be split."""
 
-    def _unapplied_places(self) -> Iterator[Unapplied]:
-        if not self._reasons:
+    def __init__(
+        self,
+        settings: Settings,
+        operation: str,
+        data: object,
+        lenient: bool,
+        timeout_s: float | None,
+    ) -> None:
+        """Raises InvalidValueError for what is no record."""
+        super().__init__(settings, operation, lenient, timeout_s)
+        self._is_list = isinstance(data, list)
+        self._found: dict[int, Any] = {}
+        self._unapplied: dict[int, list[Unapplied]] = {}
+        if not isinstance(data, list):
+            record = _data.snapshot_of_record(data, ["data"])
+            body = _data.to_json({"data": record.copy})
+            self.requests = iter([self._one_batch(_data.Batch([record], 0, body))])
             return
-        for i, (value, path) in enumerate(_data.places(self._copy, ["data"])):
-            if value in self._reasons:
-                told = path if self._pick is None else self._pick.path(i)
-                yield Unapplied(told, self._reasons[value])
+        records = [_data.snapshot_of_record(one, ["data", i]) for i, one in enumerate(data)]
+        bounds = (self._max_values, self._max_bytes)
+        batches = _data.batches_of(records, _data.RECORDS, *bounds)
+        self.requests = map(self._one_batch, batches)
+
+    def result(self) -> Any:
+        if not self._is_list:
+            return self._found[0]
+        return [self._found[i] for i in range(len(self._found))]
+
+    def unapplied(self) -> list[Unapplied]:
+        return [one for start in sorted(self._unapplied) for one in self._unapplied[start]]
+
+    def _one_batch(self, batch: _data.Batch[_data.Snapshot]) -> Steps[None]:
+        def path_for(path: str) -> str:
+            if not self._is_list:
+                return path
+            return _INDEX.sub(lambda found: f"data[{batch.start + int(found[1])}]", path)
+
+        twins, unapplied, answer = yield from self._send(batch.body, path_for)
+        answers = twins if self._is_list else [twins]
+        if not isinstance(answers, list) or len(answers) != len(batch.items):
+            raise bad_answer(self._call.operation, answer)
+        for i, (record, one) in enumerate(zip(batch.items, answers)):
+            self._found[batch.start + i] = self._rebuilt(record.copy, one, answer)
+        self._unapplied[batch.start] = [
+            Unapplied(path_for(path), reason) for path, reason in unapplied
+        ]
 
 
 _PLACE_IN_BATCH = re.compile(r"data\.values\[(\d{1,9})\]", re.ASCII)
-_ANY_PATH = re.compile(PATH, re.ASCII)
+_INDEX = re.compile(r"^data\[(\d{1,9})\]", re.ASCII)
 
 
-def _unapplied_in(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    given = body.get("unapplied")
-    for one in given if isinstance(given, list) else []:
-        fields = one if isinstance(one, dict) else {}
-        path, reason = str(fields.get("path")), str(fields.get("reason"))
-        if _ANY_PATH.fullmatch(path) and reason in ("unknown", "forbidden"):
-            yield path, reason
+def replacement(
+    settings: Settings,
+    operation: str,
+    data: object,
+    fields: Sequence[str] | None = None,
+    *,
+    lenient: bool = False,
+    timeout_s: float | None = None,
+) -> Replacement:
+    """How the client does a call. Raises InvalidValueError and ValueError."""
+    if not settings.policy:
+        return Strings(settings, operation, data, fields, lenient, timeout_s)
+    if fields is not None:
+        raise ValueError("fields: leave them out, because the policy names the fields")
+    return Records(settings, operation, data, lenient, timeout_s)
+
+
+def of_values(
+    settings: Settings, operation: str, values: Iterable[str], timeout_s: float | None
+) -> Replacement:
+    """With a policy, values are of the kind `text`."""
+    return Strings(settings, operation, list(values), None, False, timeout_s)

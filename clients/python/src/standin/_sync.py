@@ -16,7 +16,7 @@ import httpx
 from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
-from ._replace import HealthCheck, Lenient, Replacement, Work
+from ._replace import HealthCheck, Lenient, Work, of_values, replacement
 
 
 class Standin(Client[httpx.Client]):
@@ -31,7 +31,6 @@ class Standin(Client[httpx.Client]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Record:
         """A copy of `data` with a token in place of each string at any depth.
@@ -40,17 +39,10 @@ class Standin(Client[httpx.Client]):
         `["full name"]`; in a list, those of each item. A path ends in `?` where the value may be
         missing. None stays None. Everything else in the record stays.
 
-        `by_policy`: `data` is a record that goes as it is, numbers and None too, in one request.
-        The policy of the vault says which strings are replaced.
+        With a policy, `data` is a record or a list of records. The service replaces what the
+        policy names, and all other values stay as they are.
         """
-        work = Replacement(
-            self._settings,
-            "tokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
         self._run(work)
         return cast("Record", work.result())
 
@@ -59,21 +51,13 @@ class Standin(Client[httpx.Client]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Record:
         """A copy of `data` with the value in place of each token. See `tokenize`.
 
         Raises InvalidValueError for a token that is not known.
         """
-        work = Replacement(
-            self._settings,
-            "detokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
         self._run(work)
         return cast("Record", work.result())
 
@@ -82,56 +66,45 @@ class Standin(Client[httpx.Client]):
         data: Record,
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Lenient[Record]:
         """As `detokenize`, but unknown tokens, and values that the client may not see, stay.
 
         The answer lists their places.
         """
-        work = Replacement(
-            self._settings,
-            "detokenize",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            lenient=True,
-            timeout_s=timeout_s,
+        work = replacement(
+            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
         )
         self._run(work)
-        return work.lenient_result()
+        return Lenient(work.result(), work.unapplied())
 
     def lookup(
         self,
         data: Mapping[str, object] | list[Any],
         *,
         fields: Sequence[str] | None = None,
-        by_policy: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
         """As `tokenize`, but stores nothing: None in place of a value that has no token."""
-        work = Replacement(
-            self._settings,
-            "lookup",
-            data,
-            fields=fields,
-            by_policy=by_policy,
-            timeout_s=timeout_s,
-        )
+        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
         self._run(work)
         return work.result()
 
     def tokenize_values(
         self, values: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
-        """The tokens of values, in the same order."""
-        return self.tokenize(list(values), timeout_s=timeout_s)
+        """The tokens of values, in the same order. With a policy, they are of the kind `text`."""
+        work = of_values(self._settings, "tokenize", values, timeout_s)
+        self._run(work)
+        return cast(list[str], work.result())
 
     def detokenize_values(
         self, tokens: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """The values of tokens, in the same order."""
-        return self.detokenize(list(tokens), timeout_s=timeout_s)
+        work = of_values(self._settings, "detokenize", tokens, timeout_s)
+        self._run(work)
+        return cast(list[str], work.result())
 
     def health(self, *, timeout_s: float | None = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""

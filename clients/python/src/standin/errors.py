@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 
 class StandinError(Exception):
@@ -68,7 +69,12 @@ class UnauthorizedError(StandinError):
 
 
 class ForbiddenError(StandinError):
-    """403: the client may not do this."""
+    """403: the client may not do this, or not see values of a kind."""
+
+    path: str | None = None
+    """The path of a value that the client may not see: `data.card`; None: all are refused."""
+    kind: str | None = None
+    """The kind of that value."""
 
 
 class LimitError(StandinError):
@@ -87,3 +93,18 @@ class UnavailableError(StandinError):
 
 class TimeoutError(StandinError):
     """The call did not end within `timeout_s`. The outcome of a tokenize call is unknown."""
+
+
+def in_terms_of(error: StandinError, path_for: Callable[[str], str | None]) -> StandinError:
+    """The error with the path in the caller's data of a path in the request; None: the same."""
+    path = error.path if isinstance(error, (InvalidValueError, ForbiddenError)) else None
+    told = None if path is None else path_for(path)
+    if path is None or told is None:
+        return error
+    if isinstance(error, InvalidValueError):
+        return InvalidValueError.at(told, error.reason, error)
+    moved = ForbiddenError(str(error).replace(path, told))
+    moved.__dict__.update(error.__dict__)
+    moved.path = told
+    moved.detail = error.detail and error.detail.replace(path, told)
+    return moved

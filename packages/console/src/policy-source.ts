@@ -1,0 +1,23 @@
+import type { Feed } from './feed.ts';
+import { Polled } from './polled.ts';
+import { PATHS, type PolicyDetail } from './protocol.ts';
+
+/** The kinds and fields of the policy in force, asked for again when its version changes. */
+export class PolicySource {
+  /** undefined: there is no policy, or it did not come yet. */
+  detail: PolicyDetail | undefined;
+  readonly #polled: Polled<PolicyDetail>;
+
+  constructor(changed: (detail: PolicyDetail) => void = () => {}) {
+    this.#polled = new Polled((detail) => {
+      this.detail = detail;
+      changed(detail);
+    });
+  }
+
+  update(feed: Feed): void {
+    const version = feed.state?.policy.version ?? 0;
+    if (version === 0) this.detail = undefined;
+    else if (version !== this.detail?.version) this.#polled.update(PATHS.policy, feed);
+  }
+}

@@ -1,0 +1,48 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+/** What the caller's headers say about a request, for its lines in the log and the audit log. */
+export type Correlation = {
+  /** 32 hex digits. */
+  readonly trace_id?: string;
+  /** 16 hex digits: the caller's span. */
+  readonly parent_id?: string;
+  /** Only characters that JSON does not escape. */
+  readonly caller_request_id?: string;
+};
+
+/**
+ * https://www.w3.org/TR/trace-context-2/#traceparent-header: version, trace, span and flags in
+ * small hex digits. Version 00 ends there; a later one may add fields after another hyphen.
+ */
+const TRACEPARENT =
+  /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
+const FIRST_VERSION = '00';
+const FIRST_VERSION_LENGTH = 55;
+const MAX_TRACEPARENT_LENGTH = 256;
+const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
+/** A caller may have put an API key there by mistake. */
+const API_KEY = 'stk_';
+
+const NOTHING: Correlation = {};
+
+/** Headers that do not fit, or were sent twice, are ignored. */
+export function correlationOf({
+  traceparent,
+  'x-request-id': requestId,
+}: IncomingHttpHeaders): Correlation {
+  if (traceparent === undefined && requestId === undefined) return NOTHING;
+  // Node joins the values of a header that was sent twice with a comma, which fits neither form.
+  const parent = parentOf(traceparent);
+  const isId = typeof requestId === 'string' && REQUEST_ID.test(requestId);
+  if (!isId || requestId.includes(API_KEY)) return parent;
+  return { ...parent, caller_request_id: requestId };
+}
+
+function parentOf(header: string | string[] | undefined): Correlation {
+  if (typeof header !== 'string' || header.length > MAX_TRACEPARENT_LENGTH) return NOTHING;
+  const found = TRACEPARENT.exec(header);
+  if (found === null) return NOTHING;
+  const [, version, traceId, parentId] = found;
+  if (version === FIRST_VERSION && header.length !== FIRST_VERSION_LENGTH) return NOTHING;
+  return { trace_id: traceId!, parent_id: parentId! };
+}

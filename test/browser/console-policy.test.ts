@@ -1,0 +1,225 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
+import { startWithOps } from '../support/ops.ts';
+import {
+  createClient,
+  type NewClient,
+  type Place,
+  runJson,
+  type Service,
+  usualPlace,
+} from '../support/service.ts';
+
+const POLICY = `
+version: 1
+kinds:
+  card: { shape: digits, keep_last: 4, mask: { show: ends, last: 4 } }
+  iban: { shape: digits, keep_first: 4 }
+fields:
+  customer.name: text
+  customer.emails[*]: email
+  cards[*].number: card
+  iban: iban
+rights:
+  support: { text: full, email: masked, card: masked }
+  "*": { "*": full }
+`;
+/** With what a parser would change: a large number, and 1.0. */
+const RECORD = `{
+  "id": 12345678901234567890, "price": 1.0,
+  "customer": {"name": "Ann <b>Lee</b>", "emails": ["ann@example.com"]},
+  "cards": [{"number": "4111 1111 1111 1111", "cvc": null}],
+  "iban": "GB82 WEST 1234 5698 7654 32"
+}`;
+const PATIENCE = { timeout: 20_000 };
+
+describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
+  let browser: Browser;
+  let place: Place;
+  let service: Service & { readonly opsUrl: string };
+  let support: NewClient;
+  let tenant: NewClient;
+  let tab: Tab;
+
+  const go = (route: string) => tab.page.goto(`${service.opsUrl}/#/${route}`);
+  const row = (text: string) => tab.page.getByRole('row').filter({ hasText: text });
+  const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
+  const tokens = () => tab.page.getByLabel('Tokens').inputValue();
+  const said = (words: string) => tab.page.getByText(words, { exact: true }).count();
+  const fillKey = (apiKey: string) => tab.page.getByLabel('API key', { exact: true }).fill(apiKey);
+  /** The table, row by row, as field, kind, value, token and restored value with its mark. */
+  const fields = async () => {
+    const rows = await tab.page.locator('.fields tbody tr').all();
+    return Promise.all(rows.map((one) => one.locator('th, td').allTextContents()));
+  };
+  const tokenize = async (text = RECORD) => {
+    await go('playground');
+    await tab.page.getByLabel('Lenient').waitFor();
+    await fillKey(service.api_key);
+    await tab.page.getByLabel('Original').fill(text);
+    await button('Tokenize').click();
+    await expect.poll(() => said('Tokenized'), PATIENCE).toBe(1);
+  };
+  const isUsable = async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await tab.page.emulateMedia({ colorScheme });
+      expect(await tab.accessibilityProblems(), colorScheme).toEqual([]);
+    }
+    for (const width of [320, 390, 768]) {
+      await tab.page.setViewportSize({ width, height: 740 });
+      expect(await tab.overflow(), `${width} px`).toBeLessThanOrEqual(0);
+    }
+  };
+
+  beforeAll(async () => {
+    place = await usualPlace();
+    service = await startWithOps(place);
+    support = await createClient(place, '--name', 'support', '--can', 'detokenize');
+    browser = await launch();
+  });
+
+  beforeEach(async () => {
+    tab = await Tab.open(browser, service.opsUrl);
+  });
+
+  afterEach(() => closeFaultless(tab));
+
+  afterAll(async () => {
+    await browser?.close();
+    await service?.stop();
+    place?.remove();
+  });
+
+  test('without one, it says how to apply one, and shows nothing of kinds', async () => {
+    await go('vault');
+    const none = tab.page.getByText('To apply one: standin policy apply FILE');
+    await expect.poll(() => none.count(), PATIENCE).toBe(1);
+    await go('clients');
+    await expect.poll(() => row('support').count(), PATIENCE).toBe(1);
+    for (const head of ['Space', 'Sees'])
+      expect(await tab.page.getByRole('columnheader', { name: head }).count(), head).toBe(0);
+    await go('playground');
+    expect(await tab.page.getByLabel('Lenient').isVisible()).toBe(false);
+  });
+
+  describe('in force', () => {
+    beforeAll(async () => {
+      const file = join(place.folder, 'policy.yaml');
+      writeFileSync(file, POLICY);
+      await runJson(place, 'policy', 'apply', file);
+      tenant = await createClient(place, '--name', 'Acme shop', '--space', 'acme');
+    });
+
+    test('the vault shows its version, kinds and fields', async () => {
+      await go('vault');
+      const cells = async (kind: string) =>
+        tab.page.locator('.policy').getByRole('row').filter({ hasText: kind }).locator('td');
+      await expect.poll(async () => (await cells('card')).count(), PATIENCE).toBe(5);
+      const [options, paths, value, token, mask] = await (await cells('card')).allTextContents();
+      expect([options, paths]).toEqual(['digits, keep_last 4', 'cards[*].number']);
+      expect([value, mask]).toEqual(['4242 4242 4242 4242', '**** 4242']);
+      expect(token).toMatch(/ 4242_tok$/);
+      expect(await tab.page.locator('.policy h2').textContent()).toBe('Policyversion 1');
+      await isUsable();
+    });
+
+    test('clients show their space, and what they see of each kind', async () => {
+      await go('clients');
+      await expect
+        .poll(() => row('support').textContent(), PATIENCE)
+        .toContain('masked email, card');
+      expect(await row('support').textContent()).toMatch(/full text.*none iban/);
+      expect(await row('Acme shop').textContent()).toMatch(/acmetokenize, detokenizeeverything/);
+      await isUsable();
+      await tab.page.getByLabel('Filter').fill('acme');
+      expect(await tab.page.locator('.client-name a').allTextContents()).toEqual(['Acme shop']);
+      await go(`client/${tenant.client_id}`);
+      const space = tab.page.getByText('acme', { exact: true }).filter({ visible: true });
+      await expect.poll(() => space.count(), PATIENCE).toBe(1);
+      await go(`client/${support.client_id}`);
+      await expect.poll(() => row('card').textContent(), PATIENCE).toBe('cardmasked**** 4242');
+      expect(await row('iban').textContent()).toBe('ibannone–');
+      await isUsable();
+    });
+
+    test('the playground sends whole records, and names the kind of each field', async () => {
+      await tokenize();
+      const sent = await tokens();
+      const outside = (text: string) =>
+        text.replace(/"[^"]*_tok"|"(Ann|ann|4111|GB82)[^"]*"/g, '""').replace(/\s+$/, '');
+      expect(outside(sent)).toBe(outside(RECORD));
+      expect((await fields()).map(([path, kind]) => [path, kind])).toEqual([
+        ['customer.name', 'text'],
+        ['customer.emails[0]', 'email'],
+        ['cards[0].number', 'card'],
+        ['iban', 'iban'],
+      ]);
+      expect(await said('3 other values passed unchanged')).toBe(1);
+      await button('Restore').click();
+      await expect.poll(() => said('Restored: equal to the original'), PATIENCE).toBe(1);
+      expect(await tab.page.locator('.fields .equal').count()).toBe(4);
+    });
+
+    test('the example fits the policy, and one value is sent as a list', async () => {
+      await tokenize('ann@example.com');
+      expect((await fields())[0]!.slice(0, 3)).toEqual(['values[0]', 'text', 'ann@example.com']);
+      await button('Example').click();
+      await button('Tokenize').click();
+      await expect.poll(async () => (await fields()).length, PATIENCE).toBe(4);
+      await tab.page.getByLabel('Original').fill('{"a": "no field of it"}');
+      await button('Tokenize').click();
+      const nothing = 'Nothing was tokenized: no field of the policy is in it';
+      await expect.poll(() => said(nothing), PATIENCE).toBe(1);
+      expect(await fields()).toEqual([]);
+    });
+
+    test('an API key without a right is refused, and with lenient handling the rest is shown', async () => {
+      await tokenize();
+      await fillKey(support.api_key);
+      // The first click after another key: nothing may move the button away.
+      await button('Restore').click();
+      const error = tab.page.locator('#tokens-error');
+      await expect
+        .poll(() => error.textContent(), PATIENCE)
+        .toContain('data.iban: this client may not see values of kind iban');
+      expect(await tab.page.evaluate('getSelection().toString()')).toMatch(/^"GB82 .*_tok"$/);
+      const rights = tab.page.locator('.rights');
+      expect(await rights.textContent()).toMatch(
+        /client support.*card masked \*{4} 4242.*iban none/,
+      );
+      await tab.page.getByLabel('Lenient').check();
+      await button('Restore').click();
+      await expect.poll(() => said('Restored: 2 masked, 1 forbidden'), PATIENCE).toBe(1);
+      expect((await fields()).map((cells) => cells.at(-1))).toEqual([
+        'Ann <b>Lee</b> equal to the value',
+        'a***@example.commasked',
+        '**** 1111masked',
+        'left: forbidden',
+      ]);
+      const code = tab.page.getByLabel('The call as code');
+      expect(await code.textContent()).toContain("-H 'Prefer: handling=lenient'");
+      await isUsable();
+      expect(tab.errors.every((text) => text.includes('status of 403'))).toBe(true);
+      tab.errors.length = 0;
+    });
+
+    test('a token keeps the kind with which it was made, wherever it is put', async () => {
+      await tokenize();
+      const made = JSON.parse(await tokens());
+      await fillKey(support.api_key);
+      const moved = { customer: { name: made.cards[0].number, emails: ['nobody_tok'] } };
+      await tab.page.getByLabel('Tokens').fill(JSON.stringify(moved));
+      await tab.page.getByLabel('Lenient').check();
+      await button('Restore').click();
+      await expect.poll(() => said('Restored: 1 masked, 1 unknown'), PATIENCE).toBe(1);
+      const rows = await fields();
+      expect(rows.map((cells) => [cells[1], cells.at(-1)])).toEqual([
+        ['card', '**** 1111masked'],
+        ['email', 'left: unknown'],
+      ]);
+    });
+  });
+});
