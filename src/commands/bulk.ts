@@ -46,6 +46,7 @@ export function addTokenize(program: Command): void {
     'Replace a value, or values in a CSV, TSV, NDJSON or JSON file, with tokens.',
     [
       'standin tokenize ann@example.com',
+      'standin tokenize "4111 1111 1111 1111" --kind card',
       'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
       'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
       'standin tokenize customers.csv --policy -o out.csv',
@@ -68,7 +69,10 @@ function addOperation(
   description: string,
   examples: readonly string[],
 ): void {
-  const made = command(program, operation, description, examples)
+  const made = command(program, operation, description, examples);
+  if (operation === 'tokenize')
+    made.option('--kind <kind>', 'of one value, as a field of the policy in force has it');
+  made
     .argument(`<${operation === 'tokenize' ? 'value' : 'token'}-or-file>`, SUBJECT)
     .option('--value', 'take the argument as it is, even if a file has this name')
     .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')

@@ -88,8 +88,13 @@ function addOpenApi(program: Command): void {
         'version of the interface; default: INTERFACE_VERSION',
       ).choices(['1.0.5', '1.0.4']),
     )
-    .action(async ({ interfaceVersion }) => {
+    .option('--admin', 'the document of the admin API instead')
+    .action(async ({ interfaceVersion, admin }) => {
       const settings = config();
+      if (admin) {
+        const { adminDocumentText } = await import('../ops/admin/openapi.ts');
+        return void process.stdout.write(adminDocumentText(settings));
+      }
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
       const host = isIPv6(HOST) ? `[${HOST}]` : HOST;
       const url = `${tls === undefined ? 'http' : 'https'}://${host}:${PORT}`;

@@ -79,6 +79,11 @@ export class PolicyRules {
     return kind;
   }
 
+  /** All kinds whose tokens can be found by value. */
+  get deterministicKinds(): readonly Kind[] {
+    return [...this.#kinds.values()].filter(({ settings }) => settings.tokens !== 'random');
+  }
+
   /** Whether a token can be a string without the suffix. */
   get hasBareTokens(): boolean {
     return this.#hasImports || [...this.#kinds.values()].some(({ settings }) => !settings.suffix);

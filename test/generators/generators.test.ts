@@ -3,6 +3,7 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { CaseServices, GENERATED_CASES } from '../support/client-cases.ts';
 import { freePort } from '../support/processes.ts';
 import { endOf, ROOT, runCli } from '../support/program.ts';
 import { leastPrivilegePlace, type Service, startService } from '../support/service.ts';
@@ -27,11 +28,14 @@ interface Generator {
   readonly caller: readonly [string, string];
   /** Compiles and runs the caller. */
   readonly call: string;
+  /** A file of callers/ that runs the cases of cases.json, its name in the folder, its command. */
+  readonly cases?: readonly [string, string, string];
 }
 
 const openapiGenerator = (target: string) =>
   `java -jar ${JAR} generate -g ${target} -i openapi.json`;
 const PYTHON_CALL = 'mypy --strict --follow-imports=silent caller.py >&2 && python caller.py';
+const CLASSPATH = `export CLASSPATH='compiled:${LIBRARIES}'`;
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 const TYPESCRIPT = { compile: TSC, call: `${TSC} && node compiled/caller.js` };
 
@@ -60,7 +64,12 @@ const GENERATORS: readonly Generator[] = [
     generate: `${openapiGenerator('java')} -o standin`,
     compile: `javac -cp '${LIBRARIES}' -d compiled $(find standin/src/main -name '*.java')`,
     caller: ['Caller.java', 'Caller.java'],
-    call: `export CLASSPATH='compiled:${LIBRARIES}' && javac -d compiled Caller.java && java Caller`,
+    call: `${CLASSPATH} && javac -d compiled Caller.java && java Caller`,
+    cases: [
+      'Cases.java',
+      'Cases.java',
+      `${CLASSPATH} && javac -d compiled Cases.java && java Cases`,
+    ],
   },
   {
     name: 'openapi-generator, go',
@@ -70,6 +79,7 @@ const GENERATORS: readonly Generator[] = [
     compile: 'go mod init caller && go build ./standin',
     caller: ['main.go', 'main.go'],
     call: 'go run .',
+    cases: ['cases.go', 'cases/main.go', 'go run ./cases'],
   },
   {
     name: 'openapi-generator, typescript-fetch',
@@ -113,12 +123,15 @@ const DATA = {
 };
 
 let service: Service;
+let services: CaseServices;
 let folder: string;
 beforeAll(async () => {
   service = await startService(await leastPrivilegePlace(), { OPS_PORT: String(await freePort()) });
   folder = mkdtempSync(join(tmpdir(), 'standin-generators-'));
+  services = await CaseServices.start(folder);
 });
 afterAll(async () => {
+  await services.stop();
   await service.stop();
   service.place.remove();
   rmSync(folder, { recursive: true });
@@ -179,12 +192,14 @@ function mapped(data: unknown, change: (value: string) => unknown): unknown {
   return Object.fromEntries(fields.map(([name, one]) => [name, mapped(one, change)]));
 }
 
-describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call }) => {
+describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call, cases }) => {
+  /** Of the client of the first test. */
+  let place: string;
   const isInstalled = spawnSync('sh', ['-ec', find], { env: ENV }).status === 0;
 
   test.skipIf(!isInstalled)('makes a client that sends nested data there and back', async () => {
     const response = await fetch(`${service.opsUrl}/openapi.json`);
-    const place = prepare(await response.text());
+    place = prepare(await response.text());
     await run(generate, place);
     await run(compile, place);
     const [source, target] = caller;
@@ -193,6 +208,11 @@ describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call }) =
     expect(answers).toEqual({ ...ANSWERS, client_id: service.client_id });
   });
 
+  if (cases !== undefined)
+    test.skipIf(!isInstalled)('A47: passes the cases that need neither splits nor retries', () =>
+      runCases(place, cases),
+    );
+
   test.skipIf(!isInstalled)('makes a client of interface 1.0.4 that compiles', async () => {
     const { stdout } = await runCli(['openapi', '--interface-version', '1.0.4'], service.place);
     const place = prepare(stdout);
@@ -200,3 +220,13 @@ describe.each(GENERATORS)('$name', ({ find, generate, compile, caller, call }) =
     await run(compile, place);
   });
 });
+
+async function runCases(place: string, [source, target, command]: readonly string[]) {
+  const cases = await services.prepare(GENERATED_CASES);
+  writeFileSync(join(place, 'cases.json'), JSON.stringify(cases.tasks));
+  cpSync(join(import.meta.dirname, 'callers', source!), join(place, target!));
+  cases.noteLines(await run(command!, place));
+  cases.stop();
+  expect(GENERATED_CASES.length).toBeGreaterThan(25);
+  for (const one of GENERATED_CASES) cases.judge(one, true);
+}

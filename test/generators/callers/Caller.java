@@ -20,8 +20,9 @@ public class Caller {
     VaultApi vault = vaultOf(System.getenv("STANDIN_API_KEY"));
     String json = Files.readString(Path.of("data.json"));
     Map<String, Object> data = GSON.fromJson(json, new TypeToken<Map<String, Object>>() {});
-    TokenizeAnswer tokens = vault.tokenize(new TokenizeRequest().data(data));
-    DetokenizeAnswer values = vault.detokenize(new DetokenizeRequest().data(tokens.getData()), null);
+    TokenizeAnswer tokens = vault.tokenize(new TokenizeRequest().data(data), null);
+    DetokenizeRequest back = new DetokenizeRequest().data(tokens.getData());
+    DetokenizeAnswer values = vault.detokenize(back, null, null);
 
     InvalidType refused = InvalidType.fromJson(refusal(vault, Map.of("age", 7), 400));
     Unauthorized unauthorized =
@@ -60,7 +61,7 @@ public class Caller {
   /** The body of a refusal with this status. */
   private static String refusal(VaultApi vault, Map<String, Object> data, int status) {
     try {
-      vault.tokenize(new TokenizeRequest().data(data));
+      vault.tokenize(new TokenizeRequest().data(data), null);
     } catch (ApiException error) {
       if (error.getCode() == status) return error.getResponseBody();
     }
