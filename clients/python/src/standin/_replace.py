@@ -251,4 +251,6 @@ def of_values(
     settings: Settings, operation: str, values: Iterable[str], timeout_s: float | None
 ) -> Replacement:
     """With a policy, values are of the kind `text`."""
+    if isinstance(values, str):
+        raise ValueError(f"{operation}_values: takes a list of strings, not one")
     return Strings(settings, operation, list(values), None, False, timeout_s)
