@@ -98,7 +98,7 @@ export class Results {
   checks(): string {
     const lines = [
       `${whole(this.#right)} requests were answered with the right data; ${whole(this.#failed)} were not.`,
-      `The tokens of ${whole(this.verifiedTokens)} values from the measurements, drawn at random, were detokenized and compared, and of all values that were sent before them.`,
+      `The tokens of ${whole(this.verifiedTokens)} values, drawn at random, were detokenized and compared.`,
       ...this.#failures,
     ];
     return `## Checks\n\n${lines.map((line) => `- ${line}`).join('\n')}`;

@@ -23,7 +23,7 @@ import { FIRST_FRESH_RECORD, prepare } from './prepare.ts';
 import { startProgram } from './processes.ts';
 import { page } from './report.ts';
 import { Results } from './results.ts';
-import { measureStart } from './start.ts';
+import { measureStart, START } from './start.ts';
 import { type Bench, type Entrant, type Starter, takeTurns, tell, withEntrants } from './turns.ts';
 
 const FAILED = 1;
@@ -140,7 +140,7 @@ function summedUp(connections: readonly number[]): string[] {
     ...expandLoads(['repeat'], connections),
     ...expandLoads(['tokenize', 'detokenize'], crowds),
   ];
-  return loads.map(({ title }) => title);
+  return [START.section, ...loads.map(({ title }) => title)];
 }
 
 /** The figures of a service with wrong answers are worthless. */

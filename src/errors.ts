@@ -150,6 +150,15 @@ export class OperatorError extends Error {
   }
 }
 
+/** What the operator named does not exist. */
+export class NotFound extends OperatorError {}
+
+/** What the operator asks for contradicts what exists. */
+export class Conflict extends OperatorError {}
+
+/** What exists has changed since the operator saw it. Nothing was done. */
+export class Changed extends OperatorError {}
+
 /**
  * The `code` of an error: an SQLSTATE or an errno name. undefined when there is none: pg throws
  * plain Errors for lost connections.

@@ -71,7 +71,7 @@ async function start(config: Config, signals: Signals): Promise<void> {
     async (delayMs) => {
       log.info({ delay_ms: delayMs }, 'draining');
       await stopAnswering(opening, delayMs);
-      ops?.close();
+      await Promise.race([ops?.close(), sleep(CLOSE_TIMEOUT_MS)]);
       keys.stop();
       await Promise.race([expiry.stop().then(() => vault.close()), sleep(CLOSE_TIMEOUT_MS)]);
       log.info({}, 'stopped');
@@ -80,9 +80,9 @@ async function start(config: Config, signals: Signals): Promise<void> {
     () => void opening.then((listener) => listener.lookAtAudit()),
   );
   const listener = await opening;
-  if (certificate !== undefined) keepFresh(certificate, listener, log);
-  const { url, shown } = listener;
-  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, ...shown, url, sizes });
+  const { url } = listener;
+  if (config.OPS_PORT !== 0) ops = await openOpsListener({ ...parts, listener, sizes });
+  if (certificate !== undefined) keepFresh(certificate, [listener, ops], log);
   await createFirst(vault, config, { url, opsUrl: ops?.url, certificate }, log);
   tellListening(log, config, vault, url, ops?.url);
   const daysLeft = () => ({ days_left: license.daysLeft() });
@@ -135,7 +135,11 @@ function renewedKeys(vault: Vault, config: Config, log: Log): KeyringFollower {
 }
 
 /** Uses new certificate files without a restart. */
-function keepFresh(certificate: Certificate, listener: PublicListener, log: Log): void {
+function keepFresh(
+  certificate: Certificate,
+  listeners: readonly (Pick<PublicListener, 'renew'> | undefined)[],
+  log: Log,
+): void {
   remind(
     log,
     () => certificate.warning(),
@@ -143,7 +147,7 @@ function keepFresh(certificate: Certificate, listener: PublicListener, log: Log)
   );
   certificate.watch({
     onRenewed(pem) {
-      listener.renew(pem);
+      for (const listener of listeners) listener?.renew(pem);
       log.info({ expires_at: certificate.expiresAt }, 'TLS certificate renewed');
     },
     onProblem: (problem) => log.error({ problem }, 'TLS certificate not renewed'),

@@ -11,6 +11,12 @@ export interface VaultOptions {
   readonly allowUnsafePostgres: boolean;
 }
 
+/** A secret of the admin API, and who uses it. */
+export interface AdminToken {
+  readonly name: string;
+  readonly token: string;
+}
+
 /** Files of a listener, in PEM. */
 export interface TlsFiles {
   readonly certificateFile: string;
@@ -32,4 +38,15 @@ export interface JwtOptions {
 export interface LicenseFiles {
   readonly licenseFile: string;
   readonly publicKeyFile: string;
+}
+
+/** Where spans go, and which. */
+export interface TracingOptions {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly attributes: Readonly<Record<string, string>>;
+  /** A value of OTEL_TRACES_SAMPLER. */
+  readonly sampler: string;
+  /** Part of the traces, 0 to 1, for `traceidratio`. */
+  readonly ratio: number;
 }

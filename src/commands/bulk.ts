@@ -1,8 +1,7 @@
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import {
   BadRowError,
   BulkError,
-  type FormatOptions,
   type Job,
   type RunEnd,
   RunFailure,
@@ -12,6 +11,14 @@ import {
 import { StandinError } from '#client';
 import { type ServiceSettings, serviceSettings } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
+import {
+  addFormat,
+  contradictionOf,
+  count,
+  EXIT_REJECTED,
+  type FileOptions,
+  formatFor,
+} from './bulk-options.ts';
 import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
 import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
@@ -20,20 +27,14 @@ import { Progress } from './progress.ts';
 
 type Operation = Job['operation'];
 
-interface BulkOptions extends OutputOptions {
+interface BulkOptions extends OutputOptions, FileOptions {
   readonly fields?: string;
   /** The name of a document; true: the policy in force. */
   readonly policy?: string | true;
   /** "-": standard output. */
   readonly output: string;
-  readonly format?: FormatOptions['format'];
-  readonly delimiter?: string;
-  /** false: the first line is a row too. */
-  readonly header: boolean;
-  readonly rejects?: string;
-  readonly rejectedRows?: string;
-  readonly resume?: boolean;
-  readonly force?: boolean;
+  /** Of detokenize: whether tokens may lack a suffix. */
+  readonly bare?: boolean;
   /** Seconds for one request with all its attempts. */
   readonly timeout: number;
 }
@@ -45,6 +46,7 @@ export function addTokenize(program: Command): void {
     'Replace a value, or values in a CSV, TSV, NDJSON or JSON file, with tokens.',
     [
       'standin tokenize ann@example.com',
+      'standin tokenize "4111 1111 1111 1111" --kind card',
       'standin tokenize customers.csv --fields email,full_name,phone -o out.csv',
       'standin tokenize orders.ndjson.gz --fields "customer.emails[*],customer.name" -o out.ndjson.gz',
       'standin tokenize customers.csv --policy -o out.csv',
@@ -67,7 +69,10 @@ function addOperation(
   description: string,
   examples: readonly string[],
 ): void {
-  command(program, operation, description, examples)
+  const made = command(program, operation, description, examples);
+  if (operation === 'tokenize')
+    made.option('--kind <kind>', 'of one value, as a field of the policy in force has it');
+  made
     .argument(`<${operation === 'tokenize' ? 'value' : 'token'}-or-file>`, SUBJECT)
     .option('--value', 'take the argument as it is, even if a file has this name')
     .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')
@@ -75,24 +80,10 @@ function addOperation(
       '--policy [file]',
       'instead of --fields: those of the policy in force, with their kinds; refuse any other policy than the one in the file',
     )
-    .option('-o, --output <file>', 'where the rows of a file go; "-": standard output')
-    .addOption(
-      new Option('--format <format>', 'default: by the name of the file').choices([
-        'csv',
-        'tsv',
-        'ndjson',
-        'json',
-      ]),
-    )
-    .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
-    .option('--no-header', 'the first line is a row; --fields has numbers of columns, from 1')
-    .option(
-      '--rejects <file>',
-      'report bad rows in this file and go on; default: stop at the first',
-    )
-    .option('--rejected-rows <file>', 'with --rejects: copy the bad rows to this file')
-    .option('--resume', 'continue a run that did not end')
-    .option('--force', 'overwrite existing files and start again')
+    .option('-o, --output <file>', 'where the rows of a file go; "-": standard output');
+  if (operation === 'detokenize')
+    made.option('--bare', 'of a file: cells without a suffix may be tokens, as imported ones');
+  addFormat(made)
     .option('--timeout <seconds>', 'how long to try a request that gets no answer', seconds, 60)
     .option('--api-key-file <file>', 'file with the API key; default: STANDIN_API_KEY')
     .action((argument: string, options, itself: Command) => {
@@ -114,22 +105,9 @@ function contradiction(options: BulkOptions): string | undefined {
   if (options.policy !== undefined && !options.header)
     return '--policy finds columns by their names, and --no-header says that there are none';
   if (options.policy === '-') return '--policy needs the name of a file, or none';
-  if (options.resume && options.force) return '--resume continues, --force starts again: give one';
-  if (options.rejectedRows !== undefined && options.rejects === undefined)
-    return '--rejected-rows needs --rejects, which says why';
   if (options.json && options.output === '-')
     return '--json needs standard output for itself: name a file after -o';
-  return options.rejects === '-' || options.rejectedRows === '-'
-    ? '--rejects and --rejected-rows need names of files'
-    : undefined;
-}
-
-/** One ASCII character that is not part of quoting or of a line end. */
-function delimiter(text: string): string {
-  const character = text === 'tab' || text === '\\t' ? '\t' : text;
-  if (!/^[\t\x20-\x7e]$/.test(character) || character === '"')
-    throw new InvalidArgumentError('It must be one ASCII character, not a quote, or tab.');
-  return character;
+  return contradictionOf(options);
 }
 
 function seconds(text: string): number {
@@ -138,8 +116,6 @@ function seconds(text: string): number {
   return Number(text);
 }
 
-/** All rows were read, but some were rejected and are missing in the output. */
-const EXIT_REJECTED = 3;
 const TICK_MS = 1_000;
 
 /** @throws OperatorError */
@@ -169,6 +145,7 @@ async function bulk(
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
     ask: service.ask,
+    takesBareTokens: options.bare,
     onProgress(count, share) {
       values += count;
       progress.advance(count, share);
@@ -185,30 +162,6 @@ async function bulk(
   });
   const seconds = Math.round(performance.now() - startedAtMs) / 1000;
   conclude(job, end, { values, seconds }, options);
-}
-
-const FORMATS: Record<string, FormatOptions['format']> = {
-  csv: 'csv',
-  tsv: 'tsv',
-  json: 'json',
-  ndjson: 'ndjson',
-  jsonl: 'ndjson',
-};
-
-function formatFor(path: string, { format, delimiter, header }: BulkOptions) {
-  const found = format ?? formatOf(path);
-  if ((found === 'ndjson' || found === 'json') && (delimiter !== undefined || !header))
-    throw new OperatorError('--delimiter and --no-header are for csv and tsv: leave them out');
-  return found;
-}
-
-function formatOf(path: string): FormatOptions['format'] {
-  const extension = /\.([a-z]+)(?:\.gz)?$/i.exec(path)?.[1]?.toLowerCase() ?? '';
-  if (Object.hasOwn(FORMATS, extension)) return FORMATS[extension]!;
-  const name = path === '-' ? 'Standard input' : path;
-  throw new OperatorError(
-    `${name} does not show its format: add --format csv, tsv, ndjson or json`,
-  );
 }
 
 /** Turns failures into messages for the operator, with what to do. */
@@ -274,10 +227,4 @@ function conclude(
   } else if (rejected > 0) {
     process.exitCode = EXIT_REJECTED;
   }
-}
-
-/** With a unit: `1 row`, `1,000 rows`. */
-function count(number: number, unit = ''): string {
-  const ending = unit === '' || number === 1 ? unit : `${unit}s`;
-  return `${number.toLocaleString('en-US')} ${ending}`.trim();
 }

@@ -5,6 +5,7 @@ import {
   DEFAULT_SETTINGS,
   issueApiKey,
   listClients,
+  SETTING_BOUNDS,
   updateClient,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
@@ -142,19 +143,19 @@ function permissions(text: string): Permissions {
 }
 
 function space(text: string): string {
-  if (!/^[a-z][a-z0-9_-]{0,31}$/.test(text))
+  if (!SETTING_BOUNDS.space.test(text))
     throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');
   return text;
 }
 
 function nonEmpty(text: string): string {
-  if (text.trim() === '' || text.length > 200)
+  if (text.trim() === '' || text.length > SETTING_BOUNDS.nameCharacters)
     throw new InvalidArgumentError('It must have 1 to 200 characters.');
   return text;
 }
 
 function subject(text: string): string {
-  if (text.trim() !== text || text === '' || text.length > 512)
+  if (text.trim() !== text || text === '' || text.length > SETTING_BOUNDS.subjectCharacters)
     throw new InvalidArgumentError('It must have 1 to 512 characters, no space at the ends.');
   return text;
 }
@@ -166,12 +167,10 @@ function rate(text: string): number {
   return parsed;
 }
 
-const MAX_TIME_TO_LIVE_S = 10_000 * 86_400;
-
 /** In seconds. */
 function timeToLive(text: string): number {
   const timeToLiveS = spanMs(text) / 1000;
-  if (!(timeToLiveS > 0 && timeToLiveS <= MAX_TIME_TO_LIVE_S))
+  if (!(timeToLiveS > 0 && timeToLiveS <= SETTING_BOUNDS.timeToLiveS))
     throw new InvalidArgumentError('It must be a time like 30m, 12h or 90d, up to 10000d.');
   return timeToLiveS;
 }

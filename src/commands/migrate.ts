@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
-import type { SchemaChanges } from '../service/vault.ts';
+import type { GrantedRole, SchemaChanges } from '../service/vault.ts';
 import { command, config, type OutputOptions, print } from './command.ts';
 
 export function addMigrate(program: Command): void {
@@ -13,25 +13,38 @@ export function addMigrate(program: Command): void {
       '--grant-to <role>',
       'also give a database role the rights of the service, and no other',
     )
+    .option(
+      '--grant-admin-to <role>',
+      'also give a database role the rights of the admin API, for ADMIN_DATABASE_URL',
+    )
     .action((options) => bringUp(config().vault, options));
 }
 
 /** For deployments where the service has no right to change tables. */
 async function bringUp(
   vault: VaultOptions,
-  options: OutputOptions & { readonly grantTo?: string },
+  options: OutputOptions & { readonly grantTo?: string; readonly grantAdminTo?: string },
 ): Promise<void> {
-  const role = options.grantTo;
-  if (role !== undefined && vault.databaseUrl === undefined) {
+  const roles = [
+    { role: options.grantTo, purpose: 'service' } as const,
+    { role: options.grantAdminTo, purpose: 'admin' } as const,
+  ].filter((one): one is GrantedRole => one.role !== undefined);
+  if (roles.length > 0 && vault.databaseUrl === undefined) {
     throw new OperatorError(
-      '--grant-to is for a PostgreSQL server, but DATABASE_URL is not set: the embedded database has one user.',
+      '--grant-to and --grant-admin-to are for a PostgreSQL server, but DATABASE_URL is not set: the embedded database has one user.',
+    );
+  }
+  if (roles[0]?.role === roles[1]?.role && roles.length > 1) {
+    throw new OperatorError(
+      'The service and the admin API need two roles: name another with --grant-admin-to.',
     );
   }
   // Imported here, so that help does not wait for the driver of the database.
   const { migrateVault } = await import('../service/vault.ts');
-  const { grants, ...changes } = await migrateVault(vault, role);
-  if (role === undefined) return print(options, changes, sentences(changes));
-  const granted = `${role} may do what the service does, and nothing else:\n\n${grants.join(';\n')};`;
+  const { grants, ...changes } = await migrateVault(vault, roles);
+  if (roles.length === 0) return print(options, changes, sentences(changes));
+  const what = { service: 'the service', admin: 'the admin API' };
+  const granted = `${roles.map(({ role, purpose }) => `${role} may do what ${what[purpose]} does`).join(', ')}, and nothing else:\n\n${grants.join(';\n')};`;
   print(options, { ...changes, grants }, `${sentences(changes)}\n${granted}`);
 }
 

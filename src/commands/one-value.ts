@@ -25,6 +25,8 @@ interface FileOptions {
 interface SubjectOptions extends FileOptions {
   /** The argument is the value, also if a file has this name. */
   readonly value?: boolean;
+  /** Of the value, in the policy. */
+  readonly kind?: string;
 }
 
 /** Whether the argument of tokenize or detokenize is a value and not the name of a file. */
@@ -38,6 +40,8 @@ export function wrongOptions(argument: string, options: SubjectOptions): string 
   if (options.value)
     return namesFileOption(options) ? '--value takes no options for files' : undefined;
   if (isOneValue(argument, options)) return undefined;
+  if (options.kind !== undefined)
+    return '--kind is for one value: the policy has the kinds of a file (--policy)';
   const hasFields = options.fields !== undefined || options.policy !== undefined;
   if (hasFields && options.output !== undefined) return undefined;
   const what = argument === '-' ? 'standard input' : `the file ${argument}`;
@@ -54,6 +58,7 @@ function namesFileOption(options: FileOptions): boolean {
 export interface OneValueOptions extends OutputOptions {
   /** Seconds for the request with all its attempts. */
   readonly timeout: number;
+  readonly kind?: string;
 }
 
 /**
@@ -64,11 +69,12 @@ export async function replaceOne(
   operation: Job['operation'],
   argument: string,
   settings: ServiceSettings,
-  { timeout: timeoutS, json }: OneValueOptions,
+  { timeout: timeoutS, kind, json }: OneValueOptions,
 ): Promise<void> {
   const service = new BulkService({ operation, service: settings, timeoutS, onWait: () => {} });
   try {
-    const [answer] = await service.ask([argument], new AbortController().signal, ['']);
+    const field = kind === undefined ? '' : await fieldOf(service, kind);
+    const [answer] = await service.ask([argument], new AbortController().signal, [field]);
     const name = operation === 'tokenize' ? 'token' : 'value';
     const text = json ? JSON.stringify({ [name]: answer }) : answer!;
     // A program gets the exact value.
@@ -78,4 +84,15 @@ export async function replaceOne(
     if (error instanceof StandinError) throw new OperatorError(`${service.problem(error)}.`);
     throw error;
   }
+}
+
+/** A path of the policy in force that makes a value one of this kind. */
+async function fieldOf(service: BulkService, kind: string): Promise<string> {
+  const { version, fields } = await service.usePolicy();
+  const field = fields.find((one) => one.kind === kind);
+  if (field !== undefined) return field.path;
+  const kinds = [...new Set(fields.map((one) => one.kind))].join(', ') || 'none';
+  throw new OperatorError(
+    `No field of the policy (version ${version}) has the kind ${kind}; they have: ${kinds}.`,
+  );
 }

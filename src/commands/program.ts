@@ -19,6 +19,8 @@ const COMMANDS: Readonly<Record<string, () => Promise<Add>>> = {
   policy: async () => (await import('./policy.ts')).addPolicy,
   tokenize: async () => (await import('./bulk.ts')).addTokenize,
   detokenize: async () => (await import('./bulk.ts')).addDetokenize,
+  import: async () => (await import('./import.ts')).addImport,
+  export: async () => (await import('./export.ts')).addExport,
   forget: async () => (await import('./forget.ts')).addForget,
   keyring: async () => (await import('./keyring.ts')).addKeyring,
   audit: async () => (await import('./audit.ts')).addAudit,
@@ -86,8 +88,13 @@ function addOpenApi(program: Command): void {
         'version of the interface; default: INTERFACE_VERSION',
       ).choices(['1.0.5', '1.0.4']),
     )
-    .action(async ({ interfaceVersion }) => {
+    .option('--admin', 'the document of the admin API instead')
+    .action(async ({ interfaceVersion, admin }) => {
       const settings = config();
+      if (admin) {
+        const { adminDocumentText } = await import('../ops/admin/openapi.ts');
+        return void process.stdout.write(adminDocumentText(settings));
+      }
       const { HOST, PORT, tls, INTERFACE_VERSION } = settings;
       const host = isIPv6(HOST) ? `[${HOST}]` : HOST;
       const url = `${tls === undefined ? 'http' : 'https'}://${host}:${PORT}`;
@@ -104,7 +111,7 @@ const TASKS: Readonly<Record<string, readonly string[]>> = {
   'Clients and API keys:': ['client', 'api-key'],
   'Kinds and rights:': ['policy'],
   'Values and files:': ['tokenize', 'detokenize'],
-  'Stored values:': ['forget', 'verify'],
+  'Stored values:': ['import', 'export', 'forget', 'verify'],
   'Audit log:': ['audit'],
   'Keys of the vault:': ['keyring'],
   'Trouble:': ['doctor', 'config', 'license'],

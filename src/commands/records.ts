@@ -35,7 +35,7 @@ interface RecordsOptions extends OutputOptions {
 /** Bad records in the --json output. Standard error names all of them. */
 const MAX_LISTED = 1_000;
 
-const REASONS: Record<BadRecord['reason'], string> = {
+export const REASONS: Record<BadRecord['reason'], string> = {
   damaged: 'damaged: its row was changed',
   key_missing: 'key version not in the keyring',
 };
@@ -71,7 +71,7 @@ function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
-function rate(text: string): number {
+export function rate(text: string): number {
   const parsed = Number(text);
   if (!Number.isInteger(parsed) || parsed < 1 || parsed > 10_000_000)
     throw new InvalidArgumentError('It must be a whole number of records a second, 1 to 10000000.');
@@ -90,12 +90,16 @@ async function verifyRecords(
   options: RecordsOptions,
 ): Promise<void> {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, verify);
-  const { records, bad, by_kind: byKind, next } = result;
+  const { records, aliases, bad, by_kind: byKind, next } = result;
   const rest = next === undefined ? '' : ` The rest: standin verify --from ${next}`;
+  const beside = aliases === 0 ? '' : `; besides, ${aliases} aliases of imported tokens`;
   printPainted(
     options,
-    { records, bad, bad_records: listed, by_kind: byKind, next: next ?? null, seconds },
-    `${records} records were opened, ${bad} of them bad.${rest}${byKindText(byKind)}`,
+    {
+      ...{ records, aliases, bad, bad_records: listed },
+      ...{ by_kind: byKind, next: next ?? null, seconds },
+    },
+    `${records} records were opened, ${bad} of them bad${beside}.${rest}${byKindText(byKind)}`,
   );
   conclude(result, bad);
   // Imported here, so that help does not wait for the driver of the database.

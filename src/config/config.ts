@@ -2,12 +2,19 @@ import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type {
+  JwtOptions,
+  LicenseFiles,
+  TlsFiles,
+  TracingOptions,
+  VaultOptions,
+} from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import { tracingOptions } from './tracing.ts';
 import { unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
@@ -19,6 +26,8 @@ export interface Config extends Values {
   readonly jwt: JwtOptions | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
+  /** undefined: no spans. */
+  readonly tracing: TracingOptions | undefined;
   /** Names that look like settings, in words. */
   readonly unknownSettings: readonly string[];
 }
@@ -111,6 +120,11 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   return { url, api_key: apiKey };
 }
 
+/** A file that only this user may read. @throws OperatorError */
+export function secretText(path: string): string {
+  return readText(path, readSecret);
+}
+
 function readText(path: string, readOne: typeof readSecret): string {
   const name = `The file ${path}`;
   try {
@@ -131,6 +145,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     ...jwtProblems(config, refused),
     ...sharingProblems(config),
     ...contradictions(config),
+    ...adminProblems(config, refused),
   ];
   if (problems.length > 0) throw new OperatorError(...problems);
   return {
@@ -139,6 +154,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     license: licenseFiles(config),
     jwt: jwtOptions(config),
     tls: tlsFiles(config),
+    tracing: tracingOptions(config),
     unknownSettings: unknownSettings(environment),
   };
 }
@@ -209,6 +225,36 @@ function contradictions(config: Values): string[] {
     [
       Boolean(OPS_PORT) && OPS_TOKEN === undefined && !isLoopback(OPS_HOST),
       `OPS_HOST is "${OPS_HOST}", which other machines may reach, but OPS_TOKEN is not set: set OPS_TOKEN (make one with: openssl rand -hex 24), or OPS_HOST=127.0.0.1, or OPS_PORT=0.`,
+    ],
+  ]);
+}
+
+function adminProblems(config: Values, refused: ReadonlyMap<string, string>): string[] {
+  const { ADMIN_TOKEN, ADMIN_DATABASE_URL, OPS_HOST, OPS_PORT, OPS_TLS, OPS_TOKEN } = config;
+  return problemsOf([
+    [
+      OPS_TLS && config.TLS_CERT_FILE === undefined,
+      'OPS_TLS is true, but there is no certificate: set TLS_CERT_FILE and TLS_KEY_FILE.',
+    ],
+    [
+      ADMIN_TOKEN !== undefined && OPS_PORT === 0,
+      'ADMIN_TOKEN is set, but OPS_PORT is 0, and the admin API is on the ops listener: set OPS_PORT to another port, or do not set ADMIN_TOKEN.',
+    ],
+    [
+      ADMIN_TOKEN !== undefined && !OPS_TLS && !isLoopback(OPS_HOST),
+      `ADMIN_TOKEN is set, and OPS_HOST is "${OPS_HOST}", which other machines may reach: set OPS_TLS=true, so that nobody can read the token on its way, or OPS_HOST=127.0.0.1.`,
+    ],
+    [
+      ADMIN_TOKEN?.some(({ token }) => token === OPS_TOKEN) === true,
+      'ADMIN_TOKEN has the token of OPS_TOKEN: make another one, for example with: openssl rand -hex 24',
+    ],
+    [
+      ADMIN_DATABASE_URL !== undefined && ADMIN_TOKEN === undefined && !refused.has('ADMIN_TOKEN'),
+      'ADMIN_DATABASE_URL is for the admin API, but ADMIN_TOKEN is not set: set both, or only ADMIN_TOKEN.',
+    ],
+    [
+      ADMIN_DATABASE_URL !== undefined && config.DATABASE_URL === undefined,
+      'ADMIN_DATABASE_URL needs DATABASE_URL, the same database as the role of the service.',
     ],
   ]);
 }

@@ -1,3 +1,4 @@
+import type { AdminToken } from '../options.ts';
 import { databaseHosts } from '../store/hosts.ts';
 
 export interface Setting<T> {
@@ -69,6 +70,8 @@ export function rate<const D extends string>(fallback: D, meaning: string) {
 /** Settings that can contain a secret. Messages never show their values. */
 const SECRETS: readonly string[] = [
   'OPS_TOKEN',
+  'ADMIN_TOKEN',
+  'ADMIN_DATABASE_URL',
   'DATABASE_URL',
   'STANDIN_URL',
   'STANDIN_API_KEY',
@@ -86,6 +89,8 @@ const SECRETS: readonly string[] = [
   'VAULT_TOKEN',
   'JWT_ISSUER',
   'JWT_JWKS_URL',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
 ];
 
 export function isSecret(name: string): boolean {
@@ -137,6 +142,19 @@ export function alone<V extends object>(
 export const text = (text: string): string => text;
 export const matching = (pattern: RegExp) => (text: string) =>
   pattern.test(text) ? text : undefined;
+
+const ADMIN_TOKEN = /^([\w.-]{1,32}):([\w.~+/=-]{32,1024})$/;
+const MAX_ADMIN_TOKENS = 32;
+
+/** Different names with different tokens, which come into no log. */
+export function adminTokens(text: string): readonly AdminToken[] | undefined {
+  const found = text.split(',').map((one) => ADMIN_TOKEN.exec(one));
+  const tokens = found.flatMap((one) => (one === null ? [] : [{ name: one[1]!, token: one[2]! }]));
+  const names = new Set(tokens.map(({ name }) => name));
+  const secrets = new Set(tokens.map(({ token }) => token));
+  const isFit = Math.min(names.size, secrets.size) === found.length;
+  return isFit && found.length <= MAX_ADMIN_TOKENS ? tokens : undefined;
+}
 
 /** Requests a second: 0, or from 0.001 (one in about a quarter of an hour) to a million. */
 export function parseRate(text: string): number | undefined {

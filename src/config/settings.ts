@@ -1,6 +1,7 @@
 import { JWT_SETTINGS } from './jwt.ts';
 import { KEK_SETTINGS } from './kek.ts';
 import {
+  adminTokens,
   choice,
   databaseUrl,
   file,
@@ -13,6 +14,7 @@ import {
   text,
   whole,
 } from './setting.ts';
+import { TRACING_SETTINGS } from './tracing.ts';
 
 /** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
@@ -24,9 +26,9 @@ export const SERVICE_SETTINGS = {
   ),
   STANDIN_API_KEY: setting(
     undefined,
-    'an API key: stk_ and 34 letters and digits',
-    matching(/^stk_[0-9A-Za-z]{34}$/),
-    'API key for STANDIN_URL.',
+    'an API key: stk_ and 34 letters and digits; or a JWT',
+    matching(/^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/),
+    'API key or JWT for STANDIN_URL.',
   ),
 } as const;
 
@@ -58,6 +60,19 @@ export const SETTINGS = {
     '16 to 1024 printable ASCII characters without spaces',
     matching(/^[\x21-\x7e]{16,1024}$/),
     'Secret of the ops listener: a bearer token, or the sign-in to the console. Not set: none, on the loopback only.',
+  ),
+  OPS_TLS: flag('The ops listener speaks TLS, with TLS_CERT_FILE and TLS_KEY_FILE.'),
+  ADMIN_TOKEN: setting(
+    undefined,
+    '`name:token`, several with commas; a token is 32 to 1024 ASCII letters, digits, `_`, `.`, `~`, `+`, `/`, `=` and `-`',
+    adminTokens,
+    'Who may use the admin API of the ops listener. Not set: there is none.',
+  ),
+  ADMIN_DATABASE_URL: setting(
+    undefined,
+    'a postgres:// URL',
+    databaseUrl,
+    'The database of DATABASE_URL for the admin API, as a role that may change clients. Not set: DATABASE_URL.',
   ),
   REUSE_PORT: flag('Share PORT with other nodes of this machine that set it.'),
   DATABASE_URL: setting(
@@ -148,5 +163,6 @@ export const SETTINGS = {
     'auto',
     'auto: pretty on a terminal, JSON lines otherwise.',
   ),
+  ...TRACING_SETTINGS,
   ...SERVICE_SETTINGS,
 } as const;

@@ -9,7 +9,13 @@ import type {
 import { Mac } from './mac.ts';
 import { checkedKey, deriveKey, importKey, type Key, randomLatin1 } from './primitives.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
-import type { Scope } from './scope.ts';
+import {
+  aliasPlaintext,
+  importedPlaintext,
+  type OpenedAlias,
+  type OpenedValue,
+  type Scope,
+} from './scope.ts';
 
 /** An unwrapped key of the vault. */
 export interface PlainKey {
@@ -38,13 +44,9 @@ export interface Draws {
   readonly value_fingerprint: ValueFingerprint;
 }
 
-/** What a record has inside. */
-export interface OpenedValue {
-  readonly value: Value;
-  readonly scope: Scope | undefined;
-}
+export type { OpenedAlias, OpenedValue };
 
-export type Opened = OpenedValue | { readonly failure: 'damaged' | 'key_missing' };
+export type Opened = OpenedValue | OpenedAlias | { readonly failure: 'damaged' | 'key_missing' };
 
 /**
  * The keys of a vault, unwrapped and ready for use. All methods are synchronous, and all but the
@@ -128,11 +130,36 @@ export class Keyring {
     };
   }
 
+  /** @param imported the token, if it came with the value: the vault cannot draw it again */
   seal(
     value: Value,
     tokenFingerprint: TokenFingerprint,
     valueFingerprint: ValueFingerprint,
     scope?: Scope,
+    imported?: Token,
+  ): SealedRecord {
+    const isScoped = scope !== undefined || imported !== undefined;
+    const plaintext =
+      imported === undefined
+        ? (scope?.header ?? '') + value
+        : importedPlaintext(value, imported, scope);
+    return this.#seal(plaintext, isScoped, tokenFingerprint, valueFingerprint);
+  }
+
+  /** Seals a record that leads from the token that would be drawn for a value to its own token. */
+  sealAlias(
+    { alias, space }: OpenedAlias,
+    tokenFingerprint: TokenFingerprint,
+    valueFingerprint: ValueFingerprint,
+  ): SealedRecord {
+    return this.#seal(aliasPlaintext(alias, space), true, tokenFingerprint, valueFingerprint);
+  }
+
+  #seal(
+    plaintext: string,
+    isScoped: boolean,
+    tokenFingerprint: TokenFingerprint,
+    valueFingerprint: ValueFingerprint,
   ): SealedRecord {
     const keyVersion = this.#primaryVersion;
     const place = {
@@ -141,7 +168,7 @@ export class Keyring {
       key_version: keyVersion,
     };
     const key = subkeyFor(this.#deks.get(keyVersion)!.subkeys, tokenFingerprint);
-    return { ...place, sealed: sealRecord(key, place, value, scope) };
+    return { ...place, sealed: sealRecord(key, place, plaintext, isScoped) };
   }
 
   /**
@@ -152,7 +179,7 @@ export class Keyring {
     const dek = this.#deks.get(record.key_version);
     if (dek === undefined) return { failure: 'key_missing' };
     const opened = openRecord(subkeyFor(dek.subkeys, record.token_fingerprint), record, isScoped);
-    return opened === undefined ? { failure: 'damaged' } : (opened as Opened);
+    return opened ?? { failure: 'damaged' };
   }
 
   /**

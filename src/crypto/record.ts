@@ -1,10 +1,10 @@
-import type { Sealed, SealedRecord } from '../types.ts';
+import type { Sealed, SealedRecord, Value } from '../types.ts';
 import { type Key, open, seal } from './primitives.ts';
-import { type Scope, splitHeader } from './scope.ts';
+import { type OpenedAlias, type OpenedValue, splitHeader } from './scope.ts';
 
 /**
  * Versions of the layout of `sealed` and of its AAD; see docs/record-format.md. Version 2 has a
- * header with the scope before the value. No column tells the versions apart, so that a thief
+ * header before the value. No column tells the versions apart, so that a thief
  * cannot see which records have a kind.
  */
 const PLAIN_FORMAT = 1;
@@ -37,14 +37,10 @@ function recordAad(format: number, place: Place): Buffer {
   return aad;
 }
 
-export function sealRecord(key: Key, place: Place, value: string, scope?: Scope): Sealed {
-  if (scope === undefined) return seal(key, value, recordAad(PLAIN_FORMAT, place)) as Sealed;
-  return seal(key, scope.header + value, recordAad(SCOPED_FORMAT, place)) as Sealed;
-}
-
-export interface OpenedRecord {
-  readonly value: string;
-  readonly scope: Scope | undefined;
+/** @param isScoped whether the plaintext begins with a header */
+export function sealRecord(key: Key, place: Place, plaintext: string, isScoped: boolean): Sealed {
+  const format = isScoped ? SCOPED_FORMAT : PLAIN_FORMAT;
+  return seal(key, plaintext, recordAad(format, place)) as Sealed;
 }
 
 /** The format of the last record that opened. */
@@ -59,7 +55,7 @@ export function openRecord(
   key: Key,
   record: SealedRecord,
   isScoped = lastFormat === SCOPED_FORMAT,
-): OpenedRecord | undefined {
+): OpenedValue | OpenedAlias | undefined {
   if (record.value_fingerprint.length !== FINGERPRINT_BYTES) return undefined;
   const formats = isScoped ? SCOPED_FIRST : PLAIN_FIRST;
   return openAs(formats[0], key, record) ?? openAs(formats[1], key, record);
@@ -68,9 +64,14 @@ export function openRecord(
 const PLAIN_FIRST = [PLAIN_FORMAT, SCOPED_FORMAT] as const;
 const SCOPED_FIRST = [SCOPED_FORMAT, PLAIN_FORMAT] as const;
 
-function openAs(format: number, key: Key, record: SealedRecord): OpenedRecord | undefined {
+function openAs(
+  format: number,
+  key: Key,
+  record: SealedRecord,
+): OpenedValue | OpenedAlias | undefined {
   const plaintext = open(key, record.sealed, recordAad(format, record))?.toString('utf8');
   if (plaintext === undefined) return undefined;
   lastFormat = format;
-  return format === PLAIN_FORMAT ? { value: plaintext, scope: undefined } : splitHeader(plaintext);
+  if (format === SCOPED_FORMAT) return splitHeader(plaintext);
+  return { value: plaintext as Value, scope: undefined };
 }

@@ -1,4 +1,4 @@
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 
 /**
  * The kind and the space of a record. They go into every draw, and into what is sealed. A record
@@ -38,13 +38,51 @@ export function scopeOf(kind: string, space: string): Scope | undefined {
   return scope;
 }
 
+/** What a record has inside. */
+export interface OpenedValue {
+  readonly value: Value;
+  readonly scope: Scope | undefined;
+  /** The token of an imported record. The vault cannot draw it again. */
+  readonly imported?: Token;
+}
+
+/** A record without value: the value of its value fingerprint has this imported token. */
+export interface OpenedAlias {
+  readonly alias: Token;
+  /** As in Scope. */
+  readonly space: string;
+}
+
+/** Added to the length of a kind that an imported token follows. Names are shorter. */
+const IMPORTED = 0x40;
+/** Ends an imported token, which is printable ASCII. */
+const TOKEN_END = '\0';
+
+/** The plaintext of an imported record. Programs from before imports refuse to open it. */
+export function importedPlaintext(value: Value, token: Token, scope?: Scope): string {
+  const { kind, space } = scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
+  const length = String.fromCharCode(IMPORTED | kind.length);
+  return prefixOf(space) + length + kind + token + TOKEN_END + value;
+}
+
+/** The plaintext of an alias. No kind has an empty name. */
+export function aliasPlaintext(token: Token, space: string): string {
+  return prefixOf(space) + prefixOf('') + token;
+}
+
 /** Splits a plaintext that begins with a header. */
-export function splitHeader(plaintext: string): { readonly scope: Scope; readonly value: string } {
+export function splitHeader(plaintext: string): OpenedValue | OpenedAlias {
   const kindAt = 1 + plaintext.charCodeAt(0);
-  const valueAt = kindAt + 1 + plaintext.charCodeAt(kindAt);
+  const length = plaintext.charCodeAt(kindAt);
+  const kindEnd = kindAt + 1 + (length & ~IMPORTED);
   const space = plaintext.slice(1, kindAt);
-  const kind = plaintext.slice(kindAt + 1, valueAt);
-  return { scope: scopeOf(kind, space)!, value: plaintext.slice(valueAt) };
+  const rest = plaintext.slice(kindEnd);
+  if (length === 0) return { alias: rest as Token, space };
+  const scope = scopeOf(plaintext.slice(kindAt + 1, kindEnd), space);
+  if ((length & IMPORTED) === 0) return { scope, value: rest as Value };
+  const end = rest.indexOf(TOKEN_END);
+  const imported = rest.slice(0, end) as Token;
+  return { scope, value: rest.slice(end + TOKEN_END.length) as Value, imported };
 }
 
 /** Bytes that the token fingerprints of a space begin with; none for the default space. */

@@ -33,17 +33,27 @@ export function parseRecords(body: Buffer): ParsedBody<JsonObject | JsonObject[]
 }
 
 function parseAny(body: Buffer): ParsedBody<unknown> {
-  if (body.length === 0) throw invalid('body: must be a JSON object with "data", not empty');
+  const { text, json: parsed } = parseObject(body, 'a JSON object with "data"');
+  if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
+  return { text, data: parsed.data };
+}
+
+/**
+ * Parses a JSON object.
+ * @param what the object, in words
+ * @throws CallerError invalid_type
+ */
+export function parseObject(body: Buffer, what: string): { text: string; json: JsonObject } {
+  if (body.length === 0) throw invalid(`body: must be ${what}, not empty`);
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
-  const parsed = parse(text);
-  if (!isObject(parsed)) throw invalid('body: must be a JSON object with "data"');
-  if (countMembers(text) !== countNames(parsed)) {
+  const json = parse(text);
+  if (!isObject(json)) throw invalid(`body: must be ${what}`);
+  if (countMembers(text) !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
-  if (!Object.hasOwn(parsed, 'data')) throw invalid('data: is missing');
-  return { text, data: parsed.data };
+  return { text, json };
 }
 
 export function invalid(message: string): CallerError {

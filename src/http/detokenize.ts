@@ -6,13 +6,15 @@ import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
 import { invalid } from './data.ts';
-import { type Answer, type Exchange, LINE_END, successFrame } from './exchange.ts';
+import { type Answer, type Exchange, LINE_END } from './exchange.ts';
 import { addRateLimit, admit, overLimit } from './guards.ts';
 import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-answer.ts';
 import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
 import { readBody } from './request-body.ts';
 import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
+import { successFrame } from './success-frame.ts';
+import { inVault } from './tracing.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -137,7 +139,7 @@ async function lookUp(
   let known: Narrowed<Found> = { request: asked, found: [] };
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    const found = await fetch(context, exchange, asked, maxBytes, hasGaps);
+    const found = await inVault(exchange, fetch(context, exchange, asked, maxBytes, hasGaps));
     known = asked.narrow?.(found) ?? { request: asked, found };
     const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
     counts = countTokens(known.request.texts, known.found, ending);
@@ -164,10 +166,11 @@ async function fetch(
 ): Promise<readonly Found[]> {
   const { view } = request;
   const texts = request.texts as readonly Token[];
+  const ending = `_${context.tokenSuffix}`;
   let most = 0;
   let unsized = 0;
   for (const token of texts) {
-    most += mostValueBytes(token, view !== null);
+    most += mostValueBytes(token, view !== null, ending);
     if (isLong(token)) unsized++;
   }
   const tokens = view ? texts.map((token, i) => withHint(token, isScoped(request, i))) : texts;

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
-import type { FieldContent } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { KindCounts } from '../metrics.ts';
@@ -11,10 +10,10 @@ import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
 import { endsConnection } from './connections.ts';
-import type { InterfaceVersion, ServerContext } from './context.ts';
+import type { ServerContext } from './context.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
-import { SUCCESS } from './schema.ts';
+import { endSpan, type RequestSpan } from './tracing.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;
@@ -27,7 +26,9 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
-  readonly correlation: Correlation;
+  correlation: Correlation;
+  /** undefined: not traced. */
+  span: RequestSpan | undefined;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -202,6 +203,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
   context.recent.push(exchange, answer, durationMs);
+  endSpan(exchange, answer);
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
   const isUnread = !request.complete && !hasBoundedBody(context, exchange);
@@ -251,40 +253,6 @@ function audit(
     seen: exchange.seen,
     remote_address: exchange.request.socket.remoteAddress,
   });
-}
-
-/**
- * Builds the text before and after `data` in a successful answer, with the names of the version.
- */
-export function successFrame(version: InterfaceVersion, operation: ClientOperation) {
-  const fields = Object.entries(SUCCESS[version][operation]);
-  const last = fields.length - 1;
-  return (exchange: Exchange): readonly [string, string] => {
-    let before = '';
-    let text = '{';
-    for (let i = 0; i <= last; i++) {
-      const [name, content] = fields[i]!;
-      text += `"${name}":`;
-      if (content === 'data') {
-        before = text;
-        text = '';
-      } else text += contentOf(content, exchange);
-      text += i === last ? '}' : ',';
-    }
-    return [before, text];
-  };
-}
-
-/** Ids contain only characters that JSON does not escape. */
-function contentOf(content: Exclude<FieldContent, 'data'>, exchange: Exchange): string {
-  switch (content) {
-    case 'status':
-      return '"success"';
-    case 'request_id':
-      return `"${exchange.id}"`;
-    case 'client_id':
-      return `"${exchange.caller!.client.client_id}"`;
-  }
 }
 
 /** A connection that breaks while its body is read is the caller's. */

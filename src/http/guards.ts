@@ -58,7 +58,7 @@ export function admit(
   exchange: Exchange,
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
-  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+  checkOpen(context);
   exchange.operation = operation;
   const caller = authenticate(context, exchange);
   if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
@@ -67,13 +67,20 @@ export function admit(
 
 /** Admits a request without a body, of a client with any permission, and counts it. */
 export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
-  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
+  checkOpen(context);
   exchange.caller = await authenticate(context, exchange);
   const { client } = exchange.caller;
   const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
-  const admission = await context.limits.admit(client, operation);
+  checkLimits(context, exchange, await context.limits.admit(client, operation));
+}
+
+function checkLimits(context: ServerContext, exchange: Exchange, admission: Admission): void {
   addRateLimit(exchange, admission);
   if (admission.isRefused) throw overLimit(context, admission);
+}
+
+function checkOpen(context: ServerContext): void {
+  if (context.state.phase === 'closing') throw new CallerError('overloaded', '', 1);
 }
 
 function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
@@ -95,8 +102,7 @@ function admitCaller(
   if (!isAllowed(caller.client, operation))
     throw new CallerError('forbidden', MESSAGES.forbidden(operation));
   const next = (admission: Admission): Caller => {
-    addRateLimit(exchange, admission);
-    if (admission.isRefused) throw overLimit(context, admission);
+    checkLimits(context, exchange, admission);
     checkMedia(exchange.request, context.bodyLimit);
     checkRoom(context, exchange);
     if (exchange.request.headers.expect !== undefined) exchange.response.writeContinue();

@@ -81,7 +81,8 @@ export function heldFrom(text: string, from: number, suffix: string): number {
   const escaped = ESCAPED_ENDING.exec(text.slice(-suffix.length - ESCAPE.length))?.[0] ?? '';
   const stemEnd = text.length - escaped.length;
   const start = runStart(text, from, stemEnd, isInRun);
-  return start === stemEnd ? text.length : start;
+  // Without a stem before it, the underscore may itself be the beginning of a token.
+  return start === stemEnd ? runStart(text, from, text.length, isInRun) : start;
 }
 
 const ESCAPE = '\\_';

@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import { finished } from 'node:stream/promises';
 import type { Metrics } from '../metrics.ts';
+import type { TlsPem } from '../types.ts';
 import type { Access } from './access.ts';
 
 const TEXT = 'text/plain; charset=utf-8';
@@ -31,6 +33,10 @@ export interface OpsServerOptions {
   /** By path. */
   readonly routes: ReadonlyMap<string, Route>;
   readonly pages: ReadonlyMap<string, OpsPage>;
+  /** Answers paths below /admin/, and decides who may; undefined: there are none. */
+  readonly admin: Handler | undefined;
+  /** undefined: HTTP in clear. */
+  readonly tls: Pick<TlsPem, 'certificate' | 'key'> | undefined;
   /** Called for failures that are not the caller's fault. */
   readonly onFailure: (error: unknown) => void;
 }
@@ -68,22 +74,26 @@ const HEADERS = {
 
 /** The ops listener: for operators and their tools, never for callers. */
 export function createOpsServer(options: OpsServerOptions): Server {
-  const { metrics, access, onFailure } = options;
+  const { metrics, onFailure, tls } = options;
   const routes = new Map(options.routes);
   for (const [path, page] of options.pages) routes.set(path, pageRoute(page));
   routes.set('/metrics', {
     GET: async (_, response) => answer(response, 200, metrics.content_type, await metrics.text()),
   });
-  const server = createServer(TIMEOUTS, (request, response) => {
+  const listener = (request: IncomingMessage, response: ServerResponse) => {
     for (const [name, value] of Object.entries(HEADERS)) response.setHeader(name, value);
-    respond(routes, access, request, response).catch(async (error) => {
+    respond({ ...options, routes }, request, response).catch(async (error) => {
       const refusal = error instanceof Refusal ? error : undefined;
       if (refusal === undefined && !request.socket.destroyed) onFailure(error);
       // A caller that still sends would not read an answer. requestTimeout bounds the wait.
       await finished(request.resume()).catch(() => {});
       refuse(request, response, refusal ?? UNEXPECTED);
     });
-  });
+  };
+  const server =
+    tls === undefined
+      ? createServer(TIMEOUTS, listener)
+      : createTlsServer({ ...TIMEOUTS, cert: tls.certificate, key: tls.key }, listener);
   server.maxConnections = MAX_CONNECTIONS;
   return server;
 }
@@ -95,12 +105,12 @@ const UNEXPECTED = new Refusal(
 );
 
 async function respond(
-  routes: ReadonlyMap<string, Route>,
-  access: Access,
+  { routes, access, admin }: Pick<OpsServerOptions, 'routes' | 'access' | 'admin'>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   access.checkHost(request);
+  if (admin !== undefined && isForAdmin(request)) return admin(request, response);
   const route = routes.get(pathOf(request));
   if (route === undefined) throw notFound(routes);
   if (!route.isOpen) access.checkAllowed(request);
@@ -139,10 +149,16 @@ function refuse(request: IncomingMessage, response: ServerResponse, refusal: Ref
   const { status, code, message } = refusal;
   // The answer has begun, so its status cannot change.
   if (response.headersSent) return void response.destroy();
-  if (status === 401) response.setHeader('WWW-Authenticate', 'Bearer realm="standin ops"');
-  if (pathOf(request).startsWith('/console/')) {
+  const isAdmin = isForAdmin(request);
+  const realm = isAdmin ? 'standin admin' : 'standin ops';
+  if (status === 401) response.setHeader('WWW-Authenticate', `Bearer realm="${realm}"`);
+  if (isAdmin || pathOf(request).startsWith('/console/')) {
     answerJson(response, status, { error: code, message });
   } else answer(response, status, TEXT, `${message}\n`);
+}
+
+function isForAdmin(request: IncomingMessage): boolean {
+  return pathOf(request).startsWith('/admin/');
 }
 
 function pathOf({ url }: IncomingMessage): string {

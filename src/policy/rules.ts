@@ -37,7 +37,11 @@ export class PolicyRules {
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
 
-  constructor(policy: Policy | undefined) {
+  readonly #hasImports: boolean;
+
+  /** @param hasImports whether tokens without the suffix were imported */
+  constructor(policy: Policy | undefined, hasImports = false) {
+    this.#hasImports = hasImports;
     this.version = policy?.version ?? 0;
     this.tag = policy?.tag;
     this.fields = policy?.fields ?? [];
@@ -60,6 +64,14 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
+  get kinds(): Kind[] {
+    return [...this.#kinds.values()];
+  }
+
+  has(kind: string): boolean {
+    return this.#kinds.has(kind);
+  }
+
   /** @throws RangeError for a kind that the policy does not have */
   kind(name: string): Kind {
     const kind = this.#kinds.get(name);
@@ -67,9 +79,14 @@ export class PolicyRules {
     return kind;
   }
 
+  /** All kinds whose tokens can be found by value. */
+  get deterministicKinds(): readonly Kind[] {
+    return [...this.#kinds.values()].filter(({ settings }) => settings.tokens !== 'random');
+  }
+
   /** Whether a token can be a string without the suffix. */
   get hasBareTokens(): boolean {
-    return [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
+    return this.#hasImports || [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
   }
 
   /** How tokens of this kind are made for a client. */

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
+import { renewCertificate } from '../http/listener.ts';
 import { apiPages } from '../http/openapi.ts';
 import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
@@ -13,23 +14,22 @@ import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
 import { createOpsServer, type OpsPage } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
-import type { PolicyFollower } from '../service/policy-follower.ts';
-import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
+import type { TlsPem } from '../types.ts';
 import { VERSION } from '../version.ts';
-import type { ListenerOptions } from './public-listener.ts';
+import { openAdminApi } from './admin-api.ts';
+import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
 interface OpsListenerOptions extends ListenerOptions {
-  /** URL of the public listener. */
-  readonly url: string;
-  readonly recent: RecentRequests;
-  readonly policies: PolicyFollower;
+  readonly listener: PublicListener;
   readonly sizes: VaultSizes;
 }
 
 export interface OpsListener {
   readonly url: string;
-  close(): void;
+  /** Renews the certificate for new connections. */
+  renew(tls: TlsPem): void;
+  close(): Promise<void>;
 }
 
 /**
@@ -48,37 +48,49 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  * @throws OperatorError when it cannot listen
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
-  const { config, metrics, certificate, sizes, log, recent } = options;
-  const access = new Access(config.OPS_TOKEN);
+  const { config, metrics, certificate, sizes, log, listener } = options;
+  const { url: serviceUrl, shown } = listener;
+  const tls = config.OPS_TLS ? certificate?.pem : undefined;
+  const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
-  const policy = new PolicyInForce(options.policies, config.TOKEN_SUFFIX);
-  const state = new CurrentState({ ...options, facts: factsOf(options), sampler, policy });
+  const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
+  const facts = factsOf(options);
+  const state = new CurrentState({ ...options, url: serviceUrl, facts, sampler, policy });
   const events = new EventStreams(sampler, state);
   const playground = new PlaygroundForwarder({
-    url: options.url,
+    url: serviceUrl,
     bodyLimit: config.BODY_LIMIT,
     certificate: certificate && (() => ownOf(certificate)),
   });
+  const admin = openAdminApi(options);
   const server = createOpsServer({
-    metrics,
-    access,
-    routes: consoleRoutes({ access, state, events, playground, recent, policy }),
+    ...{ metrics, access, tls, admin: admin?.handle },
+    routes: new Map([
+      ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
+      ...(admin?.signInRoutes ?? []),
+    ]),
     pages: new Map<string, OpsPage>([
       ...readAssets(),
-      ...Object.entries(apiPages(config, options.url)),
+      ...Object.entries(apiPages(config, serviceUrl)),
     ]),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
-  const url = await listen(server, config.OPS_HOST, config.OPS_PORT, 'OPS_PORT');
+  const scheme = tls === undefined ? 'http' : 'https';
+  const { OPS_HOST: host, OPS_PORT: port } = config;
+  const url = await listen(server, host, port, 'OPS_PORT', undefined, scheme);
   sampler.start();
   sizes.start();
   return {
     url,
-    close() {
+    renew(pem) {
+      if (tls !== undefined) renewCertificate(server, { ...pem, clientCa: undefined });
+    },
+    async close() {
       sampler.stop();
       sizes.stop();
       events.close();
       server.close();
+      await admin?.close();
     },
   };
 }
@@ -93,6 +105,7 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     detokenize_limit: config.DETOKENIZE_LIMIT,
     lookup_limit: config.LOOKUP_LIMIT,
     unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
+    hasAdmin: config.ADMIN_TOKEN !== undefined,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };

@@ -1,5 +1,5 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
-import { OperatorError } from '../errors.ts';
+import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
@@ -17,6 +17,16 @@ export { newApiKey };
 export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
+
+/** Bounds of the settings. The database does not check them. */
+export const SETTING_BOUNDS = {
+  nameCharacters: 200,
+  subjectCharacters: 512,
+  /** A second. */
+  rate: 1_000_000,
+  timeToLiveS: 10_000 * 86_400,
+  space: /^[a-z][a-z0-9_-]{0,31}$/,
+} as const;
 
 /** Settings of a client created with a name only. */
 export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
@@ -92,6 +102,11 @@ export interface UsedClient extends Client {
   readonly last_used_at: Date | null;
 }
 
+/** @param named id or name of the client */
+export async function getClient(vault: Vault, named: string): Promise<UsedClient> {
+  return findIn(await listClients(vault), named);
+}
+
 /** All clients, the oldest first. */
 export async function listClients({ clients, apiKeyUses }: Vault): Promise<UsedClient[]> {
   const deadlineMs = commandDeadline();
@@ -103,15 +118,20 @@ export async function listClients({ clients, apiKeyUses }: Vault): Promise<UsedC
   }));
 }
 
-/** @param named id or name of the client */
+/**
+ * @param named id or name of the client
+ * @param check gets the client as it is before the change, and may throw to leave it so
+ */
 export async function updateClient(
   vault: Vault,
   named: string,
   change: ClientChange,
+  check?: (client: Client) => void,
 ): Promise<Client> {
   demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
-  return orTaken(await vault.clients.update(clientId, change, commandDeadline()), change);
+  const client = await vault.clients.update(clientId, change, commandDeadline(), check);
+  return orTaken(client, change);
 }
 
 /**
@@ -125,7 +145,7 @@ export async function issueApiKey(
 ): Promise<IssuedApiKey> {
   const { client_id: clientId, ...client } = await findClient(vault, named);
   if (client.disabled_at !== null) {
-    throw new OperatorError(
+    throw new Conflict(
       `Client ${clientId} is disabled. Enable it first: standin client update ${clientId} --enable`,
     );
   }
@@ -154,14 +174,21 @@ export async function listApiKeys(vault: Vault, named: string | undefined): Prom
   return vault.apiKeys.list(clientId, commandDeadline());
 }
 
+export async function getApiKey(vault: Vault, apiKeyId: string): Promise<UsedApiKey> {
+  const apiKeys = await listApiKeys(vault, undefined);
+  const found = apiKeys.find(({ api_key_id: id }) => id === apiKeyId);
+  if (found === undefined) throw noApiKey(apiKeyId);
+  return found;
+}
+
 export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
   const revoked = await vault.apiKeys.revoke(apiKeyId, commandDeadline());
-  if (revoked === undefined) {
-    throw new OperatorError(
-      `There is no API key ${apiKeyId}. List them with: standin api-key list`,
-    );
-  }
+  if (revoked === undefined) throw noApiKey(apiKeyId);
   return revoked;
+}
+
+function noApiKey(apiKeyId: string): NotFound {
+  return new NotFound(`There is no API key ${apiKeyId}. List them with: standin api-key list`);
 }
 
 /** The client that a valid API key is of; undefined: there is none. */
@@ -174,16 +201,19 @@ export async function clientOf(
   return live?.client;
 }
 
-/** An id comes before a name. */
 async function findClient(vault: Vault, named: string): Promise<Client> {
-  const clients = await vault.clients.list(commandDeadline());
+  return findIn(await vault.clients.list(commandDeadline()), named);
+}
+
+/** An id comes before a name. */
+function findIn<C extends Client>(clients: readonly C[], named: string): C {
   const byName = clients.filter((one) => one.name === named);
   const client = clients.find((one) => one.client_id === named) ?? byName[0];
   if (client === undefined)
-    throw new OperatorError(`There is no client ${named}. List them with: standin client list`);
+    throw new NotFound(`There is no client ${named}. List them with: standin client list`);
   if (byName.length > 1 && client.client_id !== named) {
     const ids = byName.map((one) => one.client_id).join(', ');
-    throw new OperatorError(
+    throw new Conflict(
       `${byName.length} clients are called ${named}: ${ids}. Use an id, or give all but one another name: standin client update ID --name NAME`,
     );
   }
@@ -192,11 +222,11 @@ async function findClient(vault: Vault, named: string): Promise<Client> {
 
 function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
   if (client === 'name')
-    throw new OperatorError(
+    throw new Conflict(
       `There is a client ${name} already. Choose another name, or change that client: standin client update`,
     );
   if (client === 'subject')
-    throw new OperatorError(
+    throw new Conflict(
       `Another client has the subject ${subject}. Find it with standin client list --json, or choose another subject.`,
     );
   return client;

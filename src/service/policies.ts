@@ -1,5 +1,5 @@
 import { randomLatin1 } from '../crypto/primitives.ts';
-import { OperatorError, Unavailable } from '../errors.ts';
+import { Changed, NotFound, OperatorError, Unavailable } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
 import { type DeclaredPolicy, kindsInUse, OTHERS, type Right, rightOf } from '../policy/policy.ts';
@@ -65,7 +65,7 @@ export async function planPolicy(
 /**
  * Makes the document the next version.
  * @param after the version that it follows; 0: none
- * @throws OperatorError when another version is the newest; nothing was changed
+ * @throws Changed when another version is the newest; nothing was changed
  */
 export async function applyPolicy(
   store: PolicyStore,
@@ -80,7 +80,7 @@ export async function applyPolicy(
   );
   if (applied !== undefined) return applied;
   const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
-  throw new OperatorError(
+  throw new Changed(
     `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
   );
 }
@@ -98,7 +98,7 @@ export async function findPolicy(
       ? await store.newest(commandDeadline())
       : await store.get(version, commandDeadline());
   if (found !== undefined) return found;
-  throw new OperatorError(
+  throw new NotFound(
     version === undefined
       ? 'This vault has no policy: every string is tokenized as text. Apply one with: standin policy apply FILE'
       : `There is no version ${version} of the policy. List the versions with: standin policy show --versions`,

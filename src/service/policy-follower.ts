@@ -10,6 +10,8 @@ import { monotonicMs } from '../timeouts.ts';
 export interface PolicySnapshot {
   /** undefined: no policy was applied, or `problem` says why it is not known. */
   readonly policy: Policy | undefined;
+  /** Whether tokens without the suffix of the vault were imported. Stays true. */
+  readonly hasBareTokens: boolean;
   /**
    * When standin.policies was last read (a time of monotonicMs). -Infinity: it was not read yet, or
    * this program cannot read the newest document. Serve nothing with an old snapshot.
@@ -69,7 +71,13 @@ export class PolicyFollower {
   readonly #onChange: (problem: unknown) => void;
   readonly #listeners: ((snapshot: PolicySnapshot) => void)[] = [];
   #known: Known | undefined;
-  #latest: PolicySnapshot = { policy: undefined, asOfMs: -Infinity, problem: undefined };
+  #hasBareTokens = false;
+  #latest: PolicySnapshot = {
+    policy: undefined,
+    hasBareTokens: false,
+    asOfMs: -Infinity,
+    problem: undefined,
+  };
   #timer: NodeJS.Timeout | undefined;
   #startedAtMs = -Infinity;
   #looking: Promise<void> | undefined;
@@ -123,7 +131,9 @@ export class PolicyFollower {
     const asOfMs = monotonicMs();
     this.#startedAtMs = asOfMs;
     try {
-      this.#tell(asOfMs, await this.#read(performance.now() + LOOK_PATIENCE_MS), undefined);
+      const deadlineMs = performance.now() + LOOK_PATIENCE_MS;
+      this.#hasBareTokens ||= await this.#store.hasBareTokens(deadlineMs);
+      this.#tell(asOfMs, await this.#read(deadlineMs), undefined);
     } catch (error) {
       this.#tell(asOfMs, undefined, error);
     }
@@ -160,7 +170,8 @@ export class PolicyFollower {
     else {
       const asOfMs = problem === undefined ? startMs : -Infinity;
       this.#known = known;
-      this.#latest = { policy: known.policy, asOfMs, problem };
+      const { policy } = known;
+      this.#latest = { policy, hasBareTokens: this.#hasBareTokens, asOfMs, problem };
     }
     for (const listener of this.#listeners) listener(this.#latest);
     if (inWords(before) !== inWords(problem)) this.#onChange(problem);

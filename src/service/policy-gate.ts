@@ -46,9 +46,10 @@ export class PolicyGate {
   }
 
   #take(): void {
-    const { policy } = this.#follower.latest;
-    if (policy === undefined || policy.version === this.#rules.version) return;
-    this.#onPolicy(policy);
-    this.#rules = new PolicyRules(policy);
+    const { policy, hasBareTokens } = this.#follower.latest;
+    const isNew = policy !== undefined && policy.version !== this.#rules.version;
+    if (isNew) this.#onPolicy(policy);
+    if (isNew || (hasBareTokens && !this.#rules.hasBareTokens))
+      this.#rules = new PolicyRules(policy, hasBareTokens);
   }
 }

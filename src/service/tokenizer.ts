@@ -1,4 +1,4 @@
-import type { Draws, Keyring } from '../crypto/keyring.ts';
+import type { Draws, Keyring, OpenedAlias } from '../crypto/keyring.ts';
 import type { Scope } from '../crypto/scope.ts';
 import { InternalError, Unavailable } from '../errors.ts';
 import type { Kind } from '../shape/kind.ts';
@@ -32,10 +32,18 @@ interface Draft {
   readonly draw: number;
   readonly token: Token;
   readonly token_fingerprint: TokenFingerprint;
+  /** Whether the token came from another vault, with an alias at that draw. */
+  readonly isImported?: boolean;
 }
 
-/** The next step for a draft: nothing, draw another token, or store it again. */
-type Step = 'done' | 'draw' | 'store';
+/** What a stored record has: the value of its draft, an imported token, or neither. */
+type Held = 'value' | 'damaged' | OpenedAlias;
+
+/**
+ * The next step for a draft: nothing, draw another token, store it again, or take the token of an
+ * alias.
+ */
+type Step = 'done' | 'draw' | 'store' | OpenedAlias;
 
 /** Replaces values with tokens. */
 export class Tokenizer {
@@ -82,7 +90,7 @@ export class Tokenizer {
       const outcomes = await this.#store(asked, deadlineMs);
       const steps = await this.#checked(asked, outcomes, deadlineMs);
       for (const [at, i] of pending.entries()) {
-        if (steps[at] === 'draw') drafts[i] = this.#redraw(drafts[i]!);
+        drafts[i] = this.#next(drafts[i]!, steps[at]!);
       }
       pending = pending.filter((_, at) => steps[at] !== 'done');
       if (pending.length > 0 && performance.now() >= deadlineMs)
@@ -110,22 +118,31 @@ export class Tokenizer {
       );
       const others: number[] = [];
       for (const [at, i] of pending.entries()) {
-        const draft = drafts[i]!;
         const row = stored[at];
-        // The token of another value: this value may have a later draw.
-        if (row && row.record.value_fingerprint !== draft.source.value_fingerprint) others.push(i);
-        else if (row && (row.leftS ?? 1) > 0) found[i] = await this.#proved(draft, row, deadlineMs);
+        const step = row && (await this.#stepAt(drafts[i]!, row, deadlineMs));
+        if (step === 'done') found[i] = drafts[i]!.token;
+        else if (step !== undefined) {
+          drafts[i] = this.#next(drafts[i]!, step);
+          others.push(i);
+        }
       }
-      for (const i of others) drafts[i] = this.#redraw(drafts[i]!);
       pending = others;
     }
     return found;
   }
 
-  /** The token of a record that opens. */
-  async #proved(draft: Draft, { record }: StoredRecord, deadlineMs: number): Promise<Token> {
+  /** What a look-up does at a stored record. undefined: the value was removed. */
+  async #stepAt(
+    draft: Draft,
+    { record, leftS }: StoredRecord,
+    deadlineMs: number,
+  ): Promise<Step | undefined> {
+    // The token of another value: this value may have a later draw.
+    if (record.value_fingerprint !== draft.source.value_fingerprint) return 'draw';
+    if (!((leftS ?? 1) > 0)) return undefined;
     const isKeyringKnown = await this.#keys.readyToOpen([record.key_version], deadlineMs);
-    if (this.#has(record, draft)) return draft.token;
+    const held = this.#held(record, draft);
+    if (held !== 'damaged') return stepOf(record, held);
     this.#onDamaged(1);
     throw new InternalError(isKeyringKnown ? 'record_damaged' : 'key_missing');
   }
@@ -162,15 +179,17 @@ export class Tokenizer {
     deadlineMs: number,
   ): Promise<readonly Step[]> {
     const unproved = outcomes.filter((one) => typeof one === 'object' && !this.#opensStill(one));
-    if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, true));
+    if (unproved.length === 0) return outcomes.map((outcome) => stepOf(outcome, 'value'));
     const versions = versionsOf(unproved as SealedRecord[]);
     const isKeyringKnown = await this.#keys.readyToOpen(versions, deadlineMs);
-    const opened = outcomes.map((one, i) => typeof one !== 'object' || this.#has(one, drafts[i]!));
+    const held = outcomes.map((one, i) =>
+      typeof one === 'object' ? this.#held(one, drafts[i]!) : 'value',
+    );
     const dead = outcomes.flatMap((old, i) =>
-      typeof old !== 'object' || opened[i] ? [] : [{ old, ...drafts[i]! }],
+      typeof old === 'object' && held[i] === 'damaged' ? [{ old, ...drafts[i]! }] : [],
     );
     if (dead.length > 0) await this.#mend(dead, isKeyringKnown, deadlineMs);
-    return outcomes.map((outcome, i) => stepOf(outcome, opened[i]!));
+    return outcomes.map((outcome, i) => stepOf(outcome, held[i]!));
   }
 
   /** Whether the same bytes opened before, with a key that the keyring still has. */
@@ -178,12 +197,14 @@ export class Tokenizer {
     return this.#keyring.hasVersion(record.key_version) && this.#opened.has(record);
   }
 
-  #has(record: SealedRecord, { value, terms }: Draft): boolean {
-    if (this.#opensStill(record)) return true;
+  #held(record: SealedRecord, { value, terms, isImported }: Draft): Held {
+    if (this.#opensStill(record)) return 'value';
     const opened = this.#keyring.open(record, terms.scope !== undefined);
+    // No alias leads to an alias.
+    if ('alias' in opened) return isImported ? 'damaged' : opened;
     const isSame = 'value' in opened && opened.value === value && opened.scope === terms.scope;
     if (isSame) this.#opened.add(record);
-    return isSame;
+    return isSame ? 'value' : 'damaged';
   }
 
   /** Seals the values again and replaces the damaged rows. */
@@ -203,8 +224,11 @@ export class Tokenizer {
     if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
   }
 
-  #seal({ value, token_fingerprint: tokenFingerprint, source, terms }: Draft): SealedRecord {
-    return this.#keyring.seal(value, tokenFingerprint, source.value_fingerprint, terms.scope);
+  #seal(draft: Draft): SealedRecord {
+    const { value, token_fingerprint: tokenFingerprint, source, terms, token, isImported } = draft;
+    const { value_fingerprint: valueFingerprint } = source;
+    const imported = isImported ? token : undefined;
+    return this.#keyring.seal(value, tokenFingerprint, valueFingerprint, terms.scope, imported);
   }
 
   #first(value: Value, terms: ValueTerms): Draft {
@@ -213,6 +237,18 @@ export class Tokenizer {
       ? this.#keyring.randomDraws()
       : this.#keyring.deterministicDraws(value, terms.scope);
     return this.#draft(value, terms, source, 0);
+  }
+
+  #next(draft: Draft, step: Step): Draft {
+    if (step === 'draw') return this.#redraw(draft);
+    return typeof step === 'object' ? this.#imported(draft, step.alias) : draft;
+  }
+
+  /** The draft with the token that its value came with. If that is taken, the next draw follows. */
+  #imported(draft: Draft, token: Token): Draft {
+    const { spaceBytes } = draft.terms.scope ?? {};
+    const tokenFingerprint = this.#keyring.tokenFingerprint(token, spaceBytes);
+    return { ...draft, token, token_fingerprint: tokenFingerprint, isImported: true };
   }
 
   #redraw({ value, terms, source, draw }: Draft): Draft {
@@ -239,10 +275,9 @@ function isEach(terms: ValueTerms | readonly ValueTerms[]): terms is readonly Va
   return Array.isArray(terms);
 }
 
-/**
- * @param opens whether a stored record opens; a replaced record is stored, and so checked, again
- */
-function stepOf(outcome: InsertOutcome, opens: boolean): Step {
+/** @param held in a stored record; a replaced record is stored, and so checked, again */
+function stepOf(outcome: InsertOutcome, held: Held): Step {
   if (outcome === 'collision') return 'draw';
-  return outcome === 'key_retired' || !opens ? 'store' : 'done';
+  if (outcome === 'key_retired' || held === 'damaged') return 'store';
+  return held === 'value' ? 'done' : held;
 }

@@ -9,7 +9,7 @@ import { allowedOr } from '../store/database-error.ts';
 import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
-import { grantService } from '../store/rights.ts';
+import { grantRights, type RolePurpose } from '../store/rights.ts';
 import { distribute, migrate } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
@@ -28,6 +28,12 @@ export interface SchemaChanges {
   readonly applied: readonly string[];
   /** Names of the tables distributed over Citus nodes; undefined without Citus. */
   readonly distributed: readonly string[] | undefined;
+}
+
+/** A role of the database, and whom it is for. */
+export interface GrantedRole {
+  readonly role: string;
+  readonly purpose: RolePurpose;
 }
 
 export interface Vault {
@@ -106,17 +112,19 @@ function vaultOn(
 
 /**
  * Migrates the schema and, if asked, grants rights.
- * @param role gets the rights of the service and no others; undefined: change no rights
- * @throws OperatorError when the role cannot be limited to these rights
+ * @param roles get the rights for their purposes and no others
+ * @throws OperatorError when a role cannot be limited to these rights
  */
 export async function migrateVault(
   options: VaultOptions,
-  role?: string,
+  roles: readonly GrantedRole[] = [],
 ): Promise<SchemaChanges & { readonly grants: readonly string[] }> {
   const pool = openPool(options);
   try {
     const changes = await bringUp(pool);
-    const grants = role === undefined ? [] : await grantService(pool, role, commandDeadline());
+    const grants: string[] = [];
+    for (const { role, purpose } of roles)
+      grants.push(...(await grantRights(pool, role, purpose, commandDeadline())));
     return { ...changes, grants };
   } finally {
     await pool.end();

@@ -9,7 +9,7 @@ export type ClientChange = {
   readonly [Name in keyof ClientSettings]?: ClientSettings[Name] | undefined;
 } & { readonly disabled?: boolean | undefined };
 
-const SETTINGS = [
+export const SETTINGS = [
   'name',
   'rate_limit',
   'token_mode',
@@ -79,23 +79,34 @@ export class ClientStore {
     return (await this.#pool.query(text, [], deadlineMs)).rows.map(clientOf);
   }
 
-  /** Returns the client after the change, or the setting that another client has already. */
+  /**
+   * Returns the client after the change, or the setting that another client has already.
+   * @param check gets the client as it is before the change, and may throw to leave it so
+   */
   async update(
     clientId: string,
     change: ClientChange,
     deadlineMs: number,
+    check?: (client: Client) => void,
   ): Promise<Client | Taken> {
     const changed = SETTINGS.filter((name) => change[name] !== undefined);
     const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
     assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
     const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
     const values = [clientId, ...changed.map((name) => change[name])];
-    return this.#pool.transaction(
-      deadlineMs,
-      async (query) =>
-        (await taken(query, change, clientId)) ?? clientOf((await query(text, values)).rows[0]!),
-    );
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      check?.(await lockClient(query, clientId));
+      return (
+        (await taken(query, change, clientId)) ?? clientOf((await query(text, values)).rows[0]!)
+      );
+    });
   }
+}
+
+/** Until the transaction ends, nobody else changes the client. */
+async function lockClient(query: Query, clientId: string): Promise<Client> {
+  const text = `select ${COLUMNS} from standin.clients where client_id = $1 for update`;
+  return clientOf((await query(text, [clientId])).rows[0]!);
 }
 
 /** A setting that only one client can have. */

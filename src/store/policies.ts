@@ -22,6 +22,8 @@ const HEAD = 'version, applied_at, applied_by';
 const HEADS = `select ${HEAD} from standin.policies order by version desc`;
 const NEWEST = `select ${HEAD}, document from standin.policies order by version desc limit 1`;
 
+const HAS_BARE_TOKENS = "select 1 from standin.settings where name = 'bare_tokens'";
+
 /** The versions of the policy. No row changes, and none is removed. */
 export class PolicyStore {
   readonly #pool: Pool;
@@ -51,6 +53,18 @@ export class PolicyStore {
       await query(`select ${WAITS_FOR_STANDBY}`);
       return newest;
     });
+  }
+
+  /** Whether tokens without the suffix were imported, so that guesses at them count. */
+  async hasBareTokens(deadlineMs: number): Promise<boolean> {
+    return (await this.#pool.query(HAS_BARE_TOKENS, [], deadlineMs)).rows.length > 0;
+  }
+
+  /** Call it before the first such token is stored. Returns whether the vault had none so far. */
+  async addBareTokens(deadlineMs: number): Promise<boolean> {
+    const text = `insert into standin.settings (name, value) values ('bare_tokens', 'imported')
+      on conflict do nothing returning 1`;
+    return (await this.#pool.query(text, [], deadlineMs)).rows.length > 0;
   }
 
   /** undefined: there is no such version. */

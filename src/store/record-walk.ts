@@ -19,7 +19,8 @@ const WINDOW_RECORDS = 1_000;
  */
 const NEXT = `select uuid_send(token_fingerprint) ||
     case when key_version = $2::smallint or octet_length(sealed) = 0 then ''
-    else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row
+    else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row,
+    extract(epoch from expires_at) as expires_s
   from standin.records as there where token_fingerprint >= $1::uuid
   order by token_fingerprint limit $3`;
 /** Not a key version: the walk leaves out no record for its version. */
@@ -28,8 +29,13 @@ const NONE = -1;
 /** The lowest possible fingerprint. */
 export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
 
+export interface WalkedRecord extends SealedRecord {
+  /** undefined: never. */
+  readonly expires_at?: Date;
+}
+
 export interface Window {
-  readonly records: readonly SealedRecord[];
+  readonly records: readonly WalkedRecord[];
   /** Records in the window, with those left out. */
   readonly seen: number;
   /** Where the next window begins; undefined: this window was the last. */
@@ -61,7 +67,7 @@ export class RecordWalk {
     const all = rows.map(({ row }) => bytesOfBytea(row!));
     const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
     return {
-      records: all.filter(hasValue).map(recordOf),
+      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!.expires_s)] : [])),
       seen: all.length,
       next: last && successor(tokenFingerprintOf(last)),
     };
@@ -87,6 +93,11 @@ export class RecordWalk {
       return replace(query, replacements);
     });
   }
+}
+
+function walked(row: Buffer, expiresS: string | null | undefined): WalkedRecord {
+  const record = recordOf(row);
+  return expiresS == null ? record : { ...record, expires_at: new Date(1_000 * Number(expiresS)) };
 }
 
 /** 32 hex digits: how messages name a record. */

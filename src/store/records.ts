@@ -141,6 +141,29 @@ export class RecordStore {
     return this.#durableFinds.submit(fingerprints, 0, deadlineMs);
   }
 
+  /**
+   * Inserts records that have no row yet, and changes no row: neither a removed record nor one that
+   * expires. Returns the row that is there instead of a record.
+   */
+  insertMissing(
+    records: readonly SealedRecord[],
+    deadlineMs: number,
+  ): Promise<readonly (StoredRecord | 'stored' | 'key_retired')[]> {
+    return retried(deadlineMs, () =>
+      this.#pool.transaction(deadlineMs, async (query) => {
+        const rows = sortedDistinct(records);
+        const { count } = await insertNew(query, rows);
+        if (count === records.length) return records.map(() => 'stored');
+        const found = await this.#findRows(query, rows);
+        return records.map(({ token_fingerprint: token, sealed }) => {
+          const row = found.get(token);
+          if (row === undefined) return 'key_retired';
+          return row.record.sealed.equals(sealed) ? 'stored' : row;
+        });
+      }),
+    );
+  }
+
   /** If commits wait for a standby, all statements share one transaction, and so one wait. */
   #insert(records: readonly NewRecord[], deadlineMs: number): Promise<InsertOutcome[]> {
     const work = (query: Query) => this.#store(query, records);

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { OperatorError } from '../errors.ts';
+import { SETTINGS } from './clients.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
@@ -24,6 +25,31 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   ['api_key_uses', { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] }],
 ]);
 
+/**
+ * The columns that the admin API writes. It makes clients, API keys, versions of the policy and
+ * keys, and forgets records; it deletes no row.
+ */
+const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
+  ['records', SERVICE_RIGHTS.get('records')!],
+  [
+    'clients',
+    {
+      insert: ['client_id', ...SETTINGS],
+      update: [...SETTINGS.filter((name) => name !== 'space'), 'disabled_at'],
+    },
+  ],
+  [
+    'api_keys',
+    { insert: ['api_key_id', 'client_id', 'digest', 'expires_at'], update: ['revoked_at'] },
+  ],
+  ['policies', { insert: ['version', 'document'] }],
+  ['keyring', { insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
+]);
+
+/** For whom a role is. */
+export type RolePurpose = 'service' | 'admin';
+const RIGHTS = { service: SERVICE_RIGHTS, admin: ADMIN_RIGHTS } as const;
+
 /** Table grants do not bind a role that is, or can become, one of these. */
 const POWERS = [
   'pg_execute_server_program',
@@ -39,18 +65,19 @@ const ROLE = `select rolsuper or rolcreaterole or rolcreatedb or rolreplication
   where rolname = $1 and pg_class.oid = 'standin.records'::regclass`;
 
 /**
- * Gives a role exactly the rights of the service on the vault, and revokes all other rights there.
+ * Gives a role exactly the rights for its purpose on the vault, and revokes all others there.
  * Returns the statements. Idempotent.
  * @throws OperatorError when the role does not exist, or is too powerful to be restricted
  */
-export async function grantService(
+export async function grantRights(
   pool: Pool,
   role: string,
+  purpose: RolePurpose,
   deadlineMs: number,
 ): Promise<string[]> {
   return pool.transaction(deadlineMs, async (query) => {
     await checkRole(query, role);
-    const statements = grants(role, await hasCitus(query));
+    const statements = grants(role, RIGHTS[purpose], await hasCitus(query));
     for (const statement of statements) await query(statement);
     return statements;
   });
@@ -64,12 +91,16 @@ async function checkRole(query: Query, role: string): Promise<void> {
   }
   if (found.is_powerful === 't') {
     throw new OperatorError(
-      `The role ${role} is a superuser, the owner of the vault's tables or a member of such a role, so its rights cannot be limited. Make a role for the service alone: create role standin_app login`,
+      `The role ${role} is a superuser, the owner of the vault's tables or a member of such a role, so its rights cannot be limited. Make a role for this alone: create role standin_app login`,
     );
   }
 }
 
-function grants(role: string, isCitus: boolean): string[] {
+function grants(
+  role: string,
+  rightsByTable: ReadonlyMap<string, Rights>,
+  isCitus: boolean,
+): string[] {
   const to = pg.escapeIdentifier(role);
   const statements = [
     `revoke all on schema standin from ${to}`,
@@ -77,7 +108,7 @@ function grants(role: string, isCitus: boolean): string[] {
     `grant usage on schema standin to ${to}`,
     `grant select on all tables in schema standin to ${to}`,
   ];
-  for (const [table, rights] of SERVICE_RIGHTS) {
+  for (const [table, rights] of rightsByTable) {
     // Citus has no column rights.
     const list = Object.entries(rights).map(([right, columns]) =>
       isCitus ? right : `${right} (${columns.join(', ')})`,

@@ -145,7 +145,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     }
     await button('Restore').click();
     await expect.poll(() => code.textContent()).toContain('/api/v1/detokenize');
-    await tab.page.getByText('Example', { exact: true }).click();
+    await button('Example').click();
     expect(await code.isVisible()).toBe(false);
   });
 

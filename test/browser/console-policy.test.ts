@@ -137,7 +137,8 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       await tab.page.getByLabel('Filter').fill('acme');
       expect(await tab.page.locator('.client-name a').allTextContents()).toEqual(['Acme shop']);
       await go(`client/${tenant.client_id}`);
-      await expect.poll(() => said('acme'), PATIENCE).toBe(1);
+      const space = tab.page.getByText('acme', { exact: true }).filter({ visible: true });
+      await expect.poll(() => space.count(), PATIENCE).toBe(1);
       await go(`client/${support.client_id}`);
       await expect.poll(() => row('card').textContent(), PATIENCE).toBe('cardmasked**** 4242');
       expect(await row('iban').textContent()).toBe('ibannone–');

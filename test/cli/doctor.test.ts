@@ -187,7 +187,7 @@ describe.each(usualKinds())('doctor on a %s database of its own', (kind) => {
       await service.stop();
       await sql(place, 'drop table standin.policies');
       await sql(place, 'alter table standin.clients drop column can_lookup');
-      await sql(place, 'delete from standin.migrations where version = 6');
+      await sql(place, 'delete from standin.migrations where version >= 6');
       const { code, findings } = await doctor();
       expect([code, troubles(findings)]).toEqual([0, ['schema: warning']]);
     });

@@ -86,6 +86,8 @@ test('the reference is on the ops listener alone, runs nothing, and its commands
   const refused = { error: 'forbidden' };
   expect(answers).toMatchObject([
     ...[{ data: {} }, unknown, refused],
+    ...[{ message: expect.stringContaining('no policy') }, { unapplied: [{}] }],
+    { error: 'not_found' },
     ...[{ status: 'ok' }, { status: 'ok' }],
   ]);
 });

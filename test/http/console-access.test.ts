@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Sessions } from '../../src/ops/access.ts';
+import { Sessions, Tries } from '../../src/ops/sessions.ts';
 import { rawExchange } from '../support/http.ts';
 import { ask, startWithOps, watch } from '../support/ops.ts';
 import { ROOT, type Service, until, usualPlace } from '../support/service.ts';
@@ -336,28 +336,29 @@ describe('what a page of another site has a browser send', () => {
 
 describe('sessions', () => {
   const HOUR_MS = 3_600_000;
+  const OPTIONS = { cookie: 'a', durationMs: 12 * HOUR_MS, isSecure: false };
   const cookie = (setCookie: string) => setCookie.split(';')[0];
 
   test('end after 12 hours, and are at most 100: the oldest goes', () => {
     let nowMs = 0;
-    const sessions = new Sessions(TOKEN, () => nowMs);
-    const first = cookie(sessions.begin());
+    const sessions = new Sessions(OPTIONS, () => nowMs);
+    const first = cookie(sessions.begin(true));
     nowMs = 12 * HOUR_MS - 1;
-    expect(sessions.has(first)).toBe(true);
-    const second = cookie(sessions.begin());
+    expect(sessions.find(first)).toBe(true);
+    const second = cookie(sessions.begin(true));
     nowMs++;
-    expect([sessions.has(first), sessions.has(second)]).toEqual([false, true]);
-    for (let i = 0; i < 99; i++) sessions.begin();
-    expect(sessions.has(second)).toBe(true);
-    sessions.begin();
-    expect(sessions.has(second)).toBe(false);
+    expect([sessions.find(first), sessions.find(second)]).toEqual([undefined, true]);
+    for (let i = 0; i < 99; i++) sessions.begin(true);
+    expect(sessions.find(second)).toBe(true);
+    sessions.begin(true);
+    expect(sessions.find(second)).toBe(undefined);
   });
 
   test('are tried to be begun five times at once, then twice a second', () => {
     let nowMs = 0;
-    const sessions = new Sessions(TOKEN, () => nowMs);
+    const ofAddresses = new Tries(() => nowMs);
     const tries = (address = '10.0.0.1') =>
-      Array.from({ length: 10 }, () => sessions.takeTry(address)).filter(Boolean).length;
+      Array.from({ length: 10 }, () => ofAddresses.take(address)).filter(Boolean).length;
     expect(tries()).toBe(5);
     expect(tries('10.0.0.2')).toBe(5);
     nowMs += 1_000;
@@ -365,9 +366,9 @@ describe('sessions', () => {
     nowMs += HOUR_MS;
     expect(tries()).toBe(5);
     // Of the addresses beyond a thousand, the one that tried last is remembered longest.
-    for (let i = 0; i < 999; i++) expect(sessions.takeTry(`10.1.${i}`)).toBe(true);
+    for (let i = 0; i < 999; i++) expect(ofAddresses.take(`10.1.${i}`)).toBe(true);
     expect(tries()).toBe(0);
-    for (let i = 0; i < 1_000; i++) expect(sessions.takeTry(`10.2.${i}`)).toBe(true);
+    for (let i = 0; i < 1_000; i++) expect(ofAddresses.take(`10.2.${i}`)).toBe(true);
     expect(tries()).toBe(5);
   });
 });

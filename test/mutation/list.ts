@@ -2,6 +2,7 @@ import { BULK } from './bulk.ts';
 import { CRYPTO } from './crypto.ts';
 import { FENCES } from './fences.ts';
 import { HTTP } from './http.ts';
+import { IDENTITY } from './identity.ts';
 import type { Mutant } from './mutant.ts';
 import { POLICY } from './policy.ts';
 import { SERVICE } from './service.ts';
@@ -13,6 +14,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...SERVICE,
   ...CRYPTO,
   ...HTTP,
+  ...IDENTITY,
   ...BULK,
   ...POLICY,
 ];

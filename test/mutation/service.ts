@@ -41,8 +41,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'rotate-same-version',
     file: 'service/keys/key-lifecycle.ts',
-    old: 'const version = primaryVersionOf(keys) + 1;',
-    new: 'const version = primaryVersionOf(keys) + 2;',
+    old: 'const version = primary + 1;',
+    new: 'const version = primary + 2;',
     promise: 'Versions are counted one by one.',
     tests: KEYS,
     name: 'rotations at once',
@@ -242,7 +242,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'authenticator-expired',
     file: 'service/authenticator.ts',
-    old: "if (entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');",
+    old: ' || entry.expiresAtMs <= Date.now()',
     new: '',
     promise: 'An API key ends at its time.',
     tests: ['postgres/api-key-loads.test.ts'],
@@ -269,8 +269,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'authenticator-kept-header',
     file: 'service/authenticator.ts',
-    old: 'this.#byHeader = new Map();\n    this.#loadedAtMs',
-    new: 'this.#loadedAtMs',
+    old: 'this.#byHeader = new Map();\n    this.#bySubject',
+    new: 'this.#bySubject',
     promise: 'A revoked API key is refused after the next load.',
     tests: ['http/clients.test.ts'],
     name: 'and ends alone',
@@ -287,8 +287,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'audit-cut-line',
     file: 'service/audit/audit-file.ts',
-    old: ' - (text[0] === LINE_FEED ? 1 : 0);',
-    new: ';',
+    old: 'text[0] === LINE_FEED ? -1 : 0',
+    new: '0',
     promise: 'A cut line is not told as written.',
     tests: ['fault/audit-file.test.ts'],
     name: 'half a line that is cut short',

@@ -31,8 +31,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'walk-removed-too',
     file: 'store/record-walk.ts',
-    old: 'records: all.filter(hasValue).map(recordOf)',
-    new: 'records: all.map(recordOf)',
+    old: 'hasValue(row) ? [walked(',
+    new: 'row.length > 0 ? [walked(',
     promise: 'A walk leaves out records whose value was removed.',
     tests: KEYS,
     name: 'a forgotten record is passed by',

@@ -10,6 +10,7 @@ import {
   until,
   usualPlace,
 } from '../support/service.ts';
+import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 const POLICY = `
 version: 1
@@ -24,6 +25,10 @@ fields:
   notes[2]: word
   card: card
   born: date
+  full_name: text
+  last_name: text
+  address: word
+  phone: text
 rights:
   support: { card: masked, date: none, "*": full }
   "*": { "*": full }
@@ -75,6 +80,30 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(back.stdout).toContain('; email is in 2 of 2 rows; ["full name"] is in 2 of 2 rows;');
     expect(runs.read('a.back.csv')).toBe(ROWS);
   });
+
+  test.skipIf(samplesFolder === undefined).each(['sakila', 'chinook'])(
+    'all customers of %s there and back, as CSV and as NDJSON with ids that are numbers',
+    async (name) => {
+      const csv = readSample(`${name}-customers.csv`);
+      const records = parseCsv(csv).map(({ customer_id: id, fax, ...row }) => {
+        const members = JSON.stringify({ ...row, fax: fax || null }).slice(1);
+        return `{"id": 90071992547409930${id}, ${members}\n`;
+      });
+      for (const [file, content] of [
+        [`${name}.csv`, csv],
+        [`${name}.ndjson`, records.join('')],
+      ] as const) {
+        runs.write(file, content);
+        const there = await runs.run(`tokenize ${file} --policy -o there.${file} --json`);
+        const { fields, rejected } = JSON.parse(there.stdout);
+        expect([fields.email, fields.phone, rejected]).toEqual([records.length, records.length, 0]);
+        const tokens = runs.read(`there.${file}`);
+        for (const { email } of parseCsv(csv)) expect(tokens).not.toContain(email);
+        await runs.run(`detokenize there.${file} --policy -o back.${file}`);
+        expect(runs.read(`back.${file}`)).toBe(content);
+      }
+    },
+  );
 
   test('NDJSON and JSON, numbers and nulls byte for byte; equal values by their kinds', async () => {
     const row = (i: number) =>
@@ -172,6 +201,23 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(refused.stderr).toContain(message);
   });
 
+  test('one value of a kind', async () => {
+    const there = await runs.run('tokenize 4111111111111111 --kind card');
+    expect([there.code, there.stdout]).toEqual([0, expect.stringMatching(/^\d{12}1111\n$/)]);
+    const back = await runs.run(`detokenize ${there.stdout.trim()}`);
+    expect(back.stdout).toBe('4111111111111111\n');
+    const refused = await runs.run('tokenize 1985-02-30 --kind date');
+    expect(refused.stderr).toContain('The argument is not a real date like');
+    const unknown = await runs.run('tokenize Ann --kind uuid');
+    expect(unknown.stderr).toContain(
+      'No field of the policy (version 1) has the kind uuid; they have: mail, text, card, word, date.',
+    );
+    runs.write('o.csv', ROWS);
+    expect((await runs.run('tokenize o.csv --kind card')).stderr).toContain(
+      '--kind is for one value',
+    );
+  });
+
   test('without a policy, or without fields in it, the remedy is told', async () => {
     const other = await startService(await usualPlace());
     const env = { STANDIN_URL: other.url, STANDIN_API_KEY: other.api_key };
@@ -208,6 +254,8 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     expect(await resume('j')).toMatchObject({ code: 3 });
     expect(runs.read('j.out.csv').split('\n')).toHaveLength(3_002);
     const child = runs.start('tokenize - --format csv --policy policy.yaml -o l.csv');
+    // The run ends before it has read everything.
+    child.stdin!.on('error', () => {});
     child.stdin!.write('email\nfirst@example.org\n');
     await until(() => runs.exists('l.csv.partial'), 'the run has begun');
     await change(2, POLICY.replace('email: mail', 'email: text'));

@@ -4,7 +4,7 @@ import { ForbiddenError, InvalidValueError, Standin } from '#client';
 import { Front } from '../support/balancer.ts';
 import { startWithPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { createClient, kinds, type Service } from '../support/service.ts';
+import { createClient, kinds, type Service, startService, usualPlace } from '../support/service.ts';
 import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 const POLICY = `
@@ -227,5 +227,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
         status: 412,
         text: expect.stringContaining('"precondition_failed"'),
       });
+  });
+
+  test('a vault without a policy gets no record', async () => {
+    const other = await startService(await usualPlace());
+    const standin = new Standin({ url: other.url, apiKey: other.api_key, policy: true });
+    for (const data of [{ name: 'Ann Lee' }, [{ name: 'Ann Lee' }]])
+      await expect(standin.tokenize(data)).rejects.toMatchObject({
+        code: 'precondition_failed',
+        message: expect.stringContaining('the vault has no policy; apply one'),
+      });
+    await expect(standin.policyInForce()).rejects.toMatchObject({ code: 'not_found' });
+    await other.stop();
+    other.place.remove();
+    expect((await client(true).policyInForce()).fields[0]).toEqual({
+      path: 'full_name',
+      kind: 'text',
+    });
   });
 });

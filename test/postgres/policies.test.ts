@@ -114,6 +114,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(follower.latest).toEqual({
       policy: undefined,
       asOfMs: Number.NEGATIVE_INFINITY,
+      hasBareTokens: false,
       problem: undefined,
     });
     const beforeMs = monotonicMs();
@@ -149,6 +150,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       expect(await read(follower)).toEqual({
         policy: undefined,
         asOfMs: Number.NEGATIVE_INFINITY,
+        hasBareTokens: false,
         problem: expect.any(UnreadablePolicy),
       });
     expect(String(follower.latest.problem)).toContain(
@@ -166,7 +168,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     const { policy, asOfMs } = await read(follower);
     await pool.query('alter table standin.policies rename to away', [], soon());
     const { problem, ...kept } = await read(follower);
-    expect(kept).toEqual({ policy, asOfMs });
+    expect(kept).toEqual({ policy, asOfMs, hasBareTokens: false });
     expect(problems).toEqual([problem]);
     await pool.query('alter table standin.away rename to policies', [], soon());
     await until(async () => (await follower.demand()).problem === undefined, 'a read');

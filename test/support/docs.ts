@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import formats from 'ajv-formats';
-import type { OpenApiDocument } from '#openapi';
+import type { AdminDocument, OpenApiDocument } from '#openapi';
 
 export const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 
@@ -88,7 +88,7 @@ export function anchors(path: string): string[] {
 export class DocumentSchemas {
   readonly #ajv = new Ajv2020({ allErrors: true, strict: true, strictRequired: false });
 
-  constructor(document: OpenApiDocument) {
+  constructor(document: OpenApiDocument | AdminDocument) {
     formats.default(this.#ajv);
     this.#ajv.addVocabulary(['openapi', 'info', 'servers', 'tags', 'paths', 'components']);
     this.#ajv.addSchema({ $id: 'document', ...document } as object);

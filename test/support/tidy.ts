@@ -49,10 +49,14 @@ const ROOMS: Record<string, readonly string[]> = {
   'log-output': [],
   log: ['errors', 'log-output', 'terminal'],
   http: ['types', 'errors', 'policy', 'service', 'log', 'metrics', '#openapi'],
-  ops: ['types', 'errors', 'service', 'metrics', 'timeouts', '#console'],
+  ops: [
+    ...['types', 'errors', 'service', 'metrics', 'timeouts', 'options', 'policy', 'http'],
+    'terminal',
+    ...['#console', '#openapi'],
+  ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'policy', 'version', '#kek'],
+    ...['options', 'ops', 'policy', 'version', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [
@@ -75,6 +79,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   '@electric-sql/pglite': ['#embedded'],
   '/assets/uplot.js': ['#console'],
   'node:crypto': ['crypto', 'http', 'ops'],
+  'age-encryption': ['commands'],
   commander: ['commands', 'cli'],
   yaml: ['policy'],
   pino: ['log'],
@@ -83,6 +88,10 @@ const PACKAGES: Record<string, readonly string[]> = {
   'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['#kek'],
+  '@opentelemetry/api': ['process'],
+  '@opentelemetry/exporter-trace-otlp-http': ['process'],
+  '@opentelemetry/resources': ['process'],
+  '@opentelemetry/sdk-trace': ['process'],
 };
 
 export const roomsKeepApart: Rule = ({ path, text }) => {

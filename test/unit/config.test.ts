@@ -130,6 +130,23 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     takes: ['!'.repeat(16), '~'.repeat(1024)],
     refuses: ['a'.repeat(15), 'a'.repeat(1025), `${'a'.repeat(15)} b`, 'é'.repeat(16)],
   },
+  OPS_TLS: { takes: ['true', 'false'], refuses: ['yes', '1'] },
+  ADMIN_TOKEN: {
+    takes: [`a:${'0'.repeat(32)}`, `a.b-c_D:${'~'.repeat(1024)},b:${'+'.repeat(32)}`],
+    refuses: [
+      '0'.repeat(48),
+      `:${'0'.repeat(32)}`,
+      `a:${'0'.repeat(31)}`,
+      `a:${'0'.repeat(1025)}`,
+      `a:${'0'.repeat(32)},`,
+      `a:${'0'.repeat(32)},a:${'1'.repeat(32)}`,
+      `a:${'0'.repeat(32)},b:${'0'.repeat(32)}`,
+      `a:${'0'.repeat(31)} `,
+      `${'a'.repeat(33)}:${'0'.repeat(32)}`,
+      Array.from({ length: 33 }, (_, i) => `a${i}:${String(i).padStart(32, '0')}`).join(),
+    ],
+  },
+  ADMIN_DATABASE_URL: { takes: ['postgres://u:p@db:5432/x'], refuses: ['db:5432', 'mysql://db/x'] },
   DATABASE_URL: {
     takes: ['postgres://u:p@db:5432/x', 'postgresql://db/x?sslmode=require'],
     refuses: ['db:5432', 'mysql://db/x', 'http://db', 'postgres'],
@@ -203,19 +220,48 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    takes: ['http://collector:4318', 'https://host.example.com/otlp/'],
+    refuses: ['collector:4318', 'http://u:p@host', 'http://host/?a', 'grpc://host'],
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    takes: ['a=b', 'a=b,c-d.e=f%2Cg', 'a='],
+    refuses: ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz'],
+  },
+  OTEL_RESOURCE_ATTRIBUTES: {
+    takes: ['a=b', 'a=b,c-d.e=f%2Cg', 'a='],
+    refuses: ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz'],
+  },
+  OTEL_SERVICE_NAME: { takes: ['a', 'The vault'], refuses: ['ü', 'x'.repeat(256)] },
+  OTEL_TRACES_SAMPLER: { takes: ['always_on', 'parentbased_traceidratio'], refuses: ['xray'] },
+  OTEL_TRACES_SAMPLER_ARG: { takes: ['0', '1', '0.25'], refuses: ['1.1', '-1', '.5', '1e-3'] },
   STANDIN_URL: {
     takes: ['http://127.0.0.1:8080', 'https://host.example.com/standin/', 'http://[::1]:80'],
     refuses: ['localhost:80', 'http://u:p@host', 'http://host/api/v1', 'http://host/?a', 'ftp://a'],
   },
   STANDIN_API_KEY: {
-    takes: [`stk_${'aZ9'.repeat(11)}x`],
-    refuses: ['stk_', 'x'.repeat(38), `stk_${'a'.repeat(35)}`, `stk_${'a'.repeat(33)}-`],
+    takes: [`stk_${'aZ9'.repeat(11)}x`, 'a-b.c_d.e'],
+    refuses: [
+      'stk_',
+      'a.b',
+      'a.b.',
+      'a.b.c d',
+      'x'.repeat(38),
+      `stk_${'a'.repeat(35)}`,
+      `stk_${'a'.repeat(33)}-`,
+    ],
   },
 };
 
 /** Another setting that a setting needs. */
 const WITH: Record<string, Record<string, string>> = {
   DATABASE_URL: { KEK_FILE: 'kek' },
+  OPS_TLS: { TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k' },
+  ADMIN_DATABASE_URL: {
+    KEK_FILE: 'kek',
+    DATABASE_URL: 'postgres://db/x',
+    ADMIN_TOKEN: `a:${'0'.repeat(32)}`,
+  },
   AUDIT_REQUIRED: { AUDIT_LOG: 'stdout' },
   JWT_ISSUER: { JWT_AUDIENCE: 'a' },
   JWT_AUDIENCE: { JWT_ISSUER: 'https://issuer.example' },
@@ -332,6 +378,41 @@ describe('OPS_HOST', () => {
 
   test.each(['127.0.0.1', '127.1.2.3', 'localhost', '::1'])('%s needs none', (OPS_HOST) => {
     expect(problemsOf({ OPS_HOST })).toEqual([]);
+  });
+});
+
+describe('ADMIN_TOKEN', () => {
+  const ADMIN_TOKEN = `a:${'0'.repeat(32)}`;
+  const TLS = { TLS_CERT_FILE: 'c', TLS_KEY_FILE: 'k', OPS_TLS: 'true' };
+
+  test('beyond the loopback needs TLS, also with OPS_TOKEN', () => {
+    const beyond = { ADMIN_TOKEN, OPS_HOST: '0.0.0.0', OPS_TOKEN: 'a'.repeat(16) };
+    expect(problemsOf(beyond)).toEqual([
+      expect.stringMatching(/^ADMIN_TOKEN is set, and OPS_HOST is "0\.0\.0\.0".* OPS_TLS=true/),
+    ]);
+    expect(problemsOf({ ...beyond, ...TLS })).toEqual([]);
+    expect(problemsOf({ ADMIN_TOKEN, OPS_HOST: '::1' })).toEqual([]);
+  });
+
+  test.each([
+    [{ ADMIN_TOKEN, OPS_PORT: '0' }, /^ADMIN_TOKEN is set, but OPS_PORT is 0/],
+    [{ ADMIN_TOKEN, OPS_TOKEN: '0'.repeat(32) }, /^ADMIN_TOKEN has the token of OPS_TOKEN/],
+    [{ OPS_TLS: 'true' }, /^OPS_TLS is true, but there is no certificate/],
+    [
+      { DATABASE_URL: 'postgres://db/x', KEK_FILE: 'k', ADMIN_DATABASE_URL: 'postgres://db/x' },
+      /^ADMIN_DATABASE_URL is for the admin API/,
+    ],
+    [{ ADMIN_TOKEN, ADMIN_DATABASE_URL: 'postgres://db/x' }, /^ADMIN_DATABASE_URL needs DATABASE/],
+  ])('is refused with what contradicts it: %j', (environment, problem) => {
+    expect(problemsOf(environment as unknown as Record<string, string>)).toEqual([
+      expect.stringMatching(problem),
+    ]);
+  });
+
+  test('that is refused is not echoed', () => {
+    const text = problemsOf({ ADMIN_TOKEN: 'hunter2' }).join('\n');
+    expect(text).toMatch(/^ADMIN_TOKEN is not /);
+    expect(text).not.toContain('hunter2');
   });
 });
 

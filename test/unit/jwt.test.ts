@@ -12,8 +12,9 @@ import {
   SUBJECT,
 } from '../support/issuer.ts';
 
+/** JWTs are verified at this time, which passes only in `clockMs`. */
+const BASE_MS = Date.now();
 let issuer: IssuerStandIn;
-/** Of the keys' clock, and of what is added to the time of JWTs. */
 let clockMs = 0;
 let problems: (string | undefined)[];
 let keys: IssuerKeys;
@@ -38,7 +39,7 @@ function open(changes: Partial<JwtOptions> = {}): void {
     full,
     keys,
     (jwt) => jwt,
-    () => Date.now() + clockMs,
+    () => BASE_MS + clockMs,
   );
 }
 
@@ -51,7 +52,7 @@ function outcomeOf(
 }
 
 const fetches = () => issuer.asked.filter((path) => path === '/keys').length;
-const nowS = () => Math.floor(Date.now() / 1_000);
+const nowS = () => Math.floor(BASE_MS / 1_000);
 
 describe('a JWT is accepted', () => {
   test.each(['RS256', 'PS512', 'ES256', 'ES384', 'EdDSA', 'Ed25519'])(
@@ -235,6 +236,9 @@ describe('the keys of the issuer', () => {
     expect(verifier.known(jwt)).toBe(SUBJECT);
     await keys.refresh();
     expect(verifier.known(jwt)).toBe(SUBJECT);
+    await issuer.rotate('ES256', 1);
+    await keys.refresh();
+    expect(verifier.known(jwt)).toBe(SUBJECT);
     await issuer.rotate();
     await keys.refresh();
     expect(verifier.known(jwt)).toBeUndefined();
@@ -312,7 +316,7 @@ describe('the keys of the issuer', () => {
 
 describe('what is in memory', () => {
   test('ends with the JWT', async () => {
-    const jwt = await issuer.jwt();
+    const jwt = await issuer.jwt({ exp: nowS() + 300 });
     await outcomeOf(jwt);
     clockMs = 329_000;
     expect(verifier.known(jwt)).toBe(SUBJECT);
@@ -349,7 +353,17 @@ describe('a flood of JWTs with wrong signatures', () => {
     expect(await outcomeOf(await issuer.jwt(), hasClient)).toBe(SUBJECT);
   });
 
-  test('is a flood of those that fail: a thousand good ones are no flood', async () => {
+  test('costs no check at all when no signature could make them good', async () => {
+    const others = await Promise.all([
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ aud: 'other', jti: `${i}` })),
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ iss: 'other', jti: `${i}` })),
+      ...Array.from({ length: 150 }, (_, i) => issuer.jwt({ exp: 1, jti: `${i}` })),
+    ]);
+    const outcomes = await Promise.all(others.map((jwt) => outcomeOf(jwt)));
+    expect(new Set(outcomes)).toEqual(new Set(['unauthorized']));
+  });
+
+  test('is a flood of those that fail: 300 good ones are no flood', async () => {
     for (let i = 0; i < 300; i++)
       expect(await outcomeOf(await issuer.jwt({ jti: `${i}` }))).toBe(SUBJECT);
   });

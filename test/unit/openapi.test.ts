@@ -1,12 +1,11 @@
-import { createConfig, lintFromString } from '@redocly/openapi-core';
-import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, test } from 'vitest';
 import { openApiDocument } from '#openapi';
 import { SETTINGS } from '../../src/config/settings.ts';
 import { CALLER_ERRORS } from '../../src/errors.ts';
 import { documentText, factsOf } from '../../src/http/openapi.ts';
 import { METHODS } from '../../src/http/routes.ts';
-import { DocumentSchemas, operationsOf, readText, responseOf } from '../support/docs.ts';
+import { DocumentSchemas, operationsOf, responseOf } from '../support/docs.ts';
+import { isOpenApi, lint, whatGeneratorsLose } from '../support/openapi.ts';
 
 const URL_OF_DEFAULTS = `http://${SETTINGS.HOST.default}:${SETTINGS.PORT.default}`;
 const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
@@ -14,35 +13,6 @@ const settingsOf = (INTERFACE_VERSION: '1.0.5' | '1.0.4') => ({
   BODY_LIMIT: Number(SETTINGS.BODY_LIMIT.default),
   VALUES_LIMIT: Number(SETTINGS.VALUES_LIMIT.default),
 });
-
-/** Places of schemas that generators drop, or give a name like InlineObject1. */
-function* whatGeneratorsLose(json: unknown, at = ''): Generator<string> {
-  if (typeof json !== 'object' || json === null) return;
-  const part = json as Record<string, any>;
-  if ('$ref' in part && Object.keys(part).length > 1) yield `${at}: beside a reference`;
-  if ('oneOf' in part || 'anyOf' in part || 'allOf' in part) yield `${at}: several schemas in one`;
-  for (const [name, schema] of Object.entries(part.properties ?? {}))
-    if ('properties' in (schema as object)) yield `${at}/${name}: no name`;
-  const media = part['application/json'];
-  if (media !== undefined && !('$ref' in media.schema)) yield `${at}: no name`;
-  for (const [name, inner] of Object.entries(part))
-    if (name !== 'examples') yield* whatGeneratorsLose(inner, `${at}/${name}`);
-}
-
-async function lint(text: string): Promise<string[]> {
-  const config = await createConfig({ extends: ['recommended'] });
-  const problems = await lintFromString({ source: text, config, absoluteRef: 'openapi.json' });
-  return problems.map(({ ruleId, message }) => `${ruleId}: ${message}`);
-}
-
-// Ajv takes this reference for one to the whole; without another dialect, it means that.
-const metaSchema = JSON.parse(
-  readText('test/vectors/openapi-3.1.json').replaceAll(
-    '"$dynamicRef": "#meta"',
-    '"$ref": "#/$defs/schema"',
-  ),
-);
-const isOpenApi = new Ajv2020({ strict: false, validateFormats: false }).compile(metaSchema);
 
 describe.each(['1.0.5', '1.0.4'] as const)('the document of interface %s', (version) => {
   const document = openApiDocument(factsOf(settingsOf(version), URL_OF_DEFAULTS));

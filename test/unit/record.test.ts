@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { deriveKey, importKey, open, seal } from '../../src/crypto/primitives.ts';
 import { openRecord } from '../../src/crypto/record.ts';
+import { scopeOf } from '../../src/crypto/scope.ts';
 import type { Sealed, SealedRecord, Token, TokenFingerprint, Value } from '../../src/types.ts';
 import { testKey, testKeyring } from '../support/keys.ts';
 
@@ -143,7 +144,7 @@ describe('key versions', () => {
       value_fingerprint: 'v'.repeat(16) as never,
       sealed: seal(key, VALUE, aad) as Sealed,
     };
-    expect(openRecord(key, { ...record, key_version: 1 })?.value).toBe(VALUE);
+    expect(openRecord(key, { ...record, key_version: 1 })).toEqual({ value: VALUE });
     expect(openRecord(key, { ...record, key_version: 2 })).toBeUndefined();
   });
 
@@ -168,10 +169,8 @@ test('each of the 256 first fingerprint bytes has a key of its own, derived from
     const record = sealed(VALUE, `t${i}` as Token);
     const firstByte = record.token_fingerprint.charCodeAt(0);
     firstBytes.add(firstByte);
-    const opened = [firstByte, firstByte ^ 1].map(
-      (byte) => openRecord(subkeys[byte]!, record)?.value,
-    );
-    expect(opened).toEqual([VALUE, undefined]);
+    const opened = [firstByte, firstByte ^ 1].map((byte) => openRecord(subkeys[byte]!, record));
+    expect(opened).toEqual([{ value: VALUE }, undefined]);
   }
   expect(firstBytes.size).toBe(256);
 });
@@ -183,4 +182,56 @@ test('bytes sealed with one key or AAD do not open with another', () => {
   expect(open(other, bytes, Buffer.from('aad'))).toBeUndefined();
   expect(open(key, bytes, Buffer.from('aae'))).toBeUndefined();
   expect(open(key, bytes, Buffer.alloc(0))).toBeUndefined();
+});
+
+const names = fc.stringMatching(/^[A-Za-z0-9_-]{1,32}$/);
+const tokens = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 200 });
+const values = fc.string({ unit: 'binary', maxLength: 200 });
+const spaces = fc.oneof(fc.constant(''), names);
+
+describe('imports', () => {
+  const place = [TOKEN_FINGERPRINT, keyring.randomDraws().value_fingerprint] as const;
+
+  test('an imported record opens with its token, an alias with its space', () => {
+    fc.assert(
+      fc.property(values, tokens, names, spaces, (value, token, kind, space) => {
+        for (const scope of [undefined, scopeOf('text', ''), scopeOf(kind, space)]) {
+          const record = keyring.seal(value as Value, ...place, scope, token as Token);
+          expect(keyring.open(record)).toEqual({ value, scope, imported: token });
+        }
+        const alias = { alias: token as Token, space };
+        expect(keyring.open(keyring.sealAlias(alias, ...place))).toEqual(alias);
+      }),
+    );
+  });
+
+  test('records of programs from before open as ever', () => {
+    const key = deriveKey(
+      importKey(testKey('dek 1')),
+      `standin record subkey ${TOKEN_FINGERPRINT.charCodeAt(0)}`,
+    );
+    const sealedAs = (format: number, plaintext: string): SealedRecord => {
+      const aad = Buffer.alloc(37);
+      aad.writeUInt8(format, 0);
+      aad.writeUInt32BE(1, 1);
+      aad.write(place[0] + place[1], 5, 'latin1');
+      const [tokenFingerprint, valueFingerprint] = place;
+      const sealed = seal(key, plaintext, aad) as Sealed;
+      return {
+        token_fingerprint: tokenFingerprint,
+        value_fingerprint: valueFingerprint,
+        key_version: 1,
+        sealed,
+      };
+    };
+    const prefixed = (name: string) => String.fromCharCode(name.length) + name;
+    fc.assert(
+      fc.property(values, names, spaces, (value, kind, space) => {
+        expect(keyring.open(sealedAs(1, value))).toEqual({ value });
+        const scope = scopeOf(kind, space);
+        const record = sealedAs(2, prefixed(space) + prefixed(kind) + value);
+        expect(keyring.open(record)).toEqual({ value, scope });
+      }),
+    );
+  });
 });

@@ -112,6 +112,7 @@ describe('a text in pieces', () => {
     ['a (abcdefghij_to', 3],
     ['a (abcdefghij\\', 3],
     ['a (abcdefghij\\_t', 3],
+    ['a (\\_t', 4],
     [`${'a'.repeat(1_000)}`, 744],
   ])('%j is held back from %i on', (text, from) => {
     expect(heldFrom(text, finder.find(text, 1).at(-1)?.end ?? 0, 'tok')).toBe(from);

@@ -20,6 +20,7 @@ export async function* readBlocks(
   input: Input,
   format: RowFormat,
   line: number,
+  maxCells = MAX_CELLS,
 ): AsyncGenerator<Block, undefined> {
   let rest: Buffer = Buffer.alloc(0);
   // An incomplete row is scanned again only at twice its length, so a long row costs linear time.
@@ -33,7 +34,7 @@ export async function* readBlocks(
       continue;
     }
     let done = 0;
-    for (const rows of readRows(bytes, format, next, isEnd)) {
+    for (const rows of readRows(bytes, format, next, isEnd, maxCells)) {
       const last = rows.at(-1)!;
       done = last.end;
       next = last.line + last.lineEnds;
@@ -46,12 +47,13 @@ export async function* readBlocks(
   return undefined;
 }
 
-/** All complete rows in the bytes, in groups of at most MAX_CELLS cells. */
+/** All complete rows in the bytes, in groups of at most this many cells. */
 function* readRows(
   bytes: Buffer,
   format: RowFormat,
   line: number,
   isEnd: boolean,
+  maxCells: number,
 ): Generator<readonly Row[]> {
   let rows: Row[] = [];
   let cells = 0;
@@ -60,7 +62,7 @@ function* readRows(
     for (let start = 0; start < bytes.length; start = rows.at(-1)!.end) {
       const row = format.read(bytes, start, next, isEnd);
       if (row === undefined) break;
-      if (cells + row.cells.length > MAX_CELLS && rows.length > 0) {
+      if (cells + row.cells.length > maxCells && rows.length > 0) {
         yield rows;
         rows = [];
         cells = 0;

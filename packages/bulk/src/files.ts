@@ -1,16 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { BadRowError, BulkError } from './bulk-error.ts';
-import {
-  type Checkpoint,
-  checkpointOf,
-  type Position,
-  removeCheckpoint,
-  writeCheckpoint,
-} from './checkpoint.ts';
+import { type Checkpoint, type Position, removeCheckpoint, writeCheckpoint } from './checkpoint.ts';
 import { listed, suggested } from './fields.ts';
 import type { Beginning } from './header.ts';
 import type { Input } from './input.ts';
-import { isResumable, type Job, outputPaths, termsOf } from './job.ts';
+import { checkpointFor, isResumable, type Job, outputPaths, termsOf } from './job.ts';
 import { withoutComma } from './json.ts';
 import { nameAtLast, type Output, OutputFile, partialOf, StandardOutput } from './output.ts';
 import { NoFieldOfPolicy } from './policy-paths.ts';
@@ -100,8 +94,8 @@ export class BulkFiles {
     const [bad] = badRows;
     if (bad !== undefined && rejects === undefined) throw new BadRowError(bad.line, bad.problem!);
     this.#isWhole = false;
-    const output = this.#outputs.get('--output')!;
-    await output.write(this.#after(this.#goodRows, replaced.bytes));
+    const output = this.#outputs.get('--output');
+    await output?.write(this.#after(this.#goodRows, replaced.bytes));
     if (bad !== undefined) {
       await rejects!.write(Buffer.from(badRows.map(rejectLine).join('')));
       const pieces = badRows.map(({ start, end }) => bytes.subarray(start, end));
@@ -111,7 +105,7 @@ export class BulkFiles {
     this.#advance(rows, replaced);
     this.#isWhole = true;
     const isFound = this.#missing() === undefined;
-    if (isFound) await output.release();
+    if (isFound) await output?.release();
     else if (output instanceof StandardOutput && output.isFull) this.#checkFields();
     if (performance.now() - this.#savedAtMs >= CHECKPOINT_INTERVAL_MS) await this.save();
   }
@@ -143,7 +137,8 @@ export class BulkFiles {
    */
   #checkFields(): void {
     const missing = this.#missing();
-    if (missing === undefined || this.#goodRows === 0) return;
+    const isHarmless = this.#goodRows === 0 || this.#job.outputPath === undefined;
+    if (missing === undefined || isHarmless) return;
     const { sample } = this.#format;
     const { fields } = this.#job;
     if (typeof fields !== 'string') throw new NoFieldOfPolicy(this.#input.name, sample, fields);
@@ -178,7 +173,7 @@ export class BulkFiles {
   }
 
   async #save(lengths: Checkpoint['lengths'], isComplete: boolean): Promise<void> {
-    await writeCheckpoint(checkpointOf(this.#job.outputPath), {
+    await writeCheckpoint(checkpointFor(this.#job)!, {
       terms: termsOf(this.#job),
       input: this.#input.identity!,
       position: this.position,
@@ -190,14 +185,15 @@ export class BulkFiles {
   /** Call after the last row. @throws MissingFieldError */
   async finish(): Promise<void> {
     this.#checkFields();
-    await this.#outputs.get('--output')!.release();
+    await this.#outputs.get('--output')?.release();
     const { end } = this.#format;
     if (end !== undefined) await this.#outputs.get('--rejected-rows')?.write(end);
     await this.save(true);
     // From here on, a resumed run only renames the files.
     this.#isWhole = false;
     await nameFiles(this.#job);
-    if (this.#job.outputPath !== '-') await removeCheckpoint(checkpointOf(this.#job.outputPath));
+    const checkpoint = checkpointFor(this.#job);
+    if (checkpoint !== undefined) await removeCheckpoint(checkpoint);
   }
 
   /**
@@ -213,7 +209,7 @@ export class BulkFiles {
 
   async #discard(): Promise<void> {
     for (const path of outputPaths(this.#job).values()) await rm(partialOf(path), { force: true });
-    if (this.#isResumable) await rm(checkpointOf(this.#job.outputPath), { force: true });
+    if (this.#isResumable) await rm(checkpointFor(this.#job)!, { force: true });
   }
 
   async close(): Promise<void> {

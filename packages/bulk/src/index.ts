@@ -2,8 +2,11 @@
 export { BadRowError, BulkError, WriteError } from './bulk-error.ts';
 export { suggested } from './fields.ts';
 export type { FormatOptions } from './header.ts';
-export type { Job } from './job.ts';
+export type { Decode } from './input.ts';
+export type { Job, Take } from './job.ts';
 export { addPath, newTree, type PathNode } from './json-path.ts';
+export { nameAtLast, OutputFile, partialOf } from './output.ts';
 export { LeastRecords, type PolicyFields } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
+export type { Row } from './row.ts';
 export { type RunEnd, RunFailure, runBulk } from './run.ts';

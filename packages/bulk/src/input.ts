@@ -15,6 +15,9 @@ export interface InputIdentity {
   readonly head: number;
 }
 
+/** Turns the bytes of a file into those that are read, such as decrypted ones. @throws BulkError */
+export type Decode = (chunks: AsyncIterable<Buffer>) => AsyncIterator<Buffer>;
+
 /** Reads a file or standard input. Decompresses gzip, which the first two bytes show. */
 export class Input {
   /** For messages. */
@@ -23,12 +26,19 @@ export class Input {
   /** undefined: a pipe, which can be read only once. */
   readonly identity: InputIdentity | undefined;
   readonly #isGzip: boolean | undefined;
+  readonly #decode: Decode | undefined;
   #from = 0;
   #stream: Readable | undefined;
   #chunks: AsyncIterator<Buffer> | undefined;
   #unread: Buffer | undefined;
 
-  private constructor(path: string, identity: InputIdentity | undefined, isGzip?: boolean) {
+  private constructor(
+    path: string,
+    identity: InputIdentity | undefined,
+    decode: Decode | undefined,
+    isGzip?: boolean,
+  ) {
+    this.#decode = decode;
     this.name = path === '-' ? 'standard input' : path;
     this.#path = path === '-' ? undefined : path;
     this.identity = identity;
@@ -36,16 +46,16 @@ export class Input {
   }
 
   /** @param path "-": standard input @throws BulkError */
-  static async open(path: string): Promise<Input> {
-    if (path === '-') return new Input(path, undefined);
+  static async open(path: string, decode?: Decode): Promise<Input> {
+    if (path === '-') return new Input(path, undefined, decode);
     return reading(path, async () => {
       const status = await stat(path);
       if (status.isDirectory()) throw new BulkError(`${path} is a folder: name a file`);
       // Do not open a pipe twice: closing it would tell the writer that the reader is gone.
-      if (!status.isFile()) return new Input(path, undefined);
+      if (!status.isFile()) return new Input(path, undefined, decode);
       const head = await readHead(path);
       const identity = { bytes: status.size, mtime_ms: status.mtimeMs, head: crc32(head) };
-      return new Input(path, identity, isGzip(head));
+      return new Input(path, identity, decode, decode === undefined ? isGzip(head) : undefined);
     });
   }
 
@@ -72,7 +82,7 @@ export class Input {
   async seek(offset: number): Promise<void> {
     this.close();
     this.#unread = undefined;
-    if (!this.#isGzip) {
+    if (!this.#isGzip && this.#decode === undefined) {
       this.#from = offset;
       return;
     }
@@ -91,7 +101,8 @@ export class Input {
   shareBefore(offset: number): number | undefined {
     if (this.identity === undefined || this.#stream === undefined) return undefined;
     const { bytes } = this.identity;
-    const done = this.#isGzip ? (this.#stream as ReadStream).bytesRead : offset;
+    const isPacked = this.#isGzip || this.#decode !== undefined;
+    const done = isPacked ? (this.#stream as ReadStream).bytesRead : offset;
     return bytes === 0 ? 1 : done / bytes;
   }
 
@@ -106,7 +117,8 @@ export class Input {
     const start = this.#from === 0 ? {} : { start: this.#from };
     const options = { highWaterMark: CHUNK_BYTES, ...start };
     this.#stream = this.#path === undefined ? process.stdin : createReadStream(this.#path, options);
-    const raw: AsyncIterator<Buffer> = this.#stream[Symbol.asyncIterator]();
+    const raw: AsyncIterator<Buffer> =
+      this.#decode?.(this.#stream) ?? this.#stream[Symbol.asyncIterator]();
     if (this.#isGzip !== undefined) return this.#isGzip ? unzipped(raw) : raw;
     const head = await atLeast(raw, 2);
     const all = prepend(head, raw);

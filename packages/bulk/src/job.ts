@@ -3,17 +3,26 @@ import { resolve } from 'node:path';
 import { BulkError } from './bulk-error.ts';
 import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
-import type { Input } from './input.ts';
+import type { Decode, Input } from './input.ts';
 import { partialOf } from './output.ts';
 import type { Ask } from './replace.ts';
+import type { Row } from './row.ts';
+
+/**
+ * Takes the rows of a block, in the order of the file, and sets `problem` of the bad ones. It may
+ * begin a block before an earlier one has ended.
+ */
+export type Take = (rows: readonly Row[], signal: AbortSignal) => Promise<void>;
 
 /** The options of a run. */
 export interface Job extends FormatOptions {
-  readonly operation: 'tokenize' | 'detokenize';
+  readonly operation: 'tokenize' | 'detokenize' | 'import';
   /** "-": standard input. */
   readonly inputPath: string;
-  /** "-": standard output. */
-  readonly outputPath: string;
+  /** "-": standard output; undefined: the run writes no rows. */
+  readonly outputPath: string | undefined;
+  /** Of a run that writes no rows; undefined: it cannot be resumed. */
+  readonly checkpointPath?: string | undefined;
   /** The report on bad rows; undefined: the first bad row ends the run. */
   readonly rejectsPath: string | undefined;
   /** The file that gets bad rows unchanged. */
@@ -21,7 +30,15 @@ export interface Job extends FormatOptions {
   readonly isResume: boolean;
   /** Whether the run may replace existing files. */
   readonly isForced: boolean;
-  readonly ask: Ask;
+  /** undefined: see `take`. */
+  readonly ask: Ask | undefined;
+  readonly take?: Take;
+  /** undefined: the input is in clear, or gzip. */
+  readonly decode?: Decode | undefined;
+  /** See Replacing. */
+  readonly takesBareTokens?: boolean | undefined;
+  /** Further options that a resumed run must repeat. */
+  readonly terms?: Readonly<Record<string, string>>;
   /** Called after each block: values in the block, and the share of the input that is done. */
   readonly onProgress: (values: number, share: number | undefined) => void;
 }
@@ -38,9 +55,15 @@ export function outputPaths(job: Job): Map<string, string> {
   );
 }
 
+/** undefined: the job has none. */
+export function checkpointFor({ outputPath, checkpointPath }: Job): string | undefined {
+  if (outputPath === undefined) return checkpointPath;
+  return outputPath === '-' ? undefined : checkpointOf(outputPath);
+}
+
 /** Whether a later run can resume the job: input and output must be files. */
 export function isResumable(job: Job, input: Input): boolean {
-  return input.identity !== undefined && job.outputPath !== '-';
+  return input.identity !== undefined && checkpointFor(job) !== undefined;
 }
 
 /** The options that a resumed run must repeat. */
@@ -54,6 +77,7 @@ export function termsOf(job: Job): Record<string, string> {
     '--format': job.format,
     '--delimiter': job.delimiter ?? 'auto',
     '--no-header': job.hasHeader ? 'off' : 'on',
+    ...job.terms,
     ...Object.fromEntries(paths.map(([option, path]) => [option, resolve(path)])),
   };
 }
@@ -64,11 +88,11 @@ export function termsOf(job: Job): Record<string, string> {
  */
 export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | undefined> {
   const paths = outputPaths(job);
-  await refuseSameFiles(job.inputPath, paths);
+  await refuseSameFiles(job.inputPath, paths, checkpointFor(job));
   if (job.isResume && !isResumable(job, input))
     throw new BulkError('Only a run from a file to a file can be resumed, not a run with a pipe');
-  const path = checkpointOf(job.outputPath);
-  const isAnew = job.isForced || job.outputPath === '-';
+  const path = checkpointFor(job);
+  const isAnew = job.isForced || path === undefined;
   const checkpoint = isAnew ? undefined : await readCheckpoint(path);
   if (job.isResume && checkpoint !== undefined) {
     checkContinues(checkpoint, termsOf(job), input.identity!);
@@ -83,12 +107,15 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
 }
 
 /** No output, under its final or its partial name, may be the input or another output. */
-async function refuseSameFiles(inputPath: string, outputs: Map<string, string>): Promise<void> {
+async function refuseSameFiles(
+  inputPath: string,
+  outputs: Map<string, string>,
+  checkpoint: string | undefined,
+): Promise<void> {
   const seen = new Map<string, string>();
   const files: [string, string][] = [['the input', inputPath]];
   for (const [option, path] of outputs) files.push([option, path], [option, partialOf(path)]);
-  const outputPath = outputs.get('--output');
-  if (outputPath !== undefined) files.push(['the checkpoint', checkpointOf(outputPath)]);
+  if (checkpoint !== undefined) files.push(['the checkpoint', checkpoint]);
   for (const [option, path] of files) {
     if (path === '-') continue;
     const status = await statOf(path);

@@ -24,13 +24,15 @@ export class RefusedValue extends Error {
 }
 
 export interface Replacing {
-  readonly operation: 'tokenize' | 'detokenize';
+  readonly operation: 'tokenize' | 'detokenize' | 'import';
   readonly ask: Ask;
   /** Whether equal values of two fields can have different tokens, of kinds of a policy. */
   readonly isByField: boolean;
   readonly format: RowFormat;
   /** Whether a bad row ends the run. The values after it are then not sent. */
   readonly stopsAtBadRow: boolean;
+  /** Whether cells without a suffix may be tokens. */
+  readonly takesBareTokens?: boolean | undefined;
 }
 
 /** The rows of a block after replacement. */
@@ -48,12 +50,12 @@ export async function replaceCells(
   replacing: Replacing,
   signal: AbortSignal,
 ): Promise<Replaced> {
-  const { operation, format, isByField } = replacing;
+  const { operation, format, isByField, takesBareTokens } = replacing;
   const keyOf: KeyOf = ({ field, value }) => (isByField ? `${field}\0${value}` : value);
   const distinct = new Map<string, Cell>();
   for (const row of block.rows) {
     // A policy can have tokens without a suffix.
-    if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row);
+    if (operation === 'detokenize' && !isByField) row.problem ??= formProblem(row, takesBareTokens);
     if (row.problem === undefined) for (const cell of row.cells) distinct.set(keyOf(cell), cell);
   }
   const answers = await askAll([...distinct.values()], replacing, signal);
@@ -69,13 +71,16 @@ type Answer = { readonly text: string } | { readonly reason: string } | undefine
 
 /** Printable ASCII with a suffix: every token has this form. */
 const TOKEN_FORM = /^[\x20-\x7e]*_[A-Za-z0-9]{1,16}$/;
+/** An imported token, or one of a kind without suffix. */
+const BARE_FORM = /^[\x20-\x7e]{1,1000}$/;
 
 /**
  * A cell that cannot be a token is not sent. The service counts unknown tokens to prevent guessing,
  * and a client that sends many of them must wait.
  */
-function formProblem(row: Row): Problem | undefined {
-  const cell = row.cells.find(({ value }) => !TOKEN_FORM.test(value));
+function formProblem(row: Row, takesBareTokens = false): Problem | undefined {
+  const form = takesBareTokens ? BARE_FORM : TOKEN_FORM;
+  const cell = row.cells.find(({ value }) => !form.test(value));
   return cell && { field: cell.field, reason: 'is not a token' };
 }
 

@@ -1,11 +1,12 @@
-import { type Block, readBlocks } from './blocks.ts';
-import { type Checkpoint, checkpointOf, type Position, removeCheckpoint } from './checkpoint.ts';
+import { type Block, MAX_CELLS, readBlocks } from './blocks.ts';
+import { type Checkpoint, type Position, removeCheckpoint } from './checkpoint.ts';
 import { BulkFiles, nameFiles } from './files.ts';
 import { type Beginning, readBeginning } from './header.ts';
 import { inOrder } from './in-order.ts';
 import { Input } from './input.ts';
-import { checkFiles, isResumable, type Job } from './job.ts';
-import { replaceCells } from './replace.ts';
+import { checkFiles, checkpointFor, isResumable, type Job, type Take } from './job.ts';
+import { type Replaced, replaceCells } from './replace.ts';
+import type { RowFormat } from './row.ts';
 
 /** Most blocks that are in work, or wait for an earlier block to be written. */
 const BLOCKS_AT_ONCE = 4;
@@ -36,12 +37,12 @@ export class RunFailure extends Error {
  * @throws BulkError before the first write, RunFailure later
  */
 export async function runBulk(job: Job, stop: AbortSignal): Promise<RunEnd> {
-  const input = await Input.open(job.inputPath);
+  const input = await Input.open(job.inputPath, job.decode);
   try {
     const checkpoint = await checkFiles(job, input);
     if (checkpoint?.is_complete) {
       await nameFiles(job);
-      await removeCheckpoint(checkpointOf(job.outputPath));
+      await removeCheckpoint(checkpointFor(job)!);
       return { ...checkpoint.position, fields: [], is_complete: true, isResumable: false };
     }
     const hasRows = (checkpoint?.position.rows ?? 0) > 0;
@@ -83,6 +84,30 @@ async function openFiles(
   return files;
 }
 
+/** The most cells in a block that no request carries. */
+const MAX_TAKEN_CELLS = 4_000;
+
+function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
+  const { operation, ask, take, fields, takesBareTokens } = job;
+  if (take !== undefined) return taken(block, take, signal);
+  const replacing = {
+    ...{ operation, ask: ask!, format, takesBareTokens },
+    isByField: typeof fields !== 'string',
+    stopsAtBadRow: job.rejectsPath === undefined,
+  };
+  return replaceCells(block, replacing, signal);
+}
+
+async function taken({ rows }: Block, take: Take, signal: AbortSignal): Promise<Replaced> {
+  await take(
+    rows.filter((row) => !row.isBlank),
+    signal,
+  );
+  const badRows = rows.filter(({ problem }) => problem !== undefined);
+  const values = rows.filter((row) => !row.isBlank).length - badRows.length;
+  return { bytes: Buffer.alloc(0), badRows, values };
+}
+
 async function replaceAll(
   job: Job,
   input: Input,
@@ -92,18 +117,13 @@ async function replaceAll(
 ): Promise<RunEnd> {
   const failed = new AbortController();
   const signal = AbortSignal.any([stop, failed.signal]);
-  const replacing = {
-    ...job,
-    format,
-    isByField: typeof job.fields !== 'string',
-    stopsAtBadRow: job.rejectsPath === undefined,
-  };
   const work = async (block: Block) => ({
     block,
-    replaced: await replaceCells(block, replacing, signal),
+    replaced: await worked(block, job, format, signal),
   });
   try {
-    const blocks = readBlocks(input, format, files.position.line);
+    const cells = job.take === undefined ? MAX_CELLS : MAX_TAKEN_CELLS;
+    const blocks = readBlocks(input, format, files.position.line, cells);
     for await (const { block, replaced } of inOrder(blocks, work, BLOCKS_AT_ONCE, signal)) {
       await files.write(block.rows, block.bytes, replaced);
       job.onProgress(replaced.values, input.shareBefore(files.position.input_bytes));

@@ -74,6 +74,7 @@ const PASSING = [408, 429, 502, 503, 504];
 const REMEDIES: Record<number, string> = {
   401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
   404: 'is url the address of the service itself?',
+  412: 'the vault has no policy; apply one, or leave out policy: true',
   413: 'lower maxBytes, or raise BODY_LIMIT of the service',
   429: 'the client exceeded a limit, and the wait is longer than timeoutMs; send less, or raise timeoutMs',
   503: 'the service is overloaded or draining',

@@ -21,6 +21,8 @@ export type Operation = 'tokenize' | 'detokenize' | 'lookup';
 const MAX_LOOKED_UP = 100;
 
 const LENIENT = { prefer: 'handling=lenient' };
+/** Without a policy, the service would replace every string of a record. */
+const ANY_POLICY = { 'if-match': '*' };
 
 /** A copy of the data with its strings replaced. */
 export interface Outcome {
@@ -69,7 +71,7 @@ export class Replacement {
   async ofRecords(data: unknown): Promise<Outcome> {
     if (!Array.isArray(data)) {
       const { copy } = snapshotOfRecord(data, ['data']);
-      return this.#rebuilt(copy, await this.#send(`{"data":${jsonOf(copy)}}`));
+      return this.#rebuilt(copy, await this.#send(`{"data":${jsonOf(copy)}}`, ANY_POLICY));
     }
     // Array.map would skip the holes of a sparse list.
     const records = Array.from(data, (one, i) => snapshotOfRecord(one, ['data', i]));
@@ -78,7 +80,7 @@ export class Replacement {
     await this.#inTurn(batches, async ({ items, from, body }) => {
       const pathFor = (path: string) =>
         path.replace(/^data\[(\d+)\]/, (_, i) => `data[${from + Number(i)}]`);
-      const { twins, unapplied, answer } = await this.#send(body, pathFor);
+      const { twins, unapplied, answer } = await this.#send(body, ANY_POLICY, pathFor);
       const list = Array.isArray(twins) ? twins : [];
       items.forEach(({ copy }, i) => {
         outcomes[from + i] = this.#rebuilt(copy, { twins: list[i], unapplied: [], answer });
@@ -111,7 +113,7 @@ export class Replacement {
         const value = valueAt(path);
         return value === undefined ? undefined : pathOf(copy, value);
       };
-      const { twins, unapplied, answer } = await this.#send(body, pathFor);
+      const { twins, unapplied, answer } = await this.#send(body, {}, pathFor);
       const list = (twins as { values?: unknown } | undefined)?.values;
       items.forEach((value, i) => {
         replaced.set(value, this.#checked(Array.isArray(list) ? list[i] : undefined, answer));
@@ -139,9 +141,10 @@ export class Replacement {
   /** @param pathFor translates the path of an error: see `inTermsOf` */
   async #send(
     body: string,
+    more: Readonly<Record<string, string>> = {},
     pathFor: (path: string) => string | undefined = () => undefined,
   ): Promise<Reply> {
-    const headers = this.#isLenient ? LENIENT : {};
+    const headers = this.#isLenient ? { ...more, ...LENIENT } : more;
     const answer = await this.#call
       .send(`/api/v1/${this.#operation}`, body, headers)
       .catch((error) => {

@@ -1,4 +1,5 @@
 /** The OpenAPI document of Standin's interface, and the page made from it. See README.md. */
+export { type AdminDocument, adminDocument } from './admin-document.ts';
 export { type OpenApiDocument, openApiDocument } from './document.ts';
 export type { ErrorFacts, Facts, FieldContent } from './facts.ts';
 export { referencePage } from './reference.ts';

@@ -67,7 +67,7 @@ ${examplesOf(body.content['application/json'].examples)}`;
   return html`<section>
 <h2 id="${operation.operationId}"><span class="method">${method.toUpperCase()}</span> ${path}</h2>
 <p><strong>${operation.summary}.</strong> ${inline(operation.description)}</p>
-<pre tabindex="0">${curlOf(servers[0]!.url + path, body)}</pre>
+<pre tabindex="0">${curlOf(servers[0]!.url + path, operation)}</pre>
 ${request}
 <h3>Answers</h3>
 ${responses}
@@ -76,12 +76,12 @@ ${responses}
 }
 
 /** The first example as a command to paste. */
-function curlOf(url: string, body: Operation['requestBody']): string {
-  if (body === undefined) return `curl '${url}'`;
+function curlOf(url: string, { requestBody: body, security }: Operation): string {
+  const key = security.length === 0 ? '' : ' \\\n  -H "Authorization: Bearer $API_KEY"';
+  if (body === undefined) return `curl '${url}'${key}`;
   const [example] = Object.values(body.content['application/json'].examples);
   return [
-    `curl '${url}' \\`,
-    `  -H "Authorization: Bearer $API_KEY" -H 'Content-Type: application/json' \\`,
+    `curl '${url}'${key} -H 'Content-Type: application/json' \\`,
     `  -d '${JSON.stringify(example!.value)}'`,
   ].join('\n');
 }
@@ -192,6 +192,7 @@ const HEADER = html`<header>
 <a href="/#/clients">Clients</a>
 <a href="/#/vault">Vault &amp; keys</a>
 <a href="/#/playground">Playground</a>
+<a href="/#/admin">Admin</a>
 <a href="/reference" aria-current="page">API reference</a>
 </nav>
 </header>`;

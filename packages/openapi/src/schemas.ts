@@ -18,7 +18,7 @@ const nested = (description: string): Schema => ({
 });
 
 const VALUES = nested(
-  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy, other JSON passes as it is.',
+  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy, other JSON passes as it is, and a list of such objects may be sent.',
 );
 
 const TOKENS = nested(

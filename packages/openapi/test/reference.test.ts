@@ -19,7 +19,7 @@ test('the page has every operation, no script, and nothing from elsewhere', () =
   expect(ids).toHaveLength(new Set(ids).size);
   expect(ids).toEqual(expect.arrayContaining(inner));
   const operations = Object.entries(documentOf(written).paths);
-  expect(operations).toHaveLength(6);
+  expect(operations).toHaveLength(8);
   for (const [path, methods] of operations) {
     expect(page).toContain(path);
     for (const { summary } of Object.values(methods)) expect(page).toContain(summary);

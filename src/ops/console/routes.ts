@@ -108,22 +108,22 @@ async function found(
 }
 
 async function signIn(
-  { sessions }: Access,
+  access: Access,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   checkSameOrigin(request);
   const token = tokenIn(await readJson(request, MAX_SIGN_IN_BYTES));
   // Without OPS_TOKEN, everybody who can connect is signed in.
-  if (sessions !== undefined) {
-    if (!sessions.takeTry(request.socket.remoteAddress)) {
+  if (access.sessions !== undefined) {
+    if (!access.tries.take(request.socket.remoteAddress)) {
       response.setHeader('Retry-After', 1);
       throw new Refusal(429, 'too_many', 'Too many attempts to sign in. Wait a second.');
     }
-    if (!sessions.isToken(token)) {
+    if (!access.isToken(token)) {
       throw new Refusal(401, 'unauthorized', 'This is not the OPS_TOKEN of this service.');
     }
-    response.setHeader('Set-Cookie', sessions.begin());
+    response.setHeader('Set-Cookie', access.sessions.begin(true));
   }
   response.writeHead(204).end();
 }

@@ -33,6 +33,8 @@ export interface AuditEntry {
   readonly trace_id?: string;
   readonly parent_id?: string;
   readonly caller_request_id?: string;
+  /** The span of the request, where it has one. */
+  readonly span_id?: string;
   /** undefined: unknown, for example after a wrong API key. */
   readonly client_id: string | undefined;
   readonly api_key_id: string | undefined;
@@ -45,6 +47,28 @@ export interface AuditEntry {
   /** Values by kind and right, as the caller saw them; undefined: without a policy. */
   readonly seen: Seen | undefined;
   readonly remote_address: string | undefined;
+}
+
+/** The content of a line about a request to the admin API: no value, no token. */
+export interface AdminEntry {
+  readonly event: 'admin';
+  /** Such as `client.update`. */
+  readonly act: string;
+  /** What it was done to: an id, a name or a version; null: the vault. */
+  readonly target: string | null;
+  readonly outcome: string;
+  readonly status: number;
+  readonly request_id: string;
+  /** Name of the token, as in ADMIN_TOKEN. */
+  readonly admin: string;
+  /** Number of values that the act was about; undefined: it was about none. */
+  readonly values: number | undefined;
+  readonly remote_address: string | undefined;
+}
+
+/** A request of somebody unknown. */
+export interface StrangerEntry extends Pick<AuditEntry, 'outcome' | 'status' | 'remote_address'> {
+  readonly event: ClientOperation | AdminEntry['event'];
 }
 
 export interface AuditLogOptions {
@@ -110,14 +134,27 @@ export class AuditLog {
    */
   record(entry: AuditEntry): Promise<void> | undefined {
     if (entry.client_id === undefined) {
-      this.#unknownCallers.add(entry);
-      this.#sumTimer ??= this.#sumUpLater();
+      this.recordStranger(entry);
       return undefined;
     }
     if (entry.outcome !== 'success') {
       this.#recordRefusal(entry);
       return undefined;
     }
+    return this.#recordDone(entry);
+  }
+
+  /** As `record`. The requests of an administrator are few, so none is left out. */
+  recordAct(entry: AdminEntry): Promise<void> | undefined {
+    return this.#recordDone(entry);
+  }
+
+  recordStranger(entry: StrangerEntry): void {
+    this.#unknownCallers.add(entry);
+    this.#sumTimer ??= this.#sumUpLater();
+  }
+
+  #recordDone(entry: AuditEntry | AdminEntry): Promise<void> | undefined {
     const line = this.#submit(this.#lineOf(entry));
     this.#last = line.catch(() => {});
     return this.#options.isRequired ? line : undefined;
@@ -213,7 +250,7 @@ async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<
 }
 
 /** Requests with the same outcome from the same address. */
-interface Sum extends Pick<AuditEntry, 'event' | 'outcome' | 'status' | 'remote_address'> {
+interface Sum extends StrangerEntry {
   requests: number;
   readonly firstAtMs: number;
   lastAtMs: number;
@@ -230,7 +267,7 @@ class UnknownCallers {
     return this.#sums.size === 0;
   }
 
-  add({ event, outcome, status, remote_address: remoteAddress }: AuditEntry): void {
+  add({ event, outcome, status, remote_address: remoteAddress }: StrangerEntry): void {
     const nowMs = Date.now();
     const keyOf = (address: string | undefined) => `${event} ${outcome} ${address}`;
     const key = keyOf(remoteAddress);

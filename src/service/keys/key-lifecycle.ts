@@ -24,15 +24,22 @@ const SCAN_PATIENCE_MS = 3_600_000;
 
 /**
  * Adds a DEK version and makes it the primary. Concurrent calls each add one.
+ * @param check gets the present primary, and may throw to keep it
  * @returns the version
  * @throws OperatorError when the KEK does not belong to this vault, or no version is left
  */
-export async function rotateKey(store: WrappedKeyStore, source: KekSource): Promise<number> {
+export async function rotateKey(
+  store: WrappedKeyStore,
+  source: KekSource,
+  check?: (primary: number) => void,
+): Promise<number> {
   const kek = kekOf(await source.read());
   return store.locked(commandDeadline(), async ({ keys, insert }) => {
     // With a wrong KEK or a changed row, a new key would only hide the problem.
     unwrap(keys, kek, source);
-    const version = primaryVersionOf(keys) + 1;
+    const primary = primaryVersionOf(keys);
+    check?.(primary);
+    const version = primary + 1;
     if (version > MAX_VERSION) {
       throw new OperatorError(
         `This vault already has ${MAX_VERSION} key versions, the most that it can have.`,

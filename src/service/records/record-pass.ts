@@ -6,10 +6,11 @@ import {
   fingerprintOf,
   hexOf,
   type RecordWalk,
+  type WalkedRecord,
   type Window,
 } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { SealedRecord, TokenFingerprint } from '../../types.ts';
+import type { TokenFingerprint } from '../../types.ts';
 import type { Vault } from '../vault.ts';
 
 /** The pass ends when the database is away for longer. A later run can continue it. */
@@ -36,7 +37,7 @@ export interface Pass extends PassSettings {
   readonly walk: RecordWalk;
   /** A pass skips records sealed with this key version. */
   readonly without?: number;
-  readonly work: (records: readonly SealedRecord[]) => Promise<void>;
+  readonly work: (records: readonly WalkedRecord[]) => Promise<void>;
   /** Resolves when everything that `work` started has ended. */
   readonly settled?: () => Promise<void>;
 }
@@ -106,10 +107,10 @@ export async function recordsFrom({ pool }: Vault, from: string | undefined): Pr
   return Math.round(all * (1 - share));
 }
 
-function portionsOf(records: readonly SealedRecord[], rate: number | undefined) {
+function portionsOf(records: readonly WalkedRecord[], rate: number | undefined) {
   const wanted = rate === undefined ? Infinity : Math.ceil(rate / PORTIONS_A_SECOND);
   const size = Math.min(wanted, MAX_PORTION_RECORDS);
-  const portions: SealedRecord[][] = [];
+  const portions: WalkedRecord[][] = [];
   for (let at = 0; at < records.length; at += size) portions.push(records.slice(at, at + size));
   return portions;
 }

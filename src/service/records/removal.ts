@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { spaceBytes } from '../../crypto/scope.ts';
 import type { Pool } from '../../store/pool.ts';
+import { RecordStore } from '../../store/records.ts';
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
-import { commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import { DEFAULT_SPACE, type Token } from '../../types.ts';
+import { COMMAND_PATIENCE_MS, commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
+import { DEFAULT_SPACE, type Token, type TokenFingerprint } from '../../types.ts';
 import type { Vault } from '../vault.ts';
 import { Throttle } from './record-pass.ts';
 
@@ -19,7 +20,7 @@ export function forgetTokens(
   tokens: readonly Token[],
   space?: string,
 ): Promise<TokenState[]> {
-  return new RemovalStore(vault.pool).forget(fingerprints(vault, tokens, space), commandDeadline());
+  return eachState(vault, tokens, space, (store, known) => store.forget(known, commandDeadline()));
 }
 
 /**
@@ -31,12 +32,26 @@ export function tokenStates(
   tokens: readonly Token[],
   space?: string,
 ): Promise<TokenState[]> {
-  return new RemovalStore(vault.pool).look(fingerprints(vault, tokens, space), commandDeadline());
+  return eachState(vault, tokens, space, (store, known) => store.look(known, commandDeadline()));
 }
 
-function fingerprints({ keyring }: Vault, tokens: readonly Token[], space = DEFAULT_SPACE) {
+/** Nobody was given the token of an alias: it is unknown, and the alias stays. */
+async function eachState(
+  { keyring, pool }: Vault,
+  tokens: readonly Token[],
+  space = DEFAULT_SPACE,
+  work: (store: RemovalStore, known: readonly TokenFingerprint[]) => Promise<TokenState[]>,
+): Promise<TokenState[]> {
   const bytes = spaceBytes(space);
-  return tokens.map((token) => keyring.tokenFingerprint(token, bytes));
+  const all = tokens.map((token) => keyring.tokenFingerprint(token, bytes));
+  const records = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
+  const found = await records.find(all);
+  const isAlias = found.map((record) => !!record && 'alias' in keyring.open(record));
+  const states = await work(
+    new RemovalStore(pool),
+    all.filter((_, i) => !isAlias[i]),
+  );
+  return isAlias.map((alias) => (alias ? 'unknown' : states.shift()!));
 }
 
 /** Rows that a statement locks, for about 10 ms. */

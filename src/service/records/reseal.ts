@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Keyring } from '../../crypto/keyring.ts';
 import { OperatorError } from '../../errors.ts';
 import type { Replacement } from '../../store/record-sql.ts';
@@ -56,12 +57,20 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Rese
 }
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */
-function resealedOf(keyring: Keyring, { record: old, value, scope }: OpenedRecord): Replacement {
-  const fresh = keyring.seal(value, old.token_fingerprint, old.value_fingerprint, scope);
-  const opened = keyring.open(fresh);
-  if (!('value' in opened) || opened.value !== value || opened.scope !== scope) {
+function resealedOf(keyring: Keyring, { record: old, content }: OpenedRecord): Replacement {
+  const { token_fingerprint: tokenFingerprint, value_fingerprint: valueFingerprint } = old;
+  const fresh =
+    'alias' in content
+      ? keyring.sealAlias(content, tokenFingerprint, valueFingerprint)
+      : keyring.seal(
+          content.value,
+          tokenFingerprint,
+          valueFingerprint,
+          content.scope,
+          content.imported,
+        );
+  if (!isDeepStrictEqual(keyring.open(fresh), content))
     throw new Error('a record that was just sealed does not open');
-  }
   return { old, fresh };
 }
 

@@ -1,8 +1,8 @@
-import type { OpenedValue } from '../../crypto/keyring.ts';
+import type { OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
 import type { Scope } from '../../crypto/scope.ts';
-import { hexOf, RecordWalk } from '../../store/record-walk.ts';
+import { hexOf, RecordWalk, type WalkedRecord } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
@@ -15,8 +15,10 @@ export interface ReadSettings extends PassSettings {
 }
 
 export interface Verified extends PassEnd {
-  /** Records that were checked. */
+  /** Records that were checked, without aliases. */
   readonly records: number;
+  /** Records that lead to the imported token of a value, and that have no value themselves. */
+  readonly aliases: number;
   readonly bad: number;
   /** The records that opened, by space, then by kind. */
   readonly by_kind: readonly KindCount[];
@@ -41,17 +43,22 @@ export async function verify(vault: Vault, settings: ReadSettings): Promise<Veri
   const reader = new RecordReader(vault, settings);
   const counts = new Map<Scope | undefined, number>();
   let records = 0;
+  let aliases = 0;
   const end = await passOver({
     ...settings,
     walk: new RecordWalk(vault.pool),
     work: async (portion) => {
-      for (const { scope } of await reader.open(portion))
-        counts.set(scope, (counts.get(scope) ?? 0) + 1);
       records += portion.length;
+      for (const { content } of await reader.open(portion)) {
+        if ('alias' in content) {
+          aliases++;
+          records--;
+        } else counts.set(content.scope, (counts.get(content.scope) ?? 0) + 1);
+      }
     },
   });
   const spaces = end.error === undefined ? await clientSpaces(vault, settings) : null;
-  return { records, bad: reader.bad, by_kind: byKind(counts, spaces), ...end };
+  return { records, aliases, bad: reader.bad, by_kind: byKind(counts, spaces), ...end };
 }
 
 /** After the pass: a client that was made meanwhile counts. */
@@ -79,8 +86,9 @@ export interface BadRecord {
   readonly reason: 'damaged' | 'key_missing';
 }
 
-export interface OpenedRecord extends OpenedValue {
-  readonly record: SealedRecord;
+export interface OpenedRecord {
+  readonly record: WalkedRecord;
+  readonly content: OpenedValue | OpenedAlias;
 }
 
 /**
@@ -98,7 +106,7 @@ export class RecordReader {
   }
 
   /** Returns the records that open. Counts and reports the others. */
-  async open(records: readonly SealedRecord[]): Promise<OpenedRecord[]> {
+  async open(records: readonly WalkedRecord[]): Promise<OpenedRecord[]> {
     const { keyring } = this.#vault;
     const { follower, onBad } = this.#settings;
     if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
@@ -106,10 +114,10 @@ export class RecordReader {
       keyring.renew(follower.latest.keys);
     }
     return records.flatMap((record) => {
-      const opened = keyring.open(record);
-      if ('value' in opened) return [{ record, ...opened }];
+      const content = keyring.open(record);
+      if (!('failure' in content)) return [{ record, content }];
       this.bad++;
-      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: opened.failure });
+      onBad({ fingerprint: hexOf(record.token_fingerprint), reason: content.failure });
       return [];
     });
   }

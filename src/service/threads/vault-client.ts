@@ -76,6 +76,7 @@ export class VaultClient {
   readonly #second: Thread;
   readonly #writes: Writes;
   readonly #observer: ThreadObserver;
+  readonly #ending: string;
   /** Measures small calls only. Large calls run beside them. */
   readonly #delay = new QueueDelay(performance.now());
   /** Calls without an answer, pieces counted one by one. */
@@ -87,6 +88,7 @@ export class VaultClient {
   constructor(data: Omit<ThreadData, 'connections'>, writes: Writes, observer: ThreadObserver) {
     this.#writes = writes;
     this.#observer = observer;
+    this.#ending = `_${data.vault.token_suffix}`;
     const connections = data.vault.databaseConnections - CONTROL_CONNECTIONS;
     const ofSecond = Math.floor(connections / 2);
     this.#first = this.#start({ ...data, connections: connections - ofSecond });
@@ -139,7 +141,7 @@ export class VaultClient {
   ): Promise<readonly (Value | null | undefined)[]> {
     const byToken = sizes && new Map<string, number>(tokens.map((token, i) => [token, sizes[i]!]));
     const weigh = (token: string) =>
-      byToken ? byToken.get(token)! : mostValueBytes(token, view !== null);
+      byToken ? byToken.get(token)! : mostValueBytes(token, view !== null, this.#ending);
     const asked = { operation: 'detokenize', texts: tokens, view } as const;
     const results = await this.#ask(asked, weigh, deadlineMs);
     return results as (Value | null | undefined)[];

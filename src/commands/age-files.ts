@@ -1,0 +1,75 @@
+import { readFileSync } from 'node:fs';
+import type { Encrypter } from 'age-encryption';
+import { BulkError, type Decode } from '#bulk';
+import { secretText } from '../config/config.ts';
+import { OperatorError } from '../errors.ts';
+
+/** @param file more recipients, one a line; undefined: none */
+export function recipientsOf(
+  recipients: readonly string[],
+  file: string | undefined,
+): readonly string[] {
+  if (file === undefined) return recipients;
+  try {
+    return [...recipients, ...linesOf(readFileSync(file, 'utf8'))];
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new OperatorError(`${file} cannot be read (${code}). Name a file of recipients.`);
+  }
+}
+
+/** Without blank lines and comments, as age reads its files. */
+function linesOf(text: string): string[] {
+  const lines = text.split('\n').map((line) => line.trim());
+  return lines.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+/** @throws OperatorError without a recipient, or for one that is none */
+export async function encrypterFor(recipients: readonly string[]): Promise<Encrypter> {
+  if (recipients.length === 0)
+    throw new OperatorError(
+      'There is no recipient. Make a key with age-keygen, and name its age1.',
+    );
+  // Loaded only here: no other command needs it.
+  const { Encrypter } = await import('age-encryption');
+  const encrypter = new Encrypter();
+  for (const recipient of recipients) {
+    try {
+      encrypter.addRecipient(recipient);
+    } catch {
+      throw new OperatorError(
+        `"${recipient.slice(0, 12)}" is no recipient: it begins with age1, as age-keygen prints it.`,
+      );
+    }
+  }
+  return encrypter;
+}
+
+/**
+ * Decrypts with the identities of a file, which age-keygen makes.
+ * @throws OperatorError when the file has none, or others can read it
+ */
+export async function decoderFor(identityFile: string): Promise<Decode> {
+  const { Decrypter } = await import('age-encryption');
+  const decrypter = new Decrypter();
+  for (const identity of linesOf(secretText(identityFile))) {
+    try {
+      decrypter.addIdentity(identity);
+    } catch {
+      throw new OperatorError(
+        `${identityFile} has a line that is no identity: AGE-SECRET-KEY-1..., as age-keygen makes it.`,
+      );
+    }
+  }
+  return async function* decrypted(chunks) {
+    try {
+      const output = await decrypter.decrypt(ReadableStream.from(chunks));
+      for await (const chunk of output) yield Buffer.from(chunk);
+    } catch (error) {
+      const { message } = error as Error;
+      throw new BulkError(
+        `The file cannot be decrypted with ${identityFile} (${message}): is it the identity of a recipient, and the file whole?`,
+      );
+    }
+  };
+}

@@ -1,0 +1,279 @@
+import type { Command } from 'commander';
+import {
+  BadRowError,
+  BulkError,
+  type Job,
+  type Row,
+  type RunEnd,
+  RunFailure,
+  runBulk,
+} from '#bulk';
+import type { Config } from '../config/config.ts';
+import { InternalError, OperatorError } from '../errors.ts';
+import { KeyringFollower } from '../service/keys/keyring-follower.ts';
+import { kekSourceOf } from '../service/keys/open-keys.ts';
+import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
+import type { Vault } from '../service/vault.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { decoderFor } from './age-files.ts';
+import {
+  addFormat,
+  contradictionOf,
+  count,
+  EXIT_REJECTED,
+  type FileOptions,
+  formatFor,
+} from './bulk-options.ts';
+import {
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+  print,
+  withVault,
+} from './command.ts';
+import { Progress } from './progress.ts';
+
+/** What a field of a row says of its pair. */
+type Role = 'token' | 'value' | 'kind' | 'space' | 'expires';
+type Fields = Partial<Record<Role, string>>;
+
+interface ImportOptions extends OutputOptions, FileOptions {
+  readonly tokenField: string;
+  readonly valueField: string;
+  readonly kindField?: string;
+  readonly spaceField?: string;
+  readonly expiresField?: string;
+  readonly kind: string;
+  readonly space: string;
+  readonly random?: boolean;
+  readonly dryRun?: boolean;
+  /** File with the key that decrypts the pairs. */
+  readonly identity?: string;
+  /** File with the position of the run. */
+  readonly checkpoint?: string;
+}
+
+export function addImport(program: Command): void {
+  const made = command(
+    program,
+    'import',
+    'Store values under the tokens that another vault gave them.',
+    [
+      'standin import pairs.csv --dry-run',
+      'standin import pairs.csv --token-field old_token --value-field email --rejects rejects.csv',
+      'standin import pairs/pairs-0001.ndjson.age --identity key.txt --resume',
+    ],
+  )
+    .argument('<file>', 'pairs of token and value; "-": standard input')
+    .option('--token-field <field>', 'column or path of the tokens', 'token')
+    .option('--value-field <field>', 'column or path of the values', 'value')
+    .option('--kind-field <field>', 'of the kinds; default of JSON: kind')
+    .option('--space-field <field>', 'of the spaces; default of JSON: space')
+    .option('--expires-field <field>', 'of the times of expiry; default of JSON: expires_at')
+    .option('--kind <name>', 'of rows without one', DEFAULT_KIND)
+    .option('--space <name>', 'of rows without one; default: the default space', DEFAULT_SPACE)
+    .option('--random', 'only detokenize these tokens: tokenize draws others')
+    .option('--identity <file>', 'decrypts a file of standin export, or of age')
+    .option('--dry-run', 'check the whole file against itself and the vault, and write nothing');
+  addFormat(made)
+    .option('--checkpoint <file>', 'position of the run; default: beside the file')
+    .action((file: string, options: ImportOptions, itself: Command) => {
+      const problem = contradictionOf(options);
+      if (problem !== undefined) itself.error(`error: ${problem}`);
+      return withVault((vault, settings) => importPairs(vault, settings, file, options));
+    });
+}
+
+/** Rows by what became of them. */
+interface Tally {
+  imported: number;
+  already_known: number;
+  detokenize_only: number;
+}
+
+async function importPairs(
+  vault: Vault,
+  { vault: vaultOptions }: Config,
+  file: string,
+  options: ImportOptions,
+): Promise<void> {
+  const follower = new KeyringFollower(
+    vault.wrappedKeys,
+    kekSourceOf(vaultOptions),
+    vault.plainKeys,
+  );
+  const progress = new Progress({ unit: 'pairs' });
+  const tally: Tally = { imported: 0, already_known: 0, detokenize_only: 0 };
+  const startedAtMs = performance.now();
+  const work = async (stop: AbortSignal) => {
+    await follower.start();
+    const importer = await Importer.open(vault, follower, {
+      suffix: vaultOptions.token_suffix,
+      isRandom: options.random ?? false,
+      isDryRun: options.dryRun ?? false,
+      stop,
+    });
+    const { identity } = options;
+    const decode = identity === undefined ? undefined : await decoderFor(identity);
+    return runBulk({ ...jobOf(file, options, importer, tally, progress), decode }, stop);
+  };
+  const end = await interruptible(work)
+    .catch((error) => {
+      throw explained(error);
+    })
+    .finally(() => {
+      follower.stop();
+      progress.end();
+    });
+  conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
+}
+
+function jobOf(
+  file: string,
+  options: ImportOptions,
+  importer: Importer,
+  tally: Tally,
+  progress: Progress,
+): Job {
+  if (file.endsWith('.age') && options.identity === undefined)
+    throw new OperatorError(`${file} is encrypted: name the file of your key with --identity.`);
+  const format = formatFor(file.replace(/\.age$/, ''), options);
+  const isJson = format === 'ndjson' || format === 'json';
+  const fields = fieldsOf(options, isJson);
+  const isKept = file !== '-' && !options.dryRun;
+  const names = namesOf(fields);
+  const read = pairReader(names, options);
+  return {
+    operation: 'import',
+    inputPath: file,
+    outputPath: undefined,
+    checkpointPath: isKept ? (options.checkpoint ?? `${file}.checkpoint`) : undefined,
+    format,
+    fields: listOf(fields, isJson),
+    delimiter: options.delimiter,
+    hasHeader: options.header,
+    keepsBlank: true,
+    rejectsPath: options.rejects,
+    rejectedRowsPath: options.rejectedRows,
+    isResume: options.resume ?? false,
+    isForced: options.force ?? false,
+    terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
+    ask: undefined,
+    take: async (rows) => {
+      const pairs = rows.flatMap((row) => read(row) ?? []);
+      const results = await importer.take(pairs);
+      const good = rows.filter((row) => row.problem === undefined);
+      results.forEach((result, i) => {
+        if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
+        else add(tally, result, options.random ?? false);
+      });
+    },
+    onProgress: (pairs, share) => progress.advance(pairs, share),
+  };
+}
+
+function add(tally: Tally, { isKnown, isGiven }: Imported, isRandom: boolean): void {
+  if (isKnown) tally.already_known++;
+  else tally.imported++;
+  if (!isGiven && !isRandom) tally.detokenize_only++;
+}
+
+function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
+  const usual = (name: string) => (isJson ? `${name}?` : undefined);
+  const given: Partial<Record<Role, string | undefined>> = {
+    token: options.tokenField,
+    value: options.valueField,
+    kind: options.kindField ?? usual('kind'),
+    space: options.spaceField ?? usual('space'),
+    expires: options.expiresField ?? usual('expires_at'),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined));
+}
+
+/** The fields as --fields of the bulk commands has them. */
+function listOf(fields: Fields, isJson: boolean): string {
+  const quoted = (name: string) => (isJson ? name : `"${name.replaceAll('"', '""')}"`);
+  return Object.values(fields).map(quoted).join(',');
+}
+
+/** The fields as rows name them. */
+function namesOf(fields: Fields): Fields {
+  const plain = (field: string) => field.replace(/^\$\.?|\?$/g, '');
+  return Object.fromEntries(Object.entries(fields).map(([role, field]) => [role, plain(field)]));
+}
+
+/** A row without a problem becomes a pair; the other rows get their problem. */
+function pairReader(fields: Fields, { kind, space }: ImportOptions) {
+  const byField = new Map(Object.entries(fields).map(([role, field]) => [field, role as Role]));
+  return (row: Row): Pair | undefined => {
+    if (row.problem !== undefined) return undefined;
+    const has: Fields = {};
+    for (const { field, value } of row.cells) has[byField.get(field)!] = value;
+    const { token, value, expires } = has;
+    if (!token || value === undefined) {
+      const missing = token ? 'value' : 'token';
+      row.problem = { field: fields[missing], reason: `is empty: a pair has a ${missing}` };
+      return undefined;
+    }
+    const timeToLiveS = expires ? timeToLive(expires) : null;
+    if (timeToLiveS !== null && !(timeToLiveS > 0)) {
+      row.problem = { field: fields.expires, reason: EXPIRED };
+      return undefined;
+    }
+    const terms = { kind: has.kind || kind, space: has.space || space };
+    return { token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line };
+  };
+}
+
+const EXPIRED =
+  'is no time in the future such as 2030-01-31T00:00:00Z: leave the row out, or the time';
+const MAX_TIME_TO_LIVE_S = 2_000_000_000;
+/** A record lives a 16th longer than its time to live (src/store/record-sql.ts). */
+const LEASE = 1.0625;
+
+/** Seconds of a time to live with which the record ends at this time; NaN for other text. */
+function timeToLive(text: string): number {
+  const leftS = (Date.parse(text) - Date.now()) / 1000 / LEASE;
+  return Math.min(Math.ceil(leftS), MAX_TIME_TO_LIVE_S);
+}
+
+function explained(error: unknown): unknown {
+  const { cause, isResumable } =
+    error instanceof RunFailure ? error : { cause: error, isResumable: false };
+  const rest = isResumable
+    ? ' To go on, run standin import with the same options and --resume.'
+    : '';
+  if (cause instanceof BadRowError)
+    return new OperatorError(
+      `${cause.message}. To leave such rows out, name a file for them with --rejects. You can safely import the rows before it again.${rest}`,
+    );
+  if (cause instanceof BulkError) return new OperatorError(`${cause.message}.${rest}`);
+  if (cause instanceof InternalError && isResumable)
+    return new OperatorError(`The import ended early: ${cause.reason}.${rest}`);
+  return cause;
+}
+
+function conclude(
+  { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
+  tally: Tally,
+  seconds: number,
+  options: ImportOptions,
+): void {
+  const isDryRun = options.dryRun === true;
+  const done = isDryRun ? 'to import' : 'imported';
+  const others =
+    tally.detokenize_only === 0
+      ? ''
+      : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
+  print(
+    options,
+    { is_dry_run: isDryRun, is_complete: isComplete, rows, rejected, ...tally, seconds },
+    `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
+  );
+  if (!isComplete) {
+    const remedy = isResumable ? '; to go on, run it again with --resume' : '';
+    process.stderr.write(`standin: stopped${remedy}\n`);
+    process.exitCode = EXIT_INTERRUPTED;
+  } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
+}

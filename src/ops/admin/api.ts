@@ -1,0 +1,143 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { parseObject } from '../../http/data.ts';
+import type { AdminEntry, StrangerEntry } from '../../service/audit/audit-log.ts';
+import { answerJson, type Refusal, readJson } from '../server.ts';
+import type { AdminAccess } from './access.ts';
+import type { AdminAnswer, AdminCall } from './call.ts';
+import { refusal, refusalOf } from './errors.ts';
+import { ADMIN_PATH, type AdminRouter, type FoundOperation } from './routes.ts';
+
+const MAX_BODY_BYTES = 1_048_576;
+const MAX_UNDER_WAY = 20;
+/** Of a name in a path, for logs. */
+const MAX_TARGET_CHARACTERS = 200;
+
+export interface AdminApiOptions {
+  readonly access: AdminAccess;
+  readonly router: AdminRouter;
+  /** false: the process is about to end. */
+  readonly isServing: () => boolean;
+  /** Called for each request of a known administrator. The answer waits for the promise. */
+  readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
+  readonly onStranger: (entry: StrangerEntry) => void;
+  /** Called for failures that are not the caller's fault. */
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** Answers all requests below ADMIN_PATH. */
+export class AdminApi {
+  readonly #options: AdminApiOptions;
+  #underWay = 0;
+
+  constructor(options: AdminApiOptions) {
+    this.#options = options;
+  }
+
+  /** @throws Refusal */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const requestId = randomUUID();
+    response.setHeader('X-Request-Id', requestId);
+    const admin = this.#nameOf(request, response);
+    const done = new Act(request, requestId, admin);
+    try {
+      const { status, body, etag } = await this.#run(request, response, done);
+      await this.#options.onAct(done.entry('success', status));
+      if (etag !== undefined) response.setHeader('ETag', etag);
+      answerJson(response, status, body);
+    } catch (error) {
+      const refused = this.#refusalOf(error, response);
+      // What failed has no need to be on the disk first.
+      this.#options.onAct(done.entry(refused.code, refused.status))?.catch(() => {});
+      throw refused;
+    }
+  }
+
+  #nameOf(request: IncomingMessage, response: ServerResponse): string {
+    try {
+      return this.#options.access.nameOf(request);
+    } catch (error) {
+      const { code, status } = this.#refusalOf(error, response);
+      const { remoteAddress } = request.socket;
+      const entry = { event: 'admin', outcome: code, status, remote_address: remoteAddress };
+      this.#options.onStranger(entry as StrangerEntry);
+      throw error;
+    }
+  }
+
+  #refusalOf(error: unknown, response: ServerResponse): Refusal {
+    const refused = refusalOf(error);
+    if (refused.status === 500) this.#options.onFailure(error);
+    if (refused.status === 429 || refused.status === 503) response.setHeader('Retry-After', 1);
+    return refused;
+  }
+
+  async #run(request: IncomingMessage, response: ServerResponse, done: Act): Promise<AdminAnswer> {
+    if (!this.#options.isServing())
+      throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
+    if (this.#underWay >= MAX_UNDER_WAY)
+      throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
+    const path = request.url!.split('?', 1)[0]!.slice(ADMIN_PATH.length);
+    const operation = this.#options.router.find(request.method!, path, (methods) =>
+      response.setHeader('Allow', methods),
+    );
+    done.operation = operation;
+    this.#underWay++;
+    try {
+      done.answer = await operation.run(callOf(request, operation));
+      return done.answer;
+    } finally {
+      this.#underWay--;
+    }
+  }
+}
+
+/** What the logs say about a request. */
+class Act {
+  operation: FoundOperation | undefined;
+  answer: AdminAnswer | undefined;
+  readonly #request: IncomingMessage;
+  readonly #requestId: string;
+  readonly #admin: string;
+
+  constructor(request: IncomingMessage, requestId: string, admin: string) {
+    this.#request = request;
+    this.#requestId = requestId;
+    this.#admin = admin;
+  }
+
+  entry(outcome: string, status: number): AdminEntry {
+    const target = this.answer?.target ?? this.operation?.params[0] ?? null;
+    return {
+      event: 'admin',
+      act: this.operation?.act ?? 'none',
+      target: target === null ? null : target.slice(0, MAX_TARGET_CHARACTERS),
+      outcome,
+      status,
+      request_id: this.#requestId,
+      admin: this.#admin,
+      values: this.answer?.values,
+      remote_address: this.#request.socket.remoteAddress,
+    };
+  }
+}
+
+function callOf(request: IncomingMessage, { params }: FoundOperation): AdminCall {
+  let body: Promise<AdminBody> | undefined;
+  return {
+    params,
+    headers: request.headers,
+    json: () => {
+      body ??= bodyOf(request);
+      return body;
+    },
+  };
+}
+
+type AdminBody = Awaited<ReturnType<AdminCall['json']>>;
+
+async function bodyOf(request: IncomingMessage): Promise<AdminBody> {
+  const { 'content-length': length = '0', 'transfer-encoding': encoding } = request.headers;
+  if (length === '0' && encoding === undefined) return {};
+  return parseObject(await readJson(request, MAX_BODY_BYTES), 'a JSON object').json;
+}

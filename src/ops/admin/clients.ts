@@ -1,0 +1,191 @@
+import { Conflict, NotFound } from '../../errors.ts';
+import { invalid } from '../../http/data.ts';
+import {
+  createClient,
+  DEFAULT_SETTINGS,
+  getClient,
+  listClients,
+  SETTING_BOUNDS,
+  type UsedClient,
+  updateClient,
+} from '../../service/clients.ts';
+import type { Vault } from '../../service/vault.ts';
+import { unsafeCharacter } from '../../terminal.ts';
+import type { Client } from '../../types.ts';
+import {
+  type AdminAnswer,
+  type AdminCall,
+  type AdminRoutes,
+  choice,
+  type Field,
+  flag,
+  numberField,
+  orNull,
+  readFields,
+  textField,
+} from './call.ts';
+import { refusal } from './errors.ts';
+import { checkMatch, etagOf } from './etags.ts';
+import type { AdminParts } from './routes.ts';
+
+const { nameCharacters, subjectCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
+const isName = (text: string) =>
+  text.trim() !== '' && text.length <= nameCharacters && unsafeCharacter(text) === undefined;
+const isSubject = (text: string) =>
+  text.trim() === text && text !== '' && text.length <= subjectCharacters;
+const THOUSAND = 1_000;
+
+const limit = orNull(
+  numberField(
+    `0 to ${rate}, with up to 3 decimals`,
+    (one) => one >= 0 && one <= rate && Math.round(one * THOUSAND) / THOUSAND === one,
+  ),
+);
+
+/** What a request can set. */
+const FIELDS = {
+  name: textField(
+    `1 to ${nameCharacters} characters, none of which controls a terminal or turns its text`,
+    isName,
+  ),
+  rate_limit: limit,
+  token_mode: choice('deterministic', 'random'),
+  can_tokenize: flag,
+  can_detokenize: flag,
+  can_lookup: flag,
+  detokenize_limit: limit,
+  lookup_limit: limit,
+  unknown_token_limit: limit,
+  time_to_live_s: orNull(
+    numberField(
+      `1 to ${timeToLiveS}, a whole number`,
+      (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
+    ),
+  ),
+  space: textField(
+    '"", or 1 to 32 of a-z, 0-9, _ and -, a letter first',
+    (text) => text === '' || space.test(text),
+  ),
+  subject: orNull(
+    textField(
+      `1 to ${subjectCharacters} characters, no space at the ends, none that controls a terminal`,
+      (text) => isSubject(text) && unsafeCharacter(text) === undefined,
+    ),
+  ),
+  disabled: flag,
+} satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
+
+/** Of answers: a body that is one may have them. */
+const READ_ONLY = ['client_id', 'created_at', 'disabled_at', 'last_used_at'];
+
+export function clientRoutes({ openVault, clientPrefix }: AdminParts): AdminRoutes {
+  return {
+    '/clients': {
+      GET: {
+        act: 'client.list',
+        run: async () => {
+          const clients = await listClients(await openVault());
+          return { status: 200, body: { clients: clients.map(shown) } };
+        },
+      },
+    },
+    '/clients/{client}': {
+      GET: {
+        act: 'client.get',
+        run: async ({ params: [named] }) => answerOf(await getClient(await openVault(), named!)),
+      },
+      PUT: {
+        act: 'client.put',
+        run: async (call) => put(await openVault(), clientPrefix, call),
+      },
+      PATCH: { act: 'client.update', run: async (call) => patch(await openVault(), call) },
+      DELETE: { act: 'client.disable', run: async (call) => disable(await openVault(), call) },
+    },
+  };
+}
+
+/** A client as answers have it: what PUT takes, and when it was made, used and disabled. */
+function shown({ disabled_at: disabledAt, created_at: createdAt, ...client }: UsedClient) {
+  const { last_used_at: lastUsedAt, ...settings } = client;
+  return {
+    ...settings,
+    disabled: disabledAt !== null,
+    created_at: createdAt,
+    disabled_at: disabledAt,
+    last_used_at: lastUsedAt,
+  };
+}
+
+function answerOf(client: UsedClient, status: 200 | 201 = 200): AdminAnswer {
+  return { status, body: shown(client), etag: etagOfClient(client), target: client.client_id };
+}
+
+/** A use does not change it. */
+function etagOfClient(client: Client | UsedClient): string {
+  const { last_used_at: _, ...rest } = { last_used_at: null, ...client };
+  return etagOf(Object.entries(rest).sort());
+}
+
+/** Makes the client, or gives it all settings of the body. A setting that is missing is default. */
+async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminAnswer> {
+  const named = call.params[0]!;
+  const { name, disabled = false, ...given } = readFields(await call.json(), FIELDS, READ_ONLY);
+  const existing = await clientOrUndefined(vault, named);
+  if (existing !== undefined) {
+    const { space: _, ...defaults } = DEFAULT_SETTINGS;
+    return change(vault, call, { ...defaults, ...given, disabled, ...(name && { name }) }, true);
+  }
+  checkMatch(call.headers, undefined);
+  if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
+  if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
+  try {
+    const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
+    const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
+    // Nobody can use it in between: it has no API key.
+    if (disabled) await updateClient(vault, clientId, { disabled });
+    return answerOf(await getClient(vault, clientId), 201);
+  } catch (error) {
+    // Somebody else made it just now.
+    const made = error instanceof Conflict && (await clientOrUndefined(vault, named));
+    if (!made) throw error;
+    return put(vault, clientPrefix, call);
+  }
+}
+
+async function patch(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+  return change(vault, call, readFields(await call.json(), FIELDS, READ_ONLY), false);
+}
+
+async function disable(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+  return change(vault, call, { disabled: true }, false);
+}
+
+type Changes = ReturnType<typeof readFields<typeof FIELDS>>;
+
+/** @param isWhole a name in the path stays: the next PUT would make another client */
+async function change(
+  vault: Vault,
+  { params: [named], headers }: AdminCall,
+  { space: wanted, ...changes }: Changes,
+  isWhole: boolean,
+): Promise<AdminAnswer> {
+  const { client_id: clientId } = await updateClient(vault, named!, changes, (client) => {
+    checkMatch(headers, etagOfClient(client));
+    if (wanted !== undefined && wanted !== client.space)
+      throw refusal(
+        'conflict',
+        `space: the client is in the space ${JSON.stringify(client.space)}, which never changes. Make another client.`,
+      );
+    const isRenamed = changes.name !== undefined && changes.name !== client.name;
+    if (isWhole && isRenamed && named !== client.client_id)
+      throw invalid('name: must be the name in the path; PATCH changes it');
+  });
+  return answerOf(await getClient(vault, clientId));
+}
+
+async function clientOrUndefined(vault: Vault, named: string): Promise<UsedClient | undefined> {
+  return getClient(vault, named).catch((error) => {
+    if (error instanceof NotFound) return undefined;
+    throw error;
+  });
+}

@@ -1,0 +1,37 @@
+import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
+import { kekSourceOf } from '../../service/keys/open-keys.ts';
+import { type AdminRoutes, readFields } from './call.ts';
+import { checkMatch } from './etags.ts';
+import type { AdminParts } from './routes.ts';
+
+/** Nodes read the keyring every 2 s. */
+const IN_FORCE_S = 5;
+
+export function keyringRoutes({ openVault, vaultOptions }: AdminParts): AdminRoutes {
+  return {
+    '/keyring': {
+      GET: {
+        act: 'keyring.status',
+        run: async () => {
+          const keys = await keyStatus(await openVault());
+          const primary = keys.find((key) => key.purpose === 'dek' && key.is_primary);
+          return { status: 200, body: { keys }, etag: `"${primary?.version}"` };
+        },
+      },
+    },
+    '/keyring/rotate': {
+      POST: {
+        act: 'keyring.rotate',
+        run: async (call) => {
+          readFields(await call.json(), {});
+          const { wrappedKeys } = await openVault();
+          const version = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
+            checkMatch(call.headers, `"${primary}"`),
+          );
+          const body = { version, in_force_within_s: IN_FORCE_S };
+          return { status: 200, body, etag: `"${version}"`, target: String(version) };
+        },
+      },
+    },
+  };
+}

@@ -1,0 +1,127 @@
+import { invalid } from '../../http/data.ts';
+import { parsePolicy } from '../../policy/parse.ts';
+import {
+  applyPolicy,
+  clientViews,
+  findPolicy,
+  kindExamples,
+  listPolicies,
+  planPolicy,
+} from '../../service/policies.ts';
+import type { Vault } from '../../service/vault.ts';
+import {
+  type AdminAnswer,
+  type AdminCall,
+  type AdminRoutes,
+  readFields,
+  textField,
+} from './call.ts';
+import { checkMatch } from './etags.ts';
+import type { AdminParts } from './routes.ts';
+
+/** Nodes read the policy every 2 s, and use none that is older than this. */
+const IN_FORCE_S = 5;
+
+const DOCUMENT = { document: textField('a policy in YAML or JSON, as text', () => true) };
+const MAX_VERSION_DIGITS = 9;
+
+export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoutes {
+  return {
+    '/policy': {
+      GET: {
+        act: 'policy.get',
+        run: async () => {
+          const found = await findPolicy((await openVault()).policies, undefined);
+          return { status: 200, body: found, etag: `"${found.version}"` };
+        },
+      },
+      PUT: { act: 'policy.apply', run: async (call) => apply(await openVault(), call) },
+    },
+    '/policy/versions': {
+      GET: {
+        act: 'policy.list',
+        run: async () => {
+          const versions = await listPolicies((await openVault()).policies);
+          return { status: 200, body: { versions } };
+        },
+      },
+    },
+    '/policy/versions/{version}': {
+      GET: {
+        act: 'policy.get',
+        run: async ({ params: [version] }) => {
+          const { policies } = await openVault();
+          return { status: 200, body: await findPolicy(policies, numberOf(version!)) };
+        },
+      },
+    },
+    '/policy/check': {
+      POST: {
+        act: 'policy.check',
+        run: async (call) => check(await openVault(), tokenSuffix, call),
+      },
+    },
+  };
+}
+
+function numberOf(text: string): number {
+  const isNumber = /^\d+$/.test(text) && text.length <= MAX_VERSION_DIGITS;
+  if (!isNumber) throw invalid('path: the version must be a whole number');
+  return Number(text);
+}
+
+async function documentOf(call: AdminCall): Promise<string> {
+  const { document } = readFields(await call.json(), DOCUMENT);
+  if (document === undefined) throw invalid('document: is missing');
+  return document;
+}
+
+async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+  const document = await documentOf(call);
+  const { policy, mistakes, warnings } = parsePolicy(document);
+  if (policy === undefined) {
+    const { line, column, text } = mistakes[0]!;
+    const others = mistakes.length - 1;
+    throw invalid(
+      `document: line ${line}, column ${column}: ${text}${others > 0 ? `; and ${others} more, which /admin/v1/policy/check lists` : ''}`,
+    );
+  }
+  const { missing } = await clientViews(vault, policy);
+  const plan = await planPolicy(vault.policies, document, policy);
+  checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
+  const { version } = plan.is_same
+    ? { version: plan.version }
+    : await applyPolicy(vault.policies, document, plan.version);
+  return {
+    status: 200,
+    body: {
+      version,
+      is_new: !plan.is_same,
+      changes: plan.is_same ? [] : plan.changes,
+      warnings,
+      missing_clients: missing,
+      in_force_within_s: IN_FORCE_S,
+    },
+    etag: `"${version}"`,
+    target: String(version),
+  };
+}
+
+async function check(vault: Vault, suffix: string, call: AdminCall): Promise<AdminAnswer> {
+  const document = await documentOf(call);
+  const { policy, mistakes, warnings } = parsePolicy(document);
+  const views = policy && (await clientViews(vault, policy));
+  const plan = policy && (await planPolicy(vault.policies, document, policy));
+  return {
+    status: 200,
+    body: {
+      is_valid: policy !== undefined,
+      mistakes,
+      warnings,
+      changes: plan?.changes ?? [],
+      kinds: policy ? kindExamples(policy, suffix) : [],
+      clients: views?.clients ?? [],
+      missing_clients: views?.missing ?? [],
+    },
+  };
+}

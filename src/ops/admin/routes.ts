@@ -1,0 +1,75 @@
+import type { VaultOptions } from '../../options.ts';
+import type { ValueFinder } from '../../service/records/found-values.ts';
+import type { Vault } from '../../service/vault.ts';
+import { apiKeyRoutes } from './api-keys.ts';
+import type { AdminMethod, AdminOperation, AdminRoutes } from './call.ts';
+import { clientRoutes } from './clients.ts';
+import { refusal } from './errors.ts';
+import { keyringRoutes } from './keyring.ts';
+import { policyRoutes } from './policies.ts';
+import { valueRoutes } from './values.ts';
+
+/** What the operations of the admin API use. */
+export interface AdminParts {
+  /** The vault, over connections that may change clients. */
+  readonly openVault: () => Promise<Vault>;
+  readonly vaultOptions: VaultOptions;
+  readonly finder: ValueFinder;
+  readonly clientPrefix: string;
+  readonly tokenSuffix: string;
+}
+
+export const ADMIN_PATH = '/admin/v1';
+
+export function adminRoutes(parts: AdminParts): AdminRoutes {
+  return {
+    ...clientRoutes(parts),
+    ...apiKeyRoutes(parts),
+    ...policyRoutes(parts),
+    ...valueRoutes(parts),
+    ...keyringRoutes(parts),
+  };
+}
+
+export interface FoundOperation extends AdminOperation {
+  readonly params: readonly string[];
+}
+
+/** Finds operations by method and path. */
+export class AdminRouter {
+  readonly #routes: readonly (readonly [RegExp, AdminRoutes[string]])[];
+
+  constructor(routes: AdminRoutes) {
+    this.#routes = Object.entries(routes).map(([path, methods]) => [patternOf(path), methods]);
+  }
+
+  /**
+   * @param path below ADMIN_PATH, without the query
+   * @param setAllow called with the methods of the path when this is none of them
+   * @throws Refusal
+   */
+  find(method: string, path: string, setAllow: (methods: string) => void): FoundOperation {
+    for (const [pattern, methods] of this.#routes) {
+      const found = pattern.exec(path);
+      if (found === null) continue;
+      const operation = methods[(method === 'HEAD' ? 'GET' : method) as AdminMethod];
+      if (operation !== undefined) return { ...operation, params: found.slice(1).map(decoded) };
+      const allowed = Object.keys(methods);
+      setAllow(allowed.flatMap((one) => (one === 'GET' ? ['GET', 'HEAD'] : [one])).join(', '));
+      throw refusal('method_not_allowed', `Use ${allowed.join(' or ')}.`);
+    }
+    throw refusal('not_found', `No such path. ${ADMIN_PATH}/openapi.json has all paths.`);
+  }
+}
+
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '([^/]+)')}$`);
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    throw refusal('invalid_type', 'path: must be valid percent-encoding of UTF-8');
+  }
+}

@@ -1,0 +1,133 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+
+/** A secret that a caller must know. */
+export class Secret {
+  readonly #digest: Buffer;
+
+  constructor(text: string) {
+    this.#digest = digestOf(text);
+  }
+
+  /** Takes constant time, so the time tells nothing about the secret. */
+  equals(text: string): boolean {
+    return timingSafeEqual(digestOf(text), this.#digest);
+  }
+}
+
+/** Digests have equal length, which timingSafeEqual requires. */
+function digestOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+/** Attempts of an address: a burst, then a rate. */
+const MAX_TRIES = 5;
+const TRIES_A_SECOND = 2;
+/** Beyond this limit, the address whose last attempt is oldest gets a full burst again. */
+const MAX_ADDRESSES = 1_000;
+
+/** Slows an address that guesses a secret. */
+export class Tries {
+  readonly #now: () => number;
+  /** By address, the latest attempt last. */
+  readonly #byAddress = new Map<string | undefined, { left: number; countedAtMs: number }>();
+
+  /** @param now milliseconds of a monotonic clock */
+  constructor(now: () => number = () => performance.now()) {
+    this.#now = now;
+  }
+
+  /** Counts an attempt from the address, and returns whether it is allowed. */
+  take(address: string | undefined): boolean {
+    const left = this.#left(address);
+    const isAllowed = left >= 1;
+    this.#byAddress.delete(address);
+    this.#byAddress.set(address, {
+      left: isAllowed ? left - 1 : left,
+      countedAtMs: this.#now(),
+    });
+    if (this.#byAddress.size > MAX_ADDRESSES)
+      this.#byAddress.delete(this.#byAddress.keys().next().value);
+    return isAllowed;
+  }
+
+  /** Whether the address has an attempt left. */
+  has(address: string | undefined): boolean {
+    return this.#left(address) >= 1;
+  }
+
+  #left(address: string | undefined): number {
+    const before = this.#byAddress.get(address);
+    if (before === undefined) return MAX_TRIES;
+    const gained = ((this.#now() - before.countedAtMs) / 1000) * TRIES_A_SECOND;
+    return Math.min(MAX_TRIES, before.left + gained);
+  }
+}
+
+/** One session more ends the oldest session. */
+const MAX_SESSIONS = 100;
+
+export interface SessionOptions {
+  /** Name of the cookie. */
+  readonly cookie: string;
+  readonly durationMs: number;
+  /** Whether browsers send the cookie over TLS only. Over HTTP in clear, they would not send it. */
+  readonly isSecure: boolean;
+}
+
+/** Signed-in browsers. Sessions are only in memory, so a restart signs everybody out. */
+export class Sessions<T> {
+  readonly #options: SessionOptions;
+  readonly #now: () => number;
+  /** By id, oldest session first. */
+  readonly #sessions = new Map<string, { readonly about: T; readonly endsAtMs: number }>();
+
+  /** @param now milliseconds of a monotonic clock */
+  constructor(options: SessionOptions, now: () => number = () => performance.now()) {
+    this.#options = options;
+    this.#now = now;
+  }
+
+  /**
+   * Begins a session.
+   * @param about what `find` returns
+   * @returns the value of Set-Cookie
+   */
+  begin(about: T): string {
+    if (this.#sessions.size >= MAX_SESSIONS) {
+      this.#sessions.delete(this.#sessions.keys().next().value!);
+    }
+    const { durationMs } = this.#options;
+    const id = randomBytes(32).toString('base64url');
+    this.#sessions.set(id, { about, endsAtMs: this.#now() + durationMs });
+    return this.#cookie(id, durationMs / 1000);
+  }
+
+  /**
+   * What the session is about; undefined: there is none.
+   * @param cookies the Cookie header of a request
+   */
+  find(cookies: string | undefined): T | undefined {
+    const session = this.#sessions.get(this.#idIn(cookies) ?? '');
+    return session !== undefined && this.#now() < session.endsAtMs ? session.about : undefined;
+  }
+
+  /** Ends a session. @returns the value of Set-Cookie that deletes the cookie */
+  end(cookies: string | undefined): string {
+    this.#sessions.delete(this.#idIn(cookies) ?? '');
+    return this.#cookie('', 0);
+  }
+
+  #cookie(id: string, maxAgeS: number): string {
+    const { cookie, isSecure } = this.#options;
+    const text = `${cookie}=${id}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${maxAgeS}`;
+    return isSecure ? `${text}; Secure` : text;
+  }
+
+  #idIn(cookies: string | undefined): string | undefined {
+    const start = `${this.#options.cookie}=`;
+    return cookies
+      ?.split(/; */)
+      .find((one) => one.startsWith(start))
+      ?.slice(start.length);
+  }
+}

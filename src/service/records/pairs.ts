@@ -1,0 +1,104 @@
+import type { Draws, Keyring } from '../../crypto/keyring.ts';
+import { type Scope, scopeOf } from '../../crypto/scope.ts';
+import type { Kind, PolicyRules } from '../../policy/rules.ts';
+import type { Drawn } from '../../shape/token.ts';
+import type { Token, TokenFingerprint, Value } from '../../types.ts';
+import { mostValueBytes } from '../value-bytes.ts';
+
+/** A value with the token that another vault gave it. */
+export interface Pair {
+  readonly token: string;
+  readonly value: string;
+  readonly kind: string;
+  /** '': the default space. */
+  readonly space: string;
+  /** Seconds from now; null: the token never expires. */
+  readonly time_to_live_s: number | null;
+  /** In the file, for messages. */
+  readonly line: number;
+}
+
+/** Why a pair is not imported, without the token and the value. */
+export interface Refusal {
+  readonly field: 'token' | 'value' | 'kind' | 'space';
+  readonly reason: string;
+}
+
+/** A pair that may be stored. */
+export interface Draft extends Pair {
+  readonly token: Token;
+  /** As its kind spells it. */
+  readonly value: Value;
+  readonly rule: Kind;
+  readonly scope: Scope | undefined;
+  readonly source: Draws;
+  readonly token_fingerprint: TokenFingerprint;
+  /** What tokenize would draw first; undefined: tokenize does not give the imported token. */
+  readonly drawn: Drawn | undefined;
+}
+
+/** Decides how pairs are stored. */
+export interface PairTerms {
+  readonly keyring: Keyring;
+  readonly rules: PolicyRules;
+  /** Of the vault. */
+  readonly suffix: string;
+  /** Whether tokenize draws another token each time. */
+  readonly isRandom: boolean;
+}
+
+/** `forget` reads tokens from lines, takes no longer ones, and trims them. */
+const TOKEN = /^[\x21-\x7e](?:[\x20-\x7e]{0,998}[\x21-\x7e])?$/;
+const SPACE = /^[\w-]{0,32}$/;
+
+export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
+  const { kind: name, space } = pair;
+  const token = pair.token as Token;
+  if (!TOKEN.test(token))
+    return refusal(
+      'token',
+      'is not 1 to 1,000 printable ASCII characters, space at the ends aside',
+    );
+  if (!SPACE.test(space))
+    return refusal('space', 'is not 1 to 32 letters, digits, _ and -, the name of a space');
+  if (!terms.rules.has(name))
+    return refusal('kind', 'is not in the policy: apply a policy that has this kind');
+  const rule = terms.rules.kind(name);
+  const accepted = rule.accept(pair.value);
+  if ('reason' in accepted) return refusal('value', accepted.reason);
+  const { value } = accepted;
+  if (pair.token === value) return refusal('token', 'is the value itself');
+  const scope = scopeOf(name, space);
+  const most = mostValueBytes(token, scope !== undefined, `_${terms.suffix}`);
+  if (Buffer.byteLength(value) > most) return refusal('value', tooLong(most));
+  const { keyring, suffix } = terms;
+  const isRandom = terms.isRandom || rule.settings.tokens === 'random';
+  const source = isRandom ? keyring.randomDraws() : keyring.deterministicDraws(value, scope);
+  // Without spreads, which would cost a third of the whole.
+  return {
+    token,
+    value,
+    kind: name,
+    space,
+    time_to_live_s: pair.time_to_live_s,
+    line: pair.line,
+    rule,
+    scope,
+    source,
+    token_fingerprint: keyring.tokenFingerprint(token, scope?.spaceBytes),
+    drawn: isRandom ? undefined : rule.drawToken(value, suffix, source.draws, 0),
+  };
+}
+
+/** The memory of a detokenize is planned by the lengths of its tokens. */
+function tooLong(most: number): string {
+  return `has more than the ${most} bytes that a token of this length may have: tokenize it here, and replace its token in your data`;
+}
+
+export function refusal(field: Refusal['field'], reason: string): Refusal {
+  return { field, reason };
+}
+
+export function isRefusal(one: object): one is Refusal {
+  return 'reason' in one;
+}

@@ -1,0 +1,283 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  call as callService,
+  createClient,
+  kinds,
+  makeVault,
+  newPlace,
+  type Place,
+  ROOT,
+  runCli,
+  runJson,
+  type Service,
+  startService,
+  usualKinds,
+} from '../support/service.ts';
+
+interface Pair {
+  readonly token: string;
+  readonly value: string;
+}
+
+/** As Vault's transform and transit engines, Skyflow, and Standin itself make them. */
+const FOREIGN: Pair[] = [
+  { token: '4929-0000-1111-2222', value: '4111-1111-1111-1111' },
+  { token: 'vault:v1:8SDd3WHDOjf7mq69CyCqYjBXAiQQAVZRkFM13ok481zoCmHnSeDX9vyf7w==', value: 'a' },
+  { token: '2c8b1a3e-0d5f-4f0e-9d5b-0c1d2e3f4a5b', value: 'ann@example.com' },
+  { token: 'qkw@zhtrlpa.mfc_tok', value: 'bob@example.com' },
+  { token: '"a, b" \'c\' <d>', value: 'a "quoted", value\nof two lines' },
+  { token: 'x', value: 'é€😀' },
+  { token: 'blank', value: '' },
+];
+
+/** Asks for one string, or several. */
+async function call(
+  service: Service,
+  operation: 'tokenize' | 'detokenize',
+  data: string | readonly string[],
+  apiKey = service.api_key,
+) {
+  const { status, body } = await callService(service, operation, { data }, apiKey);
+  return { status, body: { data: body.data?.data } };
+}
+
+let files = 0;
+
+function fileOf(place: Place, text: string, ending = 'ndjson'): string {
+  const path = join(place.folder, `pairs-${++files}.${ending}`);
+  writeFileSync(path, text);
+  return path;
+}
+
+function ndjson(pairs: readonly object[]): string {
+  return pairs.map((pair) => `${JSON.stringify(pair)}\n`).join('');
+}
+
+async function importPairs(place: Place, pairs: readonly object[], ...options: string[]) {
+  return runJson(place, 'import', fileOf(place, ndjson(pairs)), ...options);
+}
+
+async function expectPairs(service: Service, pairs: readonly Pair[], apiKey = service.api_key) {
+  const tokens = await call(
+    service,
+    'tokenize',
+    pairs.map(({ value }) => value),
+    apiKey,
+  );
+  expect(tokens.body.data).toEqual(pairs.map(({ token }) => token));
+  const values = await call(
+    service,
+    'detokenize',
+    pairs.map(({ token }) => token),
+    apiKey,
+  );
+  expect(values.body.data).toEqual(pairs.map(({ value }) => value));
+}
+
+describe.each(kinds())('import into the %s database', (kind) => {
+  let place: Place;
+  let service: Service;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    await makeVault(place);
+    service = await startService(place);
+  });
+  afterAll(async () => {
+    await service.stop();
+    place.remove();
+  });
+
+  test('tokens of other vaults go on working, both ways, and a second run changes nothing', async () => {
+    expect(await importPairs(place, FOREIGN)).toMatchObject({
+      ...{ is_complete: true, rows: 7, rejected: 0 },
+      ...{ imported: 7, already_known: 0, detokenize_only: 0 },
+    });
+    await expectPairs(service, FOREIGN);
+    expect(await importPairs(place, FOREIGN)).toMatchObject({
+      ...{ imported: 0, already_known: 7, detokenize_only: 0, rejected: 0 },
+    });
+    await expectPairs(service, FOREIGN);
+    expect(await runJson(place, 'verify')).toMatchObject({ bad: 0, aliases: 7 });
+  });
+
+  test('a value that has a token of this vault keeps it; the old one is detokenized', async () => {
+    const value = 'carla@example.com';
+    const own = (await call(service, 'tokenize', value)).body.data;
+    expect(await importPairs(place, [{ token: 'carla-1', value }])).toMatchObject({
+      ...{ imported: 1, detokenize_only: 1 },
+    });
+    await expectPairs(service, [{ token: own, value }]);
+    expect((await call(service, 'detokenize', 'carla-1')).body.data).toBe(value);
+  });
+
+  test('of two tokens of a value, the first in the file is the one that tokenize gives', async () => {
+    const value = 'dora@example.com';
+    const pairs = ['dora-1', 'dora-2', 'dora-1'].map((token) => ({ token, value }));
+    expect(await importPairs(place, pairs, '--dry-run')).toMatchObject({
+      ...{ imported: 2, already_known: 1, detokenize_only: 1 },
+    });
+    expect(await importPairs(place, pairs)).toMatchObject({ detokenize_only: 1, rejected: 0 });
+    await expectPairs(service, [{ token: 'dora-1', value }]);
+    expect((await call(service, 'detokenize', 'dora-2')).body.data).toBe(value);
+  });
+});
+
+describe.each(usualKinds())('import, on %s', (kind) => {
+  let place: Place;
+  let service: Service;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    await makeVault(place);
+    service = await startService(place);
+  });
+  afterAll(async () => {
+    await service.stop();
+    place.remove();
+  });
+
+  /** The reasons in the rejects file, by line. */
+  async function rejected(pairs: readonly object[], ...options: string[]) {
+    const rejects = join(place.folder, `rejects-${++files}.csv`);
+    const file = fileOf(place, ndjson(pairs));
+    const { code, stdout } = await runCli(
+      ['import', file, '--rejects', rejects, '--json', ...options],
+      place,
+    );
+    expect(code).toBe(3);
+    const lines = readFileSync(rejects, 'utf8').trim().split('\n').slice(1);
+    return { counts: JSON.parse(stdout), lines };
+  }
+
+  test('each conflict is rejected with its line and the remedy; the rest is imported', async () => {
+    const own = (await call(service, 'tokenize', 'own@example.com')).body.data;
+    await importPairs(place, [
+      { token: 'taken', value: 'first' },
+      { token: 'gone', value: 'forgotten' },
+    ]);
+    await runJson(place, 'forget', 'gone', '--yes');
+    const pairs = [
+      { token: 'taken', value: 'second' },
+      { token: 'gone', value: 'another' },
+      { token: own, value: 'other@example.com' },
+      { token: 'twice', value: 'one' },
+      { token: 'twice', value: 'two' },
+      { token: 'same', value: 'same' },
+      { token: 'é', value: 'value' },
+      { token: ' edge', value: 'value' },
+      { token: 'x'.repeat(1_001), value: 'value' },
+      { token: null, value: 'value' },
+      { token: 'no-value', value: null },
+      { token: 'short_tok', value: 'x'.repeat(37) },
+      { token: 'short', value: 'x'.repeat(1_025) },
+      { token: 'other-kind', value: 'value', kind: 'card' },
+      { token: 'other-space', value: 'value', space: 'no name' },
+      { token: 'late', value: 'value', expires_at: '2020-01-01T00:00:00Z' },
+      { token: 'good', value: 'good value' },
+      { token: 'l'.repeat(256), value: 'long'.repeat(16_384) },
+    ];
+    const found = await rejected(pairs);
+    const fields = found.lines.map((line) => line.split(',').slice(0, 2).join(' '));
+    expect(fields).toEqual([
+      ...['1 token', '2 token', '3 token', '5 token', '6 token', '7 token', '8 token', '9 token'],
+      ...['10 token', '11 value', '12 value', '13 value', '14 kind', '15 space'],
+      '16 expires_at',
+    ]);
+    expect(found.lines[0]).toContain('stands for another value: keep one of the two');
+    expect(found.lines[1]).toContain('was forgotten');
+    expect(found.lines[2]).toContain('was drawn by this vault for another value');
+    expect(found.counts).toMatchObject({ rows: 18, rejected: 15, imported: 3 });
+    expect((await call(service, 'detokenize', 'twice')).body.data).toBe('one');
+    await expectPairs(service, [{ token: 'good', value: 'good value' }, pairs.at(-1) as Pair]);
+  });
+
+  test('a dry run finds the same, names the other line, and writes nothing', async () => {
+    const before = await runJson(place, 'verify');
+    const pairs = [
+      { token: 'dry', value: 'one' },
+      { token: 'taken', value: 'third' },
+      { token: 'dry', value: 'two' },
+    ];
+    const { counts, lines } = await rejected(pairs, '--dry-run');
+    expect(lines[1]).toContain('stands for another value on line 1');
+    expect(counts).toMatchObject({ is_dry_run: true, rejected: 2, imported: 1 });
+    const { seconds: _, ...after } = await runJson(place, 'verify');
+    expect(before).toMatchObject(after);
+  });
+
+  test('without --rejects, the first bad row ends the run with its line', async () => {
+    const file = fileOf(
+      place,
+      ndjson([
+        { token: 'fine', value: 'v' },
+        { token: '', value: 'v' },
+      ]),
+    );
+    const { code, stderr } = await runCli(['import', file], place);
+    expect(code).toBe(1);
+    expect(stderr).toContain('Line 2: the field token is empty');
+    expect(existsSync(`${file}.checkpoint`)).toBe(false);
+  });
+
+  test('columns by name and by number, and the defaults of rows', async () => {
+    const named = fileOf(place, 'old;"e-mail";sort\nn-1;a@example.com;\n', 'csv');
+    await runJson(place, 'import', named, '--token-field', 'old', '--value-field', 'e-mail');
+    const numbered = fileOf(place, 'b@example.com\tn-2\n', 'tsv');
+    const fields = ['--no-header', '--token-field', '2', '--value-field', '1'];
+    await runJson(place, 'import', numbered, ...fields);
+    await expectPairs(service, [
+      { token: 'n-1', value: 'a@example.com' },
+      { token: 'n-2', value: 'b@example.com' },
+    ]);
+  });
+
+  test('in a space, the token is known there only; with --random, it is never given', async () => {
+    const tenant = await createClient(place, '--space', 'tenant');
+    const pair = { token: 'spaced', value: 'fred@example.com' };
+    await importPairs(place, [pair], '--space', 'tenant');
+    await expectPairs(service, [pair], tenant.api_key);
+    expect((await call(service, 'detokenize', 'spaced')).status).toBe(400);
+    const random = { token: 'random-1', value: 'gina@example.com' };
+    const first = await importPairs(place, [random], '--random');
+    expect(first).toMatchObject({ imported: 1, detokenize_only: 0 });
+    expect(await importPairs(place, [random], '--random')).toMatchObject({ already_known: 1 });
+    expect((await call(service, 'detokenize', 'random-1')).body.data).toBe(random.value);
+    expect((await call(service, 'tokenize', random.value)).body.data).toMatch(/_tok$/);
+  });
+
+  test('a token expires at the time in its row, and tokenize extends it', async () => {
+    const soon = new Date(Date.now() + 3_600_000).toISOString();
+    await importPairs(place, [{ token: 'ends', value: 'hugo@example.com', expires_at: soon }]);
+    const { body } = await call(service, 'detokenize', 'ends');
+    expect(body.data).toBe('hugo@example.com');
+    await expectPairs(service, [{ token: 'ends', value: 'hugo@example.com' }]);
+  });
+
+  test('guesses at imported tokens without suffix count, and detokenize FILE takes them', async () => {
+    await importPairs(place, [{ token: 'bare-1', value: 'ida@example.com' }]);
+    const guesser = await createClient(place, '--unknown-token-limit', '0.05');
+    const guess = (i: number) => call(service, 'detokenize', `bare-${i}`, guesser.api_key);
+    const statuses = [];
+    for (let i = 100; i < 110; i++) statuses.push((await guess(i)).status);
+    expect(statuses.slice(0, 2)).toEqual([400, 400]);
+    expect(statuses).toContain(429);
+    const file = fileOf(place, '{"a":"bare-1"}\n');
+    const out = join(place.folder, 'bare.ndjson');
+    const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+    const args = ['detokenize', file, '--fields', 'a', '-o', out];
+    expect((await runCli(args, place, env)).stderr).toContain('is not a token');
+    expect((await runCli([...args, '--bare'], place, env)).code).toBe(0);
+    expect(readFileSync(out, 'utf8')).toBe('{"a":"ida@example.com"}\n');
+  });
+
+  const naughty = join(ROOT, '../shared/data/naughty-strings.json');
+  test.skipIf(!existsSync(naughty))('any string can be the value of an old token', async () => {
+    const strings: string[] = JSON.parse(readFileSync(naughty, 'utf8'));
+    const distinct = [...new Set(strings)].filter((value) => value !== '' && value.length < 250);
+    const pairs = distinct.map((value, i) => ({ token: `naughty ${i}`, value }));
+    expect(await importPairs(place, pairs)).toMatchObject({ imported: pairs.length, rejected: 0 });
+    const tokens = pairs.map(({ token }) => token);
+    expect((await call(service, 'detokenize', tokens)).body.data).toEqual(distinct);
+  });
+});

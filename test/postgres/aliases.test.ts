@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Keyring } from '../../src/crypto/keyring.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import type { Token, Value } from '../../src/types.ts';
+import {
+  call,
+  createClient,
+  kinds,
+  makeVault,
+  newPlace,
+  type Place,
+  runCli,
+  runJson,
+  type Service,
+  startService,
+} from '../support/service.ts';
+import { openedVault } from '../support/vault.ts';
+
+/** The token that a deterministic client would get for the value. */
+function drawn(keyring: Keyring, value: string): Token {
+  const { draws } = keyring.deterministicDraws(value as Value);
+  return drawToken(value as Value, 'tok', draws, 0)!.token;
+}
+
+describe.each(kinds())('aliases on the %s database', (kind) => {
+  let place: Place;
+  let service: Service;
+  beforeAll(async () => {
+    place = await newPlace(kind);
+    await makeVault(place);
+    service = await startService(place);
+  });
+  afterAll(async () => {
+    await service.stop();
+    place.remove();
+  });
+
+  /** Stores the value with a token of another vault, and an alias. Returns the drawn token. */
+  async function plant(value: string, foreign: string): Promise<Token> {
+    const { records, keyring: current } = openedVault(place);
+    const keyring = await current();
+    const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(value as Value);
+    const token = drawn(keyring, value);
+    const fingerprint = keyring.tokenFingerprint(foreign as Token);
+    const alias = { alias: foreign as Token, space: '' };
+    const outcomes = await records.insert([
+      keyring.seal(value as Value, fingerprint, valueFingerprint, undefined, foreign as Token),
+      keyring.sealAlias(alias, keyring.tokenFingerprint(token), valueFingerprint),
+    ]);
+    expect(outcomes).toEqual(['stored', 'stored']);
+    return token;
+  }
+
+  const tokenOf = async (value: string) => (await call(service, 'tokenize', { value })).body.data;
+  const answerTo = async (token: string) => (await call(service, 'detokenize', { token })).body;
+
+  test('the value gets its imported token, again and again, beside other values', async () => {
+    await plant('ann@example.com', 'vault:v1:8SDd3WHDOjf7mq69');
+    const asked = { a: 'bob@example.com', b: 'ann@example.com', c: 'ann@example.com' };
+    for (let i = 0; i < 3; i++) {
+      const { data } = (await call(service, 'tokenize', asked)).body;
+      expect([data.b, data.c]).toEqual(Array(2).fill('vault:v1:8SDd3WHDOjf7mq69'));
+      expect(data.a).toMatch(/_tok$/);
+    }
+    expect((await answerTo('vault:v1:8SDd3WHDOjf7mq69')).data.token).toBe('ann@example.com');
+  });
+
+  test('the token of an alias is unknown, to detokenize and to forget', async () => {
+    const token = await plant('eve@example.com', '2c8b1a3e-0d5f-4f0e-9d5b-0c1d2e3f4a5b');
+    expect((await call(service, 'detokenize', { token })).status).toBe(400);
+    const { code, stdout } = await runCli(['forget', token, '--yes', '--json'], place);
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout)).toMatchObject({ forgotten: 0, unknown: 1 });
+    expect(await tokenOf('eve@example.com')).toEqual({
+      value: '2c8b1a3e-0d5f-4f0e-9d5b-0c1d2e3f4a5b',
+    });
+  });
+
+  test('a look-up finds the imported token, and null when it was forgotten', async () => {
+    await plant('ida@example.com', 'ida-1');
+    const { api_key: apiKey } = await createClient(place, '--can', 'tokenize,lookup');
+    const lookUp = async () => {
+      const response = await fetch(`${service.url}/api/v1/lookup`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ data: { a: 'ida@example.com', b: 'nobody@example.com' } }),
+      });
+      return ((await response.json()) as { data: unknown }).data;
+    };
+    expect(await lookUp()).toEqual({ a: 'ida-1', b: null });
+    await runJson(place, 'forget', 'ida-1', '--yes');
+    expect(await lookUp()).toEqual({ a: null, b: null });
+  });
+
+  test('a forgotten imported token is unknown until its value comes again', async () => {
+    await plant('kim@example.com', 'kim-1');
+    await runJson(place, 'forget', 'kim-1', '--yes');
+    expect((await call(service, 'detokenize', { token: 'kim-1' })).status).toBe(400);
+    expect(await tokenOf('kim@example.com')).toEqual({ value: 'kim-1' });
+    expect((await answerTo('kim-1')).data.token).toBe('kim@example.com');
+  });
+
+  test('rotation and reseal keep aliases and imported tokens, and verify counts aliases apart', async () => {
+    await plant('lee@example.com', 'lee-1');
+    const before = await runJson(place, 'verify');
+    expect(before).toMatchObject({ bad: 0 });
+    expect(before.aliases).toBeGreaterThan(0);
+    expect(before.records).toBeGreaterThan(before.aliases - 1);
+    await runJson(place, 'keyring', 'rotate');
+    const resealed = await runJson(place, 'keyring', 'reseal');
+    expect(resealed).toMatchObject({ bad: 0, resealed: before.records + before.aliases });
+    const { records, aliases } = await runJson(place, 'verify');
+    expect({ records, aliases }).toEqual({ records: before.records, aliases: before.aliases });
+    expect(await tokenOf('lee@example.com')).toEqual({ value: 'lee-1' });
+    const vault = openedVault(place);
+    const keyring = await vault.keyring();
+    const [record] = await vault.records.find([keyring.tokenFingerprint('lee-1' as Token)]);
+    expect(keyring.open(record!)).toEqual({ value: 'lee@example.com', imported: 'lee-1' });
+  });
+
+  test('a damaged alias is replaced like any damaged record: the value gets a token', async () => {
+    const token = await plant('max@example.com', 'max-1');
+    const { pool, keyring } = openedVault(place);
+    const fingerprint = (await keyring()).tokenFingerprint(token);
+    const hex = Buffer.from(fingerprint, 'latin1').toString('hex');
+    await pool.query(
+      "update standin.records set sealed = sealed || '\\x00'::bytea where token_fingerprint = $1::uuid",
+      [hex],
+      performance.now() + 20_000,
+    );
+    expect(await tokenOf('max@example.com')).toEqual({ value: token });
+    expect((await answerTo('max-1')).data.token).toBe('max@example.com');
+  });
+});
