@@ -26,9 +26,9 @@ export const SERVICE_SETTINGS = {
   ),
   STANDIN_API_KEY: setting(
     undefined,
-    'an API key: stk_ and 34 letters and digits',
-    matching(/^stk_[0-9A-Za-z]{34}$/),
-    'API key for STANDIN_URL.',
+    'an API key: stk_ and 34 letters and digits; or a JWT',
+    matching(/^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/),
+    'API key or JWT for STANDIN_URL.',
   ),
 } as const;
 

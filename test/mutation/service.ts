@@ -41,8 +41,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'rotate-same-version',
     file: 'service/keys/key-lifecycle.ts',
-    old: 'const version = primaryVersionOf(keys) + 1;',
-    new: 'const version = primaryVersionOf(keys) + 2;',
+    old: 'const version = primary + 1;',
+    new: 'const version = primary + 2;',
     promise: 'Versions are counted one by one.',
     tests: KEYS,
     name: 'rotations at once',

@@ -4,6 +4,7 @@ import { drawToken } from '../../src/shape/token.ts';
 import type { Token, Value } from '../../src/types.ts';
 import {
   call,
+  createClient,
   kinds,
   makeVault,
   newPlace,
@@ -73,6 +74,22 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     expect(await tokenOf('eve@example.com')).toEqual({
       value: '2c8b1a3e-0d5f-4f0e-9d5b-0c1d2e3f4a5b',
     });
+  });
+
+  test('a look-up finds the imported token, and null when it was forgotten', async () => {
+    await plant('ida@example.com', 'ida-1');
+    const { api_key: apiKey } = await createClient(place, '--can', 'tokenize,lookup');
+    const lookUp = async () => {
+      const response = await fetch(`${service.url}/api/v1/lookup`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ data: { a: 'ida@example.com', b: 'nobody@example.com' } }),
+      });
+      return ((await response.json()) as { data: unknown }).data;
+    };
+    expect(await lookUp()).toEqual({ a: 'ida-1', b: null });
+    await runJson(place, 'forget', 'ida-1', '--yes');
+    expect(await lookUp()).toEqual({ a: null, b: null });
   });
 
   test('a forgotten imported token is unknown until its value comes again', async () => {

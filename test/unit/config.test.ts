@@ -240,8 +240,16 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
     refuses: ['localhost:80', 'http://u:p@host', 'http://host/api/v1', 'http://host/?a', 'ftp://a'],
   },
   STANDIN_API_KEY: {
-    takes: [`stk_${'aZ9'.repeat(11)}x`],
-    refuses: ['stk_', 'x'.repeat(38), `stk_${'a'.repeat(35)}`, `stk_${'a'.repeat(33)}-`],
+    takes: [`stk_${'aZ9'.repeat(11)}x`, 'a-b.c_d.e'],
+    refuses: [
+      'stk_',
+      'a.b',
+      'a.b.',
+      'a.b.c d',
+      'x'.repeat(38),
+      `stk_${'a'.repeat(35)}`,
+      `stk_${'a'.repeat(33)}-`,
+    ],
   },
 };
 

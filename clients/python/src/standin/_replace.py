@@ -54,10 +54,8 @@ class Replacement(Work):
         self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-        self._headers = {
-            "Authorization": f"Bearer {settings.api_key}",
-            "Content-Type": "application/json",
-        }
+        self._api_key = settings.api_key
+        self._headers = {"Content-Type": "application/json"}
         if lenient:
             self._headers["Prefer"] = "handling=lenient"
         is_lookup = operation == "lookup"
@@ -72,8 +70,9 @@ class Replacement(Work):
 
     def _send(self, body: bytes, path_for: PathFor) -> Steps[_Reply]:
         """`path_for`: the path in the caller's data of a path in the request."""
+        headers = {"Authorization": f"Bearer {self._api_key()}", **self._headers}
         try:
-            answer = yield from self._call.send(body, self._headers)
+            answer = yield from self._call.send(body, headers)
         except StandinError as error:
             raise in_terms_of(error, path_for) from None
         parsed = parse_body(answer.body)
@@ -251,4 +250,6 @@ def of_values(
     settings: Settings, operation: str, values: Iterable[str], timeout_s: float | None
 ) -> Replacement:
     """With a policy, values are of the kind `text`."""
+    if isinstance(values, str):
+        raise ValueError(f"{operation}_values: takes a list of strings, not one")
     return Strings(settings, operation, list(values), None, False, timeout_s)
