@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { isNamed, type KekSource } from '#kek';
 import { kekOf } from '../crypto/kek.ts';
 import { errorCode, OperatorError, operatorError } from '../errors.ts';
-import type { LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
 import { ApiKeyStore } from '../store/api-keys.ts';
 import { ClientStore } from '../store/clients.ts';
 import { PolicyStore } from '../store/policies.ts';
@@ -18,6 +18,7 @@ import { commandDeadline } from '../timeouts.ts';
 import type { Finding, WrappedKey } from '../types.ts';
 import { cannotWrite, STANDARD_OUTPUT } from './audit/audit-file.ts';
 import { Certificate } from './certificate.ts';
+import { issuerState } from './jwt/issuer-keys.ts';
 import { checkSuffix, kekSourceOf, unwrap } from './keys/open-keys.ts';
 import { verifyLicense } from './license.ts';
 import { PROBE } from './limits/shared-buckets.ts';
@@ -30,6 +31,7 @@ import { demandFolder, noVault } from './vault-place.ts';
 export interface Examined {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
+  readonly jwt: JwtOptions | undefined;
   readonly tls: TlsFiles | undefined;
   readonly REDIS_URL: string | undefined;
   readonly AUDIT_LOG: string | undefined;
@@ -43,7 +45,7 @@ type Result = Omit<Finding, 'check'>;
  * checks that are still possible.
  */
 export async function examine(examined: Examined): Promise<Finding[]> {
-  const { vault, license, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
+  const { vault, license, jwt, tls, REDIS_URL: redisUrl, AUDIT_LOG: auditLog } = examined;
   const findings: Finding[] = [];
   const pool = openPool(vault);
   try {
@@ -75,6 +77,7 @@ export async function examine(examined: Examined): Promise<Finding[]> {
     await pool.end();
   }
   if (license !== undefined) await run(findings, 'license', () => licenseState(license));
+  if (jwt !== undefined) await run(findings, 'jwt issuer', () => issuerState(jwt));
   if (redisUrl !== undefined) await run(findings, 'redis', () => redis(redisUrl));
   if (tls !== undefined) await run(findings, 'tls certificate', async () => certificate(tls));
   if (auditLog !== undefined) await run(findings, 'audit log', () => auditFile(auditLog));

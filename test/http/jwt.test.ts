@@ -172,7 +172,10 @@ test('the issuer rotates its key, and then goes away: known keys serve', async (
   await issuer.rotate('RS256', 1);
   await accepted(await issuer.jwt());
   expect(await statusOf(before)).toBe(200);
+  const doctor = async () => (await runCli(['doctor'], place, issuer.env)).stdout;
+  expect(await doctor()).toMatch(/^ok +jwt issuer: http.* gives its 2 keys$/m);
   issuer.stop();
+  expect(await doctor()).toMatch(/^PROBLEM +jwt issuer: .*ECONNREFUSED\)\. Check JWT_ISSUER/m);
   expect(await statusOf(await issuer.jwt())).toBe(200);
   await issuer.comeBack();
 });

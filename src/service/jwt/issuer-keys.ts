@@ -1,6 +1,7 @@
 import type { JWTVerifyGetKey } from 'jose';
-import { InternalError } from '../../errors.ts';
+import { InternalError, OperatorError } from '../../errors.ts';
 import type { JwtOptions } from '../../options.ts';
+import type { Finding } from '../../types.ts';
 import { fetchJson, IssuerError } from './fetch-json.ts';
 
 /** A key that the issuer withdraws is refused after this time. */
@@ -105,8 +106,22 @@ export class IssuerKeys {
 
 type PublicKey = Record<string, unknown> & { readonly kid: string };
 
+/**
+ * Whether the keys can be fetched now.
+ * @throws OperatorError
+ */
+export async function issuerState(options: JwtOptions): Promise<Omit<Finding, 'check'>> {
+  const keys = await fetchKeys(options).catch((error) => {
+    throw new OperatorError(
+      `${(error as Error).message}. Check JWT_ISSUER, JWT_JWKS_URL and the network.`,
+    );
+  });
+  const count = keys.length === 1 ? 'its key' : `its ${keys.length} keys`;
+  return { status: 'ok', detail: `${options.issuer} gives ${count}` };
+}
+
 /** @throws IssuerError */
-export async function fetchKeys({ issuer, jwksUrl }: JwtOptions): Promise<PublicKey[]> {
+async function fetchKeys({ issuer, jwksUrl }: JwtOptions): Promise<PublicKey[]> {
   const signal = AbortSignal.timeout(FETCH_TIMEOUT_MS);
   const url = jwksUrl ?? (await discover(issuer, signal));
   const { keys } = await fetchJson(url, signal);
