@@ -14,7 +14,7 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
-import { detokenizeAll, tokenizeAll } from '../support/vault.ts';
+import { detokenizeAll, sql, tokenizeAll } from '../support/vault.ts';
 
 const PAIRS = 100_000;
 
@@ -67,7 +67,7 @@ describe.each(usualKinds())('100,000 pairs, on %s', (kind) => {
     await there.stop();
   });
 
-  test('a run that needs a newer key, because its own was retired meanwhile, goes on with it', async () => {
+  test('a run whose key version is closed meanwhile seals with the next one', async () => {
     const file = join(place.folder, 'retired.csv');
     const rows = values.map((value, i) => `old-${i},retired ${value}\n`);
     writeFileSync(file, `token,value\n${rows.join('')}`);
@@ -75,11 +75,24 @@ describe.each(usualKinds())('100,000 pairs, on %s', (kind) => {
     const ended = endOf(child);
     await until(() => hasRows(`${file}.checkpoint`), 'the first rows');
     await runJson(place, 'keyring', 'rotate');
+    // As the first step of retire does: the fence is in each statement.
+    await sql(
+      place,
+      "update standin.keyring set closed_at = now() where version = 1 and purpose = 'dek'",
+    );
+    const before = await sealedWith(1);
     const { code, stdout, stderr } = await ended;
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ imported: PAIRS, rejected: 0 });
+    expect(await sealedWith(1)).toBe(before);
+    expect(await sealedWith(2)).toBeGreaterThan(0);
     expect(await runJson(place, 'verify')).toMatchObject({ bad: 0 });
   });
+
+  async function sealedWith(version: number): Promise<number> {
+    const text = 'select count(*)::int as records from standin.records where key_version = $1';
+    return (await sql(place, text, [version]))[0]!.records;
+  }
 
   function hasRows(checkpoint: string): boolean {
     try {

@@ -21,10 +21,8 @@ const file = (path: string) => (name: string) => constant(path, name);
 const listener = file('http/listener.ts');
 const ops = file('ops/server.ts');
 const sharedByAll = file('timeouts.ts');
-const authenticator = file('service/authenticator.ts');
 const follower = file('service/keys/keyring-follower.ts');
 const policies = file('service/policy-follower.ts');
-const writes = file('service/write-guards.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
@@ -50,17 +48,8 @@ const ROWS: Record<string, readonly number[]> = {
     sharedByAll('REQUEST_PATIENCE_MS'),
     sharedByAll('LEAST_PATIENCE_MS'),
   ],
-  'wait for the keyring before sealing': [sealPatienceMs],
-  'read of API keys, every 2 s': [
-    authenticator('REFRESH_INTERVAL_MS'),
-    authenticator('MAX_AGE_MS'),
-  ],
   'read of the keyring, every 2 s': [follower('LOOK_INTERVAL_MS'), follower('LOOK_PATIENCE_MS')],
   'read of the policy, every 2 s': [policies('LOOK_INTERVAL_MS'), policies('LOOK_PATIENCE_MS')],
-  'test write on a full disk, every 1 s': [
-    writes('PROBE_INTERVAL_MS'),
-    writes('PROBE_PATIENCE_MS'),
-  ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
@@ -69,9 +58,6 @@ const ROWS: Record<string, readonly number[]> = {
   'keys of `JWT_ISSUER`': [constant('service/jwt/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
   'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
-  'embedded database that another process holds without serving it': [
-    embedded('HOLDER_TIMEOUT_MS'),
-  ],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
   'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
@@ -92,6 +78,7 @@ const WITHOUT_ROW = [
   'service/api-key-uses.ts LAST_WRITE_PATIENCE_MS',
   'store/connection.ts CANCEL_TIMEOUT_MS',
   'service/write-guards.ts LOOK_PATIENCE_MS',
+  'service/write-guards.ts PROBE_PATIENCE_MS',
   'ops/console/playground-forwarder.ts TIMEOUT_MS',
   'store/schema.ts COPY_PATIENCE_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
