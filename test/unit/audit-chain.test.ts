@@ -177,6 +177,21 @@ describe('a chain', () => {
     expect((await verify([texts[0]!, plain, third])).problems).toEqual(['5 unlinked', '1 missing']);
   });
 
+  test('names its last line in a new file that another node has begun', async () => {
+    const nodes = [new AuditFile(nameOf('log'), macOf), new AuditFile(nameOf('log'), macOf)];
+    const texts: string[] = [];
+    for (let i = 0; i < 2; i++) {
+      for (const node of nodes) await write(node, linesOf(3, `f${i}`));
+      texts.push(readFileSync(nameOf('log'), 'utf8'));
+      rmSync(nameOf('log'));
+      for (const node of nodes) node.look();
+    }
+    for (const node of nodes) await node.close();
+    expect((await verify(texts)).findings).toEqual([]);
+    const alone = await verify([texts[1]!]);
+    expect([alone.findings, alone.earlier.length]).toEqual([[], 2]);
+  });
+
   test('goes on after the file was cut to nothing', async () => {
     const file = new AuditFile(nameOf('log'), macOf);
     await write(file, linesOf(5));
