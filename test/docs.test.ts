@@ -86,6 +86,8 @@ test('settings that documents name exist', () => {
     ...Object.keys(SETTINGS),
     'API_KEY',
     'EXTRA_PACKAGES',
+    'OPENAI_API_KEY',
+    'OPENAI_BASE_URL',
     'STANDIN_API_KEY',
     'STANDIN_URL',
     'TEST_DATABASE_URL',
