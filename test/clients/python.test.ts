@@ -3,9 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.ts';
+import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
+<<<<<<< HEAD
 import { tokenPattern } from '../support/token-rules.ts';
+=======
+import { kinds } from '../support/service.ts';
+>>>>>>> hA
 
 /** The result of test/clients/install.sh. */
 const TOOLS = join(ROOT, 'build/python');
@@ -62,6 +67,14 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     const env = { PYTHONPATH: join(SOURCE, 'src'), ...services.environment() };
     const output = await run([TOOL, join(import.meta.dirname, 'check_columns.py')], folder, env);
     expect(output).toBe('ok\n');
+  });
+
+  test.skipIf(!kinds().includes('server'))('texts and streams of text, cut anywhere', async () => {
+    const service = await startWithPolicy('version: 1\nkinds: { person: { shape: word } }\n');
+    const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
+    const output = await run([python, join(import.meta.dirname, 'check_text.py')], folder, env);
+    expect(output).toBe('ok\n');
+    await service.stop();
   });
 
   test('threads and forked processes share a client; errors can be pickled', async () => {

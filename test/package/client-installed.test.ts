@@ -31,7 +31,7 @@ test('brings itself alone, and is small', () => {
   const modules = join(home, 'node_modules');
   const installed = readdirSync(modules).filter((name) => !name.startsWith('.'));
   expect(installed).toEqual(['standin-client']);
-  expect(packed.unpackedSize).toBeLessThan(90_000);
+  expect(packed.unpackedSize).toBeLessThan(95_000);
   const { dependencies, engines } = JSON.parse(
     readFileSync(join(modules, 'standin-client/package.json'), 'utf8'),
   );

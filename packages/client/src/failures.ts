@@ -147,7 +147,7 @@ export function badAnswer(operation: string, answer: Answer): StandinError {
   });
 }
 
-const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
+export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];
 
 /** The places that a lenient answer left out. @throws StandinError when it is not Standin's */
 export function unappliedIn(operation: string, answer: Answer, given: unknown): Unapplied[] {

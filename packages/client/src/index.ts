@@ -18,6 +18,7 @@ export type {
   StandinOptions,
 } from './options.ts';
 export { type Health, type Lenient, type PolicyInForce, Standin } from './standin.ts';
+export type { DetokenizedText, Span, TokenizedText } from './text.ts';
 export type {
   Accepted,
   Answered,

@@ -11,6 +11,15 @@ import {
   type StandinOptions,
 } from './options.ts';
 import { type Operation, type Outcome, Replacement } from './replacement.ts';
+import {
+  type DetokenizedText,
+  detokenizeStream,
+  detokenizeText,
+  type Post,
+  type Span,
+  type TokenizedText,
+  tokenizeText,
+} from './text.ts';
 import type { Accepted, Answered, Found } from './types.ts';
 
 /** The answer of `/health`. */
@@ -138,6 +147,38 @@ export class Standin<Policy extends boolean = false> {
   }
 
   /**
+   * A text with a token in place of each span, in one request. The vault needs a policy.
+   * @throws the errors of `tokenize`
+   */
+  tokenizeText(
+    text: string,
+    spans: readonly Span[],
+    options?: CallOptions,
+  ): Promise<TokenizedText> {
+    return tokenizeText(this.#post(options), text, spans);
+  }
+
+  /**
+   * A text with the value in place of each token, in one request. Unknown tokens, and values that
+   * the client may not see, stay. Throws the errors of `tokenize`.
+   */
+  detokenizeText(text: string, options?: CallOptions): Promise<DetokenizedText> {
+    return detokenizeText(this.#post(options), text);
+  }
+
+  /**
+   * As `detokenizeText`, for a text that comes in chunks, such as the answer of a language model or
+   * a ReadableStream of strings. What may be a part of a token waits for the next chunk. Each chunk
+   * is one request, with `timeoutMs` of its own. Throws also the errors of `chunks`.
+   */
+  detokenizeStream(
+    chunks: AsyncIterable<string> | Iterable<string>,
+    options?: CallOptions,
+  ): AsyncGenerator<string, void, undefined> {
+    return detokenizeStream(this.#post(options), chunks);
+  }
+
+  /**
    * Asks the service for its health, without retries. Status `error` does not throw.
    * @throws StandinError without an answer of the service
    */
@@ -172,6 +213,17 @@ export class Standin<Policy extends boolean = false> {
     } finally {
       call.close();
     }
+  }
+
+  #post(options?: CallOptions): Post {
+    return async (operation, body) => {
+      const call = new Call(this.#settings, operation, options);
+      try {
+        return await call.send(`/api/v1/${operation}`, body);
+      } finally {
+        call.close();
+      }
+    };
   }
 
   #replace(operation: Operation, data: object, options: AnyOptions): Promise<Outcome> {

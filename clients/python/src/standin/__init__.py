@@ -6,6 +6,7 @@ from ._call import Health
 from ._options import Retry
 from ._replace import Lenient
 from ._sync import Standin
+from ._text import DetokenizedText, Span, TokenizedText, UnappliedSpan
 from .errors import (
     ForbiddenError,
     InvalidValueError,
@@ -18,16 +19,20 @@ from .errors import (
 
 __all__ = [
     "AsyncStandin",
+    "DetokenizedText",
     "ForbiddenError",
     "Health",
     "InvalidValueError",
     "Lenient",
     "LimitError",
     "Retry",
+    "Span",
     "Standin",
     "StandinError",
     "TimeoutError",
+    "TokenizedText",
     "Unapplied",
+    "UnappliedSpan",
     "UnauthorizedError",
     "UnavailableError",
 ]

@@ -172,12 +172,15 @@ class Unapplied(NamedTuple):
     """`unknown`: not a known token. `forbidden`: the client may not see values of its kind."""
 
 
+REASONS = ("unknown", "forbidden")
+
+
 def unapplied_in(operation: str, answer: Answer, given: object) -> list[Unapplied]:
     """The places that a lenient answer left out."""
     found = []
     for one in given if isinstance(given, list) else []:
         path, reason = (one.get("path"), one.get("reason")) if isinstance(one, dict) else ("", "")
-        if not _PATH.fullmatch(str(path)) or reason not in ("unknown", "forbidden"):
+        if not _PATH.fullmatch(str(path)) or reason not in REASONS:
             raise bad_answer(operation, answer)
         found.append(Unapplied(str(path), str(reason)))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
 from ._replace import HealthCheck, Lenient, Work, of_values, replacement
+from ._text import DetokenizedText, Span, TextDetokenization, TextTokenization, TokenizedText
 
 
 class AsyncStandin(Client[httpx.AsyncClient]):
@@ -85,6 +86,36 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         work = of_values(self._settings, "detokenize", tokens, timeout_s)
         await self._run(work)
         return cast(list[str], work.result())
+
+    async def tokenize_text(
+        self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
+    ) -> TokenizedText:
+        """See `Standin`."""
+        work = TextTokenization(self._settings, text, spans, timeout_s)
+        await self._run(work)
+        return work.result()
+
+    async def detokenize_text(
+        self, text: str, *, timeout_s: float | None = None
+    ) -> DetokenizedText:
+        """See `Standin`."""
+        work = TextDetokenization(self._settings, text, timeout_s)
+        await self._run(work)
+        return work.result()
+
+    async def detokenize_stream(
+        self, chunks: AsyncIterable[str], *, timeout_s: float | None = None
+    ) -> AsyncIterator[str]:
+        """See `Standin`."""
+        rest = ""
+        async for chunk in chunks:
+            work = TextDetokenization(self._settings, rest + chunk, timeout_s, more=True)
+            await self._run(work)
+            text, rest = work.piece()
+            if text:
+                yield text
+        if rest:
+            yield (await self.detokenize_text(rest, timeout_s=timeout_s)).text
 
     async def health(self, *, timeout_s: float | None = None) -> Health:
         """See `Standin`."""

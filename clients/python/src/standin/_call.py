@@ -66,6 +66,13 @@ Given = Answer | NoAnswer | None
 Steps = Generator[Step, Given, T]
 
 
+def headers_of(settings: Settings) -> dict[str, str]:
+    return {
+        "Authorization": f"Bearer {settings.api_key}",
+        "Content-Type": "application/json",
+    }
+
+
 class Call:
     """All requests of a call, with one deadline."""
 

@@ -17,6 +17,7 @@ from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
 from ._replace import HealthCheck, Lenient, Work, of_values, replacement
+from ._text import DetokenizedText, Span, TextDetokenization, TextTokenization, TokenizedText
 
 
 class Standin(Client[httpx.Client]):
@@ -105,6 +106,44 @@ class Standin(Client[httpx.Client]):
         work = of_values(self._settings, "detokenize", tokens, timeout_s)
         self._run(work)
         return cast(list[str], work.result())
+
+    def tokenize_text(
+        self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
+    ) -> TokenizedText:
+        """A text with a token in place of each span, in one request.
+
+        The vault needs a policy.
+        """
+        work = TextTokenization(self._settings, text, spans, timeout_s)
+        self._run(work)
+        return work.result()
+
+    def detokenize_text(self, text: str, *, timeout_s: float | None = None) -> DetokenizedText:
+        """A text with the value in place of each token, in one request.
+
+        Unknown tokens, and values that the client may not see, stay.
+        """
+        work = TextDetokenization(self._settings, text, timeout_s)
+        self._run(work)
+        return work.result()
+
+    def detokenize_stream(
+        self, chunks: Iterable[str], *, timeout_s: float | None = None
+    ) -> Iterator[str]:
+        """As `detokenize_text`, for a text in chunks, such as the answer of a language model.
+
+        What may be a part of a token waits for the next chunk. Each chunk is one request, with
+        `timeout_s` of its own.
+        """
+        rest = ""
+        for chunk in chunks:
+            work = TextDetokenization(self._settings, rest + chunk, timeout_s, more=True)
+            self._run(work)
+            text, rest = work.piece()
+            if text:
+                yield text
+        if rest:
+            yield self.detokenize_text(rest, timeout_s=timeout_s).text
 
     def health(self, *, timeout_s: float | None = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""
