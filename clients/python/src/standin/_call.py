@@ -68,7 +68,7 @@ Steps = Generator[Step, Given, T]
 
 def headers_of(settings: Settings) -> dict[str, str]:
     return {
-        "Authorization": f"Bearer {settings.api_key}",
+        "Authorization": f"Bearer {settings.api_key()}",
         "Content-Type": "application/json",
     }
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import _data
 from ._answers import Answer, Unapplied, bad_answer, parse_body, unapplied_in
-from ._call import Call, Health, Steps, headers_of
+from ._call import Call, Health, Steps
 from ._fields import Pick
 from ._options import Settings
 from .errors import StandinError, in_terms_of
@@ -54,12 +54,8 @@ class Replacement(Work):
         self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-<<<<<<< HEAD
         self._api_key = settings.api_key
         self._headers = {"Content-Type": "application/json"}
-=======
-        self._headers = headers_of(settings)
->>>>>>> hA
         if lenient:
             self._headers["Prefer"] = "handling=lenient"
         is_lookup = operation == "lookup"
