@@ -144,6 +144,7 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     await keyboard.press('Tab');
     await keyboard.press('Enter');
     await expect.poll(() => tab.page.title(), PATIENCE).toBe('Playground · Standin');
+    await keyboard.press('Tab'); // Admin
     await keyboard.press('Tab'); // API reference
     await keyboard.press('Tab'); // theme
     await keyboard.press('Tab');

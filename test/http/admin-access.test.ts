@@ -47,6 +47,8 @@ test('without ADMIN_TOKEN, no path of it exists, whatever is sent', async () => 
     });
     expect([method, path, status]).toEqual([method, path, 404]);
   }
+  for (const path of ['/console/admin/session', '/console/admin/ticket'])
+    expect((await ask(opsUrl + path, 'POST')).status).toBe(404);
 });
 
 describe('with ADMIN_TOKEN', () => {
@@ -151,6 +153,69 @@ describe('with ADMIN_TOKEN', () => {
       );
     },
   );
+
+  describe('a browser', () => {
+    const session = (localAddress: string, token: string, headers: Record<string, string> = {}) =>
+      new Promise<{ status: number; cookie: string }>((resolve, reject) => {
+        const all = { ...bearer(OPS_TOKEN), 'content-type': 'application/json', ...headers };
+        const options = { method: 'POST', headers: all, localAddress, agent: false } as const;
+        const url = `${service.opsUrl}/console/admin/session`;
+        const sent = request(url, options, (response) => {
+          const cookie = String(response.headers['set-cookie']).split(';')[0]!;
+          response.resume().once('end', () => resolve({ status: response.statusCode!, cookie }));
+        });
+        sent.on('error', reject);
+        sent.end(JSON.stringify({ token }));
+      });
+
+    test('signs in after the sign-in of the listener, and from its own page only', async () => {
+      const none = { authorization: '' };
+      expect((await session('127.0.0.1', ADMIN_TOKEN, none)).status).toBe(401);
+      const foreign = { 'sec-fetch-site': 'cross-site' };
+      expect((await session('127.0.0.1', ADMIN_TOKEN, foreign)).status).toBe(403);
+      expect((await session('127.0.0.1', ADMIN_TOKEN)).status).toBe(200);
+    });
+
+    test.runIf(process.platform === 'linux')('is slowed by address when it guesses', async () => {
+      const all = await Promise.all(
+        Array.from({ length: 40 }, (_, i) => session('127.0.0.24', `wrong ${i}`)),
+      );
+      expect(new Set(all.map(({ status }) => status))).toEqual(new Set([401, 429]));
+      expect((await session('127.0.0.25', ADMIN_TOKEN)).status).toBe(200);
+    });
+
+    test('acts with a ticket, once, and a program not at all with its cookie', async () => {
+      const { cookie } = await session('127.0.0.1', ADMIN_TOKEN);
+      const own = { cookie, 'sec-fetch-site': 'same-origin' };
+      const url = `${service.opsUrl}/admin/v1/lookup`;
+      const act = async (headers: Record<string, string>) =>
+        (
+          await ask(
+            url,
+            'POST',
+            { 'content-type': 'application/json', ...headers },
+            '{"values":[]}',
+          )
+        ).status;
+      const ticketOf = async () => {
+        const headers = { ...bearer(OPS_TOKEN), ...own };
+        const { text } = await ask(`${service.opsUrl}/console/admin/ticket`, 'POST', headers);
+        return { 'standin-ticket': JSON.parse(text).ticket as string };
+      };
+      const ticket = await ticketOf();
+      expect(await act({ cookie, ...ticket })).toBe(403);
+      expect(await act({ ...own, 'sec-fetch-site': 'same-site', ...ticket })).toBe(403);
+      expect(await act(own)).toBe(403);
+      expect(await act({ ...own, ...ticket })).toBe(200);
+      expect(await act({ ...own, ...ticket })).toBe(403);
+      const old = await ticketOf();
+      for (let i = 0; i < 20; i++) await ticketOf();
+      expect(await act({ ...own, ...old })).toBe(403);
+      // The ticket of another session is none.
+      const other = await session('127.0.0.1', ADMIN_TOKEN);
+      expect(await act({ ...own, cookie: other.cookie, ...(await ticketOf()) })).toBe(403);
+    });
+  });
 
   test('another Host is refused before the token is looked at', async () => {
     const { status } = await admin(service.opsUrl, 'GET', '/clients', undefined, {

@@ -1,7 +1,7 @@
 import { forgetForm, issueForm, newClientForm, policyForm, revokeForm } from './admin-acts.ts';
 import { ActRefused, AdminLink } from './admin-link.ts';
 import { Confirm } from './confirm.ts';
-import { el, setText } from './dom.ts';
+import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
 import type { View } from './view.ts';
 
@@ -29,15 +29,14 @@ export class AdminView implements View {
   readonly #forms = [newClientForm, issueForm, revokeForm, policyForm, forgetForm].map((form) =>
     form(this.#link, this.#confirm),
   );
-  readonly #acts: HTMLElement;
+  /** Empty while nobody is signed in. */
+  readonly #acts = el('div', { class: 'acts' });
   #hasAdmin: boolean | undefined;
 
   constructor() {
     const signOut = () => void this.#link.signOut();
     this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.#signIn = this.#signInForm();
-    const elements = this.#forms.map(({ element }) => element);
-    this.#acts = el('div', { class: 'acts', hidden: true }, ...elements);
     this.element = el(
       'div',
       { class: 'view' },
@@ -65,7 +64,7 @@ export class AdminView implements View {
     this.#absent.hidden = this.#hasAdmin !== false;
     this.#signIn.hidden = this.#hasAdmin !== true || name !== null;
     this.#signOut.hidden = name === null;
-    this.#acts.hidden = name === null;
+    setChildren(this.#acts, ...(name === null ? [] : this.#forms.map(({ element }) => element)));
     // An API key that was issued must not stay for who comes next.
     if (name === null) for (const form of this.#forms) form.clear();
   }
