@@ -12,7 +12,7 @@ import {
 } from './contestants.ts';
 import { startDatabaseServer } from './database.ts';
 import { type Flags, parseFlags } from './flags.ts';
-import { fill, filledTitle, GROWTH_LOADS } from './growth.ts';
+import { fill, filledTitle, GROWTH_LOADS, SIZES_TITLE } from './growth.ts';
 import { Leftovers } from './leftovers.ts';
 import { expandLoads, type Load, STEADY_CONNECTIONS, small } from './loads.ts';
 import { machineFacts } from './machine.ts';
@@ -140,7 +140,7 @@ function summedUp(connections: readonly number[]): string[] {
     ...expandLoads(['repeat'], connections),
     ...expandLoads(['tokenize', 'detokenize'], crowds),
   ];
-  return [START.section, ...loads.map(({ title }) => title)];
+  return [START.section, SIZES_TITLE, ...loads.map(({ title }) => title)];
 }
 
 /** The figures of a service with wrong answers are worthless. */

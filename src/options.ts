@@ -39,3 +39,14 @@ export interface LicenseFiles {
   readonly licenseFile: string;
   readonly publicKeyFile: string;
 }
+
+/** Where spans go, and which. */
+export interface TracingOptions {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly attributes: Readonly<Record<string, string>>;
+  /** A value of OTEL_TRACES_SAMPLER. */
+  readonly sampler: string;
+  /** Part of the traces, 0 to 1, for `traceidratio`. */
+  readonly ratio: number;
+}

@@ -1,6 +1,6 @@
 """A field of Django models that stores tokens instead of values.
 
-Put ../python/standin.py beside this file, and STANDIN_URL and STANDIN_API_KEY into your settings.
+Install ../../clients/python, and put STANDIN_URL and STANDIN_API_KEY into your settings.
 """
 
 from functools import cache
@@ -33,7 +33,7 @@ class TokenField(models.CharField):
 
 def restore(tokens: list[Token]) -> list[str]:
     """The values behind tokens, in one request."""
-    return _standin().detokenize({"tokens": tokens})["tokens"]
+    return _standin().detokenize_values(tokens)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Copies the topic `customers` to `customers-tokens`, with tokens in place of personal data.
 
-    pip install kafka-python
-    STANDIN_API_KEY=stk_... PYTHONPATH=../python python3 tokenize_topic.py
+    pip install kafka-python ../../clients/python
+    STANDIN_API_KEY=stk_... python3 tokenize_topic.py
 
 After a crash it sends the last messages again. A deterministic client gives them the same tokens.
 """

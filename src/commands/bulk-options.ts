@@ -25,7 +25,7 @@ export function addFormat(made: Command): Command {
       ]),
     )
     .option('--delimiter <character>', 'between cells, or "tab"; default: as found', delimiter)
-    .option('--no-header', 'the first line is a row; --fields has numbers of columns, from 1')
+    .option('--no-header', 'the first line is a row; fields are numbers of columns, from 1')
     .option(
       '--rejects <file>',
       'report bad rows in this file and go on; default: stop at the first',

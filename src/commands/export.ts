@@ -1,6 +1,6 @@
 import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
@@ -47,7 +47,7 @@ export function addExport(program: Command): void {
     .option('--recipients-file <file>', 'recipients, one a line, as age takes them')
     .option('--plain', 'do not encrypt: whoever can read the files has every value in clear')
     .option('--space <name>', 'only this space; "": the default space; default: all')
-    .option('--part-size <n>', 'pairs in a file, 1000 or more', rate, 1_000_000)
+    .option('--part-size <n>', 'pairs in a file, 1000 or more', partSize, 1_000_000)
     .option('--rate <n>', 'most records a second; default: no limit', rate)
     .option('--resume', 'continue a run that did not end')
     .action((options: ExportOptions, itself: Command) => {
@@ -56,6 +56,13 @@ export function addExport(program: Command): void {
         itself.error('error: name who can decrypt the files with --recipient, or give --plain');
       return withVault((vault, config) => exportVault(vault, config, options));
     });
+}
+
+function partSize(text: string): number {
+  const parsed = Number(text);
+  if (!Number.isInteger(parsed) || parsed < 1_000)
+    throw new InvalidArgumentError('It must be a whole number of pairs, 1000 or more.');
+  return parsed;
 }
 
 function collected(text: string, before: readonly string[]): string[] {

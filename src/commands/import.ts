@@ -153,6 +153,7 @@ function jobOf(
     fields: listOf(fields, isJson),
     delimiter: options.delimiter,
     hasHeader: options.header,
+    keepsBlank: true,
     rejectsPath: options.rejects,
     rejectedRowsPath: options.rejectedRows,
     isResume: options.resume ?? false,
@@ -210,17 +211,17 @@ function pairReader(fields: Fields, { kind, space }: ImportOptions) {
     const has: Fields = {};
     for (const { field, value } of row.cells) has[byField.get(field)!] = value;
     const { token, value, expires } = has;
-    const missing = token === undefined ? 'token' : value === undefined ? 'value' : undefined;
-    if (missing !== undefined || token === undefined || value === undefined) {
-      row.problem = { field: fields[missing!], reason: `is empty: a pair has a ${missing}` };
+    if (!token || value === undefined) {
+      const missing = token ? 'value' : 'token';
+      row.problem = { field: fields[missing], reason: `is empty: a pair has a ${missing}` };
       return undefined;
     }
-    const timeToLiveS = expires === undefined ? null : timeToLive(expires);
+    const timeToLiveS = expires ? timeToLive(expires) : null;
     if (timeToLiveS !== null && !(timeToLiveS > 0)) {
       row.problem = { field: fields.expires, reason: EXPIRED };
       return undefined;
     }
-    const terms = { kind: has.kind ?? kind, space: has.space ?? space };
+    const terms = { kind: has.kind || kind, space: has.space || space };
     return { token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line };
   };
 }

@@ -2,12 +2,19 @@ import { parseEnv } from 'node:util';
 import type { KekSettings } from '#kek';
 import { OperatorError } from '../errors.ts';
 import { leastBudget } from '../memory.ts';
-import type { JwtOptions, LicenseFiles, TlsFiles, VaultOptions } from '../options.ts';
+import type {
+  JwtOptions,
+  LicenseFiles,
+  TlsFiles,
+  TracingOptions,
+  VaultOptions,
+} from '../options.ts';
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
 import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
+import { tracingOptions } from './tracing.ts';
 import { unknownSettings } from './unknown.ts';
 
 type Values = ValuesOf<typeof SETTINGS>;
@@ -19,6 +26,8 @@ export interface Config extends Values {
   readonly jwt: JwtOptions | undefined;
   /** undefined: HTTP in clear. */
   readonly tls: TlsFiles | undefined;
+  /** undefined: no spans. */
+  readonly tracing: TracingOptions | undefined;
   /** Names that look like settings, in words. */
   readonly unknownSettings: readonly string[];
 }
@@ -145,6 +154,7 @@ export function parseConfig(environment: NodeJS.Dict<string>): Config {
     license: licenseFiles(config),
     jwt: jwtOptions(config),
     tls: tlsFiles(config),
+    tracing: tracingOptions(config),
     unknownSettings: unknownSettings(environment),
   };
 }

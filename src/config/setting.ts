@@ -89,6 +89,8 @@ const SECRETS: readonly string[] = [
   'VAULT_TOKEN',
   'JWT_ISSUER',
   'JWT_JWKS_URL',
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
+  'OTEL_EXPORTER_OTLP_HEADERS',
 ];
 
 export function isSecret(name: string): boolean {

@@ -14,6 +14,7 @@ import {
   text,
   whole,
 } from './setting.ts';
+import { TRACING_SETTINGS } from './tracing.ts';
 
 /** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
@@ -25,9 +26,9 @@ export const SERVICE_SETTINGS = {
   ),
   STANDIN_API_KEY: setting(
     undefined,
-    'an API key: stk_ and 34 letters and digits',
-    matching(/^stk_[0-9A-Za-z]{34}$/),
-    'API key for STANDIN_URL.',
+    'an API key: stk_ and 34 letters and digits; or a JWT',
+    matching(/^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/),
+    'API key or JWT for STANDIN_URL.',
   ),
 } as const;
 
@@ -162,5 +163,6 @@ export const SETTINGS = {
     'auto',
     'auto: pretty on a terminal, JSON lines otherwise.',
   ),
+  ...TRACING_SETTINGS,
   ...SERVICE_SETTINGS,
 } as const;

@@ -11,7 +11,7 @@ const FIRST_ROOM_BYTES = 1_024;
 
 /**
  * HMAC (RFC 2104) with one key, for very many short messages. Uses two one-shot hashes of
- * node:crypto, because one createHmac object costs more than both (docs/decisions/0009). Two
+ * node:crypto, because one createHmac object costs more than both (docs/decisions/0020). Two
  * buffers keep the padded key blocks; the message is written after the first block, and erased.
  */
 export class Mac {

@@ -10,6 +10,7 @@ import type { RecentRequests } from '../service/recent-requests.ts';
 import type { VaultClient } from '../service/threads/vault-client.ts';
 import type { TlsPem } from '../types.ts';
 import type { Descriptors } from './connections.ts';
+import type { Tracing } from './tracing.ts';
 
 export type InterfaceVersion = '1.0.5' | '1.0.4';
 
@@ -36,6 +37,8 @@ export interface ServerContext {
   readonly recent: RecentRequests;
   /** undefined: no audit log. */
   readonly audit: AuditLog | undefined;
+  /** undefined: no spans. */
+  readonly tracing: Tracing | undefined;
   readonly state: ServerState;
   readonly descriptors: Descriptors;
   /** undefined: no TLS. */

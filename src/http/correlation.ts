@@ -8,6 +8,8 @@ export type Correlation = {
   readonly parent_id?: string;
   /** Only characters that JSON does not escape. */
   readonly caller_request_id?: string;
+  /** 16 hex digits: Standin's span, where it makes one. */
+  readonly span_id?: string;
 };
 
 /**
@@ -18,6 +20,8 @@ const TRACEPARENT =
   /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 const FIRST_VERSION = '00';
 const FIRST_VERSION_LENGTH = 55;
+const FLAGS = 53;
+const SAMPLED = 0x01;
 const MAX_TRACEPARENT_LENGTH = 256;
 const REQUEST_ID = /^[A-Za-z0-9._:-]{1,128}$/;
 /** A caller may have put an API key there by mistake. */
@@ -36,6 +40,12 @@ export function correlationOf({
   const isId = typeof requestId === 'string' && REQUEST_ID.test(requestId);
   if (!isId || requestId.includes(API_KEY)) return parent;
   return { ...parent, caller_request_id: requestId };
+}
+
+/** The flag of a `traceparent` that `correlationOf` has taken. */
+export function isSampled({ traceparent }: IncomingHttpHeaders): boolean {
+  const flags = Number.parseInt(String(traceparent).slice(FLAGS, FIRST_VERSION_LENGTH), 16);
+  return (flags & SAMPLED) === SAMPLED;
 }
 
 function parentOf(header: string | string[] | undefined): Correlation {

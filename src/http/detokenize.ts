@@ -14,6 +14,7 @@ import { readBody } from './request-body.ts';
 import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 import { successFrame } from './success-frame.ts';
+import { inVault } from './tracing.ts';
 
 /**
  * If more tokens than this do not bound their values' length, ask the vault for the sizes first.
@@ -138,7 +139,7 @@ async function lookUp(
   let known: Narrowed<Found> = { request: asked, found: [] };
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    const found = await fetch(context, exchange, asked, maxBytes, hasGaps);
+    const found = await inVault(exchange, fetch(context, exchange, asked, maxBytes, hasGaps));
     known = asked.narrow?.(found) ?? { request: asked, found };
     const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
     counts = countTokens(known.request.texts, known.found, ending);

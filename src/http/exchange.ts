@@ -13,6 +13,7 @@ import { endsConnection } from './connections.ts';
 import type { ServerContext } from './context.ts';
 import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
+import { endSpan, type RequestSpan } from './tracing.ts';
 
 /** Memory for each value of a request besides its bytes, on the way to the vault and back. */
 const FIELD_BYTES = 256;
@@ -25,7 +26,9 @@ export class Exchange {
   readonly response: ServerResponse;
   /** undefined: this listener does not have the path. */
   readonly route: string | undefined;
-  readonly correlation: Correlation;
+  correlation: Correlation;
+  /** undefined: not traced. */
+  span: RequestSpan | undefined;
   /** Headers of the answer besides those of every answer. */
   readonly headers: Record<string, string> = {};
   /** The connection closes after the answer. */
@@ -200,6 +203,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     duration_ms: Math.round(durationMs * 1000) / 1000,
   });
   context.recent.push(exchange, answer, durationMs);
+  endSpan(exchange, answer);
   // An unread body of unknown length would be read for ever, so its connection closes. A bounded
   // body is thrown away, and its connection stays.
   const isUnread = !request.complete && !hasBoundedBody(context, exchange);

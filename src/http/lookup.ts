@@ -5,6 +5,7 @@ import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 import { dataOf, kindsIn, type RequestData, valuesOf } from './request-data.ts';
 import { successFrame } from './success-frame.ts';
+import { inVault } from './tracing.ts';
 
 /** POST /api/v1/lookup: the tokens that values have. Stores nothing. */
 export function lookupHandler(context: ServerContext) {
@@ -16,7 +17,8 @@ export function lookupHandler(context: ServerContext) {
     checkDeterministic(request, client.token_mode === 'random');
     const { deadlineMs } = exchange;
     const values = valuesOf(request);
-    const tokens = await context.vault.lookup(values, client, request.view, deadlineMs);
+    const asked = context.vault.lookup(values, client, request.view, deadlineMs);
+    const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
     return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };

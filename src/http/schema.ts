@@ -7,7 +7,7 @@ import type { InterfaceVersion } from './context.ts';
 /**
  * The limits and names of the interface, declared once: for the code that checks requests and
  * writes answers, and for the OpenAPI document. The checks themselves are hand-written
- * (docs/decisions/0014-openapi.md).
+ * (docs/decisions/0020).
  */
 export { MAX_VALUE_BYTES };
 export const MAX_NAME_BYTES = 256;

@@ -17,6 +17,7 @@ import { shedding } from './shedding.ts';
 import { textTokensOf } from './text-tokens.ts';
 import { textValuesOf } from './text-values.ts';
 import { tokenizeHandler } from './tokenize.ts';
+import { beginSpan } from './tracing.ts';
 
 type Handler = (exchange: Exchange) => Answer | Promise<Answer>;
 
@@ -52,6 +53,7 @@ function serving(
 ): RequestListener {
   return async (request, response) => {
     const exchange = new Exchange(request, response);
+    if (context.tracing !== undefined) beginSpan(context.tracing, exchange);
     try {
       checkProtocol(request);
       const handler = allows(exchange) ? handlers[exchange.route!]! : tellMethods;

@@ -4,6 +4,7 @@ import { admit } from './guards.ts';
 import { readBody } from './request-body.ts';
 import { kindsIn, type Reader, type RequestValues, valuesOf } from './request-data.ts';
 import { successFrame } from './success-frame.ts';
+import { inVault } from './tracing.ts';
 
 /** POST /api/v1/tokenize and /api/v1/text/tokenize */
 export function tokenizeHandler(context: ServerContext, read: Reader<RequestValues>) {
@@ -13,7 +14,8 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
     const request = await read(context, exchange, await readBody(context, exchange));
     const { deadlineMs } = exchange;
     const values = valuesOf(request);
-    const tokens = await context.vault.tokenize(values, client, request.view, deadlineMs);
+    const asked = context.vault.tokenize(values, client, request.view, deadlineMs);
+    const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
     return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };

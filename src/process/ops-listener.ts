@@ -65,7 +65,10 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   const admin = openAdminApi(options);
   const server = createOpsServer({
     ...{ metrics, access, tls, admin: admin?.handle },
-    routes: consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
+    routes: new Map([
+      ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
+      ...(admin?.signInRoutes ?? []),
+    ]),
     pages: new Map<string, OpsPage>([
       ...readAssets(),
       ...Object.entries(apiPages(config, serviceUrl)),
@@ -102,6 +105,7 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     detokenize_limit: config.DETOKENIZE_LIMIT,
     lookup_limit: config.LOOKUP_LIMIT,
     unknown_token_limit: config.UNKNOWN_TOKEN_LIMIT,
+    hasAdmin: config.ADMIN_TOKEN !== undefined,
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };

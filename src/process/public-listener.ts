@@ -7,6 +7,7 @@ import type { ServerContext } from '../http/context.ts';
 import { listen, untilAccepted } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
 import { createHttpServer } from '../http/server.ts';
+import type { Tracing } from '../http/tracing.ts';
 import { type Log, problemFields } from '../log.ts';
 import { defaultBudget, memoryLimits } from '../memory.ts';
 import type { Metrics } from '../metrics.ts';
@@ -29,6 +30,7 @@ import { PolicyStore } from '../store/policies.ts';
 import type { TlsPem } from '../types.ts';
 import { openAudit } from './audit.ts';
 import { openAuthenticator } from './authentication.ts';
+import { openTracing } from './tracing.ts';
 
 /** Requests in flight get this long after the listener closes. Then their connections are cut. */
 const FINISH_TIMEOUT_MS = 8_000;
@@ -166,6 +168,7 @@ export class PublicListener {
     this.#context.budget.stop();
     buckets.close();
     await this.#context.audit?.close();
+    await this.#context.tracing?.close();
     await usesWritten;
     await this.#context.vault.close();
   }
@@ -253,10 +256,19 @@ async function createContext(
     health: new Health(vault.vital.health, guards),
     ...{ metrics, log, recent: new RecentRequests() },
     audit: openAudit(options, budget),
+    tracing: await openTraces(options),
     state: { phase: 'serving' },
     descriptors: descriptorsOf(options),
     tls: certificate?.pem,
   };
+}
+
+async function openTraces({ config, log }: ListenerOptions): Promise<Tracing | undefined> {
+  if (config.tracing === undefined) return undefined;
+  return openTracing(config.tracing, (isAvailable) => {
+    if (isAvailable) log.info({}, 'the collector takes spans again');
+    else log.warn({}, 'the collector does not take spans: they are dropped');
+  });
 }
 
 function descriptorsOf({ config, log }: ListenerOptions): Descriptors {

@@ -1,9 +1,11 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { ADMIN_TOKEN, adminPlace } from '../support/admin.ts';
 import { Business, HABITS, launch, Tab } from '../support/browser.ts';
+import { startWithOps } from '../support/ops.ts';
 import { freePort } from '../support/processes.ts';
-import { ROOT, runCli, startService, until, usualPlace } from '../support/service.ts';
+import { call, ROOT, runCli, startService, until, usualPlace } from '../support/service.ts';
 
 const FOLDER = join(ROOT, 'docs/images');
 const MAX_BYTES = 250_000;
@@ -58,8 +60,26 @@ test('the pictures of docs/images', { timeout: 600_000 }, async () => {
   place.remove();
 });
 
-async function picture(tab: Tab, name: string): Promise<void> {
+test('the picture of the acts', { timeout: 120_000 }, async () => {
+  const service = await startWithOps(await adminPlace());
+  const browser = await launch();
+  await call(service, 'tokenize', { a: 'ann@example.com', b: '+1 415 555 2671' });
+  const viewport = { width: 1200, height: 860 };
+  const tab = await Tab.open(browser, `${service.opsUrl}/#/admin`, { viewport });
+  const { page } = tab;
+  await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
+  await page.getByRole('button', { name: 'Sign in to act' }).click();
+  await page.getByLabel('Values, one a line').fill('ann@example.com\n+1 415 555 2671');
+  await page.getByRole('button', { name: 'Forget…' }).click();
+  await page.getByRole('dialog').waitFor();
+  await picture(tab, 'admin', false);
+  await browser.close();
+  await service.stop();
+  service.place.remove();
+});
+
+async function picture(tab: Tab, name: string, fullPage = true): Promise<void> {
   const path = join(FOLDER, `${name}.png`);
-  await tab.page.screenshot({ path, fullPage: true, animations: 'disabled' });
+  await tab.page.screenshot({ path, fullPage, animations: 'disabled' });
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
 }

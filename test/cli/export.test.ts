@@ -71,18 +71,18 @@ describe.each(kinds())('export from the %s database', (kind) => {
     [place, other] = [await newPlace(kind), await newPlace(kind)];
     await makeVault(place);
     await makeVault(other);
-    service = await startService(place);
     writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
     writeFileSync(join(place.folder, 'next.yaml'), NEXT_POLICY);
     await runJson(place, 'import', foreign(place), '--space', '');
-    await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
+    await runJson(place, 'policy', 'apply', 'policy.yaml');
+    service = await startService(place);
     tenant = (await createClient(place, '--space', 'tenant')).api_key;
     const random = (await createClient(place, '--token-mode', 'random')).api_key;
     const { body } = await call(service, 'tokenize', { cards: CARDS, mails: MAILS, texts: ['x'] });
     Object.assign(tokens, body.data);
     tokens.tenant = (await call(service, 'tokenize', { mails: MAILS }, tenant)).body.data.mails;
     await call(service, 'tokenize', { texts: ['random value'] }, random);
-    await runJson(place, 'policy', 'apply', 'next.yaml', '--yes');
+    await runJson(place, 'policy', 'apply', 'next.yaml');
   });
   afterAll(async () => {
     await service.stop();
@@ -157,7 +157,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
 
   async function runJsonIn(to: Place, policy: string): Promise<void> {
     writeFileSync(join(to.folder, policy), NEXT_POLICY);
-    await runJson(to, 'policy', 'apply', policy, '--yes');
+    await runJson(to, 'policy', 'apply', policy);
   }
 });
 

@@ -40,4 +40,11 @@ with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as processes:
         again = pickle.loads(pickle.dumps(error))
         assert (str(again), again.request_id) == (str(error), error.request_id)
 assert os.environ["STANDIN_API_KEY"] not in repr(client)
+
+# A string is a list of letters, which nobody means.
+try:
+    client.tokenize_values("Ann Lee")
+    raise AssertionError("a string for a list")
+except ValueError as error:
+    assert str(error) == "tokenize_values: takes a list of strings, not one", error
 print("ok")

@@ -7,6 +7,7 @@ import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
 import { kinds } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of test/clients/install.sh. */
 const TOOLS = join(ROOT, 'build/python');
@@ -81,6 +82,22 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
       env,
     );
     expect(output).toBe('ok\n');
+  });
+
+  test('the Django field of examples/ stores tokens, and finds by value', async () => {
+    const paths = [join(SOURCE, 'src'), join(ROOT, 'examples/django')].join(':');
+    const env = { PYTHONPATH: paths, ...services.environment() };
+    const check = join(ROOT, 'test/examples/django_check.py');
+    const shown = JSON.parse(await run([TOOL, check], folder, env));
+    const email = expect.stringMatching(tokenPattern('ann@example.com'));
+    expect(shown.first).toEqual([
+      ['Ann', email],
+      ['Bo', null],
+      ['Cy', ''],
+    ]);
+    // Saving again what was read makes no token of a token.
+    expect(shown.again).toEqual([['Anna', shown.first[0][1]], ...shown.first.slice(1)]);
+    expect(shown.restored).toEqual(['ann@example.com']);
   });
 
   describe.each(['sync', 'async'])('%s', (kind) => {

@@ -8,6 +8,7 @@ import { has, runTool } from '../support/deploy.ts';
 import { readText } from '../support/docs.ts';
 
 const CHART = 'deploy/helm/standin';
+const TEMPLATE = ['--namespace', 'standin', '--kube-version', '1.30.0'];
 
 test('the chart names the version of the program', () => {
   const { version } = JSON.parse(readText('package.json'));
@@ -31,7 +32,7 @@ describe.runIf(has('helm', 'version'))('helm', () => {
   function made(values = {}): string {
     const file = join(folder, 'values.json');
     writeFileSync(file, JSON.stringify(values));
-    return runTool('helm', 'template', 'standin', CHART, '--namespace', 'standin', '-f', file);
+    return runTool('helm', 'template', 'standin', CHART, ...TEMPLATE, '-f', file);
   }
 
   test('finds nothing to say', () => {

@@ -18,6 +18,9 @@ import { tokenPattern } from '../support/token-rules.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'standin-examples-'));
 
+/** The result of test/clients/install.sh. */
+const PYTHON = join(ROOT, 'build/python/bin/python');
+
 interface Language {
   readonly name: string;
   /** What has to be installed; the last words make it say its version. */
@@ -28,7 +31,7 @@ interface Language {
 
 const LANGUAGES: readonly Language[] = [
   { name: 'curl', needs: ['curl', '--version'], run: ['sh', 'standin.sh'] },
-  { name: 'python', needs: ['python3', '--version'], run: ['python3', 'standin.py'] },
+  { name: 'python', needs: [PYTHON, '--version'], run: [PYTHON, 'customer.py'] },
   {
     name: 'go',
     needs: ['go', 'version'],
@@ -76,10 +79,11 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   function run(env: Record<string, string>): Promise<Ended> {
     const [program, ...words] = one.run;
     const { PATH = '', HOME = '' } = process.env;
+    const PYTHONPATH = join(ROOT, 'clients/python/src');
     return endOf(
       spawn(program!, words, {
         cwd,
-        env: { PATH, HOME, STANDIN_URL: service.url, ...env },
+        env: { PATH, HOME, PYTHONPATH, STANDIN_URL: service.url, ...env },
         stdio: ['ignore', 'pipe', 'pipe'],
       }),
     );

@@ -24,7 +24,8 @@ import { tokenPattern } from '../support/token-rules.ts';
 /** Installations, and programs that start slowly on a busy machine. */
 const SLOW_MS = 1_800_000;
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
-const PYTHON = example('python');
+/** The Python client. */
+const PYTHON = join(ROOT, 'clients/python');
 const ann = { name: 'Ann Lee', email: 'ann@example.com' };
 const name = expect.stringMatching(tokenPattern(ann.name));
 const email = expect.stringMatching(tokenPattern(ann.email));
@@ -70,21 +71,6 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
     await app.stop();
   });
 
-  test('Django: a field stores tokens, and finds by value', async () => {
-    const python = join(installPython('django', 'django==5.2.*'), 'python');
-    const check = join(ROOT, 'test/examples/django_check.py');
-    const paths = { PYTHONPATH: `${example('django')}:${PYTHON}` };
-    const shown = JSON.parse(await run([python, check], folder, { ...env, ...paths }));
-    expect(shown.first).toEqual([
-      ['Ann', email],
-      ['Bo', null],
-      ['Cy', ''],
-    ]);
-    // Saving again what was read makes no token of a token.
-    expect(shown.again).toEqual([['Anna', shown.first[0][1]], ...shown.first.slice(1)]);
-    expect(shown.restored).toEqual([ann.email]);
-  });
-
   test('Spring: a service to inject', async () => {
     const place = folderOf('spring');
     copyJavaExample(place);
@@ -121,27 +107,64 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
     await expect(inClear).rejects.toThrow(/FAIL 2 is_token_revenue_by_customer_email/);
   });
 
-  test('Airflow: a task tokenizes the file of a day, once', async () => {
-    const airflow = join(installPython('airflow', 'apache-airflow==3.*'), 'airflow');
+  test('dbt: a pre-hook tokenizes the rows that are new', async () => {
+    const packages = ['dbt-core==1.10.*', 'dbt-duckdb==1.10.*', 'pyarrow==26.*', 'numpy', PYTHON];
+    const bin = installPython('dbt-duckdb', ...packages);
+    const place = folderOf('dbt-duckdb-project');
+    cpSync(example('dbt-duckdb'), place, { recursive: true });
+    const query = async (sql: string) => {
+      const code = `import duckdb; print(duckdb.connect('shop.duckdb').execute(${JSON.stringify(sql)}).fetchall())`;
+      return run([join(bin, 'python'), '-c', code], place);
+    };
+    const settings = { ...env, DBT_PROFILES_DIR: place, PYTHONPATH: place };
+    const build = [join(bin, 'dbt'), 'build', '--no-use-colors'] as [string, ...string[]];
+    await query(`create table raw_customers as select 1 as id, '${ann.email}' as email`);
+    await query("insert into raw_customers values (2, null), (3, '')");
+    expect(await run(build, place, settings)).toContain('PASS=1');
+    const first = await query('select email from customers order by id');
+    expect(first).toMatch(
+      /^\[\('[a-z]{3}@[a-z]{7}\.[a-z]{3}_tok',\), \(None,\), \('[a-z]{8}_tok',\)\]/,
+    );
+    await query(`insert into raw_customers values (4, '${ann.email}')`);
+    await run(build, place, settings);
+    const [, token] = /'([^']+)'/.exec(first)!;
+    expect(await query(`select id from raw_customers where email = '${token}'`)).toContain(
+      '[(1,), (4,)]',
+    );
+  });
+
+  test('Airflow: tasks tokenize the file of a day, and what they hand on', async () => {
+    const airflow = join(installPython('airflow', 'apache-airflow==3.*', PYTHON), 'airflow');
     const home = folderOf('airflow-home');
     const settings = {
       ...{ ...env, AIRFLOW_HOME: home, AIRFLOW_VAR_CUSTOMERS_FOLDER: home },
-      AIRFLOW__CORE__DAGS_FOLDER: example('airflow'),
+      ...{ AIRFLOW_VAR_SIGNUPS_FOLDER: home, AIRFLOW__CORE__DAGS_FOLDER: example('airflow') },
       AIRFLOW__CORE__LOAD_EXAMPLES: 'False',
     };
     writeFileSync(join(home, '2026-11-21.csv'), CUSTOMERS);
+    const signups = [
+      { id: 1, ...ann },
+      { id: 2, name: 'Bo Ray' },
+    ];
+    writeFileSync(join(home, '2026-11-21.json'), JSON.stringify(signups));
     await run([airflow, 'db', 'migrate'], home, settings);
     await run([airflow, 'dags', 'test', 'customers', '2026-11-21'], home, settings);
     const tokens = readFileSync(join(home, '2026-11-21-tokens.csv'), 'utf8');
     const [, first] = tokens.split('\n');
     expect(first!.split(',')).toEqual(['1', name, email]);
     expect(tokens).not.toContain('example');
+    await run([airflow, 'dags', 'test', 'signups', '2026-11-21'], home, settings);
+    const handed = JSON.parse(readFileSync(join(home, '2026-11-21-tokens.json'), 'utf8'));
+    expect(handed).toEqual([
+      { id: 1, name, email },
+      { id: 2, name: expect.stringMatching(tokenPattern('Bo Ray')) },
+    ]);
   });
 
   test('Kafka: copies a topic with tokens, on a broker', async () => {
-    const python = join(installPython('kafka', 'kafka-python==3.*'), 'python');
+    const python = join(installPython('kafka', 'kafka-python==3.*', PYTHON), 'python');
     const broker = await startBroker();
-    const settings = { ...env, KAFKA_SERVERS: broker.address, PYTHONPATH: PYTHON };
+    const settings = { ...env, KAFKA_SERVERS: broker.address };
     const copier = start([python, example('kafka/tokenize_topic.py')], folder, settings);
     const check = join(ROOT, 'test/examples/kafka_check.py');
     const copies = JSON.parse(await run([python, check], folder, settings));

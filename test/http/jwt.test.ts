@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Standin } from '#client';
 import { send } from '../support/http.ts';
 import { changed, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
 import { freePort } from '../support/processes.ts';
@@ -91,6 +92,29 @@ test('what is refused is refused as an unknown API key, whatever the body', asyn
     expect([answer.status, answer.text]).toEqual([401, unknown.text]);
     expect(answer.headers.get('www-authenticate')).toBe(unknown.headers.get('www-authenticate'));
   }
+});
+
+test('the client sends it, and asks for a new one when it has a function', async () => {
+  const jwts = [issuer.jwt({ jti: '1' }), issuer.jwt({ jti: '2' }), Promise.resolve('no\nkey')];
+  const asking = new Standin({ url: service.url, apiKey: () => jwts.shift()! });
+  const { name } = await asking.tokenize({ name: 'Ann' });
+  expect(await asking.detokenize({ name })).toEqual({ name: 'Ann' });
+  await expect(asking.tokenize({ name: 'Ann' })).rejects.toThrow(/^apiKey: must be .* or a JWT/);
+  const failing = new Standin({
+    url: service.url,
+    apiKey: () => Promise.reject(new Error('away')),
+  });
+  await expect(failing.tokenize({ name: 'Ann' })).rejects.toThrow('away');
+  const silent = new Standin({ url: service.url, apiKey: () => new Promise<string>(() => {}) });
+  await expect(silent.tokenize({ a: 'b' }, { timeoutMs: 100 })).rejects.toThrow(/no answer within/);
+  const fixed = new Standin({ url: service.url, apiKey: await issuer.jwt() });
+  expect(await fixed.detokenize({ name })).toEqual({ name: 'Ann' });
+});
+
+test('a command takes one in place of an API key', async () => {
+  const env = { STANDIN_URL: service.url, STANDIN_API_KEY: await issuer.jwt() };
+  const { code, stdout } = await runCli(['tokenize', 'Ann'], place, env);
+  expect([code, stdout]).toEqual([0, expect.stringMatching(/_tok\n$/)]);
 });
 
 test('its rights and limits are those of the client', async () => {

@@ -132,7 +132,7 @@ test.each([
   ['standin.vault.azure.net', 'vault.azure.net'],
   ['standin.managedhsm.azure.net', 'managedhsm.azure.net'],
   ['standin.vault.usgovcloudapi.net', 'vault.usgovcloudapi.net'],
-  ['vault.azure.net.evil.example', 'vault.azure.net'],
+  ['vault.acme.example', 'vault.azure.net'],
 ])('the token for a key at %s is for %s', async (host, resource) => {
   fail('/metadata', { status: 404, body: '' });
   await problemOf({ keyId: `https://${host}/keys/kek/${azure.version}` });

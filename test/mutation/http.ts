@@ -76,8 +76,8 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'body-twice',
     file: 'http/data.ts',
-    old: 'if (countMembers(text) !== countNames(parsed)) {',
-    new: 'if (countMembers(text) < countNames(parsed)) {',
+    old: 'if (countMembers(text) !== countNames(json)) {',
+    new: 'if (countMembers(text) < countNames(json)) {',
     promise: 'A name that occurs twice is refused.',
     tests: ['unit/body.test.ts', 'http/inputs.test.ts'],
   },

@@ -41,7 +41,7 @@ export const IDENTITY: readonly Mutant[] = [
   {
     id: 'jwt-without-client',
     ...VERIFIER,
-    old: "if (!hasClient(subject)) throw new CallerError('unauthorized');",
+    old: "if (!hasClient(claimed.subject)) throw new CallerError('unauthorized');",
     new: '',
     promise: 'The signature of a JWT without a client is not checked.',
   },
@@ -76,15 +76,15 @@ export const IDENTITY: readonly Mutant[] = [
   {
     id: 'jwt-known-for-ever',
     ...VERIFIER,
-    old: 'verified && verified.expiresAtMs > this.#nowMs()',
-    new: 'verified',
+    old: ' || verified.expiresAtMs <= this.#nowMs()',
+    new: '',
     promise: 'A known JWT ends at its time.',
   },
   {
     id: 'jwt-known-after-withdrawal',
     ...VERIFIER,
-    old: 'keys === undefined || keys !== this.#verifiedWith',
-    new: 'keys === undefined',
+    old: 'this.keys.current?.byKid.get(kid) === key',
+    new: 'this.keys.current && key',
     promise: 'A JWT of a withdrawn key is refused although it was verified.',
   },
   {
@@ -132,8 +132,8 @@ export const IDENTITY: readonly Mutant[] = [
   {
     id: 'azure-resource',
     ...AZURE,
-    old: 'usgovcloudapi\\.net))$/',
-    new: 'usgovcloudapi\\.net))/',
+    old: 'CLOUDS.exec(new URL(keyId).hostname)?.[1] ?? PUBLIC_CLOUD',
+    new: 'PUBLIC_CLOUD',
     promise: 'The token is for the cloud of the vault.',
   },
 ];

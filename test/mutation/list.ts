@@ -1,3 +1,4 @@
+import { AUDIT } from './audit.ts';
 import { BULK } from './bulk.ts';
 import { CRYPTO } from './crypto.ts';
 import { FENCES } from './fences.ts';
@@ -17,4 +18,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...IDENTITY,
   ...BULK,
   ...POLICY,
+  ...AUDIT,
 ];

@@ -151,6 +151,23 @@ describe('what operators see of spaces and kinds', () => {
     expect((await of({ origin, 'standin-api-key': apiKey })).status).toBe(404);
   });
 
+  test('the playground passes a wish for lenient handling on, and its answer back', async () => {
+    const sent = (headers: Record<string, string>) =>
+      ask(
+        `${service.opsUrl}/console/playground/detokenize`,
+        'POST',
+        {
+          ...{ 'content-type': 'application/json', origin: service.opsUrl },
+          ...{ 'standin-api-key': service.api_key, ...headers },
+        },
+        '{"data":{"name":"nobody_tok"}}',
+      );
+    expect((await sent({})).status).toBe(400);
+    const { status, headers, text } = await sent({ prefer: 'handling=lenient' });
+    expect([status, headers['preference-applied']]).toEqual([200, 'handling=lenient']);
+    expect(JSON.parse(text).unapplied).toEqual([{ path: 'data.name', reason: 'unknown' }]);
+  });
+
   test('verify names a space that no client has, and does not fail', async () => {
     await sql(place, 'delete from standin.api_keys where client_id = $1', [tenant.client_id]);
     await sql(place, 'delete from standin.clients where client_id = $1', [tenant.client_id]);

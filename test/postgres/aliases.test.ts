@@ -4,6 +4,7 @@ import { drawToken } from '../../src/shape/token.ts';
 import type { Token, Value } from '../../src/types.ts';
 import {
   call,
+  createClient,
   kinds,
   makeVault,
   newPlace,
@@ -50,6 +51,14 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     return token;
   }
 
+  /** What the record of a token has inside. */
+  async function contentOf(token: string) {
+    const { records, keyring: current } = openedVault(place);
+    const keyring = await current();
+    const [record] = await records.find([keyring.tokenFingerprint(token as Token)]);
+    return keyring.open(record!);
+  }
+
   const tokenOf = async (value: string) => (await call(service, 'tokenize', { value })).body.data;
   const answerTo = async (token: string) => (await call(service, 'detokenize', { token })).body;
 
@@ -75,12 +84,29 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     });
   });
 
+  test('a look-up finds the imported token, and null when it was forgotten', async () => {
+    await plant('ida@example.com', 'ida-1');
+    const { api_key: apiKey } = await createClient(place, '--can', 'tokenize,lookup');
+    const lookUp = async () => {
+      const response = await fetch(`${service.url}/api/v1/lookup`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ data: { a: 'ida@example.com', b: 'nobody@example.com' } }),
+      });
+      return ((await response.json()) as { data: unknown }).data;
+    };
+    expect(await lookUp()).toEqual({ a: 'ida-1', b: null });
+    await runJson(place, 'forget', 'ida-1', '--yes');
+    expect(await lookUp()).toEqual({ a: null, b: null });
+  });
+
   test('a forgotten imported token is unknown until its value comes again', async () => {
     await plant('kim@example.com', 'kim-1');
     await runJson(place, 'forget', 'kim-1', '--yes');
     expect((await call(service, 'detokenize', { token: 'kim-1' })).status).toBe(400);
     expect(await tokenOf('kim@example.com')).toEqual({ value: 'kim-1' });
     expect((await answerTo('kim-1')).data.token).toBe('kim@example.com');
+    expect(await contentOf('kim-1')).toEqual({ value: 'kim@example.com', imported: 'kim-1' });
   });
 
   test('rotation and reseal keep aliases and imported tokens, and verify counts aliases apart', async () => {
@@ -95,10 +121,7 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     const { records, aliases } = await runJson(place, 'verify');
     expect({ records, aliases }).toEqual({ records: before.records, aliases: before.aliases });
     expect(await tokenOf('lee@example.com')).toEqual({ value: 'lee-1' });
-    const vault = openedVault(place);
-    const keyring = await vault.keyring();
-    const [record] = await vault.records.find([keyring.tokenFingerprint('lee-1' as Token)]);
-    expect(keyring.open(record!)).toEqual({ value: 'lee@example.com', imported: 'lee-1' });
+    expect(await contentOf('lee-1')).toEqual({ value: 'lee@example.com', imported: 'lee-1' });
   });
 
   test('a damaged alias is replaced like any damaged record: the value gets a token', async () => {

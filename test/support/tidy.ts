@@ -88,6 +88,10 @@ const PACKAGES: Record<string, readonly string[]> = {
   'libphonenumber-js/min': ['shape'],
   '@redis/client': ['service'],
   '@aws-sdk/client-kms': ['#kek'],
+  '@opentelemetry/api': ['process'],
+  '@opentelemetry/exporter-trace-otlp-http': ['process'],
+  '@opentelemetry/resources': ['process'],
+  '@opentelemetry/sdk-trace': ['process'],
 };
 
 export const roomsKeepApart: Rule = ({ path, text }) => {

@@ -220,13 +220,36 @@ const BOUNDS: Record<string, { takes: string[]; refuses: string[] }> = {
   AUDIT_REQUIRED: { takes: ['true', 'false'], refuses: ['yes', '1'] },
   LOG_LEVEL: { takes: ['trace', 'silent'], refuses: ['verbose', 'INFO', 'fatal'] },
   LOG_FORMAT: { takes: ['auto', 'json', 'pretty'], refuses: ['text'] },
+  OTEL_EXPORTER_OTLP_ENDPOINT: {
+    takes: ['http://collector:4318', 'https://host.example.com/otlp/'],
+    refuses: ['collector:4318', 'http://u:p@host', 'http://host/?a', 'grpc://host'],
+  },
+  OTEL_EXPORTER_OTLP_HEADERS: {
+    takes: ['a=b', 'a=b,c-d.e=f%2Cg', 'a='],
+    refuses: ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz'],
+  },
+  OTEL_RESOURCE_ATTRIBUTES: {
+    takes: ['a=b', 'a=b,c-d.e=f%2Cg', 'a='],
+    refuses: ['a', '=b', 'a=b,,c=d', 'a=%', 'a=b c', 'a=%zz'],
+  },
+  OTEL_SERVICE_NAME: { takes: ['a', 'The vault'], refuses: ['ü', 'x'.repeat(256)] },
+  OTEL_TRACES_SAMPLER: { takes: ['always_on', 'parentbased_traceidratio'], refuses: ['xray'] },
+  OTEL_TRACES_SAMPLER_ARG: { takes: ['0', '1', '0.25'], refuses: ['1.1', '-1', '.5', '1e-3'] },
   STANDIN_URL: {
     takes: ['http://127.0.0.1:8080', 'https://host.example.com/standin/', 'http://[::1]:80'],
     refuses: ['localhost:80', 'http://u:p@host', 'http://host/api/v1', 'http://host/?a', 'ftp://a'],
   },
   STANDIN_API_KEY: {
-    takes: [`stk_${'aZ9'.repeat(11)}x`],
-    refuses: ['stk_', 'x'.repeat(38), `stk_${'a'.repeat(35)}`, `stk_${'a'.repeat(33)}-`],
+    takes: [`stk_${'aZ9'.repeat(11)}x`, 'a-b.c_d.e'],
+    refuses: [
+      'stk_',
+      'a.b',
+      'a.b.',
+      'a.b.c d',
+      'x'.repeat(38),
+      `stk_${'a'.repeat(35)}`,
+      `stk_${'a'.repeat(33)}-`,
+    ],
   },
 };
 

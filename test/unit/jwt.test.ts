@@ -12,8 +12,9 @@ import {
   SUBJECT,
 } from '../support/issuer.ts';
 
+/** JWTs are verified at this time, which passes only in `clockMs`. */
+const BASE_MS = Date.now();
 let issuer: IssuerStandIn;
-/** Of the keys' clock, and of what is added to the time of JWTs. */
 let clockMs = 0;
 let problems: (string | undefined)[];
 let keys: IssuerKeys;
@@ -38,7 +39,7 @@ function open(changes: Partial<JwtOptions> = {}): void {
     full,
     keys,
     (jwt) => jwt,
-    () => Date.now() + clockMs,
+    () => BASE_MS + clockMs,
   );
 }
 
@@ -51,7 +52,7 @@ function outcomeOf(
 }
 
 const fetches = () => issuer.asked.filter((path) => path === '/keys').length;
-const nowS = () => Math.floor(Date.now() / 1_000);
+const nowS = () => Math.floor(BASE_MS / 1_000);
 
 describe('a JWT is accepted', () => {
   test.each(['RS256', 'PS512', 'ES256', 'ES384', 'EdDSA', 'Ed25519'])(
@@ -235,6 +236,9 @@ describe('the keys of the issuer', () => {
     expect(verifier.known(jwt)).toBe(SUBJECT);
     await keys.refresh();
     expect(verifier.known(jwt)).toBe(SUBJECT);
+    await issuer.rotate('ES256', 1);
+    await keys.refresh();
+    expect(verifier.known(jwt)).toBe(SUBJECT);
     await issuer.rotate();
     await keys.refresh();
     expect(verifier.known(jwt)).toBeUndefined();
@@ -312,7 +316,7 @@ describe('the keys of the issuer', () => {
 
 describe('what is in memory', () => {
   test('ends with the JWT', async () => {
-    const jwt = await issuer.jwt();
+    const jwt = await issuer.jwt({ exp: nowS() + 300 });
     await outcomeOf(jwt);
     clockMs = 329_000;
     expect(verifier.known(jwt)).toBe(SUBJECT);

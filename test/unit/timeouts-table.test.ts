@@ -21,11 +21,8 @@ const file = (path: string) => (name: string) => constant(path, name);
 const listener = file('http/listener.ts');
 const ops = file('ops/server.ts');
 const sharedByAll = file('timeouts.ts');
-const uses = file('service/api-key-uses.ts');
-const authenticator = file('service/authenticator.ts');
 const follower = file('service/keys/keyring-follower.ts');
 const policies = file('service/policy-follower.ts');
-const writes = file('service/write-guards.ts');
 const redis = file('service/limits/redis-buckets.ts');
 const shared = file('service/limits/shared-buckets.ts');
 const budget = file('service/limits/byte-budget.ts');
@@ -44,9 +41,6 @@ const ROWS: Record<string, readonly number[]> = {
   'next request on a connection': [listener('KEEP_ALIVE_TIMEOUT_MS')],
   'idle caller while memory is short': [budget('STALLED_AFTER_TICKS') * budget('TICK_MS')],
   'request to the ops listener; next request': [ops('requestTimeout'), ops('keepAliveTimeout')],
-  "call of the console's playground": [
-    constant('ops/console/playground-forwarder.ts', 'TIMEOUT_MS'),
-  ],
   'name look-up, connection, TLS and login': [
     constant('store/connection.ts', 'CONNECT_TIMEOUT_MS'),
   ],
@@ -54,37 +48,16 @@ const ROWS: Record<string, readonly number[]> = {
     sharedByAll('REQUEST_PATIENCE_MS'),
     sharedByAll('LEAST_PATIENCE_MS'),
   ],
-  'waiting piece of a large request, when another piece fails': [
-    constant('service/threads/vault-thread.ts', 'STALLED_AFTER_MS'),
-  ],
-  'wait for the keyring before sealing': [sealPatienceMs],
-  'write of last uses of API keys': [uses('WRITE_PATIENCE_MS'), uses('LAST_WRITE_PATIENCE_MS')],
-  'read of API keys, every 2 s': [
-    authenticator('REFRESH_INTERVAL_MS'),
-    authenticator('MAX_AGE_MS'),
-  ],
   'read of the keyring, every 2 s': [follower('LOOK_INTERVAL_MS'), follower('LOOK_PATIENCE_MS')],
   'read of the policy, every 2 s': [policies('LOOK_INTERVAL_MS'), policies('LOOK_PATIENCE_MS')],
-  "read of the server's settings, every 2 s": [
-    writes('LOOK_INTERVAL_MS'),
-    writes('LOOK_PATIENCE_MS'),
-  ],
-  'test write on a full disk, every 1 s': [
-    writes('PROBE_INTERVAL_MS'),
-    writes('PROBE_PATIENCE_MS'),
-  ],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
-  'cancel request': [constant('store/connection.ts', 'CANCEL_TIMEOUT_MS')],
-  'closing of connections at the end': [sharedByAll('CLOSE_TIMEOUT_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],
   'connection to Redis': [redis('CONNECT_TIMEOUT_MS'), redis('MAX_RECONNECT_DELAY_MS')],
   'silence of Redis': [redis('SILENCE_TIMEOUT_MS')],
+  'keys of `JWT_ISSUER`': [constant('service/jwt/issuer-keys.ts', 'FETCH_TIMEOUT_MS')],
   'KEK from a command, KMS or transit': [kek('totalMs'), kek('attemptMs')],
   'start of the embedded database': [embedded('START_TIMEOUT_MS')],
-  'embedded database that another process holds without serving it': [
-    embedded('HOLDER_TIMEOUT_MS'),
-  ],
   'line of a required audit log': [constant('service/audit/audit-log.ts', 'PATIENCE_MS')],
   'requests under way after draining': [
     constant('process/public-listener.ts', 'FINISH_TIMEOUT_MS'),
@@ -92,16 +65,21 @@ const ROWS: Record<string, readonly number[]> = {
   'callers that change nodes (`REUSE_PORT`)': [
     constant('process/public-listener.ts', 'LEAVE_TIMEOUT_MS'),
   ],
-  'log at the end': [constant('log-output.ts', 'FLUSH_TIMEOUT_MS')],
-  'listener that is opening when SIGTERM arrives': [constant('main.ts', 'OPEN_TIMEOUT_MS')],
 };
 
-/** Bounds of the program that no row needs: each is inside of a bound that has one, or of a command. */
+/** Bounds that no row needs: inside of a bound that has one, of a command, or nothing that a caller or operator waits for. */
 const WITHOUT_ROW = [
   'service/keys/key-lifecycle.ts SCAN_PATIENCE_MS',
   'service/records/record-pass.ts OUTAGE_PATIENCE_MS',
   'ops/console/current-state.ts PATIENCE_MS',
   'timeouts.ts OPEN_PATIENCE_MS',
+  'timeouts.ts CLOSE_TIMEOUT_MS',
+  'service/api-key-uses.ts WRITE_PATIENCE_MS',
+  'service/api-key-uses.ts LAST_WRITE_PATIENCE_MS',
+  'store/connection.ts CANCEL_TIMEOUT_MS',
+  'service/write-guards.ts LOOK_PATIENCE_MS',
+  'service/write-guards.ts PROBE_PATIENCE_MS',
+  'ops/console/playground-forwarder.ts TIMEOUT_MS',
   'store/schema.ts COPY_PATIENCE_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',

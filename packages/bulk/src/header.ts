@@ -17,6 +17,8 @@ export interface FormatOptions {
   /** One ASCII character; undefined: tab for tsv, guessed from the first line for csv. */
   readonly delimiter: string | undefined;
   readonly hasHeader: boolean;
+  /** Whether empty strings of JSON are cells; otherwise they stay as they are. */
+  readonly keepsBlank?: boolean;
 }
 
 /** The bytes before the rows, and the format of the rows. */
@@ -45,11 +47,11 @@ export async function readBeginning(
   refuseUtf16(input, start);
   const bomBytes = start.subarray(0, BOM.length).equals(BOM) ? BOM.length : 0;
   if (options.format === 'ndjson') {
-    const format = new NdjsonFormat(pathsOf(options.fields, false));
+    const format = new NdjsonFormat(pathsOf(options.fields, false), options.keepsBlank);
     input.unread(start.subarray(bomBytes));
     return { format, bytes: start.subarray(0, bomBytes), lineEnds: 0 };
   }
-  if (options.format === 'json') return readJson(input, start, bomBytes, options.fields, hasRows);
+  if (options.format === 'json') return readJson(input, start, bomBytes, options, hasRows);
   const { fields } = options;
   const names = typeof fields === 'string' ? parseList(fields) : fields.paths;
   const { line, bytes } = await readFirstLine(input, start, bomBytes, names, options);
@@ -76,7 +78,7 @@ async function readJson(
   input: Input,
   start: Buffer,
   from: number,
-  fields: FormatOptions['fields'],
+  { fields, keepsBlank }: FormatOptions,
   hasRows: boolean,
 ): Promise<Beginning> {
   let bytes = start;
@@ -96,7 +98,7 @@ async function readJson(
   if (isArray && end === bytes.length)
     throw new BulkError(`${input.name} ends in the middle of its JSON`);
   input.unread(bytes.subarray(end));
-  const format = new JsonFormat(pathsOf(fields, isArray), input.name, isArray, hasRows);
+  const format = new JsonFormat(pathsOf(fields, isArray), input.name, isArray, hasRows, keepsBlank);
   return { format, bytes: bytes.subarray(0, end), lineEnds: lineEndsIn(bytes, 0, end) };
 }
 

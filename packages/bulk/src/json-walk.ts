@@ -20,8 +20,12 @@ export class JsonTexts {
   readonly #root: PathNode;
   #sample: readonly string[] | undefined;
 
-  constructor(root: PathNode) {
+  /** Whether empty strings are cells. */
+  readonly #keepsBlank: boolean;
+
+  constructor(root: PathNode, keepsBlank = false) {
     this.#root = root;
+    this.#keepsBlank = keepsBlank;
     this.fields = valueNodes(root);
   }
 
@@ -40,7 +44,7 @@ export class JsonTexts {
       return { cells: [], problem: { field: undefined, reason: 'is not JSON' }, paths: [] };
     }
     this.#sample ??= pathsIn(JSON.parse(bytes.toString('utf8', start, end)));
-    const walk = new Walk(text, bytes, start);
+    const walk = new Walk(text, bytes, start, this.#keepsBlank);
     walk.value(0, [this.#root]);
     return walk;
   }
@@ -61,9 +65,11 @@ class Walk implements Found {
   readonly #text: string;
   readonly #bytes: Buffer;
   readonly #offset: number;
+  readonly #keepsBlank: boolean;
 
   /** @param offset of the text in the bytes */
-  constructor(text: string, bytes: Buffer, offset: number) {
+  constructor(text: string, bytes: Buffer, offset: number, keepsBlank: boolean) {
+    this.#keepsBlank = keepsBlank;
     this.#text = text;
     this.#bytes = bytes;
     this.#offset = offset;
@@ -132,7 +138,7 @@ class Walk implements Found {
 
   #addCell(start: number, end: number, { path }: PathNode): void {
     const value = this.#string(start, end);
-    if (value === '') return;
+    if (value === '' && !this.#keepsBlank) return;
     const reason = value === undefined ? NOT_UTF8 : valueProblem(value);
     if (reason !== undefined) this.problem ??= { field: path, reason };
     this.cells.push({

@@ -25,8 +25,14 @@ export class JsonFormat extends JsonTexts implements RowFormat {
    * @param name of the file, for messages
    * @param hasRows whether rows of the array were read before
    */
-  constructor(root: PathNode, name: string, isArray: boolean, hasRows: boolean) {
-    super(root);
+  constructor(
+    root: PathNode,
+    name: string,
+    isArray: boolean,
+    hasRows: boolean,
+    keepsBlank?: boolean,
+  ) {
+    super(root, keepsBlank);
     this.#name = name;
     this.#isArray = isArray;
     this.#hasRows = hasRows;

@@ -85,7 +85,7 @@ async function openFiles(
 }
 
 /** The most cells in a block that no request carries. */
-const MAX_TAKEN_CELLS = 10_000;
+const MAX_TAKEN_CELLS = 4_000;
 
 function worked(block: Block, job: Job, format: RowFormat, signal: AbortSignal): Promise<Replaced> {
   const { operation, ask, take, fields, takesBareTokens } = job;

@@ -1,7 +1,13 @@
 import { TimeoutError } from './errors.ts';
 import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
 import { onAbort } from './on-abort.ts';
-import { type CallOptions, checkNumber, type Fetch, type Settings } from './options.ts';
+import {
+  type CallOptions,
+  checkApiKey,
+  checkNumber,
+  type Fetch,
+  type Settings,
+} from './options.ts';
 
 /** Bounds of the random pause before an attempt: the bound doubles with each attempt. */
 const FIRST_PAUSE_MS = 100;
@@ -53,11 +59,13 @@ export class Call {
 
   /**
    * POSTs, or GETs without a body, until a request succeeds, or no retry can.
-   * @throws StandinError; the reason of the caller's signal
+   * @throws StandinError; the reason of the caller's signal; what the function `apiKey` throws
    */
   async send(path: string, body?: string, headers: Headers = {}): Promise<Answer> {
     for (let attempts = 1; ; attempts++) {
-      const given = await this.#attempt(path, this.#withKey(body, headers), attempts);
+      const { apiKey } = this.#settings;
+      const key = typeof apiKey === 'string' ? apiKey : await this.#asked(apiKey, attempts);
+      const given = await this.#attempt(path, withKey(key, body, headers), attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
       const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
@@ -109,14 +117,18 @@ export class Call {
     }
   }
 
-  #withKey(body: string | undefined, headers: Headers): Sent {
-    const authorization = `Bearer ${this.#settings.apiKey}`;
-    if (body === undefined) return { method: 'GET', headers: { authorization, ...headers } };
-    return {
-      method: 'POST',
-      headers: { authorization, 'content-type': 'application/json', ...headers },
-      body,
-    };
+  /** Asks the application for a JWT, until the call ends. */
+  async #asked(apiKey: () => string | Promise<string>, attempts: number): Promise<string> {
+    const { signal } = this.#end;
+    let leave = () => {};
+    const ended = new Promise<never>((_, reject) => {
+      leave = onAbort(signal, () => reject(this.#ended(attempts - 1)));
+    });
+    try {
+      return checkApiKey(await Promise.race([apiKey(), ended]));
+    } finally {
+      leave();
+    }
   }
 
   async #pause(pauseMs: number, attempts: number): Promise<void> {
@@ -146,6 +158,16 @@ export class Call {
       detail: this.#last?.error.detail,
     });
   }
+}
+
+function withKey(key: string, body: string | undefined, headers: Headers): Sent {
+  const authorization = `Bearer ${key}`;
+  if (body === undefined) return { method: 'GET', headers: { authorization, ...headers } };
+  return {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json', ...headers },
+    body,
+  };
 }
 
 /** With full jitter: callers that failed together do not retry together. */

@@ -27,7 +27,11 @@ export interface Retry {
 export interface StandinOptions<Policy extends boolean = false> {
   /** Address of the service: `http://127.0.0.1:8080`, `https://gateway.example.com/standin`. */
   url: string;
-  apiKey: string;
+  /**
+   * An API key, or a JWT where the service accepts them. A function is called before each attempt:
+   * it returns a JWT that has not expired.
+   */
+  apiKey: string | (() => string | Promise<string>);
   /**
    * The vault has a policy that names fields: the client sends records as they are, and the service
    * replaces what the policy names. Default: false.
@@ -97,7 +101,7 @@ export function checkOptions(options: StandinOptions<boolean>): Settings {
   if (typeof onRetry !== 'function') throw new TypeError('onRetry: must be a function');
   return {
     url: checkUrl(options.url),
-    apiKey: checkApiKey(options.apiKey),
+    apiKey: typeof options.apiKey === 'function' ? options.apiKey : checkApiKey(options.apiKey),
     policy,
     // The global fetch throws when it is called as a method of another object.
     fetch: (url, init) => own(url, init),
@@ -131,11 +135,15 @@ function checkUrl(text: unknown): string {
   return url.origin + base;
 }
 
-/** The service, not the client, verifies the check digits. */
-function checkApiKey(text: unknown): string {
-  if (typeof text === 'string' && /^stk_[0-9A-Za-z]{34}$/.test(text)) return text;
+/**
+ * The service, not the client, verifies check digits and signatures.
+ * @throws TypeError without the text
+ */
+export function checkApiKey(text: unknown): string {
+  if (typeof text === 'string' && /^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/.test(text))
+    return text;
   if (text === undefined || text === '') throw new TypeError('apiKey: is missing');
   throw new TypeError(
-    'apiKey: must be stk_ and 34 letters and digits, without spaces or line ends',
+    'apiKey: must be stk_ and 34 letters and digits, or a JWT, without spaces or line ends',
   );
 }

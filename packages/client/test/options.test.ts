@@ -55,6 +55,8 @@ describe('options', () => {
   test.each([
     { url: 'https://standin.example.com' },
     { url: 'http://[::1]:8080/' },
+    { apiKey: 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmVk' },
+    { apiKey: () => 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmVk' },
     { url: 'https://gateway.example.com/standin/' },
     { timeoutMs: undefined, maxValues: undefined, fetch: undefined },
     { timeoutMs: 2_147_483_647, maxValues: 1, maxBytes: 1, concurrency: 64 },

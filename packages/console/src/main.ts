@@ -1,3 +1,4 @@
+import { AdminView } from './admin-view.ts';
 import { ClientView } from './client-view.ts';
 import { ClientsView } from './clients-view.ts';
 import { el, setText } from './dom.ts';
@@ -21,6 +22,7 @@ const views: readonly View[] = [
   new ClientView(),
   new VaultView(),
   new PlaygroundView(() => feed.signedOut()),
+  new AdminView(),
 ];
 const header = new Header(views, redraw, () => void signOut().then(() => feed.signedOut()));
 const signIn = new SignIn(() => feed.reconnect());

@@ -18,6 +18,15 @@ export const PATHS = {
   detokenize: '/console/playground/detokenize',
 } as const;
 
+/** Without ADMIN_TOKEN, these are not there. */
+export const ADMIN_PATHS = {
+  /** Answers with an AdminSessionShown. */
+  session: '/console/admin/session',
+  /** Answers a POST with a TicketShown. */
+  ticket: '/console/admin/ticket',
+  api: '/admin/v1',
+} as const;
+
 /** The operations of the playground. */
 export type Operation = 'tokenize' | 'detokenize';
 
@@ -26,6 +35,19 @@ export const API_KEY_HEADER = 'Standin-Api-Key';
 
 /** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
 export const LENIENT = 'handling=lenient';
+
+/** The header in which an act of a signed-in administrator has its ticket. */
+export const TICKET_HEADER = 'Standin-Ticket';
+
+export interface AdminSessionShown {
+  /** Name of the token; null: nobody is signed in. */
+  readonly name: string | null;
+}
+
+/** Lets one act through. */
+export interface TicketShown {
+  readonly ticket: string;
+}
 
 /** The data of the server-sent events, by event name. */
 export interface ConsoleEvents {
@@ -100,6 +122,8 @@ export interface ConsoleState {
   readonly keys: KeysState | null;
   readonly clients: ClientsState | null;
   readonly policy: PolicyState;
+  /** Whether the service has an admin API. */
+  readonly hasAdmin: boolean;
 }
 
 /** The policy that this node uses. */

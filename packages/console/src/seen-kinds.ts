@@ -21,7 +21,7 @@ export function rightMark(right: Right): HTMLElement {
   return el('span', { class: `right ${right}` }, right);
 }
 
-const HEADS = ['Kind', 'Sees', 'Of the example'] as const;
+const HEADS = ['Kind', 'Sees', 'Example'] as const;
 
 /** Kind by kind, with what the client would see of an example. */
 export function seenTable(sees: NonNullable<ClientDetail['sees']>): HTMLElement {

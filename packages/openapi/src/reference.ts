@@ -192,6 +192,7 @@ const HEADER = html`<header>
 <a href="/#/clients">Clients</a>
 <a href="/#/vault">Vault &amp; keys</a>
 <a href="/#/playground">Playground</a>
+<a href="/#/admin">Admin</a>
 <a href="/reference" aria-current="page">API reference</a>
 </nav>
 </header>`;

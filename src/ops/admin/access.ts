@@ -1,26 +1,49 @@
+import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
-import { BEARER } from '../access.ts';
-import { Secret, Tries } from '../sessions.ts';
+import { BEARER, checkSameOrigin } from '../access.ts';
+import { Secret, Sessions, Tries } from '../sessions.ts';
 import { refusal } from './errors.ts';
 
-/** Decides who may use the admin API. */
+/** A browser that is left open must not stay an administrator. */
+const SESSION_MS = 3_600_000;
+/** Tickets that a page has fetched and not used. One more ends the oldest. */
+const MAX_TICKETS = 20;
+const TICKET_BYTES = 24;
+
+/** A signed-in administrator. */
+interface AdminSession {
+  readonly name: string;
+  /** Each lets one request through. */
+  readonly tickets: Set<string>;
+}
+
+/** Decides who may use the admin API: programs by their token, the console by its session. */
 export class AdminAccess {
+  readonly sessions: Sessions<AdminSession>;
   readonly #tokens: readonly { readonly name: string; readonly secret: Secret }[];
   readonly #tries = new Tries();
 
-  constructor(tokens: readonly AdminToken[]) {
+  /** @param isSecure whether the listener speaks TLS */
+  constructor(tokens: readonly AdminToken[], isSecure: boolean) {
     this.#tokens = tokens.map(({ name, token }) => ({ name, secret: new Secret(token) }));
+    this.sessions = new Sessions({ cookie: 'standin_admin', durationMs: SESSION_MS, isSecure });
   }
 
   /**
    * The name of the caller's token.
-   * @throws Refusal unauthorized or too_many
+   * @throws Refusal unauthorized, too_many or cross_origin
    */
-  nameOf({ headers, socket: { remoteAddress } }: IncomingMessage): string {
+  nameOf(request: IncomingMessage): string {
+    const { headers, socket } = request;
     const token = BEARER.exec(headers.authorization ?? '')?.[1];
-    if (token === undefined) throw refusal('unauthorized', 'Send an ADMIN_TOKEN as bearer token.');
-    return this.check(token, remoteAddress);
+    if (token !== undefined) return this.check(token, socket.remoteAddress);
+    const session = this.sessions.find(headers.cookie);
+    if (session === undefined)
+      throw refusal('unauthorized', 'Send a token of ADMIN_TOKEN as bearer token.');
+    this.#checkPage(request, session);
+    return session.name;
   }
 
   /**
@@ -36,5 +59,43 @@ export class AdminAccess {
     if (found !== undefined) return found.name;
     this.#tries.take(address);
     throw refusal('unauthorized', 'This is no ADMIN_TOKEN of this service.');
+  }
+
+  /** Begins a session. @returns the value of Set-Cookie */
+  begin(name: string): string {
+    return this.sessions.begin({ name, tickets: new Set() });
+  }
+
+  /**
+   * A ticket for one request of the session.
+   * @throws Refusal unauthorized
+   */
+  ticket(cookies: string | undefined): string {
+    const session = this.sessions.find(cookies);
+    if (session === undefined)
+      throw refusal('unauthorized', 'Sign in with a token of ADMIN_TOKEN.');
+    const { tickets } = session;
+    if (tickets.size >= MAX_TICKETS) tickets.delete(tickets.keys().next().value!);
+    const ticket = randomBytes(TICKET_BYTES).toString('base64url');
+    tickets.add(ticket);
+    return ticket;
+  }
+
+  /**
+   * Another site can make a browser send a request with the cookie. It cannot send it as this page,
+   * and cannot read a ticket. A request that was recorded cannot be sent again.
+   */
+  #checkPage(request: IncomingMessage, { tickets }: AdminSession): void {
+    const {
+      origin,
+      'sec-fetch-site': site,
+      [TICKET_HEADER.toLowerCase()]: ticket,
+    } = request.headers;
+    if (origin === undefined && site === undefined)
+      throw refusal('cross_origin', 'A session is for the console: send a token instead.');
+    checkSameOrigin(request);
+    if (request.method === 'GET' || request.method === 'HEAD') return;
+    if (!tickets.delete(String(ticket)))
+      throw refusal('cross_origin', 'The request has no ticket, or one that was used.');
   }
 }

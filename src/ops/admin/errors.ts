@@ -18,6 +18,7 @@ export const ADMIN_ERRORS = {
   invalid_type: { status: 400, when: 'the body or a field is not acceptable' },
   unauthorized: { status: 401, when: 'the token is missing or wrong' },
   not_allowed: { status: 403, when: 'the role of the database may not do this' },
+  cross_origin: { status: 403, when: 'a page that is not of the console sent the request' },
   not_found: { status: 404, when: 'no such path, client, API key or version' },
   method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
   conflict: { status: 409, when: 'the request contradicts what exists' },

@@ -38,6 +38,7 @@ export interface Facts {
   readonly unknown_token_limit: number;
   /** undefined: no license is required. */
   readonly licenseDaysLeft: (() => number) | undefined;
+  readonly hasAdmin: boolean;
   /** undefined: HTTP in clear. */
   readonly certificateExpires: (() => Date) | undefined;
 }
@@ -151,6 +152,7 @@ export class CurrentState {
       keys: keys && { ...keys, versions: sharesOf(keys.versions, vault?.records ?? null) },
       clients,
       policy: policy.state,
+      hasAdmin: facts.hasAdmin,
     };
   }
 

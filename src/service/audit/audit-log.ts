@@ -33,6 +33,8 @@ export interface AuditEntry {
   readonly trace_id?: string;
   readonly parent_id?: string;
   readonly caller_request_id?: string;
+  /** The span of the request, where it has one. */
+  readonly span_id?: string;
   /** undefined: unknown, for example after a wrong API key. */
   readonly client_id: string | undefined;
   readonly api_key_id: string | undefined;

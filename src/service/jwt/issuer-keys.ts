@@ -13,9 +13,10 @@ const MAX_AGE_MS = 3_600_000;
 const FETCH_TIMEOUT_MS = 5_000;
 const MAX_KEYS = 100;
 
-/** The public keys of the issuer at one time. A change of keys makes another object. */
+/** The public keys of the issuer at one time. */
 export interface KeySet {
-  readonly kids: ReadonlySet<string>;
+  /** The JSON of the keys with a kid, which is mostly one key. */
+  readonly byKid: ReadonlyMap<string, string>;
   readonly keyOf: JWTVerifyGetKey;
 }
 
@@ -63,7 +64,7 @@ export class IssuerKeys {
    * @throws InternalError issuer_unavailable when there are none that are young enough
    */
   async having(kid: string): Promise<KeySet> {
-    if (this.current?.kids.has(kid) !== true) await this.#refreshSeldom();
+    if (this.current?.byKid.has(kid) !== true) await this.#refreshSeldom();
     if (this.current === undefined) throw new InternalError('issuer_unavailable');
     return this.current;
   }
@@ -146,8 +147,10 @@ async function keySet(keys: readonly PublicKey[]): Promise<KeySet> {
   // Loaded here, so that a start without JWTs does not load it.
   const { createLocalJWKSet } = await import('jose');
   const unique = [...new Map(keys.map((key) => [JSON.stringify(key), key])).values()];
+  const byKid = new Map<string, string>();
+  for (const key of unique) byKid.set(key.kid, `${byKid.get(key.kid) ?? ''}${JSON.stringify(key)}`);
   return {
-    kids: new Set(unique.map(({ kid }) => kid)),
+    byKid,
     keyOf: createLocalJWKSet({ keys: unique as never }),
   };
 }

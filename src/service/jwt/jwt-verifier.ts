@@ -28,9 +28,18 @@ export function isJwt(text: string): boolean {
   return text.length <= MAX_JWT_BYTES && JWT.test(text);
 }
 
+/** What a JWT says before its signature is checked. */
+interface Claimed {
+  readonly kid: string;
+  readonly subject: string;
+}
+
 interface Verified {
   readonly subject: string;
   readonly expiresAtMs: number;
+  readonly kid: string;
+  /** The JSON of the keys with this kid: a withdrawn key ends its JWTs, and no others. */
+  readonly key: string;
 }
 
 /** Verifies JWTs of one issuer, and keeps the results in memory until the JWTs expire. */
@@ -39,9 +48,8 @@ export class JwtVerifier {
   readonly #options: JwtOptions;
   readonly #digestOf: (jwt: string) => string;
   readonly #nowMs: () => number;
-  /** By digest. Valid for one set of keys: another key may mean that one was withdrawn. */
-  #verified = new Map<string, Verified>();
-  #verifiedWith: KeySet | undefined;
+  /** By digest. */
+  readonly #verified = new Map<string, Verified>();
   /** Checks that run, by digest: requests with the same JWT share one. */
   readonly #checking = new Map<string, Promise<string>>();
   #checks = new Map<string, number>();
@@ -62,10 +70,10 @@ export class JwtVerifier {
 
   /** The subject of a JWT that was verified before; undefined: verify it. */
   known(jwt: string): string | undefined {
-    const keys = this.keys.current;
-    if (keys === undefined || keys !== this.#verifiedWith) return undefined;
     const verified = this.#verified.get(this.#digestOf(jwt));
-    return verified && verified.expiresAtMs > this.#nowMs() ? verified.subject : undefined;
+    if (verified === undefined || verified.expiresAtMs <= this.#nowMs()) return undefined;
+    const { kid, key, subject } = verified;
+    return this.keys.current?.byKid.get(kid) === key ? subject : undefined;
   }
 
   /**
@@ -75,14 +83,14 @@ export class JwtVerifier {
    * InternalError issuer_unavailable
    */
   async verify(jwt: string, hasClient: (subject: string) => boolean): Promise<string> {
-    const { kid, subject } = await this.#claimed(jwt);
-    if (!hasClient(subject)) throw new CallerError('unauthorized');
-    const keys = await this.keys.having(kid);
-    if (!keys.kids.has(kid)) throw new CallerError('unauthorized');
+    const claimed = await this.#claimed(jwt);
+    if (!hasClient(claimed.subject)) throw new CallerError('unauthorized');
+    const keys = await this.keys.having(claimed.kid);
+    if (!keys.byKid.has(claimed.kid)) throw new CallerError('unauthorized');
     const digest = this.#digestOf(jwt);
     const running = this.#checking.get(digest);
     if (running !== undefined) return running;
-    const check = this.#check(jwt, digest, keys, subject);
+    const check = this.#check(jwt, digest, keys, claimed);
     this.#checking.set(digest, check);
     return check.finally(() => this.#checking.delete(digest));
   }
@@ -91,7 +99,7 @@ export class JwtVerifier {
    * What the JWT says, without a look at its signature. Refuses what no signature could make good
    * first: anybody can send it, and this costs little.
    */
-  async #claimed(jwt: string): Promise<{ kid: string; subject: string }> {
+  async #claimed(jwt: string): Promise<Claimed> {
     const { decodeJwt, decodeProtectedHeader } = await import('jose');
     try {
       const { alg = '', kid } = decodeProtectedHeader(jwt);
@@ -115,7 +123,12 @@ export class JwtVerifier {
     return isForUs && isInTime && typeof subject === 'string' ? subject : undefined;
   }
 
-  async #check(jwt: string, digest: string, keys: KeySet, subject: string): Promise<string> {
+  async #check(
+    jwt: string,
+    digest: string,
+    keys: KeySet,
+    { kid, subject }: Claimed,
+  ): Promise<string> {
     if (this.#nowMs() - this.#checksSinceMs >= CHECKS_WINDOW_MS) {
       this.#checks = new Map();
       this.#checksSinceMs = this.#nowMs();
@@ -126,7 +139,10 @@ export class JwtVerifier {
     checks.set(subject, count + 1);
     const { exp } = await this.#signed(jwt, keys);
     checks.set(subject, checks.get(subject)! - 1);
-    this.#keep(digest, keys, { subject, expiresAtMs: (exp! + CLOCK_SKEW_S) * 1_000 });
+    if (this.#verified.size >= MAX_VERIFIED)
+      this.#verified.delete(this.#verified.keys().next().value!);
+    const expiresAtMs = (exp! + CLOCK_SKEW_S) * 1_000;
+    this.#verified.set(digest, { subject, expiresAtMs, kid, key: keys.byKid.get(kid)! });
     return subject;
   }
 
@@ -152,13 +168,5 @@ export class JwtVerifier {
       }
       throw new CallerError('unauthorized');
     }
-  }
-
-  #keep(digest: string, keys: KeySet, verified: Verified): void {
-    if (keys !== this.#verifiedWith) this.#verified = new Map();
-    this.#verifiedWith = keys;
-    if (this.#verified.size >= MAX_VERIFIED)
-      this.#verified.delete(this.#verified.keys().next().value!);
-    this.#verified.set(digest, verified);
   }
 }

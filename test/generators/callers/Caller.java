@@ -21,7 +21,8 @@ public class Caller {
     String json = Files.readString(Path.of("data.json"));
     Map<String, Object> data = GSON.fromJson(json, new TypeToken<Map<String, Object>>() {});
     TokenizeAnswer tokens = vault.tokenize(new TokenizeRequest().data(data), null);
-    DetokenizeAnswer values = vault.detokenize(new DetokenizeRequest().data(tokens.getData()), null, null);
+    DetokenizeRequest back = new DetokenizeRequest().data(tokens.getData());
+    DetokenizeAnswer values = vault.detokenize(back, null, null);
 
     InvalidType refused = InvalidType.fromJson(refusal(vault, Map.of("age", 7), 400));
     Unauthorized unauthorized =

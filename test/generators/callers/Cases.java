@@ -69,7 +69,8 @@ public class Cases {
       case "detokenize_lenient":
         return detokenize(vault, one.data(), "handling=lenient");
     }
-    Map<String, Object> tokens = vault.tokenize(new TokenizeRequest().data(one.data()), null).getData();
+    TokenizeRequest request = new TokenizeRequest().data(one.data());
+    Map<String, Object> tokens = vault.tokenize(request, null).getData();
     Map<String, Object> outcome = new HashMap<>(Map.of("tokens", tokens));
     if (one.call().equals("round_trip")) outcome.putAll(detokenize(vault, tokens, null));
     return outcome;

@@ -29,7 +29,7 @@ class Client(Generic[Http]):
     def __init__(
         self,
         url: str,
-        api_key: str,
+        api_key: str | Callable[[], str],
         *,
         policy: bool = False,
         timeout_s: float = 30.0,
@@ -40,6 +40,8 @@ class Client(Generic[Http]):
         http: Http | None = None,
     ) -> None:
         """
+        `api_key`: an API key, or a JWT where the service accepts them. A function is called before
+        each request, also in other threads: it returns a JWT that has not expired, at once.
         `policy`: `tokenize`, `detokenize` and `lookup` take whole records, or lists of them, and
         the service replaces what the policy of the vault names.
         `timeout_s`: for a call with all its attempts and requests.

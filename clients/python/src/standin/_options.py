@@ -21,7 +21,7 @@ class Retry:
 @dataclass(frozen=True)
 class Settings:
     url: str
-    api_key: str = field(repr=False)
+    api_key: Callable[[], str] = field(repr=False)
     timeout_s: float
     max_values: int
     max_bytes: int
@@ -32,7 +32,7 @@ class Settings:
 
 def check_settings(
     url: str,
-    api_key: str,
+    api_key: str | Callable[[], str],
     timeout_s: float,
     max_values: int,
     max_bytes: int,
@@ -45,7 +45,7 @@ def check_settings(
         raise ValueError("policy: must be True or False")
     return Settings(
         url=_url(url),
-        api_key=_api_key(api_key),
+        api_key=_credential(api_key),
         timeout_s=check_timeout(timeout_s),
         max_values=_whole("max_values", max_values, 1_000_000),
         max_bytes=_whole("max_bytes", max_bytes, 67_108_864),
@@ -99,10 +99,20 @@ def _split(text: object) -> SplitResult | None:
     return parts
 
 
-# The service, not the client, verifies the check digits.
+def _credential(given: str | Callable[[], str]) -> Callable[[], str]:
+    if callable(given):
+        return lambda: _api_key(given())
+    key = _api_key(given)
+    return lambda: key
+
+
+# The service, not the client, verifies check digits and signatures.
 def _api_key(text: object) -> str:
-    if isinstance(text, str) and re.fullmatch(r"stk_[0-9A-Za-z]{34}", text):
+    form = r"stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+"
+    if isinstance(text, str) and re.fullmatch(form, text, re.ASCII):
         return text
     if text is None or text == "":
         raise ValueError("api_key: is missing")
-    raise ValueError("api_key: must be stk_ and 34 letters and digits, without spaces or line ends")
+    raise ValueError(
+        "api_key: must be stk_ and 34 letters and digits, or a JWT, without spaces or line ends"
+    )

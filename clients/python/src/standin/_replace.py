@@ -54,7 +54,7 @@ class Replacement(Work):
         self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-        self._headers = headers_of(settings)
+        self._headers: dict[str, str] = {}
         if lenient:
             self._headers["Prefer"] = "handling=lenient"
         is_lookup = operation == "lookup"
@@ -69,8 +69,9 @@ class Replacement(Work):
 
     def _send(self, body: bytes, path_for: PathFor) -> Steps[_Reply]:
         """`path_for`: the path in the caller's data of a path in the request."""
+        headers = {**headers_of(self._call.settings), **self._headers}
         try:
-            answer = yield from self._call.send(body, self._headers)
+            answer = yield from self._call.send(body, headers)
         except StandinError as error:
             raise in_terms_of(error, path_for) from None
         parsed = parse_body(answer.body)
@@ -248,4 +249,6 @@ def of_values(
     settings: Settings, operation: str, values: Iterable[str], timeout_s: float | None
 ) -> Replacement:
     """With a policy, values are of the kind `text`."""
+    if isinstance(values, str):
+        raise ValueError(f"{operation}_values: takes a list of strings, not one")
     return Strings(settings, operation, list(values), None, False, timeout_s)

@@ -1,0 +1,87 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { ADMIN_PATHS, type AdminSessionShown, type TicketShown } from '#console';
+import type { AdminEntry, StrangerEntry } from '../../service/audit/audit-log.ts';
+import { checkNotEmbedded, checkSameOrigin } from '../access.ts';
+import { answerJson, Refusal, type Route, readJson } from '../server.ts';
+import type { AdminAccess } from './access.ts';
+
+const MAX_BODY_BYTES = 4_096;
+
+export interface AdminSignInOptions {
+  readonly access: AdminAccess;
+  readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
+  readonly onStranger: (entry: StrangerEntry) => void;
+}
+
+/** The routes by which administrators sign in to the console. */
+export function adminSignInRoutes({ access, onAct, onStranger }: AdminSignInOptions) {
+  const session: Route = {
+    GET: async (request, response) => {
+      checkNotEmbedded(request);
+      const name = access.sessions.find(request.headers.cookie)?.name ?? null;
+      answerJson(response, 200, { name } satisfies AdminSessionShown);
+    },
+    POST: async (request, response) => {
+      checkSameOrigin(request);
+      const token = tokenIn(await readJson(request, MAX_BODY_BYTES));
+      const { remoteAddress } = request.socket;
+      const name = checked(access, token, remoteAddress, response, onStranger);
+      await onAct(signedIn(name, remoteAddress));
+      // A session of before ends: nobody could end it any more.
+      access.sessions.end(request.headers.cookie);
+      response.setHeader('Set-Cookie', access.begin(name));
+      answerJson(response, 200, { name } satisfies AdminSessionShown);
+    },
+    DELETE: async (request, response) => {
+      checkSameOrigin(request);
+      response.setHeader('Set-Cookie', access.sessions.end(request.headers.cookie));
+      response.writeHead(204).end();
+    },
+  };
+  const ticket: Route = {
+    POST: async (request: IncomingMessage, response: ServerResponse) => {
+      checkSameOrigin(request);
+      const ticket = access.ticket(request.headers.cookie);
+      answerJson(response, 200, { ticket } satisfies TicketShown);
+    },
+  };
+  return new Map([
+    [ADMIN_PATHS.session as string, session],
+    [ADMIN_PATHS.ticket as string, ticket],
+  ]);
+}
+
+function checked(
+  access: AdminAccess,
+  token: string,
+  address: string | undefined,
+  response: ServerResponse,
+  onStranger: AdminSignInOptions['onStranger'],
+): string {
+  try {
+    return access.check(token, address);
+  } catch (error) {
+    const { code: outcome, status } = error as Refusal;
+    if (status === 429) response.setHeader('Retry-After', 1);
+    onStranger({ event: 'admin', outcome, status, remote_address: address });
+    throw error;
+  }
+}
+
+function signedIn(name: string, address: string | undefined): AdminEntry {
+  return {
+    ...{ event: 'admin', act: 'session.begin', target: null, outcome: 'success', status: 200 },
+    ...{ request_id: randomUUID(), admin: name, values: undefined, remote_address: address },
+  };
+}
+
+function tokenIn(body: Buffer): string {
+  try {
+    const { token } = JSON.parse(body.toString());
+    if (typeof token === 'string') return token;
+  } catch {
+    // Refused below, like every other wrong body.
+  }
+  throw new Refusal(400, 'bad_request', 'Send {"token": "..."} with a token of ADMIN_TOKEN.');
+}

@@ -1,0 +1,171 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Attributes, Context, Span, Tracer } from '@opentelemetry/api';
+import type { Sampler, SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
+import { errorCode, OperatorError } from '../errors.ts';
+import type { RequestSpan, TracedRequest, Tracing } from '../http/tracing.ts';
+import type { TracingOptions } from '../options.ts';
+import { VERSION } from '../version.ts';
+
+/** Spans that wait for the collector, some 2 KB each. Further ones are dropped. */
+const MAX_WAITING_SPANS = 2_048;
+const BATCH_SPANS = 512;
+const BATCH_INTERVAL_MS = 1_000;
+const EXPORT_TIMEOUT_MS = 5_000;
+/** Enough for all that waits: the end of a node sends it at once. */
+const MAX_EXPORTS = MAX_WAITING_SPANS / BATCH_SPANS + 1;
+const CLOSE_TIMEOUT_MS = 2_000;
+
+type OnChange = (isAvailable: boolean) => void;
+
+/**
+ * Sends a span of each request to a collector.
+ * @param onChange called when sending begins to fail, and when it works again
+ * @throws OperatorError when the packages are not installed
+ */
+export async function openTracing(options: TracingOptions, onChange: OnChange): Promise<Tracing> {
+  const { api, sdk, resources, exporter: otlp } = await load();
+  const { url, headers, attributes } = options;
+  const exporter = new otlp.OTLPTraceExporter({
+    ...{ url, headers, timeoutMillis: EXPORT_TIMEOUT_MS, concurrencyLimit: MAX_EXPORTS },
+  });
+  const processor = new sdk.BatchSpanProcessor({
+    exporter: watched(exporter, onChange),
+    maxQueueSize: MAX_WAITING_SPANS,
+    maxExportBatchSize: BATCH_SPANS,
+    scheduledDelayMillis: BATCH_INTERVAL_MS,
+    exportTimeoutMillis: EXPORT_TIMEOUT_MS,
+  });
+  const provider = new sdk.TracerProvider({
+    resource: resources.resourceFromAttributes({ 'service.version': VERSION, ...attributes }),
+    sampler: samplerOf(sdk, options),
+    spanProcessors: [processor],
+  });
+  return new Spans(api, provider);
+}
+
+type Packages = Awaited<ReturnType<typeof load>>;
+
+/** Loaded on use: only installations with a collector have the packages. */
+async function load() {
+  try {
+    const [api, sdk, resources, exporter] = await Promise.all([
+      import('@opentelemetry/api'),
+      import('@opentelemetry/sdk-trace'),
+      import('@opentelemetry/resources'),
+      import('@opentelemetry/exporter-trace-otlp-http'),
+    ]);
+    return { api, sdk, resources, exporter };
+  } catch (error) {
+    throw new OperatorError(
+      `OTEL_EXPORTER_OTLP_ENDPOINT needs packages of OpenTelemetry, which cannot be loaded (${errorCode(error)}). Run: npm install --no-save --save-prod @opentelemetry/api@1.9 @opentelemetry/sdk-trace@2 @opentelemetry/resources@2 @opentelemetry/exporter-trace-otlp-http@0.223`,
+    );
+  }
+}
+
+function samplerOf(sdk: Packages['sdk'], { sampler: name, ratio }: TracingOptions): Sampler {
+  const roots: Record<string, () => Sampler> = {
+    always_on: () => new sdk.AlwaysOnSampler(),
+    always_off: () => new sdk.AlwaysOffSampler(),
+    traceidratio: () => new sdk.TraceIdRatioBasedSampler(ratio),
+  };
+  const prefix = 'parentbased_';
+  const root = roots[name.replace(prefix, '')]!();
+  return name.startsWith(prefix) ? new sdk.ParentBasedSampler({ root }) : root;
+}
+
+/** The SDK tells nobody that the collector is away. */
+function watched(exporter: SpanExporter, onChange: OnChange): SpanExporter {
+  let isAvailable = true;
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        const isDone = result.code === 0;
+        if (isDone !== isAvailable) onChange(isDone);
+        isAvailable = isDone;
+        done(result);
+      }),
+    shutdown: () => exporter.shutdown(),
+  };
+}
+
+class Spans implements Tracing {
+  readonly #api: Packages['api'];
+  readonly #provider: TracerProvider;
+  readonly #tracer: Tracer;
+
+  constructor(api: Packages['api'], provider: TracerProvider) {
+    this.#api = api;
+    this.#provider = provider;
+    this.#tracer = provider.getTracer('standin', VERSION);
+  }
+
+  /** Names and attributes are those of the semantic conventions for HTTP servers. */
+  begin({ method, route, request_id: requestId, ...rest }: TracedRequest): RequestSpan {
+    const parent = this.#parentOf(rest);
+    const attributes = {
+      'http.request.method': method,
+      'http.route': route,
+      'url.path': route,
+      'standin.request_id': requestId,
+    };
+    const { SERVER } = this.#api.SpanKind;
+    const options = { kind: SERVER, startTime: rest.startedAtMs, attributes };
+    const span = this.#tracer.startSpan(`${method} ${route}`, options, parent);
+    return new OneRequest(this.#api, this.#tracer, span, parent);
+  }
+
+  /** Only what `correlationOf` has checked: no other header reaches a span. */
+  #parentOf({ correlation, isSampled }: Pick<TracedRequest, 'correlation' | 'isSampled'>): Context {
+    const { trace, ROOT_CONTEXT, TraceFlags } = this.#api;
+    const { trace_id: traceId, parent_id: spanId } = correlation;
+    if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;
+    const traceFlags = isSampled ? TraceFlags.SAMPLED : TraceFlags.NONE;
+    return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
+  }
+
+  async close(): Promise<void> {
+    const sent = this.#provider.shutdown().catch(() => {});
+    await Promise.race([sent, sleep(CLOSE_TIMEOUT_MS)]);
+  }
+}
+
+class OneRequest implements RequestSpan {
+  readonly ids: RequestSpan['ids'];
+  readonly #api: Packages['api'];
+  readonly #tracer: Tracer;
+  readonly #span: Span;
+  readonly #parent: Context;
+
+  constructor(api: Packages['api'], tracer: Tracer, span: Span, parent: Context) {
+    const { traceId, spanId } = span.spanContext();
+    this.ids = { trace_id: traceId, span_id: spanId };
+    this.#api = api;
+    this.#tracer = tracer;
+    this.#span = span;
+    this.#parent = parent;
+  }
+
+  async part<T>(name: string, work: Promise<T>): Promise<T> {
+    if (!this.#span.isRecording()) return work;
+    const within = this.#api.trace.setSpan(this.#parent, this.#span);
+    const part = this.#tracer.startSpan(name, { startTime: performance.now() }, within);
+    try {
+      return await work;
+    } finally {
+      part.end(performance.now());
+    }
+  }
+
+  end({ status, values, client_id: clientId }: Parameters<RequestSpan['end']>[0]): void {
+    const attributes: Attributes = {
+      'http.response.status_code': status,
+      'standin.values': values,
+    };
+    if (clientId !== undefined) attributes['standin.client_id'] = clientId;
+    if (status >= 500) {
+      attributes['error.type'] = String(status);
+      this.#span.setStatus({ code: this.#api.SpanStatusCode.ERROR });
+    }
+    this.#span.setAttributes(attributes).end(performance.now());
+  }
+}

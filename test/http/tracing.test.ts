@@ -1,0 +1,210 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { openTracing } from '../../src/process/tracing.ts';
+import { readAudit } from '../support/audit.ts';
+import { Collector } from '../support/collector.ts';
+import { send } from '../support/http.ts';
+import {
+  call,
+  type Place,
+  runCli,
+  type Service,
+  startService,
+  until,
+  usualPlace,
+} from '../support/service.ts';
+
+const TRACE = '0af7651916cd43dd8448eb211c80319c';
+const SPAN = 'b7ad6b7169203331';
+const SERVER_KIND = 2;
+const INTERNAL_KIND = 1;
+const T = '/api/v1/tokenize';
+const D = '/api/v1/detokenize';
+
+let place: Place;
+let collector: Collector;
+let service: Service | undefined;
+beforeEach(async () => {
+  place = await usualPlace();
+  collector = await Collector.open();
+});
+afterEach(async () => {
+  await service?.stop();
+  service = undefined;
+  collector.close();
+  place.remove();
+});
+
+const audit = () => join(place.folder, 'audit.log');
+
+async function start(env: Record<string, string> = {}): Promise<Service> {
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, AUDIT_LOG: audit() };
+  service = await startService(place, { ...settings, ...env });
+  return service;
+}
+
+const parent = (flags: string) => ({ traceparent: `00-${TRACE}-${SPAN}-${flags}` });
+const spansOf = (name: string) => collector.spans.filter((span) => span.name === name);
+
+describe('spans', () => {
+  test('of a request have the parent of the caller, and what the log says; no value, token, field name or API key', async () => {
+    const node = await start({
+      OTEL_SERVICE_NAME: 'vault of tests',
+      OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test,team=a%2Cb',
+      OTEL_EXPORTER_OTLP_HEADERS: 'x-tenant=one%20two',
+    });
+    const sent = { data: { zqName: 'Ann Canary' } };
+    const headers = { ...parent('01'), tracestate: 'zqvendor=1', baggage: 'zqbaggage=1' };
+    const { text } = await send(node, T, JSON.stringify(sent), headers);
+    const token = JSON.parse(text).data.zqName;
+    await send(node, D, JSON.stringify({ data: { zqName: token } }));
+    await send(node, D, '{"data":{"zqName":"zqunknown_tok"}}');
+    await send(node, T, '{"data":{}}', { authorization: 'Bearer zqwrong' });
+    await send(node, '/health', undefined, {}, 'GET');
+    await send(node, '/zqpath?zqquery', '{}');
+    await node.stop();
+    const [made] = spansOf(`POST ${T}`);
+    expect(made).toMatchObject({ kind: SERVER_KIND, traceId: TRACE, parentSpanId: SPAN });
+    const { lines } = readAudit(audit());
+    expect(made!.attributes).toEqual({
+      'http.request.method': 'POST',
+      'http.route': T,
+      'url.path': T,
+      'http.response.status_code': 200,
+      'standin.request_id': lines[0].request_id,
+      'standin.client_id': node.client_id,
+      'standin.values': 1,
+    });
+    expect(lines[0]).toMatchObject({ trace_id: TRACE, parent_id: SPAN, span_id: made!.spanId });
+    const [vault] = collector.spans.filter(({ parentSpanId }) => parentSpanId === made!.spanId);
+    expect(vault).toMatchObject({ name: 'vault', kind: INTERNAL_KIND, traceId: TRACE });
+    expect(vault!.durationMs).toBeLessThanOrEqual(made!.durationMs);
+    const statuses = collector.spans.map(
+      ({ attributes }) => attributes['http.response.status_code'],
+    );
+    expect(statuses.filter(Boolean)).toEqual([200, 200, 400, 401]);
+    expect(spansOf('vault')).toHaveLength(3);
+    expect(collector.headers['x-tenant']).toBe('one two');
+    expect(collector.resource).toMatchObject({
+      ...{ 'service.name': 'vault of tests', team: 'a,b' },
+      'deployment.environment.name': 'test',
+    });
+    const logged = node
+      .output()
+      .split('\n')
+      .filter((line) => line.includes('"duration_ms"'));
+    expect(JSON.parse(logged[0]!)).toMatchObject({ trace_id: TRACE, span_id: made!.spanId });
+    for (const secret of ['zq', 'Canary', 'stk_', token])
+      expect(collector.text).not.toContain(secret);
+  });
+
+  test('are made as the caller and the sampler decide', async () => {
+    const node = await start();
+    await send(node, T, '{"data":{}}', parent('00'));
+    await send(node, T, '{"data":{}}', parent('01'));
+    await send(node, T, '{"data":{}}');
+    await node.stop();
+    const traces = spansOf(`POST ${T}`).map(({ traceId }) => traceId === TRACE);
+    expect(traces).toEqual([true, false]);
+    const again = await start({
+      OTEL_TRACES_SAMPLER: 'traceidratio',
+      OTEL_TRACES_SAMPLER_ARG: '0',
+    });
+    await send(again, T, '{"data":{}}', {
+      ...parent('01'),
+      authorization: `Bearer ${node.api_key}`,
+    });
+    await again.stop();
+    expect(spansOf(`POST ${T}`)).toHaveLength(2);
+  });
+
+  test('of a failure have its status', async () => {
+    const node = await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'true' });
+    expect((await call(node, 'tokenize', { a: '1' })).status).toBe(500);
+    await node.stop();
+    const [failed] = spansOf(`POST ${T}`);
+    expect(failed).toMatchObject({ status: 2, attributes: { 'error.type': '500' } });
+  });
+});
+
+describe('a collector', () => {
+  test('that refuses, or is gone, is told once, and costs no request', async () => {
+    collector.mode = 'refuse';
+    const node = await start();
+    const told = () => node.output().split('the collector does not take spans').length - 1;
+    const works = async () => expect((await call(node, 'tokenize', { a: '1' })).status).toBe(200);
+    await works();
+    await until(() => told() === 1, 'the warning');
+    const { requests } = collector;
+    await works();
+    await until(() => collector.requests > requests, 'another try');
+    collector.mode = 'take';
+    await until(async () => {
+      await works();
+      return node.output().includes('the collector takes spans again');
+    }, 'that it is back');
+    expect(told()).toBe(1);
+    expect(collector.spans.length).toBeGreaterThan(0);
+    collector.close();
+    for (let i = 0; i < 20; i++) await works();
+    await node.stop();
+    expect(await node.exit).toBe(0);
+  });
+
+  test('that hangs does not hold a request, and not the end of the node', async () => {
+    collector.mode = 'hang';
+    const node = await start();
+    for (let i = 0; i < 200; i++)
+      expect((await call(node, 'tokenize', { a: '1' })).status).toBe(200);
+    await until(() => collector.requests > 0, 'a request that hangs');
+    await node.stop();
+    expect(await node.exit).toBe(0);
+  });
+
+  test('that hangs leaves a bounded number of spans in memory', async () => {
+    collector.mode = 'hang';
+    const options = { url: `${collector.url}/v1/traces`, headers: {}, attributes: {} };
+    const sampler = { sampler: 'always_on', ratio: 1 };
+    const tracing = await openTracing({ ...options, ...sampler }, () => {});
+    const request = {
+      method: 'POST',
+      route: T,
+      request_id: 'id',
+      correlation: {},
+      isSampled: false,
+    };
+    const spans = 20_000;
+    for (let i = 0; i < spans; i++)
+      tracing
+        .begin({ ...request, startedAtMs: performance.now() })
+        .end({ status: 200, values: 1, client_id: undefined });
+    await until(() => collector.requests > 0, 'the first batch');
+    collector.mode = 'take';
+    await tracing.close();
+    // 2,048 that wait; the batch that hangs is lost.
+    expect(collector.spans.length).toBeGreaterThan(0);
+    expect(collector.spans.length).toBeLessThanOrEqual(2_048);
+  });
+});
+
+test('without the packages, a start ends with the command that installs them', async () => {
+  const hook = `export async function resolve(name, context, next) {
+    if (name.startsWith('@opentelemetry/')) throw Object.assign(new Error(), { code: 'ERR_MODULE_NOT_FOUND' });
+    return next(name, context);
+  }`;
+  const file = join(place.folder, 'without.mjs');
+  const url = JSON.stringify(`data:text/javascript,${encodeURIComponent(hook)}`);
+  writeFileSync(file, `import { register } from 'node:module'; register(${url});`);
+  const settings = { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, PORT: '0', OPS_PORT: '0' };
+  const { code, stderr } = await runCli(['serve'], place, {
+    ...settings,
+    NODE_OPTIONS: `--import=${file}`,
+  });
+  expect([code, stderr]).toEqual([
+    1,
+    expect.stringMatching(
+      /needs packages of OpenTelemetry, .*\(ERR_MODULE_NOT_FOUND\)\. Run: npm install /,
+    ),
+  ]);
+});

@@ -1,0 +1,39 @@
+import type { Mutant } from './mutant.ts';
+
+const CHAIN = ['unit/audit-chain.test.ts'];
+
+/** The chain of the audit log. */
+export const AUDIT: readonly Mutant[] = [
+  {
+    id: 'audit-unchained',
+    file: 'service/audit/audit-link.ts',
+    old: 'const mac = macOf(lastMac, buffer',
+    new: "const mac = macOf('', buffer",
+    promise: 'A link covers the line before.',
+    tests: CHAIN,
+  },
+  {
+    id: 'audit-opening-unnamed',
+    file: 'service/audit/audit-file.ts',
+    old: 'this.#isOpening = true;\n    } catch',
+    new: '} catch',
+    promise: 'The first line in a new file names the last line of the file before.',
+    tests: CHAIN,
+  },
+  {
+    id: 'audit-run-unnamed',
+    file: 'service/audit/audit-check.ts',
+    old: 'if (reached >= link.sequence) continue;',
+    new: 'continue;',
+    promise: 'Last lines that a later run, or the log, names are missed.',
+    tests: CHAIN,
+  },
+  {
+    id: 'audit-added-before',
+    file: 'service/audit/audit-verify.ts',
+    old: 'this.#unlinkedBytes > (line.opening?.size ?? 0)',
+    new: 'this.#unlinkedBytes < 0',
+    promise: 'Lines without a link that were added before the chain are found.',
+    tests: CHAIN,
+  },
+];
