@@ -6,8 +6,8 @@ import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.t
 import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
-import { tokenPattern } from '../support/token-rules.ts';
 import { kinds } from '../support/service.ts';
+import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of test/clients/install.sh. */
 const TOOLS = join(ROOT, 'build/python');

@@ -67,6 +67,7 @@ Steps = Generator[Step, Given, T]
 
 
 def headers_of(settings: Settings) -> dict[str, str]:
+    """Of a request now: a JWT can be another for each."""
     return {
         "Authorization": f"Bearer {settings.api_key()}",
         "Content-Type": "application/json",

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import _data
 from ._answers import Answer, Unapplied, bad_answer, parse_body, unapplied_in
-from ._call import Call, Health, Steps
+from ._call import Call, Health, Steps, headers_of
 from ._fields import Pick
 from ._options import Settings
 from .errors import StandinError, in_terms_of
@@ -54,8 +54,7 @@ class Replacement(Work):
         self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-        self._api_key = settings.api_key
-        self._headers = {"Content-Type": "application/json"}
+        self._headers: dict[str, str] = {}
         if lenient:
             self._headers["Prefer"] = "handling=lenient"
         is_lookup = operation == "lookup"
@@ -70,7 +69,7 @@ class Replacement(Work):
 
     def _send(self, body: bytes, path_for: PathFor) -> Steps[_Reply]:
         """`path_for`: the path in the caller's data of a path in the request."""
-        headers = {"Authorization": f"Bearer {self._api_key()}", **self._headers}
+        headers = {**headers_of(self._call.settings), **self._headers}
         try:
             answer = yield from self._call.send(body, headers)
         except StandinError as error:

@@ -57,10 +57,10 @@ class TextWork(Work):
         self, settings: Settings, operation: str, data: dict[str, Any], timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-        self.requests = iter([self._send(to_json({"data": data}), headers_of(settings))])
+        self.requests = iter([self._send(to_json({"data": data}))])
 
-    def _send(self, body: bytes, headers: dict[str, str]) -> Steps[None]:
-        self._answer = yield from self._call.send(body, headers)
+    def _send(self, body: bytes) -> Steps[None]:
+        self._answer = yield from self._call.send(body, headers_of(self._call.settings))
         parsed = parse_body(self._answer.body)
         data = parsed.get("data")
         self._data: dict[str, Any] = data if isinstance(data, dict) else {}
