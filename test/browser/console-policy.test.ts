@@ -47,7 +47,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
   const go = (route: string) => tab.page.goto(`${service.opsUrl}/#/${route}`);
   const row = (text: string) => tab.page.getByRole('row').filter({ hasText: text });
   const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
-  const tokens = () => tab.page.getByLabel('Tokens').inputValue();
+  const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
   const said = (words: string) => tab.page.getByText(words, { exact: true }).count();
   const fillKey = (apiKey: string) => tab.page.getByLabel('API key', { exact: true }).fill(apiKey);
   /** The table, row by row, as field, kind, value, token and restored value with its mark. */
@@ -211,7 +211,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       const made = JSON.parse(await tokens());
       await fillKey(support.api_key);
       const moved = { customer: { name: made.cards[0].number, emails: ['nobody_tok'] } };
-      await tab.page.getByLabel('Tokens').fill(JSON.stringify(moved));
+      await tab.page.getByLabel('Tokens', { exact: true }).fill(JSON.stringify(moved));
       await tab.page.getByLabel('Lenient').check();
       await button('Restore').click();
       await expect.poll(() => said('Restored: 1 masked, 1 unknown'), PATIENCE).toBe(1);
