@@ -31,7 +31,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     return JSON.parse((await runCli(args, place)).stdout) as { client_id: string; api_key: string };
   };
   const original = () => tab.page.getByLabel('Original');
-  const tokens = () => tab.page.getByLabel('Tokens').inputValue();
+  const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
   const error = (id: string) => () => tab.page.locator(`#${id}-error`).textContent();
   const tokenize = async () => {
     await button('Tokenize').click();
@@ -114,7 +114,7 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
     await expect.poll(error('original')).toContain('must be a string');
     expect([await tokens(), await fields()]).toEqual(['', []]);
     // Tokens that the user typed are the user's.
-    await tab.page.getByLabel('Tokens').fill(before);
+    await tab.page.getByLabel('Tokens', { exact: true }).fill(before);
     await original().fill('{"name": "Bea"}');
     expect(await tokens()).toBe(before);
     await button('Restore').click();

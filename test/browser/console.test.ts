@@ -152,9 +152,9 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
     await keyboard.press('Tab');
     await keyboard.type('{"name": "Ann"}');
     await keyboard.press('Control+Enter');
-    const tokens = () => tab.page.getByLabel('Tokens').inputValue();
+    const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
     await expect.poll(tokens).toMatch(/[a-z]+_tok/);
-    await tab.page.getByLabel('Tokens').focus();
+    await tab.page.getByLabel('Tokens', { exact: true }).focus();
     await keyboard.press('Control+Enter');
     await expect.poll(() => tab.page.getByText('equal to the original').count()).toBe(1);
   });
