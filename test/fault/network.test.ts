@@ -154,7 +154,9 @@ describe.skipIf(postgresBin === undefined || !isLinux)('the network to PostgreSQ
     }
     await writers.progress(500);
     await writers.stop();
-    expect([...writers.failures]).toEqual([]);
+    // A busy machine may send a request away, in words.
+    const isShed = (failure: string) => failure.startsWith('503 {"error":"overloaded"');
+    expect([...writers.failures].filter((failure) => !isShed(failure))).toEqual([]);
     expect(writers.cuts).toBe(0);
     await until(
       async () => (await backends(cluster, 'active')) === 0,
