@@ -29,7 +29,15 @@ export class TextOffsets {
 
   /** @param unit where a code point begins or the text ends */
   pointOf(unit: number): number {
-    return this.#units === undefined ? unit : this.#units.indexOf(unit);
+    const units = this.#units;
+    if (units === undefined) return unit;
+    let low = 0;
+    for (let high = this.length; low < high; ) {
+      const middle = (low + high) >> 1;
+      if (units[middle]! < unit) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 

@@ -60,6 +60,7 @@ class TextTokens implements RequestData {
   readonly rules: PolicyRules;
   protected readonly text: Text;
   readonly #found: readonly Chosen[];
+  #offsets: TextOffsets | undefined;
 
   constructor(text: Text, found: readonly Chosen[], view: View | null, rules: PolicyRules) {
     this.texts = found.map(({ token }) => token);
@@ -76,7 +77,8 @@ class TextTokens implements RequestData {
   /** As a slice, in code points: `data.text[5:19]`. */
   pathOf(index: number): string {
     const { start, end } = this.#found[index]!;
-    const offsets = new TextOffsets(this.text.whole);
+    this.#offsets ??= new TextOffsets(this.text.whole);
+    const offsets = this.#offsets;
     return `data.text[${offsets.pointOf(start)}:${offsets.pointOf(end)}]`;
   }
 

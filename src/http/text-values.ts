@@ -96,13 +96,12 @@ function kindIn(name: unknown, path: string, rules: PolicyRules): Kind {
     throw invalid(
       `${path}.kind: this vault has no policy, so it has no kinds of word tokens; an operator can apply one: standin policy apply`,
     );
+  const kind = rules.textKinds.find(({ settings }) => settings.name === name);
+  if (kind !== undefined) return kind;
   const known = rules.textKinds.map(({ settings }) => settings.name);
-  const at = known.indexOf(name as string);
-  if (at === -1)
-    throw invalid(
-      `${path}.kind: must be a kind of shape word with suffix, which a text can have; the policy has ${known.join(', ') || 'none'}`,
-    );
-  return rules.textKinds[at]!;
+  throw invalid(
+    `${path}.kind: must be a kind of shape word with suffix, which a text can have; the policy has ${known.join(', ') || 'none'}`,
+  );
 }
 
 class TextValues implements RequestValues {
