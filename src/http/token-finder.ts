@@ -86,7 +86,7 @@ export function heldFrom(text: string, from: number, suffix: string): number {
 }
 
 const ESCAPE = '\\_';
-const ESCAPED_ENDING = /\\(?:_[a-z]*)?$/i;
+const ESCAPED_ENDING = /\\(?:_[A-Za-z0-9]*)?$/;
 
 /** Where the run of such characters before `end` begins. */
 function runStart(text: string, from: number, end: number, is: Uint8Array): number {

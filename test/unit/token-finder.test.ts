@@ -119,6 +119,10 @@ describe('a text in pieces', () => {
   });
 });
 
+test('a suffix may have digits, also where an escaped token is cut', () => {
+  expect(heldFrom('a (abcdefghij\\_t0', 0, 't0k')).toBe(3);
+});
+
 test('offsets count code points', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
