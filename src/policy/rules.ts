@@ -33,21 +33,21 @@ export class PolicyRules {
   readonly tree: PathNode | undefined;
   /** Kinds whose tokens can be found in running text. */
   readonly textKinds: readonly Kind[];
+  /** Whether a token can be a string without the suffix. */
+  readonly hasBareTokens: boolean;
   readonly #byPath = new Map<string, Kind>();
   readonly #kinds: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
 
-  readonly #hasImports: boolean;
-
   /** @param hasImports whether tokens without the suffix were imported */
   constructor(policy: Policy | undefined, hasImports = false) {
-    this.#hasImports = hasImports;
     this.version = policy?.version ?? 0;
     this.tag = policy?.tag;
     this.fields = policy?.fields ?? [];
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));
+    this.hasBareTokens = hasImports || kinds.some(({ suffix }) => !suffix);
     this.textKinds = [...this.#kinds.values()].filter(
       ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
     );
@@ -82,11 +82,6 @@ export class PolicyRules {
   /** All kinds whose tokens can be found by value. */
   get deterministicKinds(): readonly Kind[] {
     return [...this.#kinds.values()].filter(({ settings }) => settings.tokens !== 'random');
-  }
-
-  /** Whether a token can be a string without the suffix. */
-  get hasBareTokens(): boolean {
-    return this.#hasImports || [...this.#kinds.values()].some(({ settings }) => !settings.suffix);
   }
 
   /** How tokens of this kind are made for a client. */
