@@ -140,7 +140,7 @@ function report(
   const unknown =
     withoutToken === 0
       ? ''
-      : `\n${count(withoutToken, 'value')} without token: random tokens are nowhere in a vault. To keep these pairs, run standin detokenize on the files and tables that have the tokens.`;
+      : `\n${count(withoutToken, 'value')} without token: their tokens cannot be drawn again. To keep the pairs, run standin detokenize on the files and tables that have the tokens.`;
   const rest = isComplete ? '' : '\nStopped before the end. Continue with --resume.';
   print(
     options,

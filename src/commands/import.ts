@@ -13,6 +13,7 @@ import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
+import { PAIR_USES } from '../service/records/pairs.ts';
 import type { Vault } from '../service/vault.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { decoderFor } from './age-files.ts';
@@ -35,7 +36,7 @@ import {
 import { Progress } from './progress.ts';
 
 /** What a field of a row says of its pair. */
-type Role = 'token' | 'value' | 'kind' | 'space' | 'expires';
+type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
 type Fields = Partial<Record<Role, string>>;
 
 interface ImportOptions extends OutputOptions, FileOptions {
@@ -44,6 +45,7 @@ interface ImportOptions extends OutputOptions, FileOptions {
   readonly kindField?: string;
   readonly spaceField?: string;
   readonly expiresField?: string;
+  readonly useField?: string;
   readonly kind: string;
   readonly space: string;
   readonly random?: boolean;
@@ -71,6 +73,7 @@ export function addImport(program: Command): void {
     .option('--kind-field <field>', 'of the kinds; default of JSON: kind')
     .option('--space-field <field>', 'of the spaces; default of JSON: space')
     .option('--expires-field <field>', 'of the times of expiry; default of JSON: expires_at')
+    .option('--use-field <field>', 'of both or detokenize, as --random; default of JSON: use')
     .option('--kind <name>', 'of rows without one', DEFAULT_KIND)
     .option('--space <name>', 'of rows without one; default: the default space', DEFAULT_SPACE)
     .option('--random', 'only detokenize these tokens: tokenize draws others')
@@ -110,7 +113,6 @@ async function importPairs(
     await follower.start();
     const importer = await Importer.open(vault, follower, {
       suffix: vaultOptions.token_suffix,
-      isRandom: options.random ?? false,
       isDryRun: options.dryRun ?? false,
       stop,
     });
@@ -166,17 +168,17 @@ function jobOf(
       const good = rows.filter((row) => row.problem === undefined);
       results.forEach((result, i) => {
         if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
-        else add(tally, result, options.random ?? false);
+        else add(tally, result, pairs[i]!);
       });
     },
     onProgress: (pairs, share) => progress.advance(pairs, share),
   };
 }
 
-function add(tally: Tally, { isKnown, isGiven }: Imported, isRandom: boolean): void {
+function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void {
   if (isKnown) tally.already_known++;
   else tally.imported++;
-  if (!isGiven && !isRandom) tally.detokenize_only++;
+  if (!isGiven && use === 'both') tally.detokenize_only++;
 }
 
 function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
@@ -187,6 +189,7 @@ function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
     kind: options.kindField ?? usual('kind'),
     space: options.spaceField ?? usual('space'),
     expires: options.expiresField ?? usual('expires_at'),
+    use: options.useField ?? usual('use'),
   };
   return Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined));
 }
@@ -204,7 +207,7 @@ function namesOf(fields: Fields): Fields {
 }
 
 /** A row without a problem becomes a pair; the other rows get their problem. */
-function pairReader(fields: Fields, { kind, space }: ImportOptions) {
+function pairReader(fields: Fields, { kind, space, random }: ImportOptions) {
   const byField = new Map(Object.entries(fields).map(([role, field]) => [field, role as Role]));
   return (row: Row): Pair | undefined => {
     if (row.problem !== undefined) return undefined;
@@ -221,8 +224,16 @@ function pairReader(fields: Fields, { kind, space }: ImportOptions) {
       row.problem = { field: fields.expires, reason: EXPIRED };
       return undefined;
     }
+    const use = PAIR_USES.find((one) => one === (has.use || 'both'));
+    if (use === undefined) {
+      row.problem = { field: fields.use, reason: `is not ${PAIR_USES.join(' or ')}` };
+      return undefined;
+    }
     const terms = { kind: has.kind || kind, space: has.space || space };
-    return { token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line };
+    return {
+      ...{ token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line },
+      use: random ? 'detokenize' : use,
+    };
   };
 }
 

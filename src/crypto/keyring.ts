@@ -29,6 +29,7 @@ const DRAW_BYTES = 48;
 const SUBKEYS = 256;
 /** Higher than any draw, which is the first byte of a message without scope. */
 const SCOPED = 0x80;
+const RANDOM = 0x81;
 const AUDIT_CHAIN = 'standin audit chain';
 const AUDIT_MAC_CHARACTERS = 22;
 
@@ -120,13 +121,18 @@ export class Keyring {
   }
 
   /**
-   * Fresh random bytes each time. The fingerprint is random too, so equal values are unlinkable at
-   * rest.
+   * A fresh random fingerprint each time, so equal values are unlinkable at rest. The draws are the
+   * first 48 bytes of HMAC-SHA-512(token key, 0x81, draw, block, fingerprint), so that an export
+   * finds the token again. The value is not in them: what stays of a forgotten record must not
+   * confirm a guess.
+   * @param valueFingerprint of a stored record
    */
-  randomDraws(): Draws {
+  randomDraws(valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint): Draws {
+    const seed = Buffer.from(valueFingerprint, 'latin1');
     return {
-      draws: () => randomLatin1(DRAW_BYTES),
-      value_fingerprint: randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint,
+      draws: (draw, block) =>
+        this.#tokenMac.digest('', RANDOM, draw, block, ...seed).slice(0, DRAW_BYTES),
+      value_fingerprint: valueFingerprint,
     };
   }
 

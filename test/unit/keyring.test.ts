@@ -67,10 +67,13 @@ describe('deterministic mode', () => {
 });
 
 describe('random mode', () => {
-  test('draws are 48 fresh bytes each time', () => {
-    const { draws } = keyring.randomDraws();
-    const drawn = Array.from({ length: 2_000 }, () => draws(0, 0));
-    expect(drawn.every((bytes) => bytes.length === 48)).toBe(true);
+  test('draws are 48 bytes of HMAC-SHA-512 of 0x81, draw, block and the random fingerprint', () => {
+    const { draws, value_fingerprint: valueFingerprint } = keyring.randomDraws();
+    const seed = Buffer.from(valueFingerprint, 'latin1');
+    const expected = hmac('sha512', 'token', Buffer.from([0x81, 2, 1]), seed);
+    expect(draws(2, 1)).toBe(expected.toString('latin1', 0, 48));
+    expect(keyring.randomDraws(valueFingerprint).draws(2, 1)).toBe(draws(2, 1));
+    const drawn = Array.from({ length: 2_000 }, () => keyring.randomDraws().draws(0, 0));
     expect(new Set(drawn).size).toBe(2_000);
   });
 
