@@ -1,22 +1,15 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import {
-  BadRowError,
-  BulkError,
-  type Job,
-  type Row,
-  type RunEnd,
-  RunFailure,
-  runBulk,
-} from '#bulk';
+import { BadRowError, BulkError, type Job, type RunEnd, RunFailure, runBulk } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
-import { PAIR_USES } from '../service/records/pairs.ts';
 import type { Vault } from '../service/vault.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { decoderFor } from './age-files.ts';
+import { audited } from './audited.ts';
 import {
   addFormat,
   contradictionOf,
@@ -33,22 +26,10 @@ import {
   print,
   withVault,
 } from './command.ts';
+import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
 import { Progress } from './progress.ts';
 
-/** What a field of a row says of its pair. */
-type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
-type Fields = Partial<Record<Role, string>>;
-
-interface ImportOptions extends OutputOptions, FileOptions {
-  readonly tokenField: string;
-  readonly valueField: string;
-  readonly kindField?: string;
-  readonly spaceField?: string;
-  readonly expiresField?: string;
-  readonly useField?: string;
-  readonly kind: string;
-  readonly space: string;
-  readonly random?: boolean;
+interface ImportOptions extends OutputOptions, FileOptions, PairOptions {
   readonly dryRun?: boolean;
   /** File with the key that decrypts the pairs. */
   readonly identity?: string;
@@ -90,6 +71,7 @@ export function addImport(program: Command): void {
 
 /** Rows by what became of them. */
 interface Tally {
+  rejected: number;
   imported: number;
   already_known: number;
   detokenize_only: number;
@@ -97,17 +79,15 @@ interface Tally {
 
 async function importPairs(
   vault: Vault,
-  { vault: vaultOptions }: Config,
+  config: Config,
   file: string,
   options: ImportOptions,
 ): Promise<void> {
-  const follower = new KeyringFollower(
-    vault.wrappedKeys,
-    kekSourceOf(vaultOptions),
-    vault.plainKeys,
-  );
+  const { vault: vaultOptions } = config;
+  const source = kekSourceOf(vaultOptions);
+  const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
   const progress = new Progress({ unit: 'pairs' });
-  const tally: Tally = { imported: 0, already_known: 0, detokenize_only: 0 };
+  const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const startedAtMs = performance.now();
   const work = async (stop: AbortSignal) => {
     await follower.start();
@@ -120,15 +100,24 @@ async function importPairs(
     const decode = identity === undefined ? undefined : await decoderFor(identity);
     return runBulk({ ...jobOf(file, options, importer, tally, progress), decode }, stop);
   };
-  const end = await interruptible(work)
-    .catch((error) => {
-      throw explained(error);
-    })
-    .finally(() => {
-      follower.stop();
-      progress.end();
-    });
-  conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
+  const run = async () => {
+    const end = await interruptible(work)
+      .catch((error) => {
+        throw explained(error);
+      })
+      .finally(() => {
+        follower.stop();
+        progress.end();
+      });
+    conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
+    return end.is_complete;
+  };
+  const { space, kind } = options;
+  const about = {
+    ...{ space, kind, is_dry_run: options.dryRun === true },
+    ...{ input: file === '-' ? null : resolve(file), is_resumed: options.resume === true },
+  };
+  await audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
 function jobOf(
@@ -170,6 +159,7 @@ function jobOf(
         if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
         else add(tally, result, pairs[i]!);
       });
+      tally.rejected += rows.filter((row) => row.problem !== undefined).length;
     },
     onProgress: (pairs, share) => progress.advance(pairs, share),
   };
@@ -179,74 +169,6 @@ function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void 
   if (isKnown) tally.already_known++;
   else tally.imported++;
   if (!isGiven && use === 'both') tally.detokenize_only++;
-}
-
-function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
-  const usual = (name: string) => (isJson ? `${name}?` : undefined);
-  const given: Partial<Record<Role, string | undefined>> = {
-    token: options.tokenField,
-    value: options.valueField,
-    kind: options.kindField ?? usual('kind'),
-    space: options.spaceField ?? usual('space'),
-    expires: options.expiresField ?? usual('expires_at'),
-    use: options.useField ?? usual('use'),
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined));
-}
-
-/** The fields as --fields of the bulk commands has them. */
-function listOf(fields: Fields, isJson: boolean): string {
-  const quoted = (name: string) => (isJson ? name : `"${name.replaceAll('"', '""')}"`);
-  return Object.values(fields).map(quoted).join(',');
-}
-
-/** The fields as rows name them. */
-function namesOf(fields: Fields): Fields {
-  const plain = (field: string) => field.replace(/^\$\.?|\?$/g, '');
-  return Object.fromEntries(Object.entries(fields).map(([role, field]) => [role, plain(field)]));
-}
-
-/** A row without a problem becomes a pair; the other rows get their problem. */
-function pairReader(fields: Fields, { kind, space, random }: ImportOptions) {
-  const byField = new Map(Object.entries(fields).map(([role, field]) => [field, role as Role]));
-  return (row: Row): Pair | undefined => {
-    if (row.problem !== undefined) return undefined;
-    const has: Fields = {};
-    for (const { field, value } of row.cells) has[byField.get(field)!] = value;
-    const { token, value, expires } = has;
-    if (!token || value === undefined) {
-      const missing = token ? 'value' : 'token';
-      row.problem = { field: fields[missing], reason: `is empty: a pair has a ${missing}` };
-      return undefined;
-    }
-    const timeToLiveS = expires ? timeToLive(expires) : null;
-    if (timeToLiveS !== null && !(timeToLiveS > 0)) {
-      row.problem = { field: fields.expires, reason: EXPIRED };
-      return undefined;
-    }
-    const use = PAIR_USES.find((one) => one === (has.use || 'both'));
-    if (use === undefined) {
-      row.problem = { field: fields.use, reason: `is not ${PAIR_USES.join(' or ')}` };
-      return undefined;
-    }
-    const terms = { kind: has.kind || kind, space: has.space || space };
-    return {
-      ...{ token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line },
-      use: random ? 'detokenize' : use,
-    };
-  };
-}
-
-const EXPIRED =
-  'is no time in the future such as 2030-01-31T00:00:00Z: leave the row out, or the time';
-const MAX_TIME_TO_LIVE_S = 2_000_000_000;
-/** A record lives a 16th longer than its time to live (src/store/record-sql.ts). */
-const LEASE = 1.0625;
-
-/** Seconds of a time to live with which the record ends at this time; NaN for other text. */
-function timeToLive(text: string): number {
-  const leftS = (Date.parse(text) - Date.now()) / 1000 / LEASE;
-  return Math.min(Math.ceil(leftS), MAX_TIME_TO_LIVE_S);
 }
 
 function explained(error: unknown): unknown {
@@ -279,7 +201,7 @@ function conclude(
       : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
   print(
     options,
-    { is_dry_run: isDryRun, is_complete: isComplete, rows, rejected, ...tally, seconds },
+    { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
     `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
   );
   if (!isComplete) {
