@@ -174,7 +174,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     expect(other).toMatchObject({ files: 0, pairs: 0 });
   });
 
-  test('what a killed run left is completed by the next: each pair once', async () => {
+  test('F38: what a killed run left is completed by the next: each pair once', async () => {
     const folder = join(place.folder, 'killed');
     const args = ['export', '-o', folder, '--plain', '--part-size', '1000'];
     const slow = [...args, '--rate', '4000'];
@@ -202,7 +202,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     );
   });
 
-  test('Ctrl-C completes the part, and the next run goes on', async () => {
+  test('F38: Ctrl-C completes the part, and the next run goes on', async () => {
     const folder = join(place.folder, 'stopped');
     const args = ['export', '-o', folder, '--plain'];
     const child = spawnCli([...args, '--rate', '2000'], place);

@@ -78,7 +78,7 @@ async function expectPairs(service: Service, pairs: readonly Pair[], apiKey = se
 describe.each(kinds())('import into the %s database', (kind) => {
   const at = servedVault(kind);
 
-  test('tokens of other vaults go on working, both ways, and a second run changes nothing', async () => {
+  test('A49: tokens of other vaults go on working, both ways, and a second run changes nothing', async () => {
     expect(await importPairs(at.place, FOREIGN)).toMatchObject({
       ...{ is_complete: true, rows: 7, rejected: 0 },
       ...{ imported: 7, already_known: 0, detokenize_only: 0 },
@@ -129,7 +129,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     return { counts: JSON.parse(stdout), lines };
   }
 
-  test('each conflict is rejected with its line and the remedy; the rest is imported', async () => {
+  test('A48: each conflict is rejected with its line and the remedy; the rest is imported', async () => {
     const own = (await call(at.service, 'tokenize', 'own@example.com')).body.data;
     await importPairs(at.place, [
       { token: 'taken', value: 'first' },
@@ -171,7 +171,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     await expectPairs(at.service, [{ token: 'good', value: 'good value' }, pairs.at(-1) as Pair]);
   });
 
-  test('a dry run finds the same, names the other line, and writes nothing', async () => {
+  test('A48: a dry run finds the same, names the other line, and writes nothing', async () => {
     const before = await runJson(at.place, 'verify');
     const pairs = [
       { token: 'dry', value: 'one' },
@@ -246,7 +246,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     await expectPairs(at.service, [{ token: 'ends', value: 'hugo@example.com' }]);
   });
 
-  test('guesses at imported tokens without suffix count, and detokenize FILE takes them', async () => {
+  test('C37: guesses at imported tokens without suffix count, and detokenize FILE takes them', async () => {
     await importPairs(at.place, [{ token: 'bare-1', value: 'ida@example.com' }]);
     const guesser = await createClient(at.place, '--unknown-token-limit', '0.05');
     const guess = (i: number) => call(at.service, 'detokenize', `bare-${i}`, guesser.api_key);

@@ -251,6 +251,7 @@ export const SERVICE: readonly Mutant[] = [
     new: '',
     promise: 'Guesses at imported tokens count.',
     tests: ['cli/import.test.ts'],
+    name: 'C37',
   },
   {
     id: 'import-use',

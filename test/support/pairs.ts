@@ -42,7 +42,10 @@ export async function expectThereAndBack(place: Place, service: Service): Promis
   const own = values.map((value) => `own ${value}`);
   const ownTokens = await tokenizeAll(service, own);
   const file = join(place.folder, 'pairs.csv');
-  writeFileSync(file, `token,value\n${values.map((value, i) => `${tokens[i]},${value}\n`).join('')}`);
+  writeFileSync(
+    file,
+    `token,value\n${values.map((value, i) => `${tokens[i]},${value}\n`).join('')}`,
+  );
   const counts = { rejected: 0, detokenize_only: 0 };
   const imported = { ...counts, imported: values.length, already_known: 0 };
   expect(await runJson(place, 'import', file)).toMatchObject(imported);
