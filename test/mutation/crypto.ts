@@ -155,9 +155,9 @@ export const CRYPTO: readonly Mutant[] = [
   },
   {
     id: 'keyring-random-draw-same',
-    file: 'crypto/keyring.ts',
-    old: "digest('', RANDOM, draw, block, ...seed)",
-    new: "digest('', RANDOM, 0, block, ...seed)",
+    file: 'crypto/random-draws.ts',
+    old: 'this.#message[DRAW_AT] = draw;',
+    new: '',
     promise: 'Each random draw is another.',
     tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
   },
