@@ -281,8 +281,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'export-use',
     file: 'service/records/tokens-of-records.ts',
-    old: 'return given === null || given === token;',
-    new: 'return true;',
+    old: "use: other === null || other === token ? 'both' : 'detokenize'",
+    new: "use: 'both'",
     promise: 'An export says which token a value gets now.',
     tests: ['postgres/export.test.ts'],
   },

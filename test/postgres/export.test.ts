@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, inject, test } from 'vitest';
 import { scopeOf } from '../../src/crypto/scope.ts';
@@ -8,8 +8,9 @@ import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
 import { policyOf } from '../../src/service/policy-follower.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import type { Token, Value, ValueFingerprint } from '../../src/types.ts';
+import { pairsIn } from '../support/pairs.ts';
 import { Random } from '../support/random.ts';
-import { makeVault, newPlace, runJson } from '../support/service.ts';
+import { makeVault, newPlace, runCli, runJson } from '../support/service.ts';
 import { openedVault, plainKeys, soon, sql } from '../support/vault.ts';
 
 const VERSIONS = 6;
@@ -138,6 +139,30 @@ test('C34: an export has the right token of every record, under whatever policy 
       });
     });
     expect(sorted(text.trim().split('\n'))).toEqual(sorted(expected));
+  } finally {
+    place.remove();
+  }
+});
+
+test('a damaged alias keeps no pair out of an export', async () => {
+  const place = await newPlace('server', inject('serverUrl'));
+  try {
+    await makeVault(place);
+    const pairs = join(place.folder, 'pairs.csv');
+    writeFileSync(pairs, 'token,value\nold_tok,Ann Lee\n');
+    await runJson(place, 'import', pairs);
+    const imported = (await openedVault(place).keyring()).tokenFingerprint('old_tok' as Token);
+    await sql(
+      place,
+      "update standin.records set sealed = sealed || '\\x00'::bytea where token_fingerprint <> $1::uuid",
+      [Buffer.from(imported, 'latin1').toString('hex')],
+    );
+    const folder = join(place.folder, 'exported');
+    const { code, stderr } = await runCli(['export', '-o', folder, '--plain'], place);
+    expect([code, stderr]).toEqual([1, expect.stringContaining('1 record did not open')]);
+    expect(await pairsIn(folder)).toMatchObject([
+      { token: 'old_tok', value: 'Ann Lee', use: 'both' },
+    ]);
   } finally {
     place.remove();
   }

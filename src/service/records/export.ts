@@ -1,13 +1,16 @@
-import type { OpenedValue } from '../../crypto/keyring.ts';
 import { PolicyRules } from '../../policy/rules.ts';
-import { hexOf, RecordWalk, type WalkedRecord } from '../../store/record-walk.ts';
+import { hexOf, RecordWalk } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token } from '../../types.ts';
 import { policyOf, UnreadablePolicy } from '../policy-follower.ts';
 import type { Vault } from '../vault.ts';
 import type { PairUse } from './pairs.ts';
 import { type PassEnd, passOver } from './record-pass.ts';
-import { TokensOfRecords } from './tokens-of-records.ts';
+import {
+  type OpenedValueRecord,
+  type TokenOfRecord,
+  TokensOfRecords,
+} from './tokens-of-records.ts';
 import { type ReadSettings, RecordReader } from './verify.ts';
 
 /** A line of an export, in this order. */
@@ -49,25 +52,22 @@ export async function exportPairs(vault: Vault, settings: ExportSettings): Promi
     work: async (portion) => {
       const opened = await reader.open(portion);
       const nowMs = Date.now();
-      const pairs = opened.flatMap(({ record, content }) => {
+      const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
         const isOver = record.expires_at !== undefined && record.expires_at.getTime() <= nowMs;
         if ('alias' in content || isOver) return [];
-        if (space !== undefined && (content.scope?.space ?? DEFAULT_SPACE) !== space) return [];
-        return [pairOf(record, content, tokens)];
+        const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;
+        return isAsked ? [{ record, content }] : [];
       });
-      await write(await Promise.all(pairs), hexOf(portion[0]!.token_fingerprint));
+      const found = await tokens.find(exported);
+      const pairs = exported.map((one, i) => pairOf(one, found[i]!));
+      await write(pairs, hexOf(portion[0]!.token_fingerprint));
     },
   });
   return { bad: reader.bad, ...end };
 }
 
-async function pairOf(
-  record: WalkedRecord,
-  content: OpenedValue,
-  tokens: TokensOfRecords,
-): Promise<ExportedPair> {
+function pairOf({ record, content }: OpenedValueRecord, { token, use }: TokenOfRecord) {
   const { kind, space } = content.scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
-  const { token, use } = await tokens.find(record, content);
   const expiresAt = record.expires_at?.toISOString() ?? null;
   return { token, value: content.value, kind, space, expires_at: expiresAt, use };
 }

@@ -17,6 +17,18 @@ interface Settings extends ReadSettings {
   readonly suffix: string;
 }
 
+/** A record that is no alias. */
+export interface OpenedValueRecord {
+  readonly record: WalkedRecord;
+  readonly content: OpenedValue;
+}
+
+export interface TokenOfRecord {
+  /** null: no kind draws it. */
+  readonly token: Token | null;
+  readonly use: PairUse;
+}
+
 /** Finds the tokens of opened records: imported ones in them, the others by drawing them again. */
 export class TokensOfRecords {
   readonly #vault: Vault;
@@ -44,22 +56,34 @@ export class TokensOfRecords {
     }
   }
 
-  /** A null token: no kind draws it. The fingerprint is compared, so a token is never wrong. */
-  async find(
-    record: WalkedRecord,
-    content: OpenedValue,
-  ): Promise<{ readonly token: Token | null; readonly use: PairUse }> {
+  /** In order. The fingerprint is compared, so a token is never wrong. */
+  async find(records: readonly OpenedValueRecord[]): Promise<readonly TokenOfRecord[]> {
+    const found = records.map((one) => this.#found(one));
+    const unsure = records.filter((_, i) => found[i]!.use === undefined);
+    const given = await this.#givenNow(unsure.map(({ content }) => content));
+    return found.map(({ token, use }) => {
+      if (use !== undefined) return { token, use };
+      const other = given.shift();
+      return { token, use: other === null || other === token ? 'both' : 'detokenize' };
+    });
+  }
+
+  /** use undefined: the vault may have another token of the value. */
+  #found({ record, content }: OpenedValueRecord): {
+    readonly token: Token | null;
+    readonly use: PairUse | undefined;
+  } {
     const { keyring } = this.#vault;
     const { value, scope, imported } = content;
     const own = keyring.deterministicDraws(value, scope);
     const isRandom = own.value_fingerprint !== record.value_fingerprint;
     const { draws } = isRandom ? keyring.randomDraws(record.value_fingerprint) : own;
-    const found = imported === undefined ? this.#drawn(record, content, draws) : undefined;
-    const token = imported ?? found?.token;
-    if (token === undefined) return { token: null, use: 'detokenize' };
-    const isNewest = found !== undefined && found.kind === this.#kindNow(content);
-    const isGiven = !isRandom && (isNewest || (await this.#isGiven(content, token)));
-    return { token, use: isGiven ? 'both' : 'detokenize' };
+    const drawn = imported === undefined ? this.#drawn(record, content, draws) : undefined;
+    const token = imported ?? drawn?.token ?? null;
+    if (token === null || isRandom) return { token, use: 'detokenize' };
+    const now = this.#kindNow(content);
+    const isSure = now === undefined || now === drawn?.kind || now.settings.tokens === 'random';
+    return { token, use: isSure ? 'both' : undefined };
   }
 
   #drawn(
@@ -97,21 +121,27 @@ export class TokensOfRecords {
     return kind !== undefined && 'value' in kind.accept(value) ? kind : undefined;
   }
 
-  /** Whether the vault has no other token that tokenize now gives for the value. */
-  async #isGiven(content: OpenedValue, token: Token): Promise<boolean> {
-    const kind = this.#kindNow(content);
-    if (kind === undefined || kind.settings.tokens === 'random') return true;
-    const { value, scope } = content;
-    const terms = { token_mode: 'deterministic', time_to_live_s: null, kind, scope } as const;
+  /** The tokens that tokenize now gives the values; null: none is stored yet. */
+  async #givenNow(contents: readonly OpenedValue[]): Promise<(Token | null)[]> {
+    if (contents.length === 0) return [];
+    const terms = contents.map((content) => ({
+      ...DETERMINISTIC,
+      kind: this.#kindNow(content)!,
+      scope: content.scope,
+    }));
+    const values = contents.map(({ value }) => value);
     try {
-      const [given] = await persistently(this.#settings.stop, () =>
-        this.#tokenizer.lookup([value], terms, commandDeadline()),
-      );
-      return given === null || given === token;
+      return await persistently(this.#settings.stop, async () => [
+        ...(await this.#tokenizer.lookup(values, terms, commandDeadline())),
+      ]);
     } catch (error) {
-      // The other record is damaged: tokenize cannot give its token either.
-      if (error instanceof InternalError && error.reason === 'record_damaged') return true;
-      throw error;
+      if (!(error instanceof InternalError) || error.reason !== 'record_damaged') throw error;
+      // Tokenize does not give the token of a damaged record either.
+      if (contents.length === 1) return [null];
+      const each = await Promise.all(contents.map((content) => this.#givenNow([content])));
+      return each.flat();
     }
   }
 }
+
+const DETERMINISTIC = { token_mode: 'deterministic', time_to_live_s: null } as const;
