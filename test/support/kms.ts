@@ -201,7 +201,7 @@ function aad(context: Context): Buffer {
 }
 
 /** The parts of a request that AWS Signature Version 4 uses. */
-export interface SignedRequest {
+interface SignedRequest {
   readonly method: string;
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
@@ -222,7 +222,7 @@ const MAX_SKEW_MS = 300_000;
  * Recomputes the signature of a request by the documented steps (canonical request, string to sign,
  * signing key). Returns the access key id of the request, and whether its signature is right.
  */
-export function checkSignature(
+function checkSignature(
   request: SignedRequest,
   scope: { region: string; service: string },
   secretOf: (accessKeyId: string) => string | undefined,

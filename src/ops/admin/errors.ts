@@ -34,7 +34,7 @@ export const ADMIN_ERRORS = {
   overloaded: { status: 503, when: 'too many requests are under way, or the process is draining' },
 } as const;
 
-export type AdminErrorCode = keyof typeof ADMIN_ERRORS;
+type AdminErrorCode = keyof typeof ADMIN_ERRORS;
 
 export function refusal(code: AdminErrorCode, message: string): Refusal {
   return new Refusal(ADMIN_ERRORS[code].status, code, message);
