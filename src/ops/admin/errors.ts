@@ -12,7 +12,7 @@ import {
 } from '../../errors.ts';
 import { Refusal } from '../server.ts';
 
-/** Every error of the admin API. A test compares docs/operating/admin-api.md with it both ways. */
+/** Every error of the admin API. A test compares docs/operating/admin-api.md with it. */
 export const ADMIN_ERRORS = {
   bad_request: { status: 400, when: 'the request is not valid HTTP' },
   invalid_type: { status: 400, when: 'the body or a field is not acceptable' },
