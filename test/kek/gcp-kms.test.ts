@@ -1,7 +1,6 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { crc32c } from '../../packages/kek/src/crc32c.ts';
-import { type GcpKmsSettings, kekGcpKms } from '../../packages/kek/src/gcp-kms.ts';
+import { crc32c, type GcpKmsSettings, kekGcpKms } from '../../packages/kek/src/gcp-kms.ts';
 import type { KekTimeouts } from '../../packages/kek/src/source.ts';
 import * as files from '../../src/private-files.ts';
 import type { Fault } from '../support/cloud.ts';
