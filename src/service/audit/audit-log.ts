@@ -23,7 +23,7 @@ const OTHER_ADDRESSES = 'other';
 export type Seen = Record<string, Partial<Record<Right, number>>>;
 
 /** The content of a line besides its time and node: no value, no token, no field name. */
-interface AuditEntry {
+export interface AuditEntry {
   readonly event: ClientOperation;
   /** `success`, or the code of the error. */
   readonly outcome: string;
@@ -71,7 +71,7 @@ export interface StrangerEntry extends Pick<AuditEntry, 'outcome' | 'status' | '
   readonly event: ClientOperation | AdminEntry['event'];
 }
 
-interface AuditLogOptions {
+export interface AuditLogOptions {
   /** `stdout`, or a file. */
   readonly path: string;
   /** Whether a success waits for its line. */
