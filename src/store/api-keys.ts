@@ -159,7 +159,7 @@ const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
   group by client_id`;
 
 /** Summary of the API keys of one client. */
-export interface ClientUse {
+interface ClientUse {
   /** The last use on any node, to the minute; null: no use since Standin records it. */
   readonly last_used_at: Date | null;
   readonly liveApiKeys: number;

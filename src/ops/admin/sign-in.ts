@@ -8,7 +8,7 @@ import type { AdminAccess } from './access.ts';
 
 const MAX_BODY_BYTES = 4_096;
 
-export interface AdminSignInOptions {
+interface AdminSignInOptions {
   readonly access: AdminAccess;
   readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
   readonly onStranger: (entry: StrangerEntry) => void;

@@ -19,7 +19,7 @@ export interface ExportedPair {
   readonly expires_at: string | null;
 }
 
-export interface ExportSettings extends ReadSettings {
+interface ExportSettings extends ReadSettings {
   readonly suffix: string;
   /** undefined: all spaces. */
   readonly space: string | undefined;
@@ -30,7 +30,7 @@ export interface ExportSettings extends ReadSettings {
   readonly write: (pairs: readonly ExportedPair[], at: string) => Promise<void>;
 }
 
-export interface Exported extends PassEnd {
+interface Exported extends PassEnd {
   readonly bad: number;
 }
 
