@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, inject } from 'vitest';
+import { afterAll, beforeAll, expect, inject } from 'vitest';
 import { postgresBin, query } from './postgres.ts';
 import { CLI, type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
@@ -177,6 +177,21 @@ export async function makeVault(place: Place): Promise<void> {
 }
 
 /** A client of a vault, with a name of its own and its first API key. */
+/** One vault with a running service, for all tests of a block. */
+export function servedVault(kind: Kind): { readonly place: Place; readonly service: Service } {
+  const at = {} as { place: Place; service: Service };
+  beforeAll(async () => {
+    at.place = await newPlace(kind);
+    await makeVault(at.place);
+    at.service = await startService(at.place);
+  });
+  afterAll(async () => {
+    await at.service.stop();
+    at.place.remove();
+  });
+  return at;
+}
+
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
   return runJson(place, 'client', 'create', '--name', `test ${randomUUID()}`, ...options);
 }
