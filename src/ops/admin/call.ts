@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 
 /** A request to the admin API. */
@@ -24,6 +24,11 @@ export interface AdminAnswer {
 }
 
 export type AdminMethod = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+
+/** Whether a request can change nothing, whatever its path. */
+export function isReading({ method }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
 
 /** An operation of the admin API. */
 export interface AdminOperation {

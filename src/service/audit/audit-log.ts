@@ -56,8 +56,10 @@ export interface AdminEntry {
   readonly act: string;
   /** What it was done to: an id, a name or a version; null: the vault. */
   readonly target: string | null;
+  /** `attempt` before an act that can change something; then as AuditEntry. */
   readonly outcome: string;
-  readonly status: number;
+  /** undefined: an attempt. */
+  readonly status: number | undefined;
   readonly request_id: string;
   /** Name of the token, as in ADMIN_TOKEN. */
   readonly admin: string;
@@ -144,7 +146,10 @@ export class AuditLog {
     return this.#recordDone(entry);
   }
 
-  /** As `record`. The requests of an administrator are few, so none is left out. */
+  /**
+   * As `record`; what follows an attempt must wait, too. The requests of an administrator are few,
+   * so none is left out.
+   */
   recordAct(entry: AdminEntry): Promise<void> | undefined {
     return this.#recordDone(entry);
   }
