@@ -125,6 +125,31 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await expect.poll(outcome('Revoke an API key'), PATIENCE).toContain('revoked already');
   });
 
+  test('disable a client and enable it again, as the dialog says', async () => {
+    const { body } = await send('POST', '/clients/%3Cb%3Ebilling%3C%2Fb%3E/api-keys', {});
+    const status = async () => (await call(service, 'tokenize', { a: 'b' }, body.api_key)).status;
+    const change = form('Disable or enable a client');
+    await change.getByLabel('Client').fill('<b>billing</b>');
+    for (const [verb, after] of [
+      ['Disable', 401],
+      ['Enable', 200],
+    ] as const) {
+      await change.getByRole('button').click();
+      const title = `${verb} “<b>billing</b>”?`;
+      await expect.poll(() => dialog().textContent(), PATIENCE).toContain(title);
+      expect(await status()).not.toBe(after);
+      await button(`${verb} the client`).click();
+      const done = `is ${verb.toLowerCase()}d`;
+      await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(done);
+      await until(async () => (await status()) === after, `a client after ${verb}`);
+    }
+    await change.getByLabel('Client').fill('nobody');
+    await change.getByRole('button').click();
+    const missing = 'There is no client nobody';
+    await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(missing);
+    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
+  });
+
   test('apply a policy that the dialog shows, and list the mistakes of another', async () => {
     const apply = form('Apply a policy');
     await apply.getByLabel('Policy').fill('version: 1\nfields:\n  a: nothing\n');
@@ -254,7 +279,13 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     const { lines } = readAudit(auditFile);
     const acts = lines.filter((one) => one.event === 'admin' && one.outcome === 'success');
     const names = new Set(acts.map(({ act }) => act));
-    const expected = ['session.begin', 'client.put', 'api_key.issue', 'api_key.revoke'];
+    const expected = [
+      'session.begin',
+      'client.put',
+      'client.update',
+      'api_key.issue',
+      'api_key.revoke',
+    ];
     expect([...names]).toEqual(expect.arrayContaining([...expected, 'policy.apply', 'forget']));
     for (const { admin: name } of acts) expect(name).toBe('terraform');
     await closeFaultless(tab);

@@ -8,6 +8,7 @@ import { date, plural } from './format.ts';
 interface ClientShown {
   readonly client_id: string;
   readonly name: string;
+  readonly disabled: boolean;
 }
 interface ApiKeyShown {
   readonly api_key_id: string;
@@ -40,6 +41,9 @@ const CAN = {
   detokenize: 'Detokenize: its API keys turn tokens back into values',
   lookup: 'Look up: it finds tokens by value',
 } as const;
+
+const CLIENT_MISSING = 'Type the name or the id of a client.';
+const CLIENT_NOTE = 'Its name or id.';
 
 export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   const name = el('input', { maxlength: 200 });
@@ -81,6 +85,32 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   return new ActForm({ title: 'Make a client', fields, button: 'Make…', prepare, confirm });
 }
 
+export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
+  const client = el('input', { spellcheck: 'false' });
+  const prepare = async (): Promise<Act> => {
+    const named = demand(client, CLIENT_MISSING);
+    const { client_id: id, name, disabled } = await link.get<ClientShown>(path('clients', named));
+    const verb = disabled ? 'Enable' : 'Disable';
+    const means = disabled
+      ? 'Its API keys work again, except those that are revoked or have expired.'
+      : 'Whoever sends one of its API keys gets 401. Its tokens stay, and you can enable it again.';
+    return {
+      question: {
+        title: `${verb} “${name}”?`,
+        lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
+        verb: `${verb} the client`,
+      },
+      async run() {
+        await link.act('PATCH', path('clients', id), { disabled: !disabled });
+        return said(`“${name}” is ${disabled ? 'enabled' : 'disabled'}, on all nodes within 5 s.`);
+      },
+    };
+  };
+  const fields = [labelled('Client', client, CLIENT_NOTE)];
+  const button = 'Disable or enable…';
+  return new ActForm({ title: 'Disable or enable a client', fields, button, prepare, confirm });
+}
+
 const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'for ever' } as const;
 const DAY_MS = 86_400_000;
 
@@ -90,7 +120,7 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
   for (const value of ['90', '30', '365', ''] as const)
     life.append(el('option', { value }, LIVES[value]));
   const prepare = async (): Promise<Act> => {
-    const named = demand(client, 'Type the name or the id of a client.');
+    const named = demand(client, CLIENT_MISSING);
     const { client_id: id, name } = await link.get<ClientShown>(path('clients', named));
     const days = Number(life.value);
     const ends = days === 0 ? null : new Date(Date.now() + days * DAY_MS);
@@ -123,7 +153,7 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('Client', client, 'Its name or id.'), labelled('It lives', life)];
+  const fields = [labelled('Client', client, CLIENT_NOTE), labelled('It lives', life)];
   return new ActForm({ title: 'Issue an API key', fields, button: 'Issue…', prepare, confirm });
 }
 
