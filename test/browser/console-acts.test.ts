@@ -107,6 +107,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await button('Issue the API key').click();
     const shown = issue.getByLabel('API key', { exact: true });
     await expect.poll(() => shown.count(), PATIENCE).toBe(1);
+    expect(await issue.evaluate((one) => one.scrollWidth - one.clientWidth)).toBe(0);
     const apiKey = (await shown.textContent())!;
     expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
     const { body } = await send('GET', '/api-keys');

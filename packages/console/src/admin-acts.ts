@@ -64,7 +64,7 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
       question: {
         title: `Make the client “${called}”?`,
         lines: [
-          can.length === 0 ? 'It may do nothing.' : `It may ${can.join(', ')}.`,
+          can.length === 0 ? 'It may do nothing.' : `It may ${can.join(' and ')}.`,
           `Its tokens are of ${where}, which never changes. It has no API key yet.`,
         ],
         verb: 'Make the client',
@@ -99,6 +99,7 @@ export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
         title: `${verb} “${name}”?`,
         lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
         verb: `${verb} the client`,
+        isDanger: !disabled,
       },
       async run() {
         await link.act('PATCH', path('clients', id), { disabled: !disabled });
@@ -173,6 +174,7 @@ export function revokeForm(link: AdminLink, confirm: Confirm): ActForm {
           'Whoever sends it gets 401 within 5 s. This cannot be undone.',
         ],
         verb: 'Revoke the API key',
+        isDanger: true,
       },
       async run() {
         await link.act('DELETE', path('api-keys', named));
@@ -267,6 +269,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
           'This cannot be undone. Older backups still have the values.',
         ],
         verb: `Forget ${plural(found.known, 'value')}`,
+        isDanger: true,
       },
       async run() {
         const done = await link.act<Forgotten>('POST', '/forget', request);
