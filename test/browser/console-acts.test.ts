@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Request } from 'playwright-core';
+import type { Browser, Request, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
@@ -36,19 +36,27 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
   const outcome = (title: string) => () => form(title).getByRole('status').textContent();
   const signIn = async (token: string) => {
     await tab.page.getByLabel('Admin token').fill(token);
+    const isAnswer = (response: Response) =>
+      response.url().endsWith('/console/admin/session') && response.request().method() === 'POST';
+    const answered = tab.page.waitForResponse(isAnswer);
     await button('Sign in to act').click();
+    return (await answered).status();
   };
   const send = (method: string, path: string, body?: unknown) =>
     admin(service.opsUrl, method, path, body);
 
-  test('are for who signs in with the right token, and a wrong one says so', async () => {
+  test('are for who signs in with the right token, a wrong one says so, and guesses are slowed', async () => {
     await signIn('not the token');
     const problem = () => tab.page.getByRole('alert').allTextContents();
     await expect.poll(problem, PATIENCE).toContain('This is no ADMIN_TOKEN of this service.');
     expect(await form('Make a client').isVisible()).toBe(false);
-    // The browser reports the 401 of the sign-in, and nothing else.
-    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('401')]);
-    await signIn(ADMIN_TOKEN);
+    await until(async () => (await signIn('a guess')) === 429, 'the end of guesses');
+    const slowed = 'Too many wrong tokens from this address. Wait a second.';
+    await expect.poll(problem, PATIENCE).toContain(slowed);
+    await until(async () => (await signIn(ADMIN_TOKEN)) === 200, 'the sign-in after a pause');
+    // The browser reports the refused sign-ins, and nothing else.
+    const errors = tab.errors.splice(0);
+    expect(errors.filter((one) => !/\b(401|429)\b/.test(one))).toEqual([]);
     await expect.poll(() => form('Make a client').isVisible(), PATIENCE).toBe(true);
     expect(await tab.page.getByText('Signed in as terraform').count()).toBe(1);
     const [cookie] = (await tab.page.context().cookies()).filter(

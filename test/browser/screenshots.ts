@@ -73,7 +73,7 @@ rights:
   support: {email: masked, card: masked}
 `;
 
-/** The console while somebody acts, each picture with the form of the act alone. */
+/** The console while somebody acts: a picture of each dialog, or of the answer. */
 test('the pictures of the acts', { timeout: 120_000 }, async () => {
   const service = await startWithOps(await adminPlace());
   const browser = await launch();
@@ -123,11 +123,7 @@ test('the pictures of the acts', { timeout: 120_000 }, async () => {
   await forget.getByLabel('Values, one a line').fill('ann@example.com');
   await forget.getByLabel('Tokens, one a line').fill(tokens.body.data.b);
   await asked('Forget', 'act-forget');
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await pictureOf(tab, 'act-forget-dark', dialog);
   await button('Cancel').click();
-  await picture(tab, 'admin-dark');
-  await page.emulateMedia({ colorScheme: 'light' });
   await picture(tab, 'admin');
   await browser.close();
   await service.stop();
@@ -140,7 +136,7 @@ async function picture(tab: Tab, name: string, fullPage = true): Promise<void> {
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
 }
 
-/** The part of the page around an element. */
+/** The part of the page around an element, without the other forms behind it. */
 async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
   const { x, y, width, height } = (await part.boundingBox())!;
   const clip = {
@@ -150,5 +146,13 @@ async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
     height: height + 2 * MARGIN_PX,
   };
   const path = join(FOLDER, `${name}.png`);
+  const forms = tab.page.locator('.acts');
+  const isDialog = (await part.getAttribute('class'))!.includes('confirm');
+  const show = (visibility: string) =>
+    forms.evaluate((one, wanted) => {
+      one.style.visibility = wanted;
+    }, visibility);
+  if (isDialog) await show('hidden');
   await tab.page.screenshot({ path, clip, animations: 'disabled' });
+  await show('');
 }

@@ -112,7 +112,7 @@ export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
   return new ActForm({ title: 'Disable or enable a client', fields, button, prepare, confirm });
 }
 
-const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'for ever' } as const;
+const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'no end' } as const;
 const DAY_MS = 86_400_000;
 
 export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
@@ -154,7 +154,7 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('Client', client, CLIENT_NOTE), labelled('It lives', life)];
+  const fields = [labelled('Client', client, CLIENT_NOTE), labelled('Valid for', life)];
   return new ActForm({ title: 'Issue an API key', fields, button: 'Issue…', prepare, confirm });
 }
 
