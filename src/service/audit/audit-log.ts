@@ -50,7 +50,7 @@ export interface AuditEntry {
 }
 
 /** The content of a line about a request to the admin API: no value, no token. */
-export interface AdminEntry {
+export interface AdminEntry extends Pick<AuditEntry, 'request_id' | 'remote_address'> {
   readonly event: 'admin';
   /** Such as `client.update`. */
   readonly act: string;
@@ -60,12 +60,10 @@ export interface AdminEntry {
   readonly outcome: string;
   /** undefined: an attempt. */
   readonly status: number | undefined;
-  readonly request_id: string;
   /** Name of the token, as in ADMIN_TOKEN. */
   readonly admin: string;
   /** Number of values that the act was about; undefined: it was about none. */
   readonly values: number | undefined;
-  readonly remote_address: string | undefined;
 }
 
 /** A request of somebody unknown. */
@@ -146,10 +144,7 @@ export class AuditLog {
     return this.#recordDone(entry);
   }
 
-  /**
-   * As `record`; what follows an attempt must wait, too. The requests of an administrator are few,
-   * so none is left out.
-   */
+  /** As `record`. The requests of an administrator are few, so none is left out. */
   recordAct(entry: AdminEntry): Promise<void> | undefined {
     return this.#recordDone(entry);
   }
