@@ -50,20 +50,20 @@ export interface AuditEntry {
 }
 
 /** The content of a line about a request to the admin API: no value, no token. */
-export interface AdminEntry {
+export interface AdminEntry extends Pick<AuditEntry, 'request_id' | 'remote_address'> {
   readonly event: 'admin';
   /** Such as `client.update`. */
   readonly act: string;
   /** What it was done to: an id, a name or a version; null: the vault. */
   readonly target: string | null;
+  /** `attempt` before an act that can change something; then as AuditEntry. */
   readonly outcome: string;
-  readonly status: number;
-  readonly request_id: string;
+  /** undefined: an attempt. */
+  readonly status: number | undefined;
   /** Name of the token, as in ADMIN_TOKEN. */
   readonly admin: string;
   /** Number of values that the act was about; undefined: it was about none. */
   readonly values: number | undefined;
-  readonly remote_address: string | undefined;
 }
 
 /** A request of somebody unknown. */
