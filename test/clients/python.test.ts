@@ -14,6 +14,8 @@ const TOOLS = join(ROOT, 'build/python');
 const TOOL = join(TOOLS, 'bin/python');
 const SOURCE = join(ROOT, 'clients/python');
 const RUNNER = join(import.meta.dirname, 'run_cases.py');
+/** Other versions of Python that this machine has, each a virtual environment with httpx. */
+const VERSIONS = existsSync(join(TOOLS, 'versions')) ? readdirSync(join(TOOLS, 'versions')) : [];
 
 describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
   let folder: string;
@@ -100,12 +102,19 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(shown.restored).toEqual(['ann@example.com']);
   });
 
-  describe.each(['sync', 'async'])('%s', (kind) => {
+  const runs = ['', ...VERSIONS].flatMap((version) => [
+    [version, 'sync'],
+    [version, 'async'],
+  ]);
+  describe.each(runs)('%s %s', (version, kind) => {
     let cases: CaseRun;
     beforeAll(async () => {
       cases = await services.prepare(ALL_CASES);
-      writeFileSync(join(folder, `${kind}.json`), JSON.stringify(cases.tasks));
-      cases.noteLines(await run([python, RUNNER, `${kind}.json`, kind], folder));
+      const file = `${kind}${version}.json`;
+      writeFileSync(join(folder, file), JSON.stringify(cases.tasks));
+      const tool = version === '' ? python : join(TOOLS, 'versions', version, 'bin/python');
+      const env = version === '' ? {} : { PYTHONPATH: join(SOURCE, 'src') };
+      cases.noteLines(await run([tool, RUNNER, file, kind], folder, env));
     });
     afterAll(() => cases.stop());
 

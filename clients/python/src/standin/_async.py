@@ -188,7 +188,7 @@ async def _attempt(step: Attempt, http: httpx.AsyncClient) -> Answer | NoAnswer:
     )
     try:
         response = await asyncio.wait_for(request, step.timeout_s)
-    except TimeoutError:
+    except asyncio.TimeoutError:
         return TIMED_OUT
     except httpx.HTTPError as error:
         return no_answer(error)
