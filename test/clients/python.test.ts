@@ -6,7 +6,7 @@ import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.t
 import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
-import { kinds } from '../support/service.ts';
+import { createClient, kinds } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of test/clients/install.sh. */
@@ -14,6 +14,11 @@ const TOOLS = join(ROOT, 'build/python');
 const TOOL = join(TOOLS, 'bin/python');
 const SOURCE = join(ROOT, 'clients/python');
 const RUNNER = join(import.meta.dirname, 'run_cases.py');
+const COLUMNS_POLICY = `version: 1
+kinds: { card: { shape: digits, keep_last: 4 } }
+fields: { email: email, '["card no"]': card }
+rights: { courier: { email: full }, "*": { "*": full } }
+`;
 /** Other versions of Python that this machine has, each a virtual environment with httpx. */
 const VERSIONS = existsSync(join(TOOLS, 'versions')) ? readdirSync(join(TOOLS, 'versions')) : [];
 
@@ -72,6 +77,20 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     const service = await startWithPolicy('version: 1\nkinds: { person: { shape: word } }\n');
     const env = { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };
     const output = await run([python, join(import.meta.dirname, 'check_text.py')], folder, env);
+    expect(output).toBe('ok\n');
+    await service.stop();
+  });
+
+  test.skipIf(!kinds().includes('server'))('columns under a policy: kinds and rights', async () => {
+    const service = await startWithPolicy(COLUMNS_POLICY);
+    const courier = await createClient(service.place, '--name', 'courier');
+    const env = {
+      PYTHONPATH: join(SOURCE, 'src'),
+      STANDIN_URL: service.url,
+      STANDIN_API_KEY: service.api_key,
+      STANDIN_COURIER_KEY: courier.api_key,
+    };
+    const output = await run([TOOL, join(import.meta.dirname, 'check_policy.py')], folder, env);
     expect(output).toBe('ok\n');
     await service.stop();
   });
