@@ -19,8 +19,11 @@ kinds: { card: { shape: digits, keep_last: 4 } }
 fields: { email: email, '["card no"]': card }
 rights: { courier: { email: full }, "*": { "*": full } }
 `;
-/** Other versions of Python that this machine has, each a virtual environment with httpx. */
-const VERSIONS = existsSync(join(TOOLS, 'versions')) ? readdirSync(join(TOOLS, 'versions')) : [];
+/** Virtual environments with httpx, of the other versions of Python that this machine has. */
+const VERSIONS = existsSync(join(TOOLS, 'versions'))
+  ? readdirSync(join(TOOLS, 'versions')).sort()
+  : [];
+const OLDEST_AND_NEWEST = new Set(['', ...VERSIONS.slice(0, 1), ...VERSIONS.slice(-1)]);
 
 describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
   let folder: string;
@@ -121,7 +124,7 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(shown.restored).toEqual(['ann@example.com']);
   });
 
-  const runs = ['', ...VERSIONS].flatMap((version) => [
+  const runs = [...OLDEST_AND_NEWEST].flatMap((version) => [
     [version, 'sync'],
     [version, 'async'],
   ]);

@@ -36,4 +36,20 @@ export const AUDIT: readonly Mutant[] = [
     promise: 'Lines without a link that were added before the chain are found.',
     tests: CHAIN,
   },
+  {
+    id: 'audit-told-each-time',
+    file: 'service/audit/audit-log.ts',
+    old: 'if (!this.#isAvailable) return;\n    this.#isAvailable = false;',
+    new: 'this.#isAvailable = false;',
+    promise: 'Lost audit lines are told once, not for each.',
+    tests: ['fault/audit-log.test.ts'],
+  },
+  {
+    id: 'audit-calm-at-once',
+    file: 'service/audit/audit-log.ts',
+    old: 'clearTimeout(this.#calmTimer);\n    this.#calmTimer = undefined;\n    if',
+    new: 'if',
+    promise: 'The end is told after a second without a loss.',
+    tests: ['fault/audit-log.test.ts'],
+  },
 ];
