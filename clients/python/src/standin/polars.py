@@ -14,7 +14,8 @@ def tokenize(column: str | pl.Expr, client: Standin, *, progress: bool = False) 
 
     Nulls stay null. Sends each distinct value once, 20,000 in a call. With a policy, the name of
     the column is the path of its values. `progress`: on standard error.
-    Raises StandinError and ValueError when the expression is evaluated.
+    Raises StandinError and ValueError when the expression is evaluated; Polars 1.0 tells them as
+    its ComputeError.
     """
     return _replaced(column, client, _columns.TOKENIZE, progress)
 
