@@ -8,6 +8,7 @@ import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
   isPiece,
+  type MarkedView,
   type NewPolicy,
   Outbox,
   type Part,
@@ -17,7 +18,6 @@ import {
   type Results,
   type ThreadData,
   unpackReports,
-  type View,
 } from './messages.ts';
 import { QueueDelay } from './queue-delay.ts';
 
@@ -103,7 +103,7 @@ export class VaultClient {
   async tokenize(
     values: readonly Value[],
     terms: TokenTerms,
-    view: View | null = null,
+    view: MarkedView | null = null,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
@@ -120,7 +120,7 @@ export class VaultClient {
   lookup(
     values: readonly Value[],
     terms: TokenTerms,
-    view: View | null,
+    view: MarkedView | null,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
     const asked = { operation: 'lookup', texts: values, terms, view } as const;
@@ -135,7 +135,7 @@ export class VaultClient {
    */
   async detokenize(
     tokens: readonly Token[],
-    view: View | null,
+    view: MarkedView | null,
     sizes?: readonly number[],
     deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
@@ -153,7 +153,7 @@ export class VaultClient {
    */
   async sizes(
     tokens: readonly Token[],
-    view: View | null,
+    view: MarkedView | null,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
     const asked = { operation: 'sizes', texts: tokens, view } as const;
@@ -204,14 +204,16 @@ export class VaultClient {
     weigh: (text: string) => number,
     deadlineMs = requestDeadline(),
   ): Promise<Results> {
-    const { texts } = question;
+    const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    const distinct = new Set<Value | Token>(texts);
-    if (distinct.size === texts.length) return this.#askDistinct(question, weigh, deadlineMs);
-    const asked = [...distinct];
-    const results = await this.#askDistinct(withTexts(question, asked), weigh, deadlineMs);
-    const byText = new Map<string, Results[number]>(asked.map((text, i) => [text, results[i]]));
-    return texts.map((text) => byText.get(text));
+    if (new Set<string>(texts).size === texts.length)
+      return this.#askDistinct(question, weigh, deadlineMs);
+    const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
+    const indexes = new Map(keys.map((key, i) => [key, i]));
+    const asked = withTexts(question, [...indexes.values()]);
+    const results = await this.#askDistinct(asked, weigh, deadlineMs);
+    const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
+    return keys.map((key) => byKey.get(key));
   }
 
   async #askDistinct(
@@ -223,8 +225,9 @@ export class VaultClient {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
     if (isPiece(texts.length, bytes)) {
+      const indexes = [...texts.keys()];
       const pieces = cut(texts, weigh).map(([from, to, bytesOfPiece]) => {
-        const piece = withTexts(question, texts.slice(from, to));
+        const piece = withTexts(question, indexes.slice(from, to));
         return this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs);
       });
       return (await Promise.all(pieces)).flat();
@@ -273,8 +276,12 @@ export class VaultClient {
   }
 }
 
-function withTexts(question: Question, texts: readonly (Value | Token)[]): Question {
-  return { ...question, texts } as Question;
+/** The question about the texts at these indexes. */
+function withTexts(question: Question, indexes: readonly number[]): Question {
+  const { view } = question;
+  const texts = indexes.map((i) => question.texts[i]!);
+  const marks = view && indexes.map((i) => view.marks[i]).join('');
+  return { ...question, texts, view: view && { ...view, marks } } as Question;
 }
 
 /** The first text, the end and the bytes of each piece. */
