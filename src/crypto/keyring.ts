@@ -124,9 +124,9 @@ export class Keyring {
   }
 
   /**
-   * A fresh random fingerprint each time, so equal values are unlinkable at rest. The draws come from
-   * it, so that an export finds the token again. The value is not in them: what stays of a forgotten
-   * record must not confirm a guess.
+   * A fresh random fingerprint each time, so equal values are unlinkable at rest. The draws come
+   * from it, so that an export finds the token again. The value is not in them: what stays of a
+   * forgotten record must not confirm a guess.
    * @param valueFingerprint of a stored record
    */
   randomDraws(valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint): Draws {

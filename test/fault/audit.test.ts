@@ -84,6 +84,8 @@ describe('F12: where nothing can be written', () => {
     await until(async () => (await failures()) === 5, 'a failure for each line');
     const said = service.output().match(/"code":"ENOSPC","msg":"the audit log cannot be written"/g);
     expect(said).toHaveLength(1);
+    // Nor a line for each request besides that of every request.
+    expect(service.output()).not.toContain('audit_unavailable');
   });
 
   test('requests go on when it is not required, and every lost line is counted', async () => {
@@ -216,6 +218,11 @@ describe.skipIf(!hasPipes)('F12: a pipe', () => {
       }
     }
     expect(await failures()).toBeGreaterThan(0);
+    const reader = readerOf(file);
+    await until(works, 'an answer with a reader');
+    const ended = () => service.output().includes('"the audit log can be written again"');
+    await until(ended, 'the log says that it ended');
+    await reader.end();
   });
 
   test('that nobody empties holds no request longer than it may, and is caught up with', async () => {

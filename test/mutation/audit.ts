@@ -45,4 +45,20 @@ export const AUDIT: readonly Mutant[] = [
     tests: ['fault/audit.test.ts'],
     name: 'F12: an act',
   },
+  {
+    id: 'audit-told-each-time',
+    file: 'service/audit/audit-log.ts',
+    old: 'if (!this.#isAvailable) return;\n    this.#isAvailable = false;',
+    new: 'this.#isAvailable = false;',
+    promise: 'Lost audit lines are told once, not for each.',
+    tests: ['fault/audit-log.test.ts'],
+  },
+  {
+    id: 'audit-calm-at-once',
+    file: 'service/audit/audit-log.ts',
+    old: 'clearTimeout(this.#calmTimer);\n    this.#calmTimer = undefined;\n    if',
+    new: 'if',
+    promise: 'The end is told after a second without a loss.',
+    tests: ['fault/audit-log.test.ts'],
+  },
 ];

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseObject } from '../../http/data.ts';
-import type { AdminEntry, StrangerEntry } from '../../service/audit/audit-log.ts';
+import type { AdminEntry } from '../../service/audit/audit-log.ts';
+import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
 import { answerJson, type Refusal, readJson } from '../server.ts';
 import type { AdminAccess } from './access.ts';
 import { type AdminAnswer, type AdminCall, isReading } from './call.ts';
