@@ -9,7 +9,7 @@ import { parseCsv } from '../test/support/token-rules.ts';
 import { table, whole } from './numbers.ts';
 
 /** What tokens of one kind tell of the rows of a column. */
-export interface Revealed {
+interface Revealed {
   readonly rows: number;
   /** Rows whose value the kind does not take. */
   readonly refused: number;

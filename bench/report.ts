@@ -18,7 +18,7 @@ export function page(
   ].join(' ');
   const sections = [
     '# Benchmarks',
-    `Written by \`${command}\`: do not edit, run it again. It also prints the tables of the other ratios. All contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
+    `Written by \`${command}\`: do not edit, run it again. Contestants took turns on one machine. Compare ratios: rates differ between machines and days.`,
     summarySection(results, flags),
     `## Machine\n\n${facts.map((fact) => `- ${fact}`).join('\n')}`,
     ...results.sections(leftOut),
@@ -32,7 +32,7 @@ export function page(
 const method = ({ seconds, rounds }: Flags): string => `## How it is measured
 
 - ${rounds === 1 ? 'Figures are of one round' : `Figures are medians of ${rounds} rounds`} of ${seconds} s after a warm-up; ratios are medians of the ratios in each round.
-- Own contestants are one Node.js process each; all get the same bodies of about 100 bytes: e-mail address, name, phone number. The echo parses the body and sends it back. The naive service seals with AES-256-GCM and awaits one statement a value, without API keys, checks, logs or metrics.
-- Standin runs with default settings, but without rate limit and ops listener; its log goes to /dev/null. The embedded database does not fsync.
-- The generator, on the same cores, has one request at a time on each connection. It checks every status, and all data of detokenize and repeated requests.
+- Each of ours is one Node.js process; all get bodies of about 100 bytes: e-mail address, name, phone number. The echo sends the parsed body back. The naive service seals with AES-256-GCM and awaits one statement a value, without API keys, checks, logs or metrics.
+- Standin runs with default settings, without rate limit and ops listener, its log in /dev/null. The embedded database does not fsync.
+- The generator, on the same cores, has one request at a time on each connection. It checks every status, and all data but new tokens.
 - At ${100 * STEADY_SHARE} % of the rate, requests are sent when they are due, and latency counts from then.`;

@@ -15,7 +15,7 @@ export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
 }
 
 /** The logged fields of a request. */
-export interface RequestLine {
+interface RequestLine {
   readonly request_id: string;
   /** Ids that the caller sent, of characters that need no escaping. */
   readonly correlation: Readonly<Record<string, string>>;
@@ -34,7 +34,7 @@ interface LoggedCaller {
   readonly api_key_id: string | undefined;
 }
 
-export interface LogOptions {
+interface LogOptions {
   readonly level: string;
   readonly isPretty: boolean;
 }

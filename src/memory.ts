@@ -2,7 +2,7 @@ import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';
 
 /** The memory that a process may use, in bytes. */
-export interface MemoryLimits {
+interface MemoryLimits {
   /** Memory of the machine, or the limit of the control group if that is lower. */
   readonly memory: number;
   /** Heap limit of V8 in one thread. */

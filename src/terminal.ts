@@ -28,7 +28,7 @@ export function hasColours(): boolean {
   return process.stdout.isTTY === true && process.stdout.hasColors();
 }
 
-export type Colour = 'bold' | 'dim' | 'green' | 'yellow' | 'red';
+type Colour = 'bold' | 'dim' | 'green' | 'yellow' | 'red';
 
 /** Text in colour, where standard output shows colours. */
 export function painted(colour: Colour, text: string): string {

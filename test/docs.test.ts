@@ -259,12 +259,9 @@ test.each(['docs/internals/threat-model.md', 'docs/internals/asvs.md'])(
     const ids = [...readText(path).matchAll(/\b[AFLCS]\d\d\b/g)].map(([id]) => id);
     expect(ids.length).toBeGreaterThan(30);
     for (const id of ids) expect(register, path).toMatch(new RegExp(`^\\| ${id} .*\`\\w`, 'm'));
-    const named = [...readText(path).matchAll(/`(test\/[\w./-]+)`((?:,? "[^"]+")*)/g)];
+    const named = [...readText(path).matchAll(/`(test\/[\w./-]+)`/g)];
     expect(named.length).toBeGreaterThan(10);
-    for (const [, file, names] of named) {
-      const text = readText(file!);
-      for (const [, name] of names!.matchAll(/"([^"]+)"/g)) expect(text, file).toContain(name);
-    }
+    for (const [, file] of named) expect(existsSync(join(ROOT, file!)), file).toBe(true);
   },
 );
 

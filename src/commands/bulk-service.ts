@@ -14,7 +14,7 @@ import type { ServiceSettings } from '../config/config.ts';
 /** A request without an answer is shown after this time. */
 const PATIENCE_MS = 3_000;
 
-export interface BulkServiceOptions {
+interface BulkServiceOptions {
   readonly operation: Job['operation'];
   readonly service: ServiceSettings;
   /** For one request with all its attempts. */

@@ -9,7 +9,7 @@ const CHECKPOINT = 'checkpoint.json';
 const VERSION = 1;
 
 /** What the parts so far have, and where the next one begins. */
-export interface ExportPosition {
+interface ExportPosition {
   readonly parts: number;
   readonly pairs: number;
   readonly without_token: number;
@@ -18,7 +18,7 @@ export interface ExportPosition {
 }
 
 /** Options that a resumed run must repeat. */
-export type ExportTerms = Readonly<Record<string, string>>;
+type ExportTerms = Readonly<Record<string, string>>;
 
 const NOWHERE: ExportPosition = { parts: 0, pairs: 0, without_token: 0, next: undefined };
 

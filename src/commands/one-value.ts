@@ -55,7 +55,7 @@ function namesFileOption(options: FileOptions): boolean {
   return !options.header || named.some((option) => option !== undefined);
 }
 
-export interface OneValueOptions extends OutputOptions {
+interface OneValueOptions extends OutputOptions {
   /** Seconds for the request with all its attempts. */
   readonly timeout: number;
   readonly kind?: string;

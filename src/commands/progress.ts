@@ -4,7 +4,7 @@ const BAR_CELLS = 24;
 /** Of a terminal that does not tell its width. */
 const USUAL_COLUMNS = 80;
 
-export interface ProgressOptions {
+interface ProgressOptions {
   /** The counted things, for example `records`. */
   readonly unit: string;
   /** undefined: unknown. The bar then shows the share, if known. */

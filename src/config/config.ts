@@ -55,7 +55,7 @@ function readEnvFile(): NodeJS.Dict<string> {
   return {};
 }
 
-export interface SettingInForce {
+interface SettingInForce {
   readonly setting: string;
   /** null: not set, or a secret. */
   readonly value: string | null;
@@ -77,7 +77,7 @@ export function settingsInForce(): SettingInForce[] {
 }
 
 /** The source of a new KEK: a file with the key, or a file in `.env` form with KEK settings. */
-export interface NewKek {
+interface NewKek {
   readonly file: string | undefined;
   readonly env: string | undefined;
 }

@@ -54,7 +54,7 @@ export const KEK_SETTINGS = {
 } as const;
 
 /** Parsed, but not yet checked for contradictions. */
-export type KekValues = ValuesOf<typeof KEK_SETTINGS>;
+type KekValues = ValuesOf<typeof KEK_SETTINGS>;
 
 /**
  * The KEK source that an environment names, for example a file in `.env` form with a new KEK.

@@ -4,7 +4,7 @@ import { createSecureContext } from 'node:tls';
 import type { TlsPem } from '../types.ts';
 
 /** A problem with one of the files of a TLS listener, in words for the operator. */
-export interface TlsProblem {
+interface TlsProblem {
   readonly part: keyof TlsPem;
   readonly problem: string;
 }

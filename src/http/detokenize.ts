@@ -1,6 +1,6 @@
 import { CallerError } from '../errors.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { splitKind, withHint } from '../service/threads/messages.ts';
+import { PLAIN, SCOPED, splitKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
@@ -173,26 +173,26 @@ async function fetch(
     most += mostValueBytes(token, view !== null, ending);
     if (isLong(token)) unsized++;
   }
-  const tokens = view ? texts.map((token, i) => withHint(token, isScoped(request, i))) : texts;
+  const marked = view && { ...view, marks: texts.map((_, i) => mark(request, i)).join('') };
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
-    return context.vault.detokenize(tokens, view, undefined, exchange.deadlineMs);
+    return context.vault.detokenize(texts, marked, undefined, exchange.deadlineMs);
   }
   const deadlineMs = exchange.deadlineMs ?? requestDeadline();
-  const found = await context.vault.sizes(tokens, view, deadlineMs);
+  const found = await context.vault.sizes(texts, marked, deadlineMs);
   if (!hasGaps && !areKnown(found)) return found;
   const sizes = found.map((size) => size ?? 0);
   if (sum(sizes) > maxBytes) throw tooLarge(maxBytes);
   // Equal tokens share one value.
-  exchange.hold(context, sum(new Map(tokens.map((token, i) => [token, sizes[i]!])).values()));
-  return context.vault.detokenize(tokens, view, sizes, deadlineMs);
+  exchange.hold(context, sum(new Map(texts.map((token, i) => [token, sizes[i]!])).values()));
+  return context.vault.detokenize(texts, marked, sizes, deadlineMs);
 }
 
-/** Whether the token at this place is probably of a kind or of a space, and so not a plain text. */
-function isScoped(request: RequestData, index: number): boolean {
-  return (
-    request.view!.space !== DEFAULT_SPACE || request.kindOf(index).settings.name !== DEFAULT_KIND
-  );
+/** The mark of the token at this place: see MarkedView. */
+function mark(request: RequestData, index: number): string {
+  const isPlain =
+    request.view!.space === DEFAULT_SPACE && request.kindOf(index).settings.name === DEFAULT_KIND;
+  return isPlain ? PLAIN : SCOPED;
 }
 
 function areKnown(sizes: readonly (number | null | undefined)[]): sizes is readonly number[] {

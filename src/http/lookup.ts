@@ -16,8 +16,8 @@ export function lookupHandler(context: ServerContext) {
     checkCount(request);
     checkDeterministic(request, client.token_mode === 'random');
     const { deadlineMs } = exchange;
-    const values = valuesOf(request);
-    const asked = context.vault.lookup(values, client, request.view, deadlineMs);
+    const { values, view } = valuesOf(request);
+    const asked = context.vault.lookup(values, client, view, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;

@@ -13,8 +13,8 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
     const { client } = await admit(context, exchange, 'tokenize');
     const request = await read(context, exchange, await readBody(context, exchange));
     const { deadlineMs } = exchange;
-    const values = valuesOf(request);
-    const asked = context.vault.tokenize(values, client, request.view, deadlineMs);
+    const { values, view } = valuesOf(request);
+    const asked = context.vault.tokenize(values, client, view, deadlineMs);
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;

@@ -27,7 +27,7 @@ export interface OpsPage {
   readonly isOpen?: boolean;
 }
 
-export interface OpsServerOptions {
+interface OpsServerOptions {
   readonly metrics: Metrics;
   readonly access: Access;
   /** By path. */

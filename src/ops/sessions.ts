@@ -66,7 +66,7 @@ export class Tries {
 /** One session more ends the oldest session. */
 const MAX_SESSIONS = 100;
 
-export interface SessionOptions {
+interface SessionOptions {
   /** Name of the cookie. */
   readonly cookie: string;
   readonly durationMs: number;

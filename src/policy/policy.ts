@@ -44,15 +44,16 @@ type Named = { readonly client_id: string; readonly name: string };
 /** The line that counts for a client: that of its id comes first. null: it sees everything. */
 export function lineOf(rights: Policy['rights'], { client_id: clientId, name }: Named) {
   if (rights === undefined) return null;
-  return [clientId, name].find((one) => Object.hasOwn(rights, one)) ?? OTHERS;
+  if (Object.hasOwn(rights, clientId)) return clientId;
+  return Object.hasOwn(rights, name) ? name : OTHERS;
 }
 
 /** @param line from `lineOf` */
 export function rightIn(rights: Policy['rights'], line: string | null, kind: string): Right {
   if (line === null) return 'full';
   const ofKinds = rights !== undefined && Object.hasOwn(rights, line) ? rights[line]! : {};
-  const found = [kind, OTHERS].find((one) => Object.hasOwn(ofKinds, one));
-  return found === undefined ? 'none' : ofKinds[found]!;
+  if (Object.hasOwn(ofKinds, kind)) return ofKinds[kind]!;
+  return Object.hasOwn(ofKinds, OTHERS) ? ofKinds[OTHERS]! : 'none';
 }
 
 /** What a client sees of the values of a kind. */

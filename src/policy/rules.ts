@@ -35,8 +35,10 @@ export class PolicyRules {
   readonly textKinds: readonly Kind[];
   /** Whether a token can be a string without the suffix. */
   readonly hasBareTokens: boolean;
+  /** In an order that is the same wherever the policy is. */
+  readonly kinds: readonly Kind[];
   readonly #byPath = new Map<string, Kind>();
-  readonly #kinds: ReadonlyMap<string, Kind>;
+  readonly #byName: ReadonlyMap<string, Kind>;
   readonly #rights: Policy['rights'];
 
   /** @param hasImports whether tokens without the suffix were imported */
@@ -46,9 +48,10 @@ export class PolicyRules {
     this.fields = policy?.fields ?? [];
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
-    this.#kinds = new Map(kinds.map((one) => [one.name, kindOf(one)]));
+    this.kinds = kinds.map(kindOf);
+    this.#byName = new Map(this.kinds.map((kind) => [kind.settings.name, kind]));
     this.hasBareTokens = hasImports || kinds.some(({ suffix }) => !suffix);
-    this.textKinds = [...this.#kinds.values()].filter(
+    this.textKinds = this.kinds.filter(
       ({ settings: { shape, suffix } }) => shape === 'word' && suffix,
     );
     if (policy?.fields === undefined) return;
@@ -64,24 +67,20 @@ export class PolicyRules {
     return this.#byPath.get(path)!;
   }
 
-  get kinds(): Kind[] {
-    return [...this.#kinds.values()];
-  }
-
   has(kind: string): boolean {
-    return this.#kinds.has(kind);
+    return this.#byName.has(kind);
   }
 
   /** @throws RangeError for a kind that the policy does not have */
   kind(name: string): Kind {
-    const kind = this.#kinds.get(name);
+    const kind = this.#byName.get(name);
     if (kind === undefined) throw new RangeError(`the policy has no kind ${name}`);
     return kind;
   }
 
   /** All kinds whose tokens can be found by value. */
   get deterministicKinds(): readonly Kind[] {
-    return [...this.#kinds.values()].filter(({ settings }) => settings.tokens !== 'random');
+    return this.kinds.filter(({ settings }) => settings.tokens !== 'random');
   }
 
   /** How tokens of this kind are made for a client. */
@@ -103,6 +102,6 @@ export class PolicyRules {
   }
 
   mask(kind: string, value: string): string {
-    return this.#kinds.get(kind)?.mask(value) ?? HIDDEN;
+    return this.#byName.get(kind)?.mask(value) ?? HIDDEN;
   }
 }

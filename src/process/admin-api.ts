@@ -13,7 +13,7 @@ interface OpenAdminOptions extends ListenerOptions {
   readonly listener: PublicListener;
 }
 
-export interface OpenAdminApi {
+interface OpenAdminApi {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly signInRoutes: ReadonlyMap<string, Route>;
   close(): Promise<void>;

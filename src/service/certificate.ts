@@ -4,7 +4,7 @@ import { OperatorError } from '../errors.ts';
 import type { TlsFiles } from '../options.ts';
 import type { TlsPem } from '../types.ts';
 
-export interface CertificateListener {
+interface CertificateListener {
   /** Called with a new, usable certificate. */
   onRenewed(pem: TlsPem): void;
   /** Called when new files cannot be used. The old certificate stays. */

@@ -28,7 +28,7 @@ import { serverProblems } from './vault.ts';
 import { demandFolder, noVault } from './vault-place.ts';
 
 /** The parts of the configuration that doctor checks. */
-export interface Examined {
+interface Examined {
   readonly vault: VaultOptions;
   readonly license: LicenseFiles | undefined;
   readonly jwt: JwtOptions | undefined;

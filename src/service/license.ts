@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { InternalError } from '../errors.ts';
 import type { LicenseFiles } from '../options.ts';
 
-export type LicenseState =
+type LicenseState =
   | { readonly status: 'valid' | 'expired'; readonly subject: string; readonly expires_at: Date }
   | { readonly status: 'invalid'; readonly problem: string };
 

@@ -7,7 +7,7 @@ const FIRST_INTERVAL_MS = 10_000;
 /** Beyond this, every second point is dropped, and the interval doubles. */
 const MAX_POINTS = 240;
 
-export interface VaultSize {
+interface VaultSize {
   readonly records: number;
   /** Whether `records` is an estimate, above 200,000 records. */
   readonly isEstimate: boolean;
@@ -15,7 +15,7 @@ export interface VaultSize {
   readonly bytes: number | null;
 }
 
-export interface GrowthPoint {
+interface GrowthPoint {
   /** Unix time in milliseconds. */
   readonly atMs: number;
   readonly records: number;

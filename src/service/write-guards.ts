@@ -18,7 +18,7 @@ const PROBE_PATIENCE_MS = 4_000;
 /** More than one page of the table. */
 const PROBE_BYTES = 65_536;
 
-export interface WriteGuardsOptions {
+interface WriteGuardsOptions {
   readonly vault: VaultOptions;
   readonly pool: Pool;
   readonly keys: KeyringFollower;

@@ -26,7 +26,7 @@ export interface TimeNotation {
   readonly zone: string;
 }
 
-export interface Notation {
+interface Notation {
   readonly layout: Layout;
   /** NaN: the orders do not agree. */
   readonly year: number;

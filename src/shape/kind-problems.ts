@@ -2,7 +2,7 @@ import type { KindSettings, Shape } from './kind-settings.ts';
 import { isPhoneCountry } from './phone.ts';
 
 /** A setting that `check` refuses, and why. */
-export interface KindProblem {
+interface KindProblem {
   readonly field: keyof KindSettings;
   readonly reason: string;
 }

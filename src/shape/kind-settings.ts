@@ -4,13 +4,13 @@ export type Shape = (typeof SHAPES)[number];
 
 /** What an e-mail or date keeps of its value. */
 export const KEPT_PARTS = ['nothing', 'domain', 'top_level_domain', 'year'] as const;
-export type KeptPart = (typeof KEPT_PARTS)[number];
+type KeptPart = (typeof KEPT_PARTS)[number];
 
 export const SPELLINGS = ['trim', 'lower_case', 'e164'] as const;
-export type Spelling = (typeof SPELLINGS)[number];
+type Spelling = (typeof SPELLINGS)[number];
 
 export const CHECK_DIGITS = ['none', 'luhn', 'mod97'] as const;
-export type CheckDigits = (typeof CHECK_DIGITS)[number];
+type CheckDigits = (typeof CHECK_DIGITS)[number];
 
 /** How much of a value a masked answer shows. */
 export type MaskSettings =

@@ -3,7 +3,15 @@ import { byteaArray, latin1OfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';
 
-const COLUMNS = 'api_key_id, client_id, created_at, expires_at, revoked_at';
+/** What is shown of an API key. */
+export const API_KEY_COLUMNS = [
+  'api_key_id',
+  'client_id',
+  'created_at',
+  'expires_at',
+  'revoked_at',
+] as const;
+const COLUMNS = API_KEY_COLUMNS.join(', ');
 
 /**
  * API keys and their clients come from one statement. With two statements, the first could return
@@ -159,7 +167,7 @@ const OF_CLIENTS = `select client_id, max(last_used_at) as last_used_at,
   group by client_id`;
 
 /** Summary of the API keys of one client. */
-export interface ClientUse {
+interface ClientUse {
   /** The last use on any node, to the minute; null: no use since Standin records it. */
   readonly last_used_at: Date | null;
   readonly liveApiKeys: number;

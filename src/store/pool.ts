@@ -26,7 +26,7 @@ export type Address =
   | { readonly url: string }
   | { readonly socketDir: string; readonly port: number };
 
-export interface PoolOptions {
+interface PoolOptions {
   readonly connections: number;
   /**
    * Called before the first connection, and after a connection was refused, broke or led to a

@@ -2,14 +2,14 @@ import type { Pool, QueryResult } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
 /** Number of rows of the vault. */
-export interface RecordCount {
+interface RecordCount {
   readonly records: number;
   /** false: estimated from a sample. */
   readonly isExact: boolean;
 }
 
 /** Number of records with a value, by the key version that seals them. */
-export interface VersionCounts {
+interface VersionCounts {
   readonly byVersion: ReadonlyMap<number, number>;
   /** false: estimated from a sample, which may miss a version with few records. */
   readonly isExact: boolean;

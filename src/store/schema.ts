@@ -6,7 +6,7 @@ import type { Pool, Query } from './pool.ts';
 const FOLDER = new URL('../../migrations/', import.meta.url);
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/;
 
-export interface Migration {
+interface Migration {
   readonly version: number;
   readonly name: string;
   readonly sql: string;
@@ -95,7 +95,7 @@ async function readVersion(query: Query): Promise<number> {
 const MIGRATION_LOCK = 7_382_159;
 
 /** Begins a transaction that changes tables. Other migrations wait until it ends. */
-export async function takeMigrationLock(query: Query): Promise<void> {
+async function takeMigrationLock(query: Query): Promise<void> {
   await query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
   // Without this, Citus refuses to change a table with foreign keys after a table without, in one
   // transaction. A server without Citus ignores the setting.

@@ -3,7 +3,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { chromiumBin, closeFaultless, launch, Tab } from '../support/browser.ts';
 import { freePort } from '../support/processes.ts';
-import { type Place, runCli, type Service, startService, usualPlace } from '../support/service.ts';
+import { type Place, runJson, type Service, startService, usualPlace } from '../support/service.ts';
 
 /** Some of what breaks pages that put texts into HTML. */
 const NAUGHTY = {
@@ -26,10 +26,8 @@ describe.skipIf(chromiumBin === undefined)('the playground of the console', () =
   let tab: Tab;
 
   const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
-  const client = async (name: string, ...options: string[]) => {
-    const args = ['client', 'create', '--name', name, ...options, '--json'];
-    return JSON.parse((await runCli(args, place)).stdout) as { client_id: string; api_key: string };
-  };
+  const client = (name: string, ...options: string[]) =>
+    runJson(place, 'client', 'create', '--name', name, ...options);
   const original = () => tab.page.getByLabel('Original');
   const tokens = () => tab.page.getByLabel('Tokens', { exact: true }).inputValue();
   const error = (id: string) => () => tab.page.locator(`#${id}-error`).textContent();

@@ -5,7 +5,7 @@ import { freePort } from '../support/processes.ts';
 import {
   call,
   type Place,
-  runCli,
+  runJson,
   type Service,
   startService,
   usualPlace,
@@ -28,10 +28,8 @@ describe.skipIf(chromiumBin === undefined)('the console in Chromium', () => {
 
   const go = (route: string) => tab.page.goto(`${service.opsUrl}/#/${route}`);
   const button = (name: string) => tab.page.getByRole('button', { name, exact: true });
-  const client = async (name: string, ...options: string[]) => {
-    const args = ['client', 'create', '--name', name, ...options, '--json'];
-    return JSON.parse((await runCli(args, place)).stdout) as { client_id: string; api_key: string };
-  };
+  const client = (name: string, ...options: string[]) =>
+    runJson(place, 'client', 'create', '--name', name, ...options);
   const numbers = (chart: string, line: string): Promise<string[]> =>
     cellsOf(tab.page.getByLabel(chart, { exact: true }).getByRole('row').filter({ hasText: line }));
 

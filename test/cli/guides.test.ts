@@ -13,15 +13,19 @@ import {
 } from '../support/terminal.ts';
 
 const GUIDES = [
-  { path: 'docs/guides/first-ten-minutes.md', start: 'npm ci && npm start\n', env: {} },
   {
-    path: 'docs/guides/support-sees-last-four.md',
+    paths: ['README.md', 'docs/guides/first-ten-minutes.md'],
+    start: 'npm ci && npm start\n',
+    env: {},
+  },
+  {
+    paths: ['docs/guides/support-sees-last-four.md'],
     start: 'npm ci && AUDIT_LOG=audit.log AUDIT_REQUIRED=true npm start\n',
     env: { AUDIT_LOG: 'audit.log', AUDIT_REQUIRED: 'true' },
   },
 ] as const;
 
-describe.runIf(hasTerminal).each(GUIDES)('$path', ({ path, start: expected, env }) => {
+describe.runIf(hasTerminal).each(GUIDES)('$paths', ({ paths, start: expected, env }) => {
   let place: Place;
   let service: OnTerminal;
   beforeAll(async () => {
@@ -36,8 +40,8 @@ describe.runIf(hasTerminal).each(GUIDES)('$path', ({ path, start: expected, env 
     place.remove();
   });
 
-  test('goes as the guide says, command by command', async () => {
-    const [start, ...others] = steps(path);
+  test('go as they say, command by command', async () => {
+    const [start, ...others] = paths.flatMap(steps);
     expect(start!.command).toBe(expected);
     expect(kinds(service.output())).toContain(kinds(start!.shown!));
     const session = new Session(

@@ -7,6 +7,7 @@ import {
   newPlace,
   type Place,
   runCli,
+  runJson,
   type Service,
   spawnCli,
   startService,
@@ -27,11 +28,7 @@ async function newVault(kind: 'embedded' | 'server'): Promise<void> {
   service = await startService(place);
 }
 
-async function json(...args: string[]): Promise<any> {
-  const { code, stdout, stderr } = await runCli([...args, '--json'], place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
+const json = (...args: string[]) => runJson(place, ...args);
 
 /** Text on standard output of a command that ends well. */
 async function text(...args: string[]): Promise<string> {

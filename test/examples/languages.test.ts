@@ -1,5 +1,4 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,8 +7,8 @@ import { freePort } from '../support/processes.ts';
 import { type Ended, endOf, ROOT } from '../support/program.ts';
 import {
   call,
+  createClient,
   leastPrivilegePlace,
-  runCli,
   type Service,
   startService,
   until,
@@ -55,14 +54,6 @@ afterAll(async () => {
   service.place.remove();
   rmSync(folder, { recursive: true });
 });
-
-async function makeClient(...options: string[]): Promise<{ client_id: string; api_key: string }> {
-  const name = `example ${randomUUID()}`;
-  const create = ['client', 'create', '--name', name, ...options, '--json'];
-  const { code, stdout, stderr } = await runCli(create, service.place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
 
 const isThere = ([program, ...words]: readonly string[]) => spawnSync(program!, words).status === 0;
 
@@ -119,7 +110,11 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   });
 
   test.skipIf(!installed)('waits when it is limited, and is served then', async () => {
-    const { client_id: clientId, api_key: apiKey } = await makeClient('--rate-limit', '0.1');
+    const { client_id: clientId, api_key: apiKey } = await createClient(
+      service.place,
+      '--rate-limit',
+      '0.1',
+    );
     // All that there is for ten seconds, so that the next one comes too early.
     expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
     expectRoundTrip(await run({ STANDIN_API_KEY: apiKey }));
@@ -132,7 +127,11 @@ describe.concurrent.each(LANGUAGES.map((one) => [one.name, one] as const))('%s',
   });
 
   test.skipIf(!installed)('does not wait for longer than its deadline', async () => {
-    const { client_id: clientId, api_key: apiKey } = await makeClient('--rate-limit', '0.001');
+    const { client_id: clientId, api_key: apiKey } = await createClient(
+      service.place,
+      '--rate-limit',
+      '0.001',
+    );
     expect((await call(service, 'tokenize', {}, apiKey)).status).toBe(200);
     const { code, stdout, stderr } = await run({ STANDIN_API_KEY: apiKey });
     expect([code, stdout]).toEqual([1, '']);

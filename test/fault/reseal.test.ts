@@ -9,6 +9,7 @@ import {
   newPlace,
   type Place,
   runCli,
+  runJson,
   type Service,
   spawnCli,
   startService,
@@ -47,12 +48,6 @@ async function resealed(place: Place, keyVersion: number): Promise<number> {
   return (await sql(place, text, [keyVersion]))[0]!.n;
 }
 
-async function json(place: Place, ...args: string[]): Promise<any> {
-  const { code, stdout, stderr } = await runCli([...args, '--json'], place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
-
 /** Ends it as kill -9 does, when so many more records are resealed. */
 async function killAfter(child: ChildProcess, place: Place, more: number): Promise<void> {
   const goal = (await resealed(place, 2)) + more;
@@ -67,25 +62,25 @@ describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
     const { place, service, values, tokens } = await newVault(RECORDS);
     const load = new MixedLoad([service], service.api_key);
     await load.progress(50);
-    await json(place, 'keyring', 'rotate');
+    await runJson(place, 'keyring', 'rotate');
     for (let i = 0; i < KILLS; i++) {
       const child = spawnCli(['keyring', 'reseal', '--rate', '8000'], place);
       await killAfter(child, place, RECORDS / 20);
     }
     expect(await resealed(place, 1)).toBeGreaterThan(RECORDS / 3);
-    expect(await json(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
+    expect(await runJson(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
     await load.stop();
     expect(load.failures).toEqual([]);
     expect(await resealed(place, 1)).toBe(0);
     await sql(place, "update standin.keyring set created_at = created_at - interval '1 hour'");
-    await json(place, 'keyring', 'retire', '1');
+    await runJson(place, 'keyring', 'retire', '1');
     expect(await detokenizeAll(service, tokens)).toEqual(values);
-    expect(await json(place, 'verify')).toMatchObject({ bad: 0, next: null });
+    expect(await runJson(place, 'verify')).toMatchObject({ bad: 0, next: null });
   });
 
   test('F21: PostgreSQL stopped at once (pg_ctl -m immediate) five times: the same run goes on, and no record is lost', async () => {
     const { cluster, place, service, values, tokens } = await newVault(RECORDS);
-    await json(place, 'keyring', 'rotate');
+    await runJson(place, 'keyring', 'rotate');
     const running = runCli(['keyring', 'reseal', '--rate', '8000', '--json'], place);
     for (let i = 1; i <= KILLS; i++) {
       const goal = (i * RECORDS) / (KILLS + 2);
@@ -97,7 +92,7 @@ describe.skipIf(postgresBin === undefined)('while records are resealed', () => {
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ bad: 0, is_complete: true });
     expect([await resealed(place, 1), await resealed(place, 2)]).toEqual([0, RECORDS]);
-    expect(await json(place, 'verify')).toMatchObject({ records: RECORDS, bad: 0 });
+    expect(await runJson(place, 'verify')).toMatchObject({ records: RECORDS, bad: 0 });
     expect(await detokenizeAll(service, tokens)).toEqual(values);
   });
 });
@@ -128,10 +123,10 @@ test.skipIf(postgresBin === undefined)(
     await holder.end();
     await until(async () => (await waiting()).length === 0, 'the end of its connection');
     expect(await keks()).toEqual(before);
-    expect(await json(place, 'doctor')).not.toContainEqual(
+    expect(await runJson(place, 'doctor')).not.toContainEqual(
       expect.objectContaining({ status: 'problem' }),
     );
-    expect(await json(place, 'keyring', 'rewrap', '--new-kek-file', newKek)).toMatchObject({
+    expect(await runJson(place, 'keyring', 'rewrap', '--new-kek-file', newKek)).toMatchObject({
       keys: 4,
     });
     expect(await keks()).not.toEqual(before);

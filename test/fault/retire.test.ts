@@ -11,17 +11,11 @@ import {
   start,
 } from '../support/fault.ts';
 import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
-import { type Answer, call, type Place, runCli, type Service, until } from '../support/service.ts';
+import { type Answer, call, type Place, runJson, type Service, until } from '../support/service.ts';
 import { detokenizeAll, openedVault, sql, vaultAddress } from '../support/vault.ts';
 
 /** `keyring retire` leaves a version alone for so long after a rotation. */
 const RETIRE_AFTER_S = 62;
-
-async function json(place: Place, ...args: string[]): Promise<any> {
-  const { code, stdout, stderr } = await runCli([...args, '--json'], place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
 
 /**
  * The time that `retire` waits for. Short: only the keys get older, so that clocks have stood still
@@ -34,10 +28,10 @@ async function letTimePass(place: Place, lengthS: number): Promise<void> {
 
 /** Version 1 is destroyed, on a vault that has seen no other. */
 async function exchangeKey(place: Place, lengthS: number): Promise<void> {
-  await json(place, 'keyring', 'rotate');
+  await runJson(place, 'keyring', 'rotate');
   await letTimePass(place, lengthS);
-  expect(await json(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
-  expect(await json(place, 'keyring', 'retire', '1')).toEqual({ version: 1 });
+  expect(await runJson(place, 'keyring', 'reseal')).toMatchObject({ bad: 0, is_complete: true });
+  expect(await runJson(place, 'keyring', 'retire', '1')).toEqual({ version: 1 });
 }
 
 async function ofVersion(place: Place, keyVersion: number): Promise<number> {
@@ -48,7 +42,7 @@ async function ofVersion(place: Place, keyVersion: number): Promise<number> {
 
 async function expectAllWell(place: Place): Promise<void> {
   expect(await ofVersion(place, 1)).toBe(0);
-  expect(await json(place, 'verify')).toMatchObject({ bad: 0, next: null });
+  expect(await runJson(place, 'verify')).toMatchObject({ bad: 0, next: null });
 }
 
 /** Statements of the service that wait for a lock. */
@@ -178,12 +172,12 @@ describe.skipIf(postgresBin === undefined || !isLinux)(
       const pids = (await waiting(cluster)).map((row) => row.pid!);
       const resume = stopped(pids);
       await unlock();
-      await json(place, 'keyring', 'rotate');
+      await runJson(place, 'keyring', 'rotate');
       const { keys } = openedVault(place);
       await expect(retireKey(keys, 1, 0, 500)).rejects.toThrow(
         new RegExp(`may still write records with it \\(backends: ${pids.join(', ')}\\)`),
       );
-      const status = await json(place, 'keyring', 'status');
+      const status = await runJson(place, 'keyring', 'status');
       expect(status.find((key: any) => key.purpose === 'dek' && key.version === 1)).toMatchObject({
         is_primary: false,
         closed_at: expect.stringMatching(/Z$/),

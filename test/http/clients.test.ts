@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import {
   call,
   leastPrivilegePlace,
-  runCli,
+  runJson,
   type Service,
   startService,
   until,
@@ -17,12 +17,8 @@ afterAll(async () => {
   service.place.remove();
 });
 
-/** Runs a command beside the service, and returns its JSON. */
-async function command(...args: string[]): Promise<any> {
-  const { code, stdout, stderr } = await runCli([...args, '--json'], service.place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
+/** Runs a command beside the service. */
+const command = (...args: string[]) => runJson(service.place, ...args);
 
 const status = async (apiKey: string) =>
   (await call(service, 'tokenize', { a: 'b' }, apiKey)).status;

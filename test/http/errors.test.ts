@@ -11,7 +11,7 @@ import {
 } from '../support/http.ts';
 import {
   leastPrivilegePlace,
-  runCli,
+  runJson,
   type Service,
   startService,
   until,
@@ -43,11 +43,7 @@ afterAll(async () => {
   service.place.remove();
 });
 
-async function command(...args: string[]): Promise<any> {
-  const { code, stdout, stderr } = await runCli([...args, '--json'], service.place);
-  expect(code, stderr).toBe(0);
-  return JSON.parse(stdout);
-}
+const command = (...args: string[]) => runJson(service.place, ...args);
 
 test('A45: every error that a request alone can bring about has its status and the form of all', async () => {
   const raw = async (text: string): Promise<RawAnswer> => {

@@ -11,7 +11,6 @@ import { freePort, PostgresCluster, postgresBin } from '../support/postgres.ts';
 import {
   createClient,
   newPlace,
-  runCli,
   type Service,
   startService,
   until,
@@ -65,8 +64,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       ['tokenizer', '--can', 'tokenize'],
       ['detokenizer', '--can', 'detokenize'],
     ]) {
-      const create = ['client', 'create', '--name', name!, ...options, '--json'];
-      others.set(name!, JSON.parse((await runCli(create, service.place)).stdout).api_key);
+      others.set(name!, (await createClient(service.place, ...options)).api_key);
     }
     // All kinds, and no field, so that records are as without a policy.
     await applyPolicy(service, 1, 'version: 1');

@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { expectErrorForm, parseAnswers, rawExchange, send } from '../support/http.ts';
-import { leastPrivilegePlace, runCli, type Service, startService } from '../support/service.ts';
+import {
+  createClient,
+  leastPrivilegePlace,
+  type Service,
+  startService,
+} from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const D = '/api/v1/detokenize';
@@ -201,17 +206,11 @@ test('A35: without a key, no body is looked at', async () => {
 });
 
 test('A36: path, method, key, permission, limit, content type, size and body are checked in this order', async () => {
-  const { stdout } = await runCli(
-    ['client', 'create', '--name', 'slow', '--rate-limit', '0.001', '--json'],
-    service.place,
-  );
-  const authorization = `Bearer ${JSON.parse(stdout).api_key}`;
+  const slow = ['--rate-limit', '0.001'];
+  const authorization = `Bearer ${(await createClient(service.place, ...slow)).api_key}`;
   const D = '/api/v1/detokenize';
-  const other = await runCli(
-    ['client', 'create', '--name', 'in', '--rate-limit', '0.001', '--can', 'tokenize', '--json'],
-    service.place,
-  );
-  const intake = `Bearer ${JSON.parse(other.stdout).api_key}`;
+  const other = await createClient(service.place, ...slow, '--can', 'tokenize');
+  const intake = `Bearer ${other.api_key}`;
   const bad = { 'content-type': 'text/plain' };
   const statuses = [
     await send(service, '/nope', '{', { authorization: null }),

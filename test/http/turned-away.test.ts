@@ -3,7 +3,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { newApiKey } from '../../src/crypto/api-key.ts';
 import { send } from '../support/http.ts';
 import { PostgresCluster, postgresBin } from '../support/postgres.ts';
-import { leastPrivilegePlace, runCli, type Service, startService } from '../support/service.ts';
+import {
+  createClient,
+  leastPrivilegePlace,
+  type Service,
+  startService,
+} from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
 const REQUESTS = 1_000;
@@ -22,8 +27,7 @@ describe.skipIf(postgresBin === undefined)('on a server that logs every statemen
   beforeAll(async () => {
     cluster = await PostgresCluster.start({ log_statement: 'all' });
     service = await startService(await leastPrivilegePlace(cluster.url('postgres')));
-    const create = ['client', 'create', '--name', 'slow', '--rate-limit', '0.001', '--json'];
-    slow = JSON.parse((await runCli(create, service.place)).stdout).api_key;
+    slow = (await createClient(service.place, '--rate-limit', '0.001')).api_key;
     const last = service.api_key.at(-1);
     malformed = service.api_key.slice(0, -1) + (last === 'a' ? 'b' : 'a');
     expect(await statusOf(slow, '{"data":{}}')).toBe(200);

@@ -1,41 +1,33 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import {
   type AzureCredentials,
   type AzureKeyVaultSettings,
   kekAzureKeyVault,
 } from '../../packages/kek/src/azure-key-vault.ts';
-import { KekError, type KekTimeouts } from '../../packages/kek/src/source.ts';
-import { OperatorError } from '../../src/errors.ts';
+import type { KekTimeouts } from '../../packages/kek/src/source.ts';
 import * as files from '../../src/private-files.ts';
 import { AzureStandIn, azureError, CLIENT, entraError, SECRET, TENANT } from '../support/azure.ts';
 import type { Fault } from '../support/cloud.ts';
 import { blocksUnder } from '../support/docs.ts';
-import { testKey } from '../support/keys.ts';
+import { folderOfEachTest, KEK, problemOf } from '../support/kek.ts';
 import { freePort } from '../support/processes.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 
-const KEK = testKey('kek');
 const APPLICATION = { tenantId: TENANT, clientId: CLIENT, secret: SECRET };
-let folder: string;
+const inFolder = folderOfEachTest();
 let azure: AzureStandIn;
 let file: string;
 let tokenFile: string;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-azure-'));
-  file = join(folder, 'kek.wrapped');
-  tokenFile = join(folder, 'token');
+  file = inFolder('kek.wrapped');
+  tokenFile = inFolder('token');
   azure = await new AzureStandIn().listen();
   writeFileSync(file, `${azure.wrap(KEK).toString('base64')}\n`);
   writeFileSync(tokenFile, `${azure.federatedToken}\n`, { mode: 0o600 });
 });
-afterEach(() => {
-  azure.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => azure.stop());
 
 type Changes = Partial<Omit<AzureKeyVaultSettings, 'credentials'>> & Partial<AzureCredentials>;
 
@@ -57,26 +49,8 @@ function source(changes: Changes = {}, patience?: KekTimeouts) {
   return kekAzureKeyVault(file, settings, files, patience);
 }
 
-async function problemOf(changes?: Changes, patience?: KekTimeouts): Promise<string> {
-  const caught = await source(changes, patience)
-    .read()
-    .catch((caught: unknown) => caught);
-  expect(caught instanceof KekError || caught instanceof OperatorError).toBe(true);
-  const { message } = caught as Error;
-  const { accessToken, federatedToken } = azure;
-  for (const secret of [
-    accessToken,
-    federatedToken,
-    SECRET,
-    'secret words',
-    KEK.toString('base64url'),
-  ])
-    expect(message).not.toContain(secret);
-  return message;
-}
-
-const fail = (path: string, ...faults: Fault[]) =>
-  azure.faults.push(...faults.map((fault) => ({ path, fault })));
+const problemWith = (changes?: Changes, patience?: KekTimeouts) =>
+  problemOf(source(changes, patience), [azure.accessToken, azure.federatedToken, SECRET]);
 
 describe('the KEK is unwrapped', () => {
   test('with the managed identity of the machine', async () => {
@@ -90,7 +64,9 @@ describe('the KEK is unwrapped', () => {
   test('with an identity that the user assigned', async () => {
     azure.assignedId = CLIENT;
     expect(await source({ clientId: CLIENT }).read()).toEqual(KEK);
-    expect(await problemOf()).toMatch(/status 400.*does not have the managed identity: assign one/);
+    expect(await problemWith()).toMatch(
+      /status 400.*does not have the managed identity: assign one/,
+    );
   });
 
   test('with a secret', async () => {
@@ -120,8 +96,8 @@ describe('the KEK is unwrapped', () => {
   });
 
   test('after failures of the network, of the servers and a spent quota', async () => {
-    fail('/metadata', 'hang up', azureError(429, 'TooManyRequests'));
-    fail('/unwrapkey', azureError(503, 'ServiceUnavailable'), 'cut short');
+    azure.fail('/metadata', 'hang up', azureError(429, 'TooManyRequests'));
+    azure.fail('/unwrapkey', azureError(503, 'ServiceUnavailable'), 'cut short');
     expect(await source({}, { attemptMs: 4_000, totalMs: 60_000 }).read()).toEqual(KEK);
     expect(azure.asked).toHaveLength(6);
   });
@@ -134,8 +110,8 @@ test.each([
   ['standin.vault.usgovcloudapi.net', 'vault.usgovcloudapi.net'],
   ['vault.acme.example', 'vault.azure.net'],
 ])('the token for a key at %s is for %s', async (host, resource) => {
-  fail('/metadata', { status: 404, body: '' });
-  await problemOf({ keyId: `https://${host}/keys/kek/${azure.version}` });
+  azure.fail('/metadata', { status: 404, body: '' });
+  await problemWith({ keyId: `https://${host}/keys/kek/${azure.version}` });
   const { searchParams } = new URL(azure.asked[0]!.path, azure.url);
   expect(searchParams.get('resource')).toBe(`https://${resource}`);
   expect(azure.asked).toHaveLength(1);
@@ -145,14 +121,14 @@ describe('what Key Vault refuses is named with its status and what to do', () =>
   test('a file that another key has wrapped, or for another algorithm', async () => {
     const other = new AzureStandIn();
     writeFileSync(file, other.wrap(KEK));
-    expect(await problemOf()).toMatch(/status 400.*check KEK_AZURE_KEY_ID, KEK_AZURE_ALGORITHM/);
+    expect(await problemWith()).toMatch(/status 400.*check KEK_AZURE_KEY_ID, KEK_AZURE_ALGORITHM/);
     writeFileSync(file, azure.wrap(KEK));
-    expect(await problemOf({ algorithm: 'A256KW' })).toContain('(status 400)');
+    expect(await problemWith({ algorithm: 'A256KW' })).toContain('(status 400)');
   });
 
   test('a version that is not there', async () => {
     const keyId = azure.keyId.replace(azure.version, '0'.repeat(32));
-    expect(await problemOf({ keyId })).toMatch(/status 404.*no such key or version/);
+    expect(await problemWith({ keyId })).toMatch(/status 404.*no such key or version/);
   });
 
   test.each<[number, string, RegExp]>([
@@ -160,8 +136,8 @@ describe('what Key Vault refuses is named with its status and what to do', () =>
     [403, 'Forbidden', /give it the role Key Vault Crypto Service Encryption User/],
     [302, 'Found', /Check KEK_AZURE_KEY_ID/],
   ])('%i %s', async (status, code, remedy) => {
-    fail('/unwrapkey', azureError(status, code));
-    const problem = await problemOf();
+    azure.fail('/unwrapkey', azureError(status, code));
+    const problem = await problemWith();
     expect(problem).toMatch(remedy);
     expect(problem).toContain(`(status ${status})`);
     expect(azure.asked).toHaveLength(2);
@@ -171,8 +147,8 @@ describe('what Key Vault refuses is named with its status and what to do', () =>
     [429, /The vault gets too many requests/],
     [500, /Check KEK_AZURE_KEY_ID/],
   ])('%i, three times', async (status, remedy) => {
-    fail('/unwrapkey', ...Array(4).fill(azureError(status, 'X')));
-    expect(await problemOf({}, { attemptMs: 4_000, totalMs: 60_000 })).toMatch(remedy);
+    azure.fail('/unwrapkey', ...Array(4).fill(azureError(status, 'X')));
+    expect(await problemWith({}, { attemptMs: 4_000, totalMs: 60_000 })).toMatch(remedy);
     expect(azure.faults).toHaveLength(1);
   });
 
@@ -182,15 +158,14 @@ describe('what Key Vault refuses is named with its status and what to do', () =>
     ['no JSON', '<html>secret words</html>'],
     ['half of it', '{"value": "c2VjcmV0'],
   ])('200 with %s', async (_, body) => {
-    fail('/unwrapkey', { status: 200, body });
-    expect(await problemOf()).toMatch(/answered 200 without value: check KEK_AZURE_KEY_ID/);
+    azure.fail('/unwrapkey', { status: 200, body });
+    expect(await problemWith()).toMatch(/answered 200 without value: check KEK_AZURE_KEY_ID/);
   });
 
   test('a key that is no KEK', async () => {
     writeFileSync(file, azure.wrap(Buffer.from('hunter2')));
-    const problem = await problemOf();
+    const problem = await problemWith();
     expect(problem).toMatch(/must be 32 bytes, or 64 hex digits; it has 7 bytes/);
-    expect(problem).not.toContain('hunter2');
   });
 });
 
@@ -200,63 +175,62 @@ describe('the credentials', () => {
     ['a client', { clientId: TENANT }],
     ['a tenant', { tenantId: CLIENT }],
   ])('%s that is wrong', async (_, changes) => {
-    expect(await problemOf({ ...APPLICATION, ...changes })).toMatch(
+    expect(await problemWith({ ...APPLICATION, ...changes })).toMatch(
       /Microsoft Entra ID at .* refused.*status 40[01].*Check AZURE_TENANT_ID, AZURE_CLIENT_ID/,
     );
   });
 
   test('Entra ID is away', async () => {
-    fail('/oauth2/v2.0/token', ...Array(3).fill(entraError(503, 'temporarily_unavailable')));
-    expect(await problemOf(APPLICATION)).toMatch(/Microsoft Entra ID .*status 503/);
+    azure.fail('/oauth2/v2.0/token', ...Array(3).fill(entraError(503, 'temporarily_unavailable')));
+    expect(await problemWith(APPLICATION)).toMatch(/Microsoft Entra ID .*status 503/);
     const authority = `http://127.0.0.1:${await freePort()}`;
-    expect(await problemOf({ ...APPLICATION, authority })).toMatch(
+    expect(await problemWith({ ...APPLICATION, authority })).toMatch(
       /Entra ID cannot be reached at .*\(ECONNREFUSED\)\. Check AZURE_AUTHORITY_HOST/,
     );
   });
 
   test('a machine that is not in Azure', async () => {
     const identityHost = `http://127.0.0.1:${await freePort()}`;
-    expect(await problemOf({ identityHost })).toMatch(
+    expect(await problemWith({ identityHost })).toMatch(
       /managed identity of Azure cannot be reached at .*Check AZURE_CLIENT_SECRET or AZURE_FED/,
     );
   });
 
   test.each(['', 'hunter2', 'a.b.c\nd.e.f'])('a token file with %j', async (content) => {
     writeFileSync(tokenFile, content);
-    const problem = await problemOf({ ...APPLICATION, federatedTokenFile: tokenFile });
+    const problem = await problemWith({ ...APPLICATION, federatedTokenFile: tokenFile });
     expect(problem).toMatch(/^AZURE_FEDERATED_TOKEN_FILE \(.*\) must contain one JWT/);
-    expect(problem).not.toContain('hunter2');
     expect(azure.asked).toEqual([]);
   });
 
   test('a token file that is missing or open to others', async () => {
     const settings = { ...APPLICATION, federatedTokenFile: tokenFile };
     chmodSync(tokenFile, 0o644);
-    expect(await problemOf(settings)).toMatch(/^AZURE_FEDERATED_TOKEN_FILE .* is open to others/);
+    expect(await problemWith(settings)).toMatch(/^AZURE_FEDERATED_TOKEN_FILE .* is open to others/);
     rmSync(tokenFile);
-    expect(await problemOf(settings)).toMatch(/cannot be read \(ENOENT\)/);
+    expect(await problemWith(settings)).toMatch(/cannot be read \(ENOENT\)/);
   });
 });
 
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
 test.skipIf(!hasOpenssl)('openssl makes the file, as kek.md says', async () => {
-  writeFileSync(join(folder, 'standin.pem'), azure.publicKey);
+  writeFileSync(inFolder('standin.pem'), azure.publicKey);
   const [commands] = blocksUnder('docs/operating/kek.md', 'Azure Key Vault');
   const made = /openssl rand.*?kek\.encrypted/s.exec(commands!)![0];
   const script = made.replace('/etc/standin/kek.encrypted', file);
-  execFileSync('sh', ['-e', '-c', script], { cwd: folder });
+  execFileSync('sh', ['-e', '-c', script], { cwd: inFolder('.') });
   expect(await source().read()).toHaveLength(32);
 });
 
 test('no answer is an error when the time of all requests is up', async () => {
-  fail('/unwrapkey', ...(Array(5).fill('be silent') as Fault[]));
-  expect(await problemOf({}, { attemptMs: 300, totalMs: 500 })).toContain('(no answer in time)');
+  azure.fail('/unwrapkey', ...(Array(5).fill('be silent') as Fault[]));
+  expect(await problemWith({}, { attemptMs: 300, totalMs: 500 })).toContain('(no answer in time)');
 });
 
 test('a KEK in clear is not sent anywhere', async () => {
   writeFileSync(file, KEK.toString('hex'));
-  expect(await problemOf()).toMatch(/in clear, but KEK_AZURE_KEY_ID is set.*Nothing was sent\.$/);
+  expect(await problemWith()).toMatch(/in clear, but KEK_AZURE_KEY_ID is set.*Nothing was sent\.$/);
   expect(azure.asked).toEqual([]);
 });
 
@@ -276,7 +250,7 @@ test('the program makes a vault with it, and doctor says what is wrong', async (
   expect((await runCli(['doctor'], place, env)).stdout).toContain(
     `${file}, decrypted by Azure key ${azure.keyId} (`,
   );
-  fail('/unwrapkey', azureError(403, 'Forbidden'));
+  azure.fail('/unwrapkey', azureError(403, 'Forbidden'));
   expect((await runCli(['doctor'], place, env)).stdout).toMatch(
     /^PROBLEM +key-encryption key: Azure Key Vault .* \(status 403\)/m,
   );

@@ -1,19 +1,15 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { kekCommand } from '../../packages/kek/src/command.ts';
 import { KekError } from '../../packages/kek/src/source.ts';
+import { folderOfEachTest, KEK } from '../support/kek.ts';
 import { testKey } from '../support/keys.ts';
 import { childrenOf, isRunning } from '../support/processes.ts';
 import { newBlankPlace, newPlace, runCli, startService, until } from '../support/service.ts';
 
-const HEX = testKey('kek').toString('hex');
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-kek-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const HEX = KEK.toString('hex');
+const inFolder = folderOfEachTest();
 
 async function problemOf(command: string, timeoutMs?: number): Promise<string> {
   const error = await kekCommand(command, timeoutMs)
@@ -30,11 +26,11 @@ test.each([
   ['64 hex digits', `printf %s ${HEX}`],
   ['a pipe of the shell, with words on standard error', `echo secret >&2; echo ${HEX} | cat`],
 ])('a command may print %s', async (_, command) => {
-  expect(await kekCommand(command).read()).toEqual(testKey('kek'));
+  expect(await kekCommand(command).read()).toEqual(KEK);
 });
 
 test('32 bytes that are no text arrive as they are', async () => {
-  const file = join(folder, 'raw');
+  const file = inFolder('raw');
   const bytes = Buffer.from([...Array(31).keys(), 10]);
   writeFileSync(file, bytes);
   expect(await kekCommand(`cat ${file}`).read()).toEqual(bytes);
@@ -59,7 +55,7 @@ describe('a command that gives no key is an error that names what happened, not 
   });
 
   test('one that does not end is ended, with all that it started', async () => {
-    const pidFile = join(folder, 'pid');
+    const pidFile = inFolder('pid');
     const command = `sleep 600 & echo $! > ${pidFile}; wait`;
     expect(await problemOf(command, 3_000)).toMatch(
       /did not end within 3 s\. Run the command yourself/,
@@ -69,7 +65,7 @@ describe('a command that gives no key is an error that names what happened, not 
   });
 
   test('one that leaves its process group and keeps the pipe is not waited for', async () => {
-    const pidFile = join(folder, 'pid');
+    const pidFile = inFolder('pid');
     const command = `setsid sh -c 'echo $$ > ${pidFile}; exec sleep 600' & sleep 600`;
     expect(await problemOf(command, 3_000)).toContain('did not end within 3 s');
     await until(() => existsSync(pidFile) && readFileSync(pidFile).length > 0, 'its pid');
@@ -80,9 +76,9 @@ describe('a command that gives no key is an error that names what happened, not 
 describe('the program with KEK_COMMAND', () => {
   test('makes a vault and opens it again, asks once a start, and doctor names the source', async () => {
     const place = await newPlace('embedded');
-    writeFileSync(join(folder, 'kek'), HEX);
-    const count = join(folder, 'count');
-    const env = { KEK_COMMAND: `echo x >> ${count}; cat ${folder}/kek` };
+    writeFileSync(inFolder('kek'), HEX);
+    const count = inFolder('count');
+    const env = { KEK_COMMAND: `echo x >> ${count}; cat ${inFolder('kek')}` };
     const service = await startService(place, env);
     expect(readFileSync(count, 'utf8')).toBe('x\n');
     expect(existsSync(join(place.env.DATA_DIR!, 'kek'))).toBe(false);

@@ -1,35 +1,26 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { chmodSync, writeFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { crc32c } from '../../packages/kek/src/crc32c.ts';
-import { type GcpKmsSettings, kekGcpKms } from '../../packages/kek/src/gcp-kms.ts';
-import { KekError, type KekTimeouts } from '../../packages/kek/src/source.ts';
-import { OperatorError } from '../../src/errors.ts';
+import { crc32c, type GcpKmsSettings, kekGcpKms } from '../../packages/kek/src/gcp-kms.ts';
+import type { KekTimeouts } from '../../packages/kek/src/source.ts';
 import * as files from '../../src/private-files.ts';
 import type { Fault } from '../support/cloud.ts';
 import { GcpStandIn, googleError, KEY } from '../support/gcp.ts';
-import { testKey } from '../support/keys.ts';
+import { folderOfEachTest, KEK, problemOf } from '../support/kek.ts';
 import { freePort } from '../support/processes.ts';
 import { newPlace, runCli, startService } from '../support/service.ts';
 
-const KEK = testKey('kek');
-let folder: string;
+const inFolder = folderOfEachTest();
 let gcp: GcpStandIn;
 let file: string;
 let credentialsFile: string;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'standin-gcp-'));
-  file = join(folder, 'kek.encrypted');
-  credentialsFile = join(folder, 'account.json');
+  file = inFolder('kek.encrypted');
+  credentialsFile = inFolder('account.json');
   gcp = await new GcpStandIn().listen();
   writeFileSync(file, `${gcp.encrypt(KEK).toString('base64')}\n`);
   writeFileSync(credentialsFile, JSON.stringify(gcp.account), { mode: 0o600 });
 });
-afterEach(() => {
-  gcp.stop();
-  rmSync(folder, { recursive: true, force: true });
-});
+afterEach(() => gcp.stop());
 
 function source(changes: Partial<GcpKmsSettings> = {}, patience?: KekTimeouts) {
   const settings: GcpKmsSettings = {
@@ -42,22 +33,8 @@ function source(changes: Partial<GcpKmsSettings> = {}, patience?: KekTimeouts) {
   return kekGcpKms(file, settings, files, patience);
 }
 
-async function problemOf(
-  changes?: Partial<GcpKmsSettings>,
-  patience?: KekTimeouts,
-): Promise<string> {
-  const caught = await source(changes, patience)
-    .read()
-    .catch((caught: unknown) => caught);
-  expect(caught instanceof KekError || caught instanceof OperatorError).toBe(true);
-  const { message } = caught as Error;
-  for (const secret of [gcp.accessToken, 'secret words', 'PRIVATE KEY', KEK.toString('base64')])
-    expect(message).not.toContain(secret);
-  return message;
-}
-
-const fail = (path: string, ...faults: Fault[]) =>
-  gcp.faults.push(...faults.map((fault) => ({ path, fault })));
+const problemWith = (changes?: Partial<GcpKmsSettings>, patience?: KekTimeouts) =>
+  problemOf(source(changes, patience), [gcp.accessToken, 'PRIVATE KEY']);
 
 /** RFC 3720, appendix B.4, and the check value of the CRC catalogue. */
 test.each([
@@ -96,8 +73,8 @@ describe('the KEK is decrypted', () => {
   });
 
   test('after failures of the network, of the servers and a spent quota', async () => {
-    fail('/token', 'hang up', googleError(503, 'UNAVAILABLE'));
-    fail(':decrypt', googleError(429, 'RESOURCE_EXHAUSTED'), 'cut short');
+    gcp.fail('/token', 'hang up', googleError(503, 'UNAVAILABLE'));
+    gcp.fail(':decrypt', googleError(429, 'RESOURCE_EXHAUSTED'), 'cut short');
     expect(await source({}, { attemptMs: 4_000, totalMs: 60_000 }).read()).toEqual(KEK);
     expect(gcp.asked).toHaveLength(6);
   });
@@ -107,11 +84,11 @@ describe('what Cloud KMS refuses is named with its status and what to do', () =>
   test('another key has encrypted the file', async () => {
     const key = KEY.replace('/kek', '/other');
     gcp.encrypt(KEK, key);
-    expect(await problemOf({ key })).toMatch(/status 400.*check KEK_GCP_KMS_KEY and KEK_FILE/);
+    expect(await problemWith({ key })).toMatch(/status 400.*check KEK_GCP_KMS_KEY and KEK_FILE/);
   });
 
   test('a key that is not there', async () => {
-    expect(await problemOf({ key: KEY.replace('/kek', '/none') })).toMatch(
+    expect(await problemWith({ key: KEY.replace('/kek', '/none') })).toMatch(
       /status 404.*check KEK_GCP_KMS_KEY/,
     );
   });
@@ -122,8 +99,8 @@ describe('what Cloud KMS refuses is named with its status and what to do', () =>
     [403, 'PERMISSION_DENIED', /roles\/cloudkms\.cryptoKeyDecrypter on KEK_GCP_KMS_KEY/],
     [418, 'WHATEVER', /Check KEK_GCP_KMS_ENDPOINT/],
   ])('%i %s', async (status, code, remedy) => {
-    fail(':decrypt', googleError(status, code));
-    const problem = await problemOf();
+    gcp.fail(':decrypt', googleError(status, code));
+    const problem = await problemWith();
     expect(problem).toMatch(remedy);
     expect(problem).toContain(`(status ${status})`);
     expect(gcp.asked).toHaveLength(2);
@@ -133,8 +110,8 @@ describe('what Cloud KMS refuses is named with its status and what to do', () =>
     [429, /The quota of Cloud KMS is spent/],
     [500, /Check KEK_GCP_KMS_ENDPOINT/],
   ])('%i, three times', async (status, remedy) => {
-    fail(':decrypt', ...Array(4).fill(googleError(status, 'X')));
-    expect(await problemOf({}, { attemptMs: 4_000, totalMs: 60_000 })).toMatch(remedy);
+    gcp.fail(':decrypt', ...Array(4).fill(googleError(status, 'X')));
+    expect(await problemWith({}, { attemptMs: 4_000, totalMs: 60_000 })).toMatch(remedy);
     expect(gcp.faults).toHaveLength(1);
   });
 });
@@ -147,8 +124,10 @@ describe('an answer that is not as it must be', () => {
     ['no JSON', '<html>secret words</html>'],
     ['half of it', '{"plaintext": "c2VjcmV0'],
   ])('%s', async (_, body) => {
-    fail(':decrypt', { status: 200, body });
-    expect(await problemOf()).toMatch(/answered 200 without plaintext: check KEK_GCP_KMS_ENDPOINT/);
+    gcp.fail(':decrypt', { status: 200, body });
+    expect(await problemWith()).toMatch(
+      /answered 200 without plaintext: check KEK_GCP_KMS_ENDPOINT/,
+    );
   });
 
   test.each([
@@ -157,20 +136,19 @@ describe('an answer that is not as it must be', () => {
     ['the checksum of something else', { plaintextCrc32c: String(crc32c(Buffer.from('x'))) }],
   ])('%s', async (_, sum) => {
     const body = { plaintext: KEK.toString('base64'), ...sum };
-    fail(':decrypt', { status: 200, body });
-    expect(await problemOf()).toMatch(/does not have the checksum that it names/);
+    gcp.fail(':decrypt', { status: 200, body });
+    expect(await problemWith()).toMatch(/does not have the checksum that it names/);
   });
 
   test('a plaintext that is no KEK', async () => {
     writeFileSync(file, gcp.encrypt(Buffer.from('hunter2')).toString('base64'));
-    const problem = await problemOf();
+    const problem = await problemWith();
     expect(problem).toMatch(/must be 32 bytes, or 64 hex digits; it has 7 bytes/);
-    expect(problem).not.toContain('hunter2');
   });
 
   test('one without end is not read to the end', async () => {
-    fail(':decrypt', ...Array(3).fill({ status: 200, body: 'A'.repeat(100_000) }));
-    expect(await problemOf()).toMatch(/Google Cloud KMS cannot be reached at .* \(failed\)/);
+    gcp.fail(':decrypt', ...Array(3).fill({ status: 200, body: 'A'.repeat(100_000) }));
+    expect(await problemWith()).toMatch(/Google Cloud KMS cannot be reached at .* \(failed\)/);
   });
 });
 
@@ -179,7 +157,7 @@ describe('the credentials', () => {
     const other = await new GcpStandIn().listen();
     const account = { ...other.account, token_uri: gcp.account.token_uri };
     writeFileSync(credentialsFile, JSON.stringify(account));
-    expect(await problemOf()).toMatch(
+    expect(await problemWith()).toMatch(
       /token server of Google Cloud .*status 400.*make another key for GOOGLE_APPLICATION_CREDENTIALS/,
     );
     other.stop();
@@ -194,7 +172,7 @@ describe('the credentials', () => {
   ])('%s', async (_, change) => {
     const content = typeof change === 'string' ? change : { ...gcp.account, ...(change as object) };
     writeFileSync(credentialsFile, JSON.stringify(content));
-    const problem = await problemOf();
+    const problem = await problemWith();
     expect(problem).toMatch(
       /^GOOGLE_APPLICATION_CREDENTIALS .* is not the key of a service account/,
     );
@@ -203,15 +181,15 @@ describe('the credentials', () => {
 
   test('with a key that is none', async () => {
     writeFileSync(credentialsFile, JSON.stringify({ ...gcp.account, private_key: 'hunter2' }));
-    expect(await problemOf()).toMatch(/has a private_key that is not an RSA key in PEM/);
+    expect(await problemWith()).toMatch(/has a private_key that is not an RSA key in PEM/);
   });
 
   test('in a file that is missing or open to others', async () => {
-    expect(await problemOf({ credentialsFile: join(folder, 'no') })).toMatch(
+    expect(await problemWith({ credentialsFile: inFolder('no') })).toMatch(
       /^GOOGLE_APPLICATION_CREDENTIALS \(.*\/no\) cannot be read \(ENOENT\)/,
     );
     chmodSync(credentialsFile, 0o644);
-    expect(await problemOf()).toMatch(/^GOOGLE_APPLICATION_CREDENTIALS .* is open to others/);
+    expect(await problemWith()).toMatch(/^GOOGLE_APPLICATION_CREDENTIALS .* is open to others/);
   });
 
   test.each<[string, Fault, RegExp]>([
@@ -223,26 +201,26 @@ describe('the credentials', () => {
       /is no metadata server of Google Cloud: set GOOGLE_APPLICATION_CREDENTIALS/,
     ],
   ])('of a machine with %s', async (_, fault, problem) => {
-    fail('/computeMetadata', fault);
-    expect(await problemOf({ credentialsFile: undefined })).toMatch(problem);
+    gcp.fail('/computeMetadata', fault);
+    expect(await problemWith({ credentialsFile: undefined })).toMatch(problem);
   });
 
   test('of a machine that is not in Google Cloud', async () => {
     const metadataHost = `127.0.0.1:${await freePort()}`;
-    expect(await problemOf({ credentialsFile: undefined, metadataHost })).toMatch(
+    expect(await problemWith({ credentialsFile: undefined, metadataHost })).toMatch(
       /metadata server of Google Cloud cannot be reached at .*\(ECONNREFUSED\)\. Check GOOGLE_/,
     );
   });
 });
 
 test('no answer is an error when the time of all requests is up', async () => {
-  fail(':decrypt', ...(Array(5).fill('be silent') as Fault[]));
-  expect(await problemOf({}, { attemptMs: 300, totalMs: 500 })).toContain('(no answer in time)');
+  gcp.fail(':decrypt', ...(Array(5).fill('be silent') as Fault[]));
+  expect(await problemWith({}, { attemptMs: 300, totalMs: 500 })).toContain('(no answer in time)');
 });
 
 test('a KEK in clear is not sent anywhere', async () => {
   writeFileSync(file, KEK.toString('hex'));
-  expect(await problemOf()).toMatch(/in clear, but KEK_GCP_KMS_KEY is set.*Nothing was sent\.$/);
+  expect(await problemWith()).toMatch(/in clear, but KEK_GCP_KMS_KEY is set.*Nothing was sent\.$/);
   expect(gcp.asked).toEqual([]);
 });
 
@@ -257,7 +235,7 @@ test('the program makes a vault with it, and doctor says what is wrong', async (
   await (await startService(place, env)).stop();
   const fine = await runCli(['doctor'], place, env);
   expect(fine.stdout).toContain(`${file}, decrypted by Google Cloud KMS key ${KEY} (`);
-  fail(':decrypt', googleError(403, 'PERMISSION_DENIED'));
+  gcp.fail(':decrypt', googleError(403, 'PERMISSION_DENIED'));
   expect((await runCli(['doctor'], place, env)).stdout).toMatch(
     /^PROBLEM +key-encryption key: Google Cloud KMS .* \(status 403\)/m,
   );

@@ -54,7 +54,7 @@ describe.skipIf(openbao === undefined)('a real OpenBao', () => {
   }
 
   test('and the stand-in of the other tests fail with the same words', async () => {
-    const standIn = await TransitStandIn.start();
+    const standIn = await new TransitStandIn().listen();
     standIn.wrapped('standin');
     const root = (url: string) => ({ token: url === bao.url ? 'root' : standIn.token });
     const failures = [

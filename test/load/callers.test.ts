@@ -11,9 +11,9 @@ import { lasting } from '../support/fault.ts';
 import { freePort, PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import {
   call,
+  createClient,
   kinds,
   leastPrivilegePlace,
-  runCli,
   type Service,
   startService,
   until,
@@ -184,7 +184,7 @@ test.runIf(kinds().length > 0)(
     // So low that a busy machine asks for much more.
     const RATE = 25;
     const service = await start({ RATE_LIMIT: String(RATE) });
-    const other = await otherClient(service);
+    const { api_key: other } = await createClient(service.place);
     const callers = callersOf(service, 24);
     const others = callersOf(service, 4);
     const pace = setInterval(() => void others.call('tokenize', { a: 'b' }, other), 1_000 / 10);
@@ -209,11 +209,6 @@ test.runIf(kinds().length > 0)(
     }
   },
 );
-
-async function otherClient(service: Service): Promise<string> {
-  const create = ['client', 'create', '--name', 'other', '--json'];
-  return JSON.parse((await runCli(create, service.place)).stdout).api_key;
-}
 
 /** Requests of the first client that were let in within one second, by the log: when each came in. */
 function mostInASecond(service: Service): number {

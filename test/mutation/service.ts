@@ -156,7 +156,8 @@ export const SERVICE: readonly Mutant[] = [
     old: 'await this.#keys.readyToSeal(deadlineMs);\n    const records',
     new: 'void 0;\n    const records',
     promise: 'Tokenize asks for newer keys before it seals with old ones.',
-    tests: ['postgres/keys.test.ts', 'unit/leased-keyring.test.ts'],
+    tests: ['postgres/fences.test.ts'],
+    name: 'keys that were last read long ago',
   },
   {
     id: 'tokenizer-no-deadline',

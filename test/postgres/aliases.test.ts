@@ -1,7 +1,11 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Keyring } from '../../src/crypto/keyring.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Token, Value } from '../../src/types.ts';
+import { ADMIN_SETTING, admin } from '../support/admin.ts';
+import { startWithOps } from '../support/ops.ts';
 import { call, createClient, kinds, runCli, runJson, servedVault } from '../support/service.ts';
 import { openedVault } from '../support/vault.ts';
 
@@ -12,7 +16,7 @@ function drawn(keyring: Keyring, value: string): Token {
 }
 
 describe.each(kinds())('aliases on the %s database', (kind) => {
-  const at = servedVault(kind);
+  const at = servedVault(kind, (place) => startWithOps(place, { ADMIN_TOKEN: ADMIN_SETTING }));
 
   /** Stores the value with a token of another vault, and an alias. Returns the drawn token. */
   async function plant(value: string, foreign: string): Promise<Token> {
@@ -102,6 +106,35 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     expect({ records, aliases }).toEqual({ records: before.records, aliases: before.aliases });
     expect(await tokenOf('lee@example.com')).toEqual({ value: 'lee-1' });
     expect(await contentOf('lee-1')).toEqual({ value: 'lee@example.com', imported: 'lee-1' });
+  });
+
+  test('an administrator finds and forgets imported tokens by value, in their space only', async () => {
+    const value = 'pat@example.com';
+    const pairs = [
+      { token: 'pat-1', value },
+      { token: 'pat-2', value, space: 'tenant_a' },
+    ];
+    const file = join(at.place.folder, 'pairs.ndjson');
+    writeFileSync(file, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
+    await runJson(at.place, 'import', file);
+    const ofTenant = (await createClient(at.place, '--space', 'tenant_a')).api_key;
+    const ask = async (path: string, body: object) =>
+      (await admin(at.service.opsUrl, 'POST', path, { values: [value], ...body })).body;
+    const space = 'tenant_a';
+    expect((await ask('/lookup', {})).tokens).toEqual([[{ kind: 'text', token: 'pat-1' }]]);
+    expect((await ask('/lookup', { space })).tokens).toEqual([[{ kind: 'text', token: 'pat-2' }]]);
+    expect(await ask('/forget', { space })).toMatchObject({ forgotten: 1, unknown: [] });
+    expect(await contentOf('pat-1')).toMatchObject({ value });
+    const restored = await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant);
+    expect(restored.status).toBe(400);
+    expect((await ask('/lookup', { space })).tokens).toEqual([[]]);
+    expect(await ask('/forget', { space })).toMatchObject({ known: 0, unknown: ['values[0]'] });
+    // A value that comes again revives its token, as one that the vault has drawn itself.
+    const again = await call(at.service, 'tokenize', { value }, ofTenant);
+    expect(again.body.data).toEqual({ value: 'pat-2' });
+    expect(await ask('/forget', {})).toMatchObject({ forgotten: 1, unknown: [] });
+    expect((await call(at.service, 'detokenize', { a: 'pat-1' })).status).toBe(400);
+    expect((await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant)).status).toBe(200);
   });
 
   test('a damaged alias is replaced like any damaged record: the value gets a token', async () => {

@@ -49,7 +49,7 @@ interface Expected {
 }
 
 /** A case of cases.json. */
-export interface ClientCase {
+interface ClientCase {
   readonly name: string;
   readonly call: string;
   readonly service?: string;

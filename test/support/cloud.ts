@@ -4,6 +4,7 @@ import {
   type IncomingMessage,
   type Server,
 } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
 export interface Asked {
@@ -22,12 +23,19 @@ export interface Answer {
 /** `cut short`: the headers promise more bytes than come. */
 export type Fault = 'hang up' | 'be silent' | 'cut short' | Answer;
 
-/** A server of a cloud. A subclass answers. */
+/** A server of a cloud or a key service. A subclass answers. */
 export abstract class CloudStandIn {
   readonly asked: Asked[] = [];
   /** Faults that replace answers to paths with a text, one for each request. */
   readonly faults: { readonly path: string; readonly fault: Fault }[] = [];
-  readonly #server: Server = createServer();
+  readonly #server: Server;
+  readonly #scheme: string;
+
+  /** @param tls key and certificate; undefined: HTTP */
+  constructor(tls?: { readonly key: Buffer; readonly cert: Buffer }) {
+    this.#server = tls === undefined ? createServer() : createTlsServer(tls);
+    this.#scheme = tls === undefined ? 'http' : 'https';
+  }
 
   async listen(): Promise<this> {
     this.#server.on('request', async (request: IncomingMessage, response) => {
@@ -42,8 +50,7 @@ export abstract class CloudStandIn {
       const answer = typeof fault === 'object' ? fault : await this.answer(asked);
       const text = typeof answer.body === 'string' ? answer.body : JSON.stringify(answer.body);
       const extra = fault === 'cut short' ? { 'content-length': `${text.length}` } : {};
-      const type = { 'content-type': 'application/json' };
-      response.writeHead(answer.status, { ...type, ...extra, ...answer.headers });
+      response.writeHead(answer.status, { ...this.headers(path), ...extra, ...answer.headers });
       if (fault !== 'cut short') return void response.end(text);
       response.write(text.slice(0, -4), () => request.socket.destroy());
     });
@@ -56,12 +63,21 @@ export abstract class CloudStandIn {
   }
 
   get url(): string {
-    return `http://${this.host}`;
+    return `${this.#scheme}://${this.host}`;
+  }
+
+  /** Replaces the next answers to paths with a text. */
+  fail(path: string, ...faults: Fault[]): void {
+    this.faults.push(...faults.map((fault) => ({ path, fault })));
   }
 
   stop(): void {
     this.#server.close();
     this.#server.closeAllConnections();
+  }
+
+  protected headers(_path: string): Record<string, string> {
+    return { 'content-type': 'application/json' };
   }
 
   protected abstract answer(asked: Asked): Answer | Promise<Answer>;

@@ -4,7 +4,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { ROOT, readText } from './docs.ts';
 
-export interface Alert {
+interface Alert {
   readonly alert: string;
   readonly expr: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -19,7 +19,7 @@ export const RULES: readonly Rule[] = parse(
 
 export const ALERTS = RULES.filter((rule) => 'alert' in rule);
 
-export interface Panel {
+interface Panel {
   readonly id: number;
   readonly type: string;
   readonly title: string;

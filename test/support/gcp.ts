@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, generateKeyPairSync, randomBytes } from 'node:crypto';
 import { errors, jwtVerify } from 'jose';
-import { crc32c } from '../../packages/kek/src/crc32c.ts';
+import { crc32c } from '../../packages/kek/src/gcp-kms.ts';
 import { type Answer, type Asked, CloudStandIn } from './cloud.ts';
 
 export const KEY = 'projects/acme/locations/europe-west3/keyRings/standin/cryptoKeys/kek';

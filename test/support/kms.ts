@@ -6,13 +6,7 @@ import {
   randomBytes,
   randomUUID,
 } from 'node:crypto';
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-} from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { type Answer, type Asked, CloudStandIn } from './cloud.ts';
 
 export const REGION = 'eu-central-1';
 const ACCOUNT = '111122223333';
@@ -20,20 +14,14 @@ const ROLE = 'standin-role';
 
 type Context = Record<string, string>;
 
-interface Answer {
-  readonly status: number;
-  readonly body: unknown;
-}
-
 /**
  * The Decrypt operation of AWS KMS over HTTP: JSON 1.1, Signature Version 4, ciphertexts bound to
  * their key and encryption context, and the documented error bodies. Also serves credentials as the
  * endpoints of an ECS container and of an EC2 instance (IMDSv2) do.
  */
-export class KmsStandIn {
-  readonly url: string;
-  /** Operation and access key id of each request. */
-  readonly asked: { target: string; accessKeyId: string }[] = [];
+export class KmsStandIn extends CloudStandIn {
+  /** What each request to KMS asked for. */
+  readonly operations: { target: string; accessKeyId: string }[] = [];
   readonly credentials: Credentials = {
     accessKeyId: 'AKIASTANDINTEST00001',
     secretAccessKey: 'a-secret/access+key',
@@ -44,38 +32,7 @@ export class KmsStandIn {
     secretAccessKey: 'another-secret/access+key',
     sessionToken: 'FwoGZXIvYXdzEXAMPLE',
   };
-  /** Faults of the next requests, one for each request. */
-  failures: ('hang up' | 'be silent' | Answer)[] = [];
   readonly #keys = new Map<string, Buffer>();
-  readonly #server: Server;
-
-  private constructor(server: Server) {
-    this.#server = server;
-    this.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
-
-  static async start(): Promise<KmsStandIn> {
-    const server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const itself = new KmsStandIn(server);
-    server.on('request', async (request, response) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk);
-      const failure = request.url === '/' ? itself.failures.shift() : undefined;
-      if (failure === 'be silent') return;
-      if (failure === 'hang up') return void request.socket.destroy();
-      const { status, body } = failure ?? itself.#route(request, Buffer.concat(chunks).toString());
-      const type = request.url === '/' ? 'application/x-amz-json-1.1' : 'text/plain';
-      response.writeHead(status, { 'content-type': type, 'x-amzn-requestid': randomUUID() });
-      response.end(typeof body === 'string' ? body : JSON.stringify(body));
-    });
-    return itself;
-  }
-
-  stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
-  }
 
   /** Environment variables that make the AWS SDK use the credentials of a container. */
   get containerEnv(): Record<string, string> {
@@ -106,9 +63,14 @@ export class KmsStandIn {
     return Buffer.concat([Buffer.from([1, 2, 2, 0]), Buffer.from(keyId), ...sealed]);
   }
 
-  #route(request: IncomingMessage, body: string): Answer {
-    const { method = '', url: path = '', headers } = request;
-    if (path === '/') return this.#operation({ method, path, headers, body });
+  protected override headers(path: string): Record<string, string> {
+    const type = path === '/' ? 'application/x-amz-json-1.1' : 'text/plain';
+    return { 'content-type': type, 'x-amzn-requestid': randomUUID() };
+  }
+
+  protected answer(request: Asked): Answer {
+    const { method, path, headers } = request;
+    if (path === '/') return this.#operation(request);
     if (path === '/container') return { status: 200, body: this.#given() };
     if (path === '/latest/api/token' && method === 'PUT')
       return { status: 200, body: 'imds-token' };
@@ -130,14 +92,14 @@ export class KmsStandIn {
     };
   }
 
-  #operation(request: Parameters<typeof checkSignature>[0]): Answer {
+  #operation(request: Asked): Answer {
     const known = [this.credentials, this.temporary];
     const secretOf = (id: string) =>
       known.find(({ accessKeyId }) => accessKeyId === id)?.secretAccessKey;
     const scope = { region: REGION, service: 'kms' };
     const { accessKeyId, isRight } = checkSignature(request, scope, secretOf);
     const target = String(request.headers['x-amz-target']);
-    this.asked.push({ target, accessKeyId });
+    this.operations.push({ target, accessKeyId });
     const who = known.find((one) => one.accessKeyId === accessKeyId);
     if (who?.sessionToken !== request.headers['x-amz-security-token'] || who === undefined)
       return error(
@@ -200,14 +162,6 @@ function aad(context: Context): Buffer {
   return Buffer.from(JSON.stringify(Object.entries(context).sort()));
 }
 
-/** The parts of a request that AWS Signature Version 4 uses. */
-export interface SignedRequest {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: IncomingHttpHeaders;
-  readonly body: string;
-}
-
 export interface Credentials {
   readonly accessKeyId: string;
   readonly secretAccessKey: string;
@@ -222,8 +176,8 @@ const MAX_SKEW_MS = 300_000;
  * Recomputes the signature of a request by the documented steps (canonical request, string to sign,
  * signing key). Returns the access key id of the request, and whether its signature is right.
  */
-export function checkSignature(
-  request: SignedRequest,
+function checkSignature(
+  request: Asked,
   scope: { region: string; service: string },
   secretOf: (accessKeyId: string) => string | undefined,
 ): { accessKeyId: string; isRight: boolean } {

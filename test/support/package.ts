@@ -3,7 +3,7 @@ import { cpSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { type Ended, endOf, ROOT } from './program.ts';
 
-export interface PackedFile {
+interface PackedFile {
   readonly path: string;
   readonly size: number;
   readonly mode: number;

@@ -96,7 +96,7 @@ export function expectNothingTold(): void {
 }
 
 /** The encodings in which a text could be in a file. */
-export function encodings(text: string): Map<string, Buffer> {
+function encodings(text: string): Map<string, Buffer> {
   const bytes = Buffer.from(text);
   const utf16 = Buffer.from(text, 'utf16le');
   const forms = new Map<string, Buffer>([

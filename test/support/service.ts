@@ -176,14 +176,16 @@ export async function makeVault(place: Place): Promise<void> {
   expect(code, stderr).toBe(0);
 }
 
-/** A client of a vault, with a name of its own and its first API key. */
 /** One vault with a running service, for all tests of a block. */
-export function servedVault(kind: Kind): { readonly place: Place; readonly service: Service } {
-  const at = {} as { place: Place; service: Service };
+export function servedVault<S extends Service = Service>(
+  kind: Kind,
+  start: (place: Place) => Promise<S> = startService as (place: Place) => Promise<S>,
+): { readonly place: Place; readonly service: S } {
+  const at = {} as { place: Place; service: S };
   beforeAll(async () => {
     at.place = await newPlace(kind);
     await makeVault(at.place);
-    at.service = await startService(at.place);
+    at.service = await start(at.place);
   });
   afterAll(async () => {
     await at.service.stop();
@@ -192,6 +194,7 @@ export function servedVault(kind: Kind): { readonly place: Place; readonly servi
   return at;
 }
 
+/** A client of a vault, with a name of its own and its first API key. */
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
   return runJson(place, 'client', 'create', '--name', `test ${randomUUID()}`, ...options);
 }

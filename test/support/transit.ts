@@ -1,72 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { type Answer, type Asked, CloudStandIn } from './cloud.ts';
 import { freePort } from './processes.ts';
 import { until } from './service.ts';
-
-/** A request to the transit engine. */
-interface Asked {
-  readonly method: string;
-  readonly path: string;
-  readonly headers: IncomingMessage['headers'];
-  readonly body: string;
-}
-
-interface Answer {
-  readonly status: number;
-  readonly body: unknown;
-}
 
 /**
  * The HTTP interface of the transit engine of Vault and OpenBao, for datakey/wrapped and decrypt.
  * Paths, headers, statuses and error bodies are the same as in OpenBao 2.6.2.
  * test/kek/openbao.test.ts compares the two.
  */
-export class TransitStandIn {
+export class TransitStandIn extends CloudStandIn {
   readonly token = 's.test-token';
-  readonly url: string;
-  readonly asked: Asked[] = [];
   namespace: string | undefined;
   isSealed = false;
-  /** Faults that replace the next answers, one for each request. */
-  failures: ('hang up' | 'be silent' | Answer)[] = [];
   readonly #keys = new Map<string, Buffer>();
-  readonly #server: Server;
-
-  private constructor(server: Server, scheme: string) {
-    this.#server = server;
-    this.url = `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  }
-
-  /** @param tls key and certificate; undefined: HTTP */
-  static async start(tls?: { key: Buffer; cert: Buffer }): Promise<TransitStandIn> {
-    const server = tls === undefined ? createServer() : createTlsServer(tls);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const itself = new TransitStandIn(server, tls === undefined ? 'http' : 'https');
-    server.on('request', async (request, response) => {
-      const chunks: Buffer[] = [];
-      for await (const chunk of request) chunks.push(chunk);
-      const { method = '', url: path = '', headers } = request;
-      const asked = { method, path, headers, body: Buffer.concat(chunks).toString() };
-      itself.asked.push(asked);
-      const failure = itself.failures.shift();
-      if (failure === 'be silent') return;
-      if (failure === 'hang up') return void request.socket.destroy();
-      const { status, body } = failure ?? itself.#answer(asked);
-      response.writeHead(status, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(body));
-    });
-    return itself;
-  }
-
-  stop(): void {
-    this.#server.close();
-    this.#server.closeAllConnections();
-  }
 
   /** Does the same as `vault write -f transit/datakey/wrapped/NAME`. Makes a missing key. */
   wrapped(name: string, plain: Buffer = randomBytes(32)): { ciphertext: string; plain: Buffer } {
@@ -83,7 +32,7 @@ export class TransitStandIn {
     return { ciphertext: `vault:v1:${sealed.toString('base64')}`, plain };
   }
 
-  #answer({ method, path, headers, body }: Asked): Answer {
+  protected answer({ method, path, headers, body }: Asked): Answer {
     if (this.isSealed) return errors(503, 'Vault is sealed');
     const namespace = headers['x-vault-namespace'];
     if (namespace !== undefined && namespace !== this.namespace)

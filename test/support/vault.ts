@@ -15,7 +15,7 @@ import type { KeyPurpose, SealedRecord } from '../../src/types.ts';
 import { call, type Place, type Service } from './service.ts';
 
 /** The parts of a vault, for tests that do a part of the program's work. */
-export interface OpenedVault {
+interface OpenedVault {
   readonly pool: Pool;
   readonly keys: WrappedKeyStore;
   readonly source: KekSource;
@@ -143,7 +143,7 @@ export function vaultAddress({ kind, env }: Place): pg.ClientConfig {
 }
 
 /** The key-encryption key of a vault. */
-export function kekBytes({ env }: Place): Buffer {
+function kekBytes({ env }: Place): Buffer {
   return parseKek(readFileSync(env.KEK_FILE ?? join(env.DATA_DIR!, 'kek')))!;
 }
 

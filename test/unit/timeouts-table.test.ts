@@ -125,7 +125,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
   expect(text).toContain(`${taken} ${descriptors('RESERVE')} and`);
   const readers = constant('ops/console/events.ts', 'MAX_STREAMS');
   const calls = constant('ops/console/playground-forwarder.ts', 'MAX_UNDER_WAY');
-  expect(text).toContain(`takes ${ops('MAX_CONNECTIONS')} connections, ${readers} readers of`);
+  expect(text).toContain(`the ops listener ${ops('MAX_CONNECTIONS')}, ${readers} readers of`);
   expect(text).toContain(`and ${calls} playground calls`);
   expect(text).toContain(`longer than ${queue('MAX_DELAY_MS')} ms for the vault`);
   expect(text).toContain(`${queue('MIN_CALLS')} calls may always wait`);
@@ -140,7 +140,7 @@ test('bounds in the sentences of timeouts.md are those of the program', () => {
 test('keys.md has the key lease, and how old the newest version must be', () => {
   const leaseS = constant('service/keys/leased-keyring.ts', 'SEAL_LEASE_MS') / 1_000;
   const text = readText('docs/operating/keys.md').replaceAll(/\s+/g, ' ');
-  expect(text).toContain(`tokenize works for ${leaseS} s (the key lease)`);
+  expect(text).toContain(`after ${leaseS} s (the key lease)`);
   expect(text).toContain(`until the newest is ${2 * leaseS} s old, twice the key lease`);
   expect(text).toContain(
     `waits up to ${constant('service/keys/key-lifecycle.ts', 'WRITERS_PATIENCE_MS') / 1_000} s`,

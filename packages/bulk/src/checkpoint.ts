@@ -19,7 +19,7 @@ export interface Position {
 }
 
 /** The options that must be the same when a run resumes. */
-export type Terms = Readonly<Record<string, string>>;
+type Terms = Readonly<Record<string, string>>;
 
 export interface Checkpoint {
   readonly terms: Terms;

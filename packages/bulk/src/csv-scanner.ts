@@ -3,7 +3,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 
 /** How a record breaks the format. */
-export type ScanProblem = 'text_after_quote' | 'unclosed_quote' | undefined;
+type ScanProblem = 'text_after_quote' | 'unclosed_quote' | undefined;
 
 /**
  * Finds the cells of one record (RFC 4180) as byte offsets. LF, CR LF and CR end a record. A quote

@@ -18,7 +18,7 @@ export function inputOf(bytes: Buffer, pieceBytes = bytes.length || 1): Input {
   } as Partial<Input> as Input;
 }
 
-export interface Edited {
+interface Edited {
   readonly output: Buffer;
   readonly cells: readonly Cell[];
   readonly problems: readonly string[];

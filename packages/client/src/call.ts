@@ -1,6 +1,5 @@
 import { TimeoutError } from './errors.ts';
 import { type Answer, type Failure, failureOf, networkFailure } from './failures.ts';
-import { onAbort } from './on-abort.ts';
 import {
   type CallOptions,
   checkApiKey,
@@ -173,4 +172,24 @@ function withKey(key: string, body: string | undefined, headers: Headers): Sent 
 /** With full jitter: callers that failed together do not retry together. */
 function longestPause(attempts: number): number {
   return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
+}
+
+const stops = new WeakMap<AbortSignal, Set<() => void>>();
+
+/**
+ * Calls `stop` when the signal is aborted. All calls share one listener for each signal, because
+ * runtimes report more than ten listeners as a leak, and a program may use one signal throughout.
+ * @returns stops listening
+ */
+function onAbort(signal: AbortSignal, stop: () => void): () => void {
+  const known = stops.get(signal);
+  const all = known ?? new Set();
+  if (known === undefined) {
+    stops.set(signal, all);
+    signal.addEventListener('abort', () => {
+      for (const one of all) one();
+    });
+  }
+  all.add(stop);
+  return () => all.delete(stop);
 }

@@ -1,5 +1,5 @@
 /** Facts about a failed call, besides its message. */
-export interface Circumstances {
+interface Circumstances {
   readonly code: string;
   readonly status?: number | undefined;
   readonly requestId?: string | undefined;

@@ -11,7 +11,7 @@ export interface Line {
   readonly dash?: readonly number[];
 }
 
-export interface Plot {
+interface Plot {
   readonly title: string;
   /** Unit of the numbers, for the title: "a second", "ms". */
   readonly unit: string;

@@ -1,5 +1,5 @@
 /** One server-sent event. */
-export interface ServerEvent {
+interface ServerEvent {
   readonly name: string;
   readonly data: string;
 }

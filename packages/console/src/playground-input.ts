@@ -57,7 +57,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** A value with its path, such as `customer.emails[1]`. */
-export interface Leaf {
+interface Leaf {
   readonly path: string;
   readonly value: unknown;
 }

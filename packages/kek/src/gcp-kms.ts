@@ -1,4 +1,3 @@
-import { crc32c } from './crc32c.ts';
 import { blobOf, decryptedKek, readCiphertext } from './file.ts';
 import { askCloud, type Deadline, deadlineOf, objectOf } from './request.ts';
 import { explained, KEK_TIMEOUTS, KekError, type KekSource, type PrivateFiles } from './source.ts';
@@ -170,4 +169,16 @@ async function signed(email: string, privateKey: string, audience: string): Prom
     .setIssuedAt()
     .setExpirationTime(TOKEN_LIFETIME)
     .sign(await importPKCS8(privateKey, 'RS256'));
+}
+
+/** Castagnoli's polynomial (RFC 3720, appendix B.4), bits reversed. node:zlib has only CRC-32. */
+const POLYNOMIAL = 0x82f63b78;
+
+export function crc32c(bytes: Uint8Array): number {
+  let rest = 0xffffffff;
+  for (const byte of bytes) {
+    rest ^= byte;
+    for (let bit = 0; bit < 8; bit++) rest = (rest >>> 1) ^ (rest & 1 ? POLYNOMIAL : 0);
+  }
+  return (rest ^ 0xffffffff) >>> 0;
 }

@@ -89,7 +89,7 @@ function codeOf(isLate: boolean, error: unknown): string {
 }
 
 /** A request to a server of a cloud, which answers 200 with a JSON object. */
-export interface CloudRequest {
+interface CloudRequest {
   /** Server in words, for messages. */
   readonly server: string;
   /** The setting that names the server. */

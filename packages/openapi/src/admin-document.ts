@@ -8,7 +8,7 @@ import { HEADERS } from './responses.ts';
 import { ref } from './schemas.ts';
 
 /** What the admin document says about a service. */
-export interface AdminFacts {
+interface AdminFacts {
   /** Where the ops listener listens. */
   readonly url: string;
   /** The errors, by code. */

@@ -45,7 +45,7 @@ export interface ErrorFacts {
   readonly isRetried: boolean;
 }
 
-export interface ErrorMessage {
+interface ErrorMessage {
   readonly message: string;
   /** undefined: any operation can have this message. */
   readonly operations?: readonly string[];

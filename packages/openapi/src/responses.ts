@@ -78,7 +78,7 @@ export const HEADERS = {
   },
 } as const satisfies Record<string, Header>;
 
-export type HeaderName = keyof typeof HEADERS;
+type HeaderName = keyof typeof HEADERS;
 
 export interface Response {
   readonly description: string;

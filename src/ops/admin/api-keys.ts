@@ -1,6 +1,11 @@
 import { getApiKey, issueApiKey, listApiKeys, revokeApiKey } from '../../service/clients.ts';
-import { type AdminAnswer, type AdminRoutes, type Field, readFields } from './call.ts';
-import type { AdminParts } from './routes.ts';
+import {
+  type AdminAnswer,
+  type AdminParts,
+  type AdminRoutes,
+  type Field,
+  readFields,
+} from './call.ts';
 
 const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/;
 

@@ -1,5 +1,8 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
+import type { VaultOptions } from '../../options.ts';
+import type { ValueFinder } from '../../service/records/found-values.ts';
+import type { Vault } from '../../service/vault.ts';
 
 /** A request to the admin API. */
 export interface AdminCall {
@@ -23,7 +26,22 @@ export interface AdminAnswer {
   readonly values?: number;
 }
 
+/** What the operations of the admin API use. */
+export interface AdminParts {
+  /** The vault, over connections that may change clients. */
+  readonly openVault: () => Promise<Vault>;
+  readonly vaultOptions: VaultOptions;
+  readonly finder: ValueFinder;
+  readonly clientPrefix: string;
+  readonly tokenSuffix: string;
+}
+
 export type AdminMethod = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+
+/** Whether a request can change nothing, whatever its path. */
+export function isReading({ method }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
 
 /** An operation of the admin API. */
 export interface AdminOperation {

@@ -15,6 +15,7 @@ import type { Client } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminParts,
   type AdminRoutes,
   choice,
   type Field,
@@ -26,7 +27,6 @@ import {
 } from './call.ts';
 import { refusal } from './errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
-import type { AdminParts } from './routes.ts';
 
 const { nameCharacters, subjectCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
 const isName = (text: string) =>

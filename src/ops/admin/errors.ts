@@ -12,7 +12,7 @@ import {
 } from '../../errors.ts';
 import { Refusal } from '../server.ts';
 
-/** Every error of the admin API. A test compares docs/operating/admin-api.md with it both ways. */
+/** Every error of the admin API. A test compares docs/operating/admin-api.md with it. */
 export const ADMIN_ERRORS = {
   bad_request: { status: 400, when: 'the request is not valid HTTP' },
   invalid_type: { status: 400, when: 'the body or a field is not acceptable' },
@@ -34,7 +34,7 @@ export const ADMIN_ERRORS = {
   overloaded: { status: 503, when: 'too many requests are under way, or the process is draining' },
 } as const;
 
-export type AdminErrorCode = keyof typeof ADMIN_ERRORS;
+type AdminErrorCode = keyof typeof ADMIN_ERRORS;
 
 export function refusal(code: AdminErrorCode, message: string): Refusal {
   return new Refusal(ADMIN_ERRORS[code].status, code, message);

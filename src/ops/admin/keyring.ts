@@ -1,8 +1,7 @@
 import { keyStatus, rotateKey } from '../../service/keys/key-lifecycle.ts';
 import { kekSourceOf } from '../../service/keys/open-keys.ts';
-import { type AdminRoutes, readFields } from './call.ts';
+import { type AdminParts, type AdminRoutes, readFields } from './call.ts';
 import { checkMatch } from './etags.ts';
-import type { AdminParts } from './routes.ts';
 
 /** Nodes read the keyring every 2 s. */
 const IN_FORCE_S = 5;

@@ -12,12 +12,12 @@ import type { Vault } from '../../service/vault.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminParts,
   type AdminRoutes,
   readFields,
   textField,
 } from './call.ts';
 import { checkMatch } from './etags.ts';
-import type { AdminParts } from './routes.ts';
 
 /** Nodes read the policy every 2 s, and use none that is older than this. */
 const IN_FORCE_S = 5;

@@ -1,23 +1,10 @@
-import type { VaultOptions } from '../../options.ts';
-import type { ValueFinder } from '../../service/records/found-values.ts';
-import type { Vault } from '../../service/vault.ts';
 import { apiKeyRoutes } from './api-keys.ts';
-import type { AdminMethod, AdminOperation, AdminRoutes } from './call.ts';
+import type { AdminMethod, AdminOperation, AdminParts, AdminRoutes } from './call.ts';
 import { clientRoutes } from './clients.ts';
 import { refusal } from './errors.ts';
 import { keyringRoutes } from './keyring.ts';
 import { policyRoutes } from './policies.ts';
 import { valueRoutes } from './values.ts';
-
-/** What the operations of the admin API use. */
-export interface AdminParts {
-  /** The vault, over connections that may change clients. */
-  readonly openVault: () => Promise<Vault>;
-  readonly vaultOptions: VaultOptions;
-  readonly finder: ValueFinder;
-  readonly clientPrefix: string;
-  readonly tokenSuffix: string;
-}
 
 export const ADMIN_PATH = '/admin/v1';
 

@@ -6,13 +6,13 @@ import type { Token, Value } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminParts,
   type AdminRoutes,
   type Field,
   flag,
   readFields,
   textField,
 } from './call.ts';
-import type { AdminParts } from './routes.ts';
 
 /** Each value is looked for under every kind. */
 const MAX_VALUES = 100;

@@ -43,7 +43,7 @@ export interface Facts {
   readonly certificateExpires: (() => Date) | undefined;
 }
 
-export interface CurrentStateOptions {
+interface CurrentStateOptions {
   /** Address of the public listener. */
   readonly url: string;
   readonly facts: Facts;

@@ -26,7 +26,7 @@ export interface OwnCertificate {
   readonly asksClients: boolean;
 }
 
-export interface ForwarderOptions {
+interface ForwarderOptions {
   /** Address of the public listener. */
   readonly url: string;
   readonly bodyLimit: number;

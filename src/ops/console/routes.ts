@@ -20,7 +20,7 @@ import type { PolicyInForce } from './policy-in-force.ts';
 
 const MAX_SIGN_IN_BYTES = 4_096;
 
-export interface ConsoleParts {
+interface ConsoleParts {
   readonly access: Access;
   readonly state: CurrentState;
   readonly events: EventStreams;

@@ -11,7 +11,7 @@ export interface AuditSource {
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-export interface AuditVerifyOptions {
+interface AuditVerifyOptions {
   /** Keyring.auditMac. */
   readonly macOf: LinkMac;
   /** Links from the log, which the lines must reach. */

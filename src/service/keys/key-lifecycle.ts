@@ -122,7 +122,7 @@ function refuseNeeded(version: number, records: number, whatHolds: string): void
   );
 }
 
-export interface Rewrapped {
+interface Rewrapped {
   readonly kek_id: string;
   /** Number of keys wrapped with the new KEK; 0: all were already. */
   readonly keys: number;
@@ -184,7 +184,7 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
   );
 }
 
-export interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
+interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
   readonly is_primary: boolean;
   /** Records with a value that this key seals; null: not a DEK. */
   readonly records: number | null;

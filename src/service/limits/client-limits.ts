@@ -5,7 +5,7 @@ import { LookUps } from './look-ups.ts';
 export type ClientOperation = 'tokenize' | 'detokenize' | 'lookup';
 
 /** Limits a second for clients without their own; 0: no limit. */
-export interface DefaultLimits {
+interface DefaultLimits {
   readonly requests: number;
   readonly detokenize: number;
   readonly lookup: number;

@@ -18,7 +18,7 @@ export interface RemoteBuckets {
 }
 
 /** Called when sharing ends, with the failure, and when it resumes. */
-export type OnSharing = (isShared: boolean, failure: string | undefined) => void;
+type OnSharing = (isShared: boolean, failure: string | undefined) => void;
 
 /**
  * Opens the buckets of a process. A Redis that hangs delays the start by at most 3 s, and nothing

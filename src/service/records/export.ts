@@ -26,7 +26,7 @@ export interface ExportedPair {
   readonly use: PairUse;
 }
 
-export interface ExportSettings extends ReadSettings {
+interface ExportSettings extends ReadSettings {
   readonly suffix: string;
   /** undefined: all spaces. */
   readonly space: string | undefined;
@@ -37,7 +37,7 @@ export interface ExportSettings extends ReadSettings {
   readonly write: (pairs: readonly ExportedPair[], at: string) => Promise<void>;
 }
 
-export interface Exported extends PassEnd {
+interface Exported extends PassEnd {
   readonly bad: number;
 }
 

@@ -1,7 +1,7 @@
 import type { Kind } from '../../policy/rules.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { PolicyGate } from '../policy-gate.ts';
-import { withKind } from '../threads/messages.ts';
+import { kindMark } from '../threads/messages.ts';
 import type { VaultClient } from '../threads/vault-client.ts';
 
 /** What the look-up of values needs. */
@@ -50,15 +50,13 @@ export async function findTokens(
   const questions = kinds.flatMap((kind) => acceptedBy(kind, values, asked !== undefined));
   for (let from = 0; from < questions.length; from += MAX_QUESTION_VALUES) {
     const part = questions.slice(from, from + MAX_QUESTION_VALUES);
-    const view = { policy: rules.version, line: null, space };
-    const tokens = await vault.lookup(
-      part.map(({ text }) => text),
-      TERMS,
-      view,
-    );
+    const marks = part.map(({ kind }) => kindMark(kind, rules)).join('');
+    const view = { policy: rules.version, line: null, space, marks };
+    const texts = part.map(({ text }) => text);
+    const tokens = await vault.lookup(texts, TERMS, view);
     part.forEach(({ index, kind }, i) => {
       const token = tokens[i];
-      if (token != null) found[index]!.push({ kind, token });
+      if (token != null) found[index]!.push({ kind: kind.settings.name, token });
     });
   }
   return found;
@@ -68,16 +66,15 @@ const TERMS = { token_mode: 'deterministic', time_to_live_s: null } as const;
 
 interface Question {
   readonly index: number;
-  readonly kind: string;
+  readonly kind: Kind;
   readonly text: Value;
 }
 
 /** @param isDemanded whether a value that the kind refuses is an error */
 function acceptedBy(kind: Kind, values: readonly Value[], isDemanded: boolean): Question[] {
-  const { name } = kind.settings;
   return values.flatMap((value, index) => {
     const accepted = kind.accept(value);
-    if ('value' in accepted) return [{ index, kind: name, text: withKind(name, accepted.value) }];
+    if ('value' in accepted) return [{ index, kind, text: accepted.value }];
     if (isDemanded) throw new NoSuchValue(accepted.reason, index);
     return [];
   });

@@ -62,7 +62,7 @@ const RECORDS_PER_S = 5_000;
 const IDLE_PAUSE_MS = 5_000;
 const FAILURE_PAUSE_MS = 30_000;
 
-export interface ExpiryOptions {
+interface ExpiryOptions {
   readonly pool: Pool;
   /**
    * Called when removal fails: the database is away, or this user may not update records. The next

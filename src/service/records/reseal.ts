@@ -8,7 +8,7 @@ import type { Vault } from '../vault.ts';
 import { type PassEnd, passOver, persistently } from './record-pass.ts';
 import { type OpenedRecord, type ReadSettings, RecordReader } from './verify.ts';
 
-export interface Resealed extends PassEnd {
+interface Resealed extends PassEnd {
   /** The primary key version. */
   readonly key_version: number;
   /** Records that this run sealed with the primary. */

@@ -7,6 +7,7 @@ import {
 } from '../../errors.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { Policy } from '../../policy/policy.ts';
+import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Token, TokenMode, TokenTerms, Value } from '../../types.ts';
 import type { KeySnapshot } from '../keys/keyring-follower.ts';
 
@@ -20,9 +21,8 @@ export interface ThreadData {
 }
 
 /**
- * How a caller sees the vault, with a policy or in a space of its own. The values of a call with a
- * view, and of its results, come with their kind: see `withKind`. Its tokens come with a hint: see
- * `withHint`.
+ * How a caller sees the vault, with a policy or in a space of its own. The results of detokenize
+ * come with their kind: see `withKind`.
  */
 export interface View {
   /** Version of the policy; 0: there is none. */
@@ -33,7 +33,16 @@ export interface View {
   readonly space: string;
 }
 
-/** A question to a vault thread. Its texts are distinct. */
+/**
+ * A view of texts, with one character for each. A value: the index of its kind in the policy. A
+ * token: SCOPED when its record probably has a scope, which it opens by first. A string costs far
+ * less to send than a text with each text.
+ */
+export interface MarkedView extends View {
+  readonly marks: string;
+}
+
+/** A question to a vault thread. Its texts are distinct, together with their marks. */
 export type Question = (
   | {
       readonly operation: 'tokenize' | 'lookup';
@@ -43,7 +52,7 @@ export type Question = (
   | { readonly operation: 'detokenize' | 'sizes'; readonly texts: readonly Token[] }
 ) & {
   /** null: the whole vault, as without a policy. */
-  readonly view: View | null;
+  readonly view: MarkedView | null;
 };
 
 /**
@@ -67,14 +76,6 @@ export interface NewPolicy {
   readonly policy: Policy;
 }
 
-/** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
-const MAX_SMALL_TEXTS = 64;
-const MAX_SMALL_BYTES = 262_144;
-
-export function isPiece(texts: number, bytes: number): boolean {
-  return texts > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
-}
-
 /** A message from a thread besides results: failed calls, and counts for metrics. */
 export type Report =
   | { readonly id: number; readonly failure: Failure }
@@ -86,7 +87,7 @@ export type Report =
  * Messages are flat arrays. To clone and read a call and its results takes 1.3 us each as arrays,
  * and 3.6 us as objects.
  */
-export type Part = string | number | View | null | undefined;
+export type Part = string | number | null | undefined;
 
 type Name = TokenMode | Exclude<Question['operation'], 'tokenize'>;
 
@@ -94,7 +95,10 @@ export function packCall(call: Call, parts: Part[]): void {
   const { id, operation, texts, bytes, deadlineMs, view } = call;
   const terms = 'terms' in call ? call.terms : undefined;
   parts.push(id, operation === 'tokenize' ? terms!.token_mode : operation);
-  parts.push(terms?.time_to_live_s ?? null, view, bytes, deadlineMs, texts.length);
+  parts.push(terms?.time_to_live_s ?? null, bytes, deadlineMs);
+  if (view === null) parts.push(null);
+  else parts.push(view.policy, view.line, view.space, view.marks);
+  parts.push(texts.length);
   for (const text of texts) parts.push(text);
 }
 
@@ -104,9 +108,11 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
     const id = parts[at++] as number;
     const name = parts[at++] as Name;
     const timeToLiveS = parts[at++] as number | null;
-    const view = parts[at++] as View | null;
     const bytes = parts[at++] as number;
     const deadlineMs = parts[at++] as number;
+    const policy = parts[at++] as number | null;
+    const view = policy === null ? null : viewAt(policy, parts, at);
+    if (view !== null) at += 3;
     const count = parts[at++] as number;
     const texts = parts.slice(at, at + count) as string[];
     at += count;
@@ -115,10 +121,15 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
   return calls;
 }
 
+function viewAt(policy: number, parts: readonly Part[], at: number): MarkedView {
+  const [line, space, marks] = [parts[at], parts[at + 1], parts[at + 2]];
+  return { policy, line: line as string | null, space: space as string, marks: marks as string };
+}
+
 function questionOf(
   name: Name,
   timeToLiveS: number | null,
-  view: View | null,
+  view: MarkedView | null,
   texts: readonly string[],
 ): Question {
   if (name === 'detokenize' || name === 'sizes')
@@ -170,17 +181,14 @@ export function splitKind(text: string): { readonly kind: string; readonly value
   return { kind: text.slice(0, end), value: text.slice(end + 1) as Value };
 }
 
-/** A token with whether its record probably has a scope, which it opens by first. */
-export function withHint(token: Token, isScoped: boolean): Token {
-  return ((isScoped ? SCOPED : PLAIN) + token) as Token;
+/** The mark of a value. */
+export function kindMark(kind: Kind, { kinds }: PolicyRules): string {
+  return String.fromCharCode(kinds.indexOf(kind));
 }
 
-export function splitHint(text: Token): { readonly token: Token; readonly isScoped: boolean } {
-  return { token: text.slice(1) as Token, isScoped: text.startsWith(SCOPED) };
-}
-
-const SCOPED = 's';
-const PLAIN = 'p';
+/** Marks of tokens. */
+export const SCOPED = 's';
+export const PLAIN = 'p';
 
 /** An error in a form that can be cloned between threads. */
 export interface Failure {

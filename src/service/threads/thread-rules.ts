@@ -1,61 +1,46 @@
 import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
 import { PolicyRules } from '../../policy/rules.ts';
-import { DEFAULT_KIND, type Token, type TokenTerms, type Value } from '../../types.ts';
+import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
-import { splitHint, splitKind, type View, withKind } from './messages.ts';
+import { type MarkedView, SCOPED, withKind } from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
 
+/** A policy, with the terms of all kinds for each space and terms of clients. */
+interface Ready {
+  readonly rules: PolicyRules;
+  readonly terms: Map<string, readonly ValueTerms[]>;
+}
+
 /** The policies in a vault thread, which decide how values are drawn and what leaves the thread. */
 export class ThreadRules {
-  readonly #byVersion = new Map<number, PolicyRules>([[0, new PolicyRules(undefined)]]);
+  readonly #byVersion = new Map<number, Ready>([[0, readyOf(undefined)]]);
 
   add(policy: Policy): void {
-    this.#byVersion.set(policy.version, new PolicyRules(policy));
+    this.#byVersion.set(policy.version, readyOf(policy));
     const [, oldest] = this.#byVersion.keys();
     if (this.#byVersion.size > KEPT_POLICIES) this.#byVersion.delete(oldest!);
   }
 
-  /** Splits texts that come with their kind. */
-  kinded(
-    texts: readonly string[],
-    terms: TokenTerms,
-    { policy, space }: View,
-  ): [values: Value[], terms: ValueTerms[]] {
-    const rules = this.#of(policy);
-    const byKind = new Map<string, ValueTerms>();
-    const values: Value[] = [];
-    const all = texts.map((text) => {
-      const { kind: name, value } = splitKind(text);
-      values.push(value!);
-      let own = byKind.get(name);
-      if (own === undefined) {
-        const kind = rules.kind(name);
-        own = { ...rules.termsOf(kind, terms), kind, scope: scopeOf(name, space) };
-        byKind.set(name, own);
-      }
-      return own;
-    });
-    return [values, all];
+  /** The terms of each value, by its mark. */
+  termsOf(terms: TokenTerms, { policy, space, marks }: MarkedView): ValueTerms[] {
+    const ofKinds = this.#termsOfKinds(this.#of(policy), terms, space);
+    const all: ValueTerms[] = [];
+    for (let i = 0; i < marks.length; i++) all.push(ofKinds[marks.charCodeAt(i)]!);
+    return all;
   }
 
-  /** Splits tokens that come with a hint. */
-  visible(texts: readonly Token[], view: View): [tokens: Token[], visibility: Visibility] {
-    const hinted = texts.map(splitHint);
-    const isScoped = (index: number) => hinted[index]!.isScoped;
-    return [hinted.map(({ token }) => token), { ...this.#visibility(view), isScoped }];
-  }
-
-  #visibility(view: View): Omit<Visibility, 'isScoped'> {
-    const rules = this.#of(view.policy);
+  visibility({ policy, line, space, marks }: MarkedView): Visibility {
+    const { rules } = this.#of(policy);
     return {
-      space: view.space,
+      space,
+      isScoped: (index) => marks[index] === SCOPED,
       show: ({ value, scope }) => {
         const kind = scope?.kind ?? DEFAULT_KIND;
-        switch (rules.right(view.line, kind)) {
+        switch (rules.right(line, kind)) {
           case 'full':
             return withKind(kind, value);
           case 'masked':
@@ -67,7 +52,24 @@ export class ThreadRules {
     };
   }
 
-  #of(version: number): PolicyRules {
+  #termsOfKinds({ rules, terms }: Ready, own: TokenTerms, space: string): readonly ValueTerms[] {
+    const key = `${own.token_mode} ${own.time_to_live_s} ${space}`;
+    let ofKinds = terms.get(key);
+    if (ofKinds === undefined) {
+      ofKinds = rules.kinds.map((kind) => {
+        const scope = scopeOf(kind.settings.name, space);
+        return { ...rules.termsOf(kind, own), kind, scope };
+      });
+      terms.set(key, ofKinds);
+    }
+    return ofKinds;
+  }
+
+  #of(version: number): Ready {
     return this.#byVersion.get(version)!;
   }
+}
+
+function readyOf(policy: Policy | undefined): Ready {
+  return { rules: new PolicyRules(policy), terms: new Map() };
 }

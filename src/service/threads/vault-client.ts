@@ -7,7 +7,7 @@ import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
-  isPiece,
+  type MarkedView,
   type NewPolicy,
   Outbox,
   type Part,
@@ -17,14 +17,10 @@ import {
   type Results,
   type ThreadData,
   unpackReports,
-  type View,
 } from './messages.ts';
+import { isPiece, piecesOf, withTexts } from './pieces.ts';
 import { QueueDelay } from './queue-delay.ts';
 
-/** Cryptography takes about 10 us a text, so a small call waits at most 2.5 ms for a piece. */
-const PIECE_TEXTS = 250;
-/** Each thread works on eight pieces at once, each in memory as bytes, text and message. */
-const PIECE_BYTES = 1_048_576;
 /**
  * Beyond either bound, calls get 503. The bounds are about 0.5 s of small requests, or 2 s of large
  * ones.
@@ -103,7 +99,7 @@ export class VaultClient {
   async tokenize(
     values: readonly Value[],
     terms: TokenTerms,
-    view: View | null = null,
+    view: MarkedView | null = null,
     deadlineMs?: number,
   ): Promise<readonly Token[]> {
     this.#writes.check();
@@ -120,7 +116,7 @@ export class VaultClient {
   lookup(
     values: readonly Value[],
     terms: TokenTerms,
-    view: View | null,
+    view: MarkedView | null,
     deadlineMs?: number,
   ): Promise<readonly (Token | null)[]> {
     const asked = { operation: 'lookup', texts: values, terms, view } as const;
@@ -135,7 +131,7 @@ export class VaultClient {
    */
   async detokenize(
     tokens: readonly Token[],
-    view: View | null,
+    view: MarkedView | null,
     sizes?: readonly number[],
     deadlineMs?: number,
   ): Promise<readonly (Value | null | undefined)[]> {
@@ -153,7 +149,7 @@ export class VaultClient {
    */
   async sizes(
     tokens: readonly Token[],
-    view: View | null,
+    view: MarkedView | null,
     deadlineMs?: number,
   ): Promise<readonly (number | null | undefined)[]> {
     const asked = { operation: 'sizes', texts: tokens, view } as const;
@@ -204,14 +200,16 @@ export class VaultClient {
     weigh: (text: string) => number,
     deadlineMs = requestDeadline(),
   ): Promise<Results> {
-    const { texts } = question;
+    const { texts, view } = question;
     if (this.#isFull(texts.length)) throw new CallerError('overloaded', '', 1);
-    const distinct = new Set<Value | Token>(texts);
-    if (distinct.size === texts.length) return this.#askDistinct(question, weigh, deadlineMs);
-    const asked = [...distinct];
-    const results = await this.#askDistinct(withTexts(question, asked), weigh, deadlineMs);
-    const byText = new Map<string, Results[number]>(asked.map((text, i) => [text, results[i]]));
-    return texts.map((text) => byText.get(text));
+    if (new Set<string>(texts).size === texts.length)
+      return this.#askDistinct(question, weigh, deadlineMs);
+    const keys = view === null ? texts : texts.map((text, i) => view.marks[i] + text);
+    const indexes = new Map(keys.map((key, i) => [key, i]));
+    const asked = withTexts(question, [...indexes.values()]);
+    const results = await this.#askDistinct(asked, weigh, deadlineMs);
+    const byKey = new Map([...indexes.keys()].map((key, i) => [key, results[i]]));
+    return keys.map((key) => byKey.get(key));
   }
 
   async #askDistinct(
@@ -223,11 +221,10 @@ export class VaultClient {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
     if (isPiece(texts.length, bytes)) {
-      const pieces = cut(texts, weigh).map(([from, to, bytesOfPiece]) => {
-        const piece = withTexts(question, texts.slice(from, to));
-        return this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs);
-      });
-      return (await Promise.all(pieces)).flat();
+      const results = piecesOf(question, weigh).map(([piece, bytesOfPiece]) =>
+        this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs),
+      );
+      return (await Promise.all(results)).flat();
     }
     this.#delay.begin(performance.now());
     try {
@@ -271,29 +268,4 @@ export class VaultClient {
     const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
     return pendingTexts + texts > MAX_PENDING_TEXTS || this.#pending.size >= MAX_PENDING_CALLS;
   }
-}
-
-function withTexts(question: Question, texts: readonly (Value | Token)[]): Question {
-  return { ...question, texts } as Question;
-}
-
-/** The first text, the end and the bytes of each piece. */
-function cut(
-  texts: readonly string[],
-  weigh: (text: string) => number,
-): (readonly [from: number, to: number, bytes: number])[] {
-  const pieces: (readonly [number, number, number])[] = [];
-  let from = 0;
-  let bytes = 0;
-  texts.forEach((text, i) => {
-    const weight = weigh(text);
-    if (i - from === PIECE_TEXTS || (i > from && bytes + weight > PIECE_BYTES)) {
-      pieces.push([from, i, bytes]);
-      from = i;
-      bytes = 0;
-    }
-    bytes += weight;
-  });
-  pieces.push([from, texts.length, bytes]);
-  return pieces;
 }

@@ -10,7 +10,6 @@ import { Tokenizer } from '../tokenizer.ts';
 import {
   type Call,
   failureOf,
-  isPiece,
   Outbox,
   type Part,
   packResults,
@@ -20,6 +19,7 @@ import {
   type ToThread,
   unpackCalls,
 } from './messages.ts';
+import { isPiece } from './pieces.ts';
 import { ThreadRules } from './thread-rules.ts';
 
 /**
@@ -114,17 +114,15 @@ function resultsOf(call: Call): Promise<Results> {
   switch (call.operation) {
     case 'tokenize':
       if (view === null) return tokenizer.tokenize(call.texts, call.terms, byMs);
-      return tokenizer.tokenize(...rules.kinded(call.texts, call.terms, view), byMs);
+      return tokenizer.tokenize(call.texts, rules.termsOf(call.terms, view), byMs);
     case 'lookup':
       if (view === null) return tokenizer.lookup(call.texts, call.terms, byMs);
-      return tokenizer.lookup(...rules.kinded(call.texts, call.terms, view), byMs);
+      return tokenizer.lookup(call.texts, rules.termsOf(call.terms, view), byMs);
     case 'detokenize': {
-      if (view === null) return detokenizer.detokenize(call.texts, call.bytes, byMs);
-      const [tokens, visibility] = rules.visible(call.texts, view);
-      return detokenizer.detokenize(tokens, call.bytes, byMs, visibility);
+      const visibility = view === null ? undefined : rules.visibility(view);
+      return detokenizer.detokenize(call.texts, call.bytes, byMs, visibility);
     }
     case 'sizes':
-      if (view === null) return detokenizer.sizes(call.texts, byMs);
-      return detokenizer.sizes(rules.visible(call.texts, view)[0], byMs, view.space);
+      return detokenizer.sizes(call.texts, byMs, view?.space);
   }
 }
