@@ -12,7 +12,7 @@ the answer gets them back while it streams. Reads {"names": [...], "messages": [
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import httpx
 from presidio_analyzer import EntityRecognizer, PatternRecognizer, RecognizerResult
@@ -21,6 +21,7 @@ from presidio_analyzer.predefined_recognizers import (
     EmailRecognizer,
     PhoneRecognizer,
 )
+from standin import Span, Standin
 
 STANDIN_URL = os.environ.get("STANDIN_URL", "http://127.0.0.1:8080")
 MODEL_URL = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
@@ -42,7 +43,7 @@ def recognizers_of(names: list[str]) -> list[EntityRecognizer]:
     return recognizers
 
 
-def spans_in(text: str, recognizers: list[EntityRecognizer]) -> list[dict]:
+def spans_in(text: str, recognizers: list[EntityRecognizer]) -> list[Span]:
     """What is personal. Finds that overlap become one, of the longest one's kind."""
     found = [
         one
@@ -59,35 +60,10 @@ def spans_in(text: str, recognizers: list[EntityRecognizer]) -> list[dict]:
     return [span_of(group) for group in groups]
 
 
-def span_of(group: list[RecognizerResult]) -> dict:
+def span_of(group: list[RecognizerResult]) -> Span:
     longest = max(group, key=lambda one: one.end - one.start)
     end = max(one.end for one in group)
-    return {"start": group[0].start, "end": end, "kind": KINDS[longest.entity_type]}
-
-
-class Standin:
-    """The texts of Standin's interface."""
-
-    def __init__(self, url: str, api_key: str):
-        headers = {"Authorization": f"Bearer {api_key}"}
-        self._http = httpx.Client(base_url=f"{url}/api/v1/text/", headers=headers)
-
-    def tokenize(self, text: str, spans: list[dict]) -> str:
-        return self._call("tokenize", {"text": text, "spans": spans})["text"]
-
-    def detokenize(self, pieces: Iterable[str]) -> Iterator[str]:
-        """Restores a text as it comes. The end of a piece waits when a token may go on there."""
-        rest = ""
-        for piece in pieces:
-            restored = self._call("detokenize", {"text": rest + piece, "more": True})
-            rest = restored["rest"]
-            yield restored["text"]
-        yield self._call("detokenize", {"text": rest})["text"]
-
-    def _call(self, operation: str, data: dict) -> dict:
-        response = self._http.post(operation, json={"data": data})
-        response.raise_for_status()
-        return response.json()["data"]
+    return Span(group[0].start, end, KINDS[longest.entity_type])
 
 
 def ask(messages: list[dict]) -> Iterator[str]:
@@ -107,15 +83,15 @@ def ask(messages: list[dict]) -> Iterator[str]:
 
 def main() -> None:
     conversation = json.load(sys.stdin)
-    standin = Standin(STANDIN_URL, os.environ["STANDIN_API_KEY"])
     recognizers = recognizers_of(conversation["names"])
-    messages = []
-    for message in conversation["messages"]:
-        text = message["content"]
-        tokenized = standin.tokenize(text, spans_in(text, recognizers))
-        messages.append({**message, "content": tokenized})
-    for piece in standin.detokenize(ask(messages)):
-        print(piece, end="", flush=True)
+    with Standin(STANDIN_URL, os.environ["STANDIN_API_KEY"]) as standin:
+        messages = []
+        for message in conversation["messages"]:
+            text = message["content"]
+            tokenized = standin.tokenize_text(text, spans_in(text, recognizers))
+            messages.append({**message, "content": tokenized.text})
+        for piece in standin.detokenize_stream(ask(messages)):
+            print(piece, end="", flush=True)
     print()
 
 

@@ -1,16 +1,15 @@
-import { hostname, userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Command, InvalidArgumentError } from 'commander';
 import { BulkError } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { OperatorError } from '../errors.ts';
-import { AuditFile, STANDARD_OUTPUT } from '../service/audit/audit-file.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type ExportedPair, exportPairs } from '../service/records/export.ts';
 import { recordsFrom } from '../service/records/record-pass.ts';
 import type { Vault } from '../service/vault.ts';
 import { encrypterFor, recipientsOf } from './age-files.ts';
+import { audited } from './audited.ts';
 import { count } from './bulk-options.ts';
 import {
   command,
@@ -75,15 +74,27 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
   const parts = new ExportParts(options.output, terms, encrypter, options.resume ?? false);
-  await audit(vault, config, options, recipients);
   if (options.plain)
     process.stderr.write(`standin: the files in ${options.output} have every value in clear\n`);
+  const about = {
+    space: options.space ?? null,
+    is_encrypted: options.plain !== true,
+    recipients,
+    folder: resolve(options.output),
+    is_resumed: options.resume === true,
+  };
+  const counts = () => ({
+    pairs: parts.position.pairs,
+    without_token: parts.position.without_token,
+  });
   const progress = new Progress({
     unit: 'records',
     total: await recordsFrom(vault, parts.position.next),
   });
   try {
-    await run(vault, config, options, parts, progress);
+    await audited(vault, config, { event: 'export', about, counts }, () =>
+      run(vault, config, options, parts, progress),
+    );
   } catch (error) {
     throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
   } finally {
@@ -100,7 +111,7 @@ async function run(
   options: ExportOptions,
   parts: ExportParts,
   progress: Progress,
-): Promise<void> {
+): Promise<boolean> {
   const { vault: vaultOptions } = config;
   const source = kekSourceOf(vaultOptions);
   const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
@@ -128,6 +139,7 @@ async function run(
       `${count(end.bad, 'record')} did not open and ${end.bad === 1 ? 'is' : 'are'} missing in the export: see standin verify.`,
     );
   if (end.next !== undefined) process.exitCode = EXIT_INTERRUPTED;
+  return end.next === undefined;
 }
 
 function report(
@@ -140,7 +152,7 @@ function report(
   const unknown =
     withoutToken === 0
       ? ''
-      : `\n${count(withoutToken, 'value')} without token: random tokens are nowhere in a vault. To keep these pairs, run standin detokenize on the files and tables that have the tokens.`;
+      : `\n${count(withoutToken, 'value')} without token: their tokens cannot be drawn again. To keep the pairs, run standin detokenize on the files and tables that have the tokens.`;
   const rest = isComplete ? '' : '\nStopped before the end. Continue with --resume.';
   print(
     options,
@@ -148,36 +160,3 @@ function report(
     `${count(pairs, 'pair')} in ${count(parts, 'file')} in ${options.output}.${unknown}${rest}`,
   );
 }
-
-/** @throws OperatorError when the line cannot be written: nothing was exported then */
-async function audit(
-  { keyring }: Vault,
-  { AUDIT_LOG: path }: Config,
-  options: ExportOptions,
-  recipients: readonly string[],
-): Promise<void> {
-  const line = JSON.stringify({
-    time: new Date().toISOString(),
-    event: 'export',
-    outcome: 'started',
-    user: userInfo().username,
-    space: options.space ?? null,
-    is_encrypted: options.plain !== true,
-    recipients,
-    folder: resolve(options.output),
-    is_resumed: options.resume === true,
-    node: hostname(),
-  });
-  if (path === undefined || path === STANDARD_OUTPUT)
-    return void process.stderr.write(path === undefined ? NO_AUDIT : `${line}\n`);
-  const file = new AuditFile(path, (last, bytes) => keyring.auditMac(last, bytes));
-  const { failure } = await file.append([`${line}\n`], performance.now() + AUDIT_PATIENCE_MS);
-  await file.close();
-  if (failure !== undefined)
-    throw new OperatorError(
-      `The audit log ${path} cannot be written (${failure}), so nothing was exported. Correct AUDIT_LOG, or run the command as a user that can write it.`,
-    );
-}
-
-const NO_AUDIT = 'standin: AUDIT_LOG is not set, so no line says that this export was made\n';
-const AUDIT_PATIENCE_MS = 4_000;

@@ -1,13 +1,6 @@
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
-import {
-  BadRowError,
-  BulkError,
-  type Job,
-  type Row,
-  type RunEnd,
-  RunFailure,
-  runBulk,
-} from '#bulk';
+import { BadRowError, BulkError, type Job, type RunEnd, RunFailure, runBulk } from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
@@ -16,6 +9,7 @@ import { type Imported, Importer, isRefusal, type Pair } from '../service/record
 import type { Vault } from '../service/vault.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
 import { decoderFor } from './age-files.ts';
+import { audited } from './audited.ts';
 import {
   addFormat,
   contradictionOf,
@@ -32,21 +26,10 @@ import {
   print,
   withVault,
 } from './command.ts';
+import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
 import { Progress } from './progress.ts';
 
-/** What a field of a row says of its pair. */
-type Role = 'token' | 'value' | 'kind' | 'space' | 'expires';
-type Fields = Partial<Record<Role, string>>;
-
-interface ImportOptions extends OutputOptions, FileOptions {
-  readonly tokenField: string;
-  readonly valueField: string;
-  readonly kindField?: string;
-  readonly spaceField?: string;
-  readonly expiresField?: string;
-  readonly kind: string;
-  readonly space: string;
-  readonly random?: boolean;
+interface ImportOptions extends OutputOptions, FileOptions, PairOptions {
   readonly dryRun?: boolean;
   /** File with the key that decrypts the pairs. */
   readonly identity?: string;
@@ -71,6 +54,7 @@ export function addImport(program: Command): void {
     .option('--kind-field <field>', 'of the kinds; default of JSON: kind')
     .option('--space-field <field>', 'of the spaces; default of JSON: space')
     .option('--expires-field <field>', 'of the times of expiry; default of JSON: expires_at')
+    .option('--use-field <field>', 'of both or detokenize, as --random; default of JSON: use')
     .option('--kind <name>', 'of rows without one', DEFAULT_KIND)
     .option('--space <name>', 'of rows without one; default: the default space', DEFAULT_SPACE)
     .option('--random', 'only detokenize these tokens: tokenize draws others')
@@ -87,6 +71,7 @@ export function addImport(program: Command): void {
 
 /** Rows by what became of them. */
 interface Tally {
+  rejected: number;
   imported: number;
   already_known: number;
   detokenize_only: number;
@@ -94,23 +79,20 @@ interface Tally {
 
 async function importPairs(
   vault: Vault,
-  { vault: vaultOptions }: Config,
+  config: Config,
   file: string,
   options: ImportOptions,
 ): Promise<void> {
-  const follower = new KeyringFollower(
-    vault.wrappedKeys,
-    kekSourceOf(vaultOptions),
-    vault.plainKeys,
-  );
+  const { vault: vaultOptions } = config;
+  const source = kekSourceOf(vaultOptions);
+  const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
   const progress = new Progress({ unit: 'pairs' });
-  const tally: Tally = { imported: 0, already_known: 0, detokenize_only: 0 };
+  const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const startedAtMs = performance.now();
   const work = async (stop: AbortSignal) => {
     await follower.start();
     const importer = await Importer.open(vault, follower, {
       suffix: vaultOptions.token_suffix,
-      isRandom: options.random ?? false,
       isDryRun: options.dryRun ?? false,
       stop,
     });
@@ -118,15 +100,24 @@ async function importPairs(
     const decode = identity === undefined ? undefined : await decoderFor(identity);
     return runBulk({ ...jobOf(file, options, importer, tally, progress), decode }, stop);
   };
-  const end = await interruptible(work)
-    .catch((error) => {
-      throw explained(error);
-    })
-    .finally(() => {
-      follower.stop();
-      progress.end();
-    });
-  conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
+  const run = async () => {
+    const end = await interruptible(work)
+      .catch((error) => {
+        throw explained(error);
+      })
+      .finally(() => {
+        follower.stop();
+        progress.end();
+      });
+    conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
+    return end.is_complete;
+  };
+  const { space, kind } = options;
+  const about = {
+    ...{ space, kind, is_dry_run: options.dryRun === true },
+    ...{ input: file === '-' ? null : resolve(file), is_resumed: options.resume === true },
+  };
+  await audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
 function jobOf(
@@ -166,76 +157,18 @@ function jobOf(
       const good = rows.filter((row) => row.problem === undefined);
       results.forEach((result, i) => {
         if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
-        else add(tally, result, options.random ?? false);
+        else add(tally, result, pairs[i]!);
       });
+      tally.rejected += rows.filter((row) => row.problem !== undefined).length;
     },
     onProgress: (pairs, share) => progress.advance(pairs, share),
   };
 }
 
-function add(tally: Tally, { isKnown, isGiven }: Imported, isRandom: boolean): void {
+function add(tally: Tally, { isKnown, isGiven }: Imported, { use }: Pair): void {
   if (isKnown) tally.already_known++;
   else tally.imported++;
-  if (!isGiven && !isRandom) tally.detokenize_only++;
-}
-
-function fieldsOf(options: ImportOptions, isJson: boolean): Fields {
-  const usual = (name: string) => (isJson ? `${name}?` : undefined);
-  const given: Partial<Record<Role, string | undefined>> = {
-    token: options.tokenField,
-    value: options.valueField,
-    kind: options.kindField ?? usual('kind'),
-    space: options.spaceField ?? usual('space'),
-    expires: options.expiresField ?? usual('expires_at'),
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, field]) => field !== undefined));
-}
-
-/** The fields as --fields of the bulk commands has them. */
-function listOf(fields: Fields, isJson: boolean): string {
-  const quoted = (name: string) => (isJson ? name : `"${name.replaceAll('"', '""')}"`);
-  return Object.values(fields).map(quoted).join(',');
-}
-
-/** The fields as rows name them. */
-function namesOf(fields: Fields): Fields {
-  const plain = (field: string) => field.replace(/^\$\.?|\?$/g, '');
-  return Object.fromEntries(Object.entries(fields).map(([role, field]) => [role, plain(field)]));
-}
-
-/** A row without a problem becomes a pair; the other rows get their problem. */
-function pairReader(fields: Fields, { kind, space }: ImportOptions) {
-  const byField = new Map(Object.entries(fields).map(([role, field]) => [field, role as Role]));
-  return (row: Row): Pair | undefined => {
-    if (row.problem !== undefined) return undefined;
-    const has: Fields = {};
-    for (const { field, value } of row.cells) has[byField.get(field)!] = value;
-    const { token, value, expires } = has;
-    if (!token || value === undefined) {
-      const missing = token ? 'value' : 'token';
-      row.problem = { field: fields[missing], reason: `is empty: a pair has a ${missing}` };
-      return undefined;
-    }
-    const timeToLiveS = expires ? timeToLive(expires) : null;
-    if (timeToLiveS !== null && !(timeToLiveS > 0)) {
-      row.problem = { field: fields.expires, reason: EXPIRED };
-      return undefined;
-    }
-    const terms = { kind: has.kind || kind, space: has.space || space };
-    return { token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line };
-  };
-}
-
-const EXPIRED =
-  'is no time in the future such as 2030-01-31T00:00:00Z: leave the row out, or the time';
-const MAX_TIME_TO_LIVE_S = 2_000_000_000;
-/** A record lives a 16th longer than its time to live (src/store/record-sql.ts). */
-const LEASE = 1.0625;
-
-/** Seconds of a time to live with which the record ends at this time; NaN for other text. */
-function timeToLive(text: string): number {
-  const leftS = (Date.parse(text) - Date.now()) / 1000 / LEASE;
-  return Math.min(Math.ceil(leftS), MAX_TIME_TO_LIVE_S);
+  if (!isGiven && use === 'both') tally.detokenize_only++;
 }
 
 function explained(error: unknown): unknown {
@@ -268,7 +201,7 @@ function conclude(
       : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
   print(
     options,
-    { is_dry_run: isDryRun, is_complete: isComplete, rows, rejected, ...tally, seconds },
+    { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
     `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
   );
   if (!isComplete) {

@@ -8,6 +8,7 @@ import type {
 } from '../types.ts';
 import { Mac } from './mac.ts';
 import { checkedKey, deriveKey, importKey, type Key, randomLatin1 } from './primitives.ts';
+import { RandomDraws } from './random-draws.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
 import {
   aliasPlaintext,
@@ -57,13 +58,16 @@ export class Keyring {
   #deks: ReadonlyMap<number, Dek> = new Map();
   readonly #fingerprintMac: Mac;
   readonly #tokenMac: Mac;
+  readonly #randomDraws: RandomDraws;
   readonly #apiKeyMac: Mac;
   readonly #auditMac: Mac;
 
   constructor(keys: readonly PlainKey[]) {
     this.renew(keys);
     this.#fingerprintMac = new Mac('sha256', only(keys, 'fingerprint'));
-    this.#tokenMac = new Mac('sha512', only(keys, 'token'));
+    const tokenKey = only(keys, 'token');
+    this.#tokenMac = new Mac('sha512', tokenKey);
+    this.#randomDraws = new RandomDraws(tokenKey);
     const apiKeyKey = only(keys, 'api-key');
     this.#apiKeyMac = new Mac('sha256', apiKeyKey);
     this.#auditMac = new Mac('sha256', deriveKey(importKey(apiKeyKey), AUDIT_CHAIN).export());
@@ -120,13 +124,16 @@ export class Keyring {
   }
 
   /**
-   * Fresh random bytes each time. The fingerprint is random too, so equal values are unlinkable at
-   * rest.
+   * A fresh random fingerprint each time, so equal values are unlinkable at rest. The draws come
+   * from it, so that an export finds the token again. The value is not in them: what stays of a
+   * forgotten record must not confirm a guess.
+   * @param valueFingerprint of a stored record
    */
-  randomDraws(): Draws {
+  randomDraws(valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint): Draws {
     return {
-      draws: () => randomLatin1(DRAW_BYTES),
-      value_fingerprint: randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint,
+      draws: (draw, block) =>
+        this.#randomDraws.block(valueFingerprint, draw, block).slice(0, DRAW_BYTES),
+      value_fingerprint: valueFingerprint,
     };
   }
 

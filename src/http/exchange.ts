@@ -122,6 +122,7 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'license_invalid',
   'database_unsafe',
   'issuer_unavailable',
+  'audit_unavailable',
 ]);
 
 const HEADERS = [

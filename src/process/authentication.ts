@@ -1,5 +1,6 @@
 import { Unavailable } from '../errors.ts';
 import type { Log } from '../log.ts';
+import type { Metrics } from '../metrics.ts';
 import type { JwtOptions } from '../options.ts';
 import type { ApiKeyUses } from '../service/api-key-uses.ts';
 import { Authenticator } from '../service/authenticator.ts';
@@ -13,9 +14,11 @@ export async function openAuthenticator(
   { keyring, vital }: Vault,
   uses: ApiKeyUses,
   jwt: JwtOptions | undefined,
+  metrics: Metrics,
   log: Log,
 ): Promise<Authenticator> {
   const verifier = jwt && openVerifier(jwt, (token) => keyring.apiKeyDigest(token), log);
+  if (verifier !== undefined) metrics.observe({ issuerKeysAge: () => verifier.keys.ageS });
   const authenticator = new Authenticator(new ApiKeyStore(vital.keys), keyring, uses, verifier);
   // If the database went away after the vault opened, API keys are read when it is back.
   await authenticator.start().catch((error) => {

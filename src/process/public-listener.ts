@@ -234,7 +234,7 @@ async function createContext(
   budget: ByteBudget,
 ): Promise<ServerContext> {
   const { config, vault, keys, policies, certificate, metrics, log } = options;
-  const authenticator = await openAuthenticator(vault, uses, config.jwt, log);
+  const authenticator = await openAuthenticator(vault, uses, config.jwt, metrics, log);
   const data = { vault: config.vault, keys: keys.latest, timeline: vault.timeline.shared };
   const vaultClient = new VaultClient(data, guards, {
     batch: metrics.batch,

@@ -3,7 +3,15 @@ import { byteaArray, latin1OfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';
 
-const COLUMNS = 'api_key_id, client_id, created_at, expires_at, revoked_at';
+/** What is shown of an API key. */
+export const API_KEY_COLUMNS = [
+  'api_key_id',
+  'client_id',
+  'created_at',
+  'expires_at',
+  'revoked_at',
+] as const;
+const COLUMNS = API_KEY_COLUMNS.join(', ');
 
 /**
  * API keys and their clients come from one statement. With two statements, the first could return

@@ -1,13 +1,18 @@
 import pg from 'pg';
 import { OperatorError } from '../errors.ts';
+import { API_KEY_COLUMNS } from './api-keys.ts';
 import { SETTINGS } from './clients.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
+/** Columns; ALL: every one. */
 interface Rights {
+  readonly select?: readonly string[];
   readonly insert?: readonly string[];
   readonly update?: readonly string[];
 }
+
+const ALL: readonly string[] = [];
 
 /**
  * The columns that the service writes; it reads all tables. It makes records, revives forgotten and
@@ -26,29 +31,35 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
 ]);
 
 /**
- * The columns that the admin API writes. It makes clients, API keys, versions of the policy and
- * keys, and forgets records; it deletes no row.
+ * The columns that the admin API reads and writes, and no other table. It makes clients, API keys,
+ * versions of the policy and keys, and forgets records; it deletes no row. It reads wrapped keys,
+ * because rotate unwraps them first, and no digest of an API key.
  */
 const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
-  ['records', SERVICE_RIGHTS.get('records')!],
+  ['records', { select: ALL, ...SERVICE_RIGHTS.get('records') }],
   [
     'clients',
     {
+      select: ALL,
       insert: ['client_id', ...SETTINGS],
       update: [...SETTINGS.filter((name) => name !== 'space'), 'disabled_at'],
     },
   ],
   [
     'api_keys',
-    { insert: ['api_key_id', 'client_id', 'digest', 'expires_at'], update: ['revoked_at'] },
+    {
+      select: API_KEY_COLUMNS,
+      insert: ['api_key_id', 'client_id', 'digest', 'expires_at'],
+      update: ['revoked_at'],
+    },
   ],
-  ['policies', { insert: ['version', 'document'] }],
-  ['keyring', { insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
+  ['api_key_uses', { select: ALL }],
+  ['policies', { select: ALL, insert: ['version', 'document'] }],
+  ['keyring', { select: ALL, insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
 ]);
 
 /** For whom a role is. */
 export type RolePurpose = 'service' | 'admin';
-const RIGHTS = { service: SERVICE_RIGHTS, admin: ADMIN_RIGHTS } as const;
 
 /** Table grants do not bind a role that is, or can become, one of these. */
 const POWERS = [
@@ -77,7 +88,7 @@ export async function grantRights(
 ): Promise<string[]> {
   return pool.transaction(deadlineMs, async (query) => {
     await checkRole(query, role);
-    const statements = grants(role, RIGHTS[purpose], await hasCitus(query));
+    const statements = grants(pg.escapeIdentifier(role), purpose, await hasCitus(query));
     for (const statement of statements) await query(statement);
     return statements;
   });
@@ -96,22 +107,18 @@ async function checkRole(query: Query, role: string): Promise<void> {
   }
 }
 
-function grants(
-  role: string,
-  rightsByTable: ReadonlyMap<string, Rights>,
-  isCitus: boolean,
-): string[] {
-  const to = pg.escapeIdentifier(role);
+function grants(to: string, purpose: RolePurpose, isCitus: boolean): string[] {
+  const isService = purpose === 'service';
   const statements = [
     `revoke all on schema standin from ${to}`,
     `revoke all on all tables in schema standin from ${to}`,
     `grant usage on schema standin to ${to}`,
-    `grant select on all tables in schema standin to ${to}`,
+    ...(isService ? [`grant select on all tables in schema standin to ${to}`] : []),
   ];
-  for (const [table, rights] of rightsByTable) {
+  for (const [table, rights] of isService ? SERVICE_RIGHTS : ADMIN_RIGHTS) {
     // Citus has no column rights.
-    const list = Object.entries(rights).map(([right, columns]) =>
-      isCitus ? right : `${right} (${columns.join(', ')})`,
+    const list = Object.entries(rights as Required<Rights>).map(([right, columns]) =>
+      isCitus || columns === ALL ? right : `${right} (${columns.join(', ')})`,
     );
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
   }

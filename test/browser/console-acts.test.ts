@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Browser, Request } from 'playwright-core';
+import type { Browser, Request, Response } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
@@ -36,19 +36,27 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
   const outcome = (title: string) => () => form(title).getByRole('status').textContent();
   const signIn = async (token: string) => {
     await tab.page.getByLabel('Admin token').fill(token);
+    const isAnswer = (response: Response) =>
+      response.url().endsWith('/console/admin/session') && response.request().method() === 'POST';
+    const answered = tab.page.waitForResponse(isAnswer);
     await button('Sign in to act').click();
+    return (await answered).status();
   };
   const send = (method: string, path: string, body?: unknown) =>
     admin(service.opsUrl, method, path, body);
 
-  test('are for who signs in with the right token, and a wrong one says so', async () => {
+  test('are for who signs in with the right token, a wrong one says so, and guesses are slowed', async () => {
     await signIn('not the token');
     const problem = () => tab.page.getByRole('alert').allTextContents();
     await expect.poll(problem, PATIENCE).toContain('This is no ADMIN_TOKEN of this service.');
     expect(await form('Make a client').isVisible()).toBe(false);
-    // The browser reports the 401 of the sign-in, and nothing else.
-    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('401')]);
-    await signIn(ADMIN_TOKEN);
+    await until(async () => (await signIn('a guess')) === 429, 'the end of guesses');
+    const slowed = 'Too many wrong tokens from this address. Wait a second.';
+    await expect.poll(problem, PATIENCE).toContain(slowed);
+    await until(async () => (await signIn(ADMIN_TOKEN)) === 200, 'the sign-in after a pause');
+    // The browser reports the refused sign-ins, and nothing else.
+    const errors = tab.errors.splice(0);
+    expect(errors.filter((one) => !/\b(401|429)\b/.test(one))).toEqual([]);
     await expect.poll(() => form('Make a client').isVisible(), PATIENCE).toBe(true);
     expect(await tab.page.getByText('Signed in as terraform').count()).toBe(1);
     const [cookie] = (await tab.page.context().cookies()).filter(
@@ -107,6 +115,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await button('Issue the API key').click();
     const shown = issue.getByLabel('API key', { exact: true });
     await expect.poll(() => shown.count(), PATIENCE).toBe(1);
+    expect(await issue.evaluate((one) => one.scrollWidth - one.clientWidth)).toBe(0);
     const apiKey = (await shown.textContent())!;
     expect((await call(service, 'tokenize', { a: 'b' }, apiKey)).status).toBe(200);
     const { body } = await send('GET', '/api-keys');
@@ -123,6 +132,31 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     );
     await revoke.getByRole('button').click();
     await expect.poll(outcome('Revoke an API key'), PATIENCE).toContain('revoked already');
+  });
+
+  test('disable a client and enable it again, as the dialog says', async () => {
+    const { body } = await send('POST', '/clients/%3Cb%3Ebilling%3C%2Fb%3E/api-keys', {});
+    const status = async () => (await call(service, 'tokenize', { a: 'b' }, body.api_key)).status;
+    const change = form('Disable or enable a client');
+    await change.getByLabel('Client').fill('<b>billing</b>');
+    for (const [verb, after] of [
+      ['Disable', 401],
+      ['Enable', 200],
+    ] as const) {
+      await change.getByRole('button').click();
+      const title = `${verb} “<b>billing</b>”?`;
+      await expect.poll(() => dialog().textContent(), PATIENCE).toContain(title);
+      expect(await status()).not.toBe(after);
+      await button(`${verb} the client`).click();
+      const done = `is ${verb.toLowerCase()}d`;
+      await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(done);
+      await until(async () => (await status()) === after, `a client after ${verb}`);
+    }
+    await change.getByLabel('Client').fill('nobody');
+    await change.getByRole('button').click();
+    const missing = 'There is no client nobody';
+    await expect.poll(outcome('Disable or enable a client'), PATIENCE).toContain(missing);
+    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
   });
 
   test('apply a policy that the dialog shows, and list the mistakes of another', async () => {
@@ -254,7 +288,13 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     const { lines } = readAudit(auditFile);
     const acts = lines.filter((one) => one.event === 'admin' && one.outcome === 'success');
     const names = new Set(acts.map(({ act }) => act));
-    const expected = ['session.begin', 'client.put', 'api_key.issue', 'api_key.revoke'];
+    const expected = [
+      'session.begin',
+      'client.put',
+      'client.update',
+      'api_key.issue',
+      'api_key.revoke',
+    ];
     expect([...names]).toEqual(expect.arrayContaining([...expected, 'policy.apply', 'forget']));
     for (const { admin: name } of acts) expect(name).toBe('terraform');
     await closeFaultless(tab);

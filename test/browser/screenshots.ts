@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Locator } from 'playwright-core';
 import { expect, test } from 'vitest';
-import { ADMIN_TOKEN, adminPlace } from '../support/admin.ts';
+import { ADMIN_TOKEN, admin, adminPlace } from '../support/admin.ts';
 import { Business, HABITS, launch, Tab } from '../support/browser.ts';
 import { startWithOps } from '../support/ops.ts';
 import { freePort } from '../support/processes.ts';
@@ -9,6 +10,8 @@ import { call, ROOT, runCli, startService, until, usualPlace } from '../support/
 
 const FOLDER = join(ROOT, 'docs/images');
 const MAX_BYTES = 250_000;
+/** Around a part of the page. */
+const MARGIN_PX = 16;
 /** The window that the console shows at first. */
 const WINDOW_MS = 5 * 60_000;
 /** When the key is changed, so that there is something to reseal. */
@@ -60,19 +63,68 @@ test('the pictures of docs/images', { timeout: 600_000 }, async () => {
   place.remove();
 });
 
-test('the picture of the acts', { timeout: 120_000 }, async () => {
+const POLICY = `version: 1
+kinds:
+  card: {shape: digits, mask: {show: ends, last: 4}}
+fields:
+  customer.email: email
+  customer.card: card
+rights:
+  support: {email: masked, card: masked}
+`;
+
+/** The console while somebody acts: a picture of each dialog, or of the answer. */
+test('the pictures of the acts', { timeout: 120_000 }, async () => {
   const service = await startWithOps(await adminPlace());
   const browser = await launch();
-  await call(service, 'tokenize', { a: 'ann@example.com', b: '+1 415 555 2671' });
-  const viewport = { width: 1200, height: 860 };
+  const tokens = await call(service, 'tokenize', { a: 'ann@example.com', b: '+1 415 555 2671' });
+  const document =
+    'version: 1\nfields:\n  customer.email: email\nrights:\n  support: {email: full}\n';
+  await admin(service.opsUrl, 'PUT', '/policy', { document });
+  const viewport = { width: 1200, height: 1160 };
   const tab = await Tab.open(browser, `${service.opsUrl}/#/admin`, { viewport });
   const { page } = tab;
   await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
   await page.getByRole('button', { name: 'Sign in to act' }).click();
-  await page.getByLabel('Values, one a line').fill('ann@example.com\n+1 415 555 2671');
-  await page.getByRole('button', { name: 'Forget…' }).click();
-  await page.getByRole('dialog').waitFor();
-  await picture(tab, 'admin', false);
+  const button = (name: string) => page.getByRole('button', { name, exact: true });
+  const dialog = page.getByRole('dialog');
+  const act = (title: string) =>
+    page.locator('form.act').filter({ has: page.getByRole('heading', { name: title }) });
+  const asked = async (title: string, name: string) => {
+    await act(title).getByRole('button').last().click();
+    await dialog.waitFor();
+    await pictureOf(tab, name, dialog);
+  };
+
+  const make = act('Make a client');
+  await make.getByLabel('Name').fill('support');
+  await make.getByLabel('Detokenize').check();
+  await asked('Make a client', 'act-client');
+  await button('Make the client').click();
+  await make.getByText('Made').waitFor();
+
+  const issue = act('Issue an API key');
+  await issue.getByLabel('Client').fill('support');
+  await button('Issue…').click();
+  await button('Issue the API key').click();
+  await issue.getByLabel('API key', { exact: true }).waitFor();
+  await pictureOf(tab, 'act-api-key', issue);
+
+  const { body } = await admin(service.opsUrl, 'GET', '/clients/support/api-keys');
+  await act('Revoke').getByLabel('API key id').fill(body.api_keys[0].api_key_id);
+  await asked('Revoke', 'act-revoke');
+  await button('Cancel').click();
+
+  await act('Apply a policy').getByLabel('Policy').fill(POLICY);
+  await asked('Apply a policy', 'act-policy');
+  await button('Cancel').click();
+
+  const forget = act('Forget');
+  await forget.getByLabel('Values, one a line').fill('ann@example.com');
+  await forget.getByLabel('Tokens, one a line').fill(tokens.body.data.b);
+  await asked('Forget', 'act-forget');
+  await button('Cancel').click();
+  await picture(tab, 'admin');
   await browser.close();
   await service.stop();
   service.place.remove();
@@ -82,4 +134,25 @@ async function picture(tab: Tab, name: string, fullPage = true): Promise<void> {
   const path = join(FOLDER, `${name}.png`);
   await tab.page.screenshot({ path, fullPage, animations: 'disabled' });
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
+}
+
+/** The part of the page around an element, without the other forms behind it. */
+async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
+  const { x, y, width, height } = (await part.boundingBox())!;
+  const clip = {
+    x: x - MARGIN_PX,
+    y: y - MARGIN_PX,
+    width: width + 2 * MARGIN_PX,
+    height: height + 2 * MARGIN_PX,
+  };
+  const path = join(FOLDER, `${name}.png`);
+  const forms = tab.page.locator('.acts');
+  const isDialog = (await part.getAttribute('class'))!.includes('confirm');
+  const show = (visibility: string) =>
+    forms.evaluate((one, wanted) => {
+      one.style.visibility = wanted;
+    }, visibility);
+  if (isDialog) await show('hidden');
+  await tab.page.screenshot({ path, clip, animations: 'disabled' });
+  await show('');
 }

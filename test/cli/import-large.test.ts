@@ -32,7 +32,7 @@ describe.each(usualKinds())('100,000 pairs, on %s', (kind) => {
     other.remove();
   });
 
-  test('go to a vault with other keys under their old tokens, killed in the middle of both', async () => {
+  test('F38: go to a vault with other keys under their old tokens, killed in the middle of both', async () => {
     const service = await startService(place);
     const tokens = await tokenizeAll(service, values);
     await service.stop();

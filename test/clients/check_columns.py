@@ -13,7 +13,7 @@ import polars as pl
 import standin.pandas
 import standin.polars
 from polars.testing import assert_frame_equal
-from standin import InvalidValueError, Standin
+from standin import AsyncStandin, InvalidValueError, Standin
 
 client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 
@@ -46,12 +46,11 @@ for name in columns:
 assert tokens["text"].iloc[0] == tokens["text"].iloc[2] != "ann@example.com"
 assert [tokens["object"].iloc[i] for i in (2, 3)] == [None, pd.NA]
 values = standin.pandas.detokenize(client, tokens, columns, progress=False)
-values["category"] = values["category"].astype("category")
 pd.testing.assert_frame_equal(values, frame)
 
 # A column with anything else, or with an unknown token, is an error that names it.
 for call, name, reason in (
-    (standin.pandas.tokenize, "id", "must have strings, not int64; convert it: astype(str)"),
+    (standin.pandas.tokenize, "id", 'must have strings, not int64; convert it: astype("string")'),
     (standin.pandas.detokenize, "text", "is not a known token"),
 ):
     try:
@@ -59,6 +58,33 @@ for call, name, reason in (
         raise AssertionError(name)
     except InvalidValueError as error:
         assert (error.path, error.reason) == (name, reason), error
+
+# Columns are checked before the first request, so that no tokens are made for nothing.
+nowhere = Standin("http://127.0.0.1:1", os.environ["STANDIN_API_KEY"])
+twice = pd.concat([frame[["text"]], frame[["text"]]], axis=1)
+for given, names, kind, said in (
+    (frame, ["text", "nope"], KeyError, "nope"),
+    (frame, ["text", "id"], InvalidValueError, "id: must have strings"),
+    (frame, "text", ValueError, "columns: must be a list of names"),
+    (twice, ["text"], ValueError, "columns: the table has several columns text; rename them"),
+):
+    try:
+        standin.pandas.tokenize(nowhere, given, names, progress=False)  # type: ignore[arg-type]
+        raise AssertionError(names)
+    except kind as error:
+        assert said in str(error), error
+try:
+    other = AsyncStandin("http://127.0.0.1:1", os.environ["STANDIN_API_KEY"])
+    standin.pandas.tokenize(other, frame, ["text"])  # type: ignore[arg-type]
+    raise AssertionError("a client of asyncio")
+except ValueError as error:
+    assert "must be a Standin" in str(error), error
+for missing in (np.nan, pd.NA, pd.NaT):
+    try:
+        client.tokenize_values(["Ann Lee", missing])  # type: ignore[list-item]
+        raise AssertionError(missing)
+    except InvalidValueError as error:
+        assert str(error).startswith("data[1]: ") and error.reason.endswith("; leave it out"), error
 
 # A bar, and lines without tqdm.
 many = pd.DataFrame({"text": [f"Row no {i}" for i in range(30_000)]})

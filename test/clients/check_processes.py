@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import os
 import pickle
+import socket
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
-from standin import InvalidValueError, Standin
+import standin
+from standin import AsyncStandin, InvalidValueError, Standin
 
 client = Standin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
 
@@ -40,6 +43,24 @@ with ProcessPoolExecutor(4, multiprocessing.get_context("fork")) as processes:
         again = pickle.loads(pickle.dumps(error))
         assert (str(again), again.request_id) == (str(error), error.request_id)
 assert os.environ["STANDIN_API_KEY"] not in repr(client)
+
+# Without a loop of its own: each call of asyncio.run has another.
+shared = AsyncStandin(os.environ["STANDIN_URL"], os.environ["STANDIN_API_KEY"])
+for _ in range(2):
+    assert asyncio.run(shared.tokenize({"a": "Ann Lee"}))["a"].endswith("_tok")
+asyncio.run(shared.aclose())
+
+# Also Python's own class of this name.
+silent = socket.create_server(("127.0.0.1", 0))
+url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+try:
+    Standin(url, os.environ["STANDIN_API_KEY"], timeout_s=0.1).tokenize({"a": "Ann Lee"})
+    raise AssertionError("no answer in time")
+except TimeoutError as error:
+    again = pickle.loads(pickle.dumps(error))
+    assert isinstance(again, standin.TimeoutError), again
+    assert (str(again), again.code, again.attempts) == (str(error), "timeout", 1), again
+silent.close()
 
 # A string is a list of letters, which nobody means.
 try:

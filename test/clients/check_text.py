@@ -32,6 +32,11 @@ with Standin(*PLACE) as client:
         raise AssertionError("a span behind the end")
     except InvalidValueError as error:
         assert error.path == "data.spans[0]", error
+    try:
+        client.tokenize_text(TEXT, [(0, 1, "person")])  # type: ignore[list-item]
+        raise AssertionError("a tuple for a span")
+    except ValueError as error:
+        assert str(error) == "spans: must be a list of Span(start, end, kind)", error
 
 
 async def check() -> None:

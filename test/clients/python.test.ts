@@ -6,7 +6,7 @@ import { ALL_CASES, type CaseRun, CaseServices } from '../support/client-cases.t
 import { startWithPolicy } from '../support/policy.ts';
 import { ROOT } from '../support/program.ts';
 import { run } from '../support/recipes.ts';
-import { kinds } from '../support/service.ts';
+import { createClient, kinds } from '../support/service.ts';
 import { tokenPattern } from '../support/token-rules.ts';
 
 /** The result of test/clients/install.sh. */
@@ -14,6 +14,16 @@ const TOOLS = join(ROOT, 'build/python');
 const TOOL = join(TOOLS, 'bin/python');
 const SOURCE = join(ROOT, 'clients/python');
 const RUNNER = join(import.meta.dirname, 'run_cases.py');
+const COLUMNS_POLICY = `version: 1
+kinds: { card: { shape: digits, keep_last: 4 } }
+fields: { email: email, '["card no"]': card }
+rights: { courier: { email: full }, "*": { "*": full } }
+`;
+/** Virtual environments with httpx, of the other versions of Python that this machine has. */
+const VERSIONS = existsSync(join(TOOLS, 'versions'))
+  ? readdirSync(join(TOOLS, 'versions')).sort()
+  : [];
+const OLDEST_AND_NEWEST = new Set(['', ...VERSIONS.slice(0, 1), ...VERSIONS.slice(-1)]);
 
 describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
   let folder: string;
@@ -74,6 +84,20 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     await service.stop();
   });
 
+  test.skipIf(!kinds().includes('server'))('columns under a policy: kinds and rights', async () => {
+    const service = await startWithPolicy(COLUMNS_POLICY);
+    const courier = await createClient(service.place, '--name', 'courier');
+    const env = {
+      PYTHONPATH: join(SOURCE, 'src'),
+      STANDIN_URL: service.url,
+      STANDIN_API_KEY: service.api_key,
+      STANDIN_COURIER_KEY: courier.api_key,
+    };
+    const output = await run([TOOL, join(import.meta.dirname, 'check_policy.py')], folder, env);
+    expect(output).toBe('ok\n');
+    await service.stop();
+  });
+
   test('threads and forked processes share a client; errors can be pickled', async () => {
     const env = services.environment();
     const output = await run(
@@ -100,12 +124,19 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(shown.restored).toEqual(['ann@example.com']);
   });
 
-  describe.each(['sync', 'async'])('%s', (kind) => {
+  const runs = [...OLDEST_AND_NEWEST].flatMap((version) => [
+    [version, 'sync'],
+    [version, 'async'],
+  ]);
+  describe.each(runs)('%s %s', (version, kind) => {
     let cases: CaseRun;
     beforeAll(async () => {
       cases = await services.prepare(ALL_CASES);
-      writeFileSync(join(folder, `${kind}.json`), JSON.stringify(cases.tasks));
-      cases.noteLines(await run([python, RUNNER, `${kind}.json`, kind], folder));
+      const file = `${kind}${version}.json`;
+      writeFileSync(join(folder, file), JSON.stringify(cases.tasks));
+      const tool = version === '' ? python : join(TOOLS, 'versions', version, 'bin/python');
+      const env = version === '' ? {} : { PYTHONPATH: join(SOURCE, 'src') };
+      cases.noteLines(await run([tool, RUNNER, file, kind], folder, env));
     });
     afterAll(() => cases.stop());
 

@@ -14,6 +14,7 @@ import {
   RULES,
 } from '../support/deploy.ts';
 import { ROOT, readText, table } from '../support/docs.ts';
+import { IssuerStandIn } from '../support/issuer.ts';
 import { Licenser } from '../support/keys.ts';
 import { freePort } from '../support/processes.ts';
 import { RedisServer, redisServer } from '../support/redis.ts';
@@ -40,16 +41,18 @@ test('every metric has an alert, except those that only explain others', () => {
   ]);
 });
 
-/** With everything that brings metrics of its own: TLS, a license, Redis. */
+/** With everything that brings metrics of its own: TLS, a license, Redis, an issuer of JWTs. */
 describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metrics', () => {
   let place: Place;
   let redis: RedisServer;
+  let issuer: IssuerStandIn;
   let service: Service;
   let scraped: ReadonlySet<string>;
 
   beforeAll(async () => {
     place = await usualPlace();
     redis = await RedisServer.start();
+    issuer = await IssuerStandIn.start();
     const authority = new Authority(place.folder, 'authority');
     const issued = authority.issue('IP:127.0.0.1');
     const licenser = new Licenser(place.folder);
@@ -61,6 +64,7 @@ describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metr
       TLS_CERT_FILE: issued.cert,
       TLS_KEY_FILE: issued.key,
       ...licenser.env,
+      ...issuer.env,
     });
     const ca = readFileSync(authority.ca);
     const { body } = await tlsCall(service, '/api/v1/tokenize', { ca }, { name: 'ann' });
@@ -76,6 +80,7 @@ describe.runIf(hasOpenssl && redisServer !== undefined)('a service with all metr
   afterAll(async () => {
     await service.stop();
     await redis.stop();
+    issuer.stop();
     place.remove();
   });
 

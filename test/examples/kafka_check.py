@@ -12,8 +12,12 @@ CUSTOMERS = [
 ]
 servers = os.environ["KAFKA_SERVERS"]
 producer = KafkaProducer(bootstrap_servers=servers, acks="all")
+HEADERS = [("trace", b"of the caller")]
 for customer in CUSTOMERS:
-    producer.send("customers", json.dumps(customer).encode(), str(customer["id"]).encode())
+    key = str(customer["id"]).encode()
+    producer.send("customers", json.dumps(customer).encode(), key, headers=HEADERS)
+# A deletion of a compacted topic.
+producer.send("customers", None, b"4")
 producer.flush()
 consumer = KafkaConsumer(
     "customers-tokens",
@@ -21,5 +25,6 @@ consumer = KafkaConsumer(
     auto_offset_reset="earliest",
     consumer_timeout_ms=120_000,
 )
-copies = [(copy.key.decode(), json.loads(copy.value)) for copy, _ in zip(consumer, CUSTOMERS)]
-print(json.dumps(copies))
+copies = [next(consumer) for _ in range(len(CUSTOMERS) + 1)]
+assert [list(copy.headers) for copy in copies] == [HEADERS] * len(CUSTOMERS) + [[]], copies
+print(json.dumps([(one.key.decode(), one.value and json.loads(one.value)) for one in copies]))

@@ -172,6 +172,7 @@ describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
       ['1', { id: 1, name, email }],
       ['2', { id: 2, name: '', email: null }],
       ['3', { id: 3, email: copies[0][1].email, is_new: true }],
+      ['4', null],
     ]);
     await copier.stop();
     await broker.stop();

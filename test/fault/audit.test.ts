@@ -14,19 +14,24 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { admin, adminPlace } from '../support/admin.ts';
 import { AuditedLoad, idsOf, readAudit, verifyAudit } from '../support/audit.ts';
 import { JournalledWriters } from '../support/journal.ts';
 import { freePort } from '../support/processes.ts';
 import {
   call,
+  kinds,
   type Place,
+  runJson,
   type Service,
   scrape,
   startService,
   until,
   usualPlace,
 } from '../support/service.ts';
+import { vaultAddress } from '../support/vault.ts';
 
 const UNAVAILABLE = { error: 'internal_error', message: 'audit log unavailable' };
 let place: Place;
@@ -52,13 +57,15 @@ async function failures(): Promise<number> {
 
 /** A token of a value, made by another service while nothing is wrong. */
 async function tokenOf(value: string): Promise<string> {
-  const other = await startService(place);
+  const other = await startService(place, { OPS_PORT: String(await freePort()) });
   const { body } = await call(other, 'tokenize', { a: value });
   await other.stop();
   apiKey = other.api_key;
   return body.data.a;
 }
 let apiKey: string;
+
+const hasPipes = spawnSync('mkfifo', ['--version']).status === 0;
 
 describe('F12: where nothing can be written', () => {
   test('no value leaves when the line is required', async () => {
@@ -77,6 +84,8 @@ describe('F12: where nothing can be written', () => {
     await until(async () => (await failures()) === 5, 'a failure for each line');
     const said = service.output().match(/"code":"ENOSPC","msg":"the audit log cannot be written"/g);
     expect(said).toHaveLength(1);
+    // Nor a line for each request besides that of every request.
+    expect(service.output()).not.toContain('audit_unavailable');
   });
 
   test('requests go on when it is not required, and every lost line is counted', async () => {
@@ -105,7 +114,84 @@ function readerOf(pipe: string) {
   return { output: () => output, end };
 }
 
-const hasPipes = spawnSync('mkfifo', ['--version']).status === 0;
+describe('F12: an act of an administrator', () => {
+  beforeEach(async () => {
+    place.remove();
+    place = await adminPlace();
+    file = join(place.folder, 'audit.log');
+  });
+  const act = (method: string, path: string, body?: unknown) =>
+    admin(service.opsUrl!, method, path, body);
+  const names = async () => {
+    const clients = await runJson(place, 'client', 'list');
+    return clients.map(({ name }: { name: string }) => name);
+  };
+
+  test('is not done where its attempt cannot be written, when lines are required', async () => {
+    const token = await tokenOf('Ann Canary');
+    await start({ AUDIT_LOG: '/dev/full' });
+    for (const [method, path, body] of [
+      ['PUT', '/clients/billing', {}],
+      ['DELETE', '/clients/first', undefined],
+      ['POST', '/clients/first/api-keys', {}],
+      ['PUT', '/policy', { document: 'version: 1\n' }],
+      ['POST', '/keyring/rotate', {}],
+      ['POST', '/forget', { tokens: [token] }],
+    ] as const) {
+      const refused = await act(method, path, body);
+      expect([path, refused.status, refused.body]).toEqual([path, 500, UNAVAILABLE]);
+    }
+    expect(await names()).toEqual(['first']);
+    expect(await runJson(place, 'client', 'list')).toMatchObject([{ disabled_at: null }]);
+    expect(await runJson(place, 'api-key', 'list')).toHaveLength(1);
+    const keys = await runJson(place, 'keyring', 'status');
+    expect(keys.filter((key: any) => key.purpose === 'dek')).toHaveLength(1);
+    await service.stop();
+    await start();
+    expect((await call(service, 'detokenize', { a: token }, apiKey)).status).toBe(200);
+  });
+
+  test('is done without its lines when they are not required', async () => {
+    await start({ AUDIT_LOG: '/dev/full', AUDIT_REQUIRED: 'false' });
+    expect((await act('PUT', '/clients/billing', {})).status).toBe(201);
+    await until(async () => (await failures()) === 2, 'a failure for each line');
+  });
+
+  test('has its attempt on the disk before it is done', async () => {
+    await start();
+    const { headers } = await act('PUT', '/clients/billing', {});
+    await act('GET', '/clients/billing');
+    const { lines } = readAudit(file);
+    const common = { event: 'admin', admin: 'terraform', act: 'client.put' };
+    const request = { ...common, request_id: headers['x-request-id'] };
+    expect(lines).toEqual([
+      expect.objectContaining({ ...request, target: 'billing', outcome: 'attempt' }),
+      expect.objectContaining({ ...request, outcome: 'success', status: 201 }),
+      expect.objectContaining({ act: 'client.get', outcome: 'success', status: 200 }),
+    ]);
+    expect(lines[0]).not.toHaveProperty('status');
+  });
+
+  test.skipIf(!hasPipes || !kinds().includes('server'))(
+    'whose end cannot be written says that it was done',
+    async () => {
+      execFileSync('mkfifo', [file]);
+      const reader = readerOf(file);
+      await start();
+      const holder = new pg.Client(vaultAddress(place));
+      await holder.connect();
+      await holder.query('begin; lock table standin.clients in access exclusive mode');
+      const acting = act('PUT', '/clients/billing', {});
+      await until(() => reader.output().includes('"outcome":"attempt"'), 'its attempt');
+      await reader.end();
+      await holder.query('commit');
+      await holder.end();
+      const { status, body } = await acting;
+      expect([status, body.message]).toEqual([500, expect.stringContaining('the act was done')]);
+      expect(await names()).toContain('billing');
+    },
+  );
+});
 
 describe.skipIf(!hasPipes)('F12: a pipe', () => {
   beforeEach(() => {
@@ -132,6 +218,11 @@ describe.skipIf(!hasPipes)('F12: a pipe', () => {
       }
     }
     expect(await failures()).toBeGreaterThan(0);
+    const reader = readerOf(file);
+    await until(works, 'an answer with a reader');
+    const ended = () => service.output().includes('"the audit log can be written again"');
+    await until(ended, 'the log says that it ended');
+    await reader.end();
   });
 
   test('that nobody empties holds no request longer than it may, and is caught up with', async () => {

@@ -185,6 +185,8 @@ test('an API key is shown once, works, and is revoked for good', async () => {
     expect(JSON.stringify(body)).not.toContain(apiKey);
     expect(JSON.stringify(body)).toContain(id);
   }
+  const { body: all } = await send('GET', '/api-keys');
+  expect(await runJson(service.place, 'api-key', 'list')).toEqual(all.api_keys);
   const revoked = await send('DELETE', `/api-keys/${id}`);
   expect(revoked.body.revoked_at).toMatch(/Z$/);
   const again = await send('DELETE', `/api-keys/${id}`);
@@ -224,6 +226,7 @@ test('a policy is checked, applied once, and kept in versions', async () => {
   expect(errorOf(await send('PUT', '/policy', { document }, match))[0]).toBe(412);
   const newest = await send('GET', '/policy');
   expect([newest.body.document, etagOf(newest)]).toEqual([other.document, '"2"']);
+  expect(await runJson(service.place, 'policy', 'show')).toEqual(newest.body);
   expect((await send('GET', '/policy/versions/1')).body.document).toBe(document);
   const { versions } = (await send('GET', '/policy/versions')).body;
   expect(versions.map(({ version }: { version: number }) => version)).toEqual([2, 1]);
@@ -266,6 +269,8 @@ test('values are found and forgotten under every kind, or one, in their space on
   expect(dry.body).toEqual({ is_dry_run: true, ...counts, forgotten: 0 });
   const done = await send('POST', '/forget', request);
   expect(done.body).toEqual({ is_dry_run: false, ...counts, forgotten: 3 });
+  const byCommand = await runJson(service.place, 'forget', asEmail.token, '--yes');
+  expect(byCommand).toMatchObject({ forgotten: 0, already_forgotten: 1, unknown: 0 });
   for (const data of [kinds.body.data, texts.body.data])
     expect((await call(service, 'detokenize', data)).status).toBe(400);
   expect((await find({ values: [email], space: 'tenant_a' }))[0]).toHaveLength(1);

@@ -2,7 +2,7 @@ import type { Mutant } from './mutant.ts';
 
 const CHAIN = ['unit/audit-chain.test.ts'];
 
-/** The chain of the audit log. */
+/** The chain of the audit log, and the attempts of administrators. */
 export const AUDIT: readonly Mutant[] = [
   {
     id: 'audit-unchained',
@@ -35,5 +35,30 @@ export const AUDIT: readonly Mutant[] = [
     new: 'this.#unlinkedBytes < 0',
     promise: 'Lines without a link that were added before the chain are found.',
     tests: CHAIN,
+  },
+  {
+    id: 'admin-act-untold',
+    file: 'ops/admin/api.ts',
+    old: 'if (!isReading(request)) await',
+    new: 'if (isReading(request)) await',
+    promise: 'An act of an administrator has its attempt in the audit log before it is done.',
+    tests: ['fault/audit.test.ts'],
+    name: 'F12: an act',
+  },
+  {
+    id: 'audit-told-each-time',
+    file: 'service/audit/audit-log.ts',
+    old: 'if (!this.#isAvailable) return;\n    this.#isAvailable = false;',
+    new: 'this.#isAvailable = false;',
+    promise: 'Lost audit lines are told once, not for each.',
+    tests: ['fault/audit-log.test.ts'],
+  },
+  {
+    id: 'audit-calm-at-once',
+    file: 'service/audit/audit-log.ts',
+    old: 'clearTimeout(this.#calmTimer);\n    this.#calmTimer = undefined;\n    if',
+    new: 'if',
+    promise: 'The end is told after a second without a loss.',
+    tests: ['fault/audit-log.test.ts'],
   },
 ];

@@ -95,7 +95,7 @@ export const BULK: readonly Mutant[] = [
     old: 'if (version === VERSION) return checkpoint;',
     new: 'return checkpoint;',
     promise: 'A checkpoint of another version is not taken.',
-    tests: ['cli/bulk-resume.test.ts'],
+    tests: ['packages/bulk/test/checkpoint.test.ts'],
   },
   {
     id: 'checkpoint-in-place',

@@ -148,10 +148,18 @@ export const CRYPTO: readonly Mutant[] = [
   {
     id: 'keyring-random-value',
     file: 'crypto/keyring.ts',
-    old: 'value_fingerprint: randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint,',
-    new: "value_fingerprint: '0'.repeat(FINGERPRINT_BYTES) as ValueFingerprint,",
+    old: 'valueFingerprint = randomLatin1(FINGERPRINT_BYTES) as ValueFingerprint',
+    new: "valueFingerprint = '0'.repeat(FINGERPRINT_BYTES) as ValueFingerprint",
     promise: 'Equal values are unlinkable in random mode.',
     tests: ['unit/keyring.test.ts', 'postgres/secrecy.test.ts'],
+  },
+  {
+    id: 'keyring-random-draw-same',
+    file: 'crypto/random-draws.ts',
+    old: 'this.#message[DRAW_AT] = draw;',
+    new: '',
+    promise: 'Each random draw is another.',
+    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts'],
   },
   {
     id: 'keyring-draw-same',

@@ -208,7 +208,8 @@ export const HTTP: readonly Mutant[] = [
     old: "if (isUnread || context.state.phase !== 'serving') exchange",
     new: 'if (isUnread) exchange',
     promise: 'Connections end while the service drains.',
-    tests: ['fault/nodes.test.ts', 'cli/start.test.ts'],
+    tests: ['fault/processes.test.ts'],
+    name: 'SIGTERM: first /health says 503',
   },
   {
     id: 'answer-challenge',

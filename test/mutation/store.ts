@@ -268,4 +268,13 @@ export const STORE: readonly Mutant[] = [
     tests: ['fault/failover.test.ts'],
     name: 'where no host is a primary',
   },
+  {
+    id: 'admin-reads-digests',
+    file: 'store/rights.ts',
+    old: 'select: API_KEY_COLUMNS,',
+    new: 'select: ALL,',
+    promise: 'The role of the admin API reads no digest of an API key.',
+    tests: ['postgres/rights.test.ts'],
+    name: 'the rights of the admin API',
+  },
 ];

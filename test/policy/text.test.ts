@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -25,21 +25,28 @@ rights:
 `;
 
 let service: Service;
+let auditFile: string;
 const keys = new Map<string, string>();
 
 beforeAll(async () => {
   const place = await usualPlace();
   writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
-  service = await startService(place, { UNKNOWN_TOKEN_LIMIT: '1', VALUES_LIMIT: '50' });
-  for (const name of ['app', 'support', 'guesser', 'writer'])
-    keys.set(name, (await createClient(place, '--name', name, ...canOf(name))).api_key);
+  auditFile = join(place.folder, 'audit.log');
+  const limits = { UNKNOWN_TOKEN_LIMIT: '1', VALUES_LIMIT: '50' };
+  service = await startService(place, { ...limits, AUDIT_LOG: auditFile, AUDIT_REQUIRED: 'true' });
+  for (const name of ['app', 'support', 'guesser', 'writer', 'reader', 'slow'])
+    keys.set(name, (await createClient(place, '--name', name, ...(OPTIONS[name] ?? []))).api_key);
 });
 afterAll(async () => {
   await service?.stop();
   service?.place.remove();
 });
 
-const canOf = (name: string) => (name === 'writer' ? ['--can', 'tokenize'] : []);
+const OPTIONS: Record<string, readonly string[]> = {
+  writer: ['--can', 'tokenize'],
+  reader: ['--can', 'detokenize'],
+  slow: ['--rate-limit', '0.001', '--detokenize-limit', '0.001'],
+};
 
 async function post(path: string, data: unknown, who = 'app') {
   const response = await fetch(`${service.url}/api/v1/${path}`, {
@@ -146,6 +153,26 @@ describe('with a policy', () => {
     const path = `data.text[${start}:${sent.length}]`;
     expect(body.unapplied).toEqual([{ path, reason: 'forbidden' }]);
     expect((await detokenize({ text: sent }, 'writer')).status).toBe(403);
+  });
+
+  test('rights, limits and audit lines are those of tokenize and detokenize', async () => {
+    const sent = await tokenized('Ann', { Ann: 'person' });
+    const spans = spansOf('Ann', { Ann: 'person' });
+    expect((await tokenize({ text: 'Ann', spans }, 'reader')).status).toBe(403);
+    expect((await detokenize({ text: sent }, 'reader')).status).toBe(200);
+    const { body } = await detokenize({ text: `${sent} and ${sent}` }, 'support');
+    const lines = readFileSync(auditFile, 'utf8').trim().split('\n');
+    const line = lines
+      .map((one) => JSON.parse(one))
+      .find((one) => one.request_id === body.request_id);
+    expect(line).toMatchObject({ event: 'detokenize', values: 2, seen: { person: { full: 2 } } });
+    for (const ask of [
+      () => tokenize({ text: 'Ann', spans }, 'slow'),
+      () => detokenize({ text: sent }, 'slow'),
+    ]) {
+      expect((await ask()).status).toBe(200);
+      expect(await ask()).toMatchObject({ status: 429, body: { error: 'user_limit' } });
+    }
   });
 
   test('an unknown token stays, is named by code points, and costs its budget', async () => {

@@ -1,19 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import type { Keyring } from '../../src/crypto/keyring.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import type { Token, Value } from '../../src/types.ts';
-import {
-  call,
-  createClient,
-  kinds,
-  makeVault,
-  newPlace,
-  type Place,
-  runCli,
-  runJson,
-  type Service,
-  startService,
-} from '../support/service.ts';
+import { ADMIN_SETTING, admin } from '../support/admin.ts';
+import { startWithOps } from '../support/ops.ts';
+import { call, createClient, kinds, runCli, runJson, servedVault } from '../support/service.ts';
 import { openedVault } from '../support/vault.ts';
 
 /** The token that a deterministic client would get for the value. */
@@ -23,21 +16,11 @@ function drawn(keyring: Keyring, value: string): Token {
 }
 
 describe.each(kinds())('aliases on the %s database', (kind) => {
-  let place: Place;
-  let service: Service;
-  beforeAll(async () => {
-    place = await newPlace(kind);
-    await makeVault(place);
-    service = await startService(place);
-  });
-  afterAll(async () => {
-    await service.stop();
-    place.remove();
-  });
+  const at = servedVault(kind, (place) => startWithOps(place, { ADMIN_TOKEN: ADMIN_SETTING }));
 
   /** Stores the value with a token of another vault, and an alias. Returns the drawn token. */
   async function plant(value: string, foreign: string): Promise<Token> {
-    const { records, keyring: current } = openedVault(place);
+    const { records, keyring: current } = openedVault(at.place);
     const keyring = await current();
     const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(value as Value);
     const token = drawn(keyring, value);
@@ -53,20 +36,21 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
 
   /** What the record of a token has inside. */
   async function contentOf(token: string) {
-    const { records, keyring: current } = openedVault(place);
+    const { records, keyring: current } = openedVault(at.place);
     const keyring = await current();
     const [record] = await records.find([keyring.tokenFingerprint(token as Token)]);
     return keyring.open(record!);
   }
 
-  const tokenOf = async (value: string) => (await call(service, 'tokenize', { value })).body.data;
-  const answerTo = async (token: string) => (await call(service, 'detokenize', { token })).body;
+  const tokenOf = async (value: string) =>
+    (await call(at.service, 'tokenize', { value })).body.data;
+  const answerTo = async (token: string) => (await call(at.service, 'detokenize', { token })).body;
 
   test('the value gets its imported token, again and again, beside other values', async () => {
     await plant('ann@example.com', 'vault:v1:8SDd3WHDOjf7mq69');
     const asked = { a: 'bob@example.com', b: 'ann@example.com', c: 'ann@example.com' };
     for (let i = 0; i < 3; i++) {
-      const { data } = (await call(service, 'tokenize', asked)).body;
+      const { data } = (await call(at.service, 'tokenize', asked)).body;
       expect([data.b, data.c]).toEqual(Array(2).fill('vault:v1:8SDd3WHDOjf7mq69'));
       expect(data.a).toMatch(/_tok$/);
     }
@@ -75,8 +59,8 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
 
   test('the token of an alias is unknown, to detokenize and to forget', async () => {
     const token = await plant('eve@example.com', '2c8b1a3e-0d5f-4f0e-9d5b-0c1d2e3f4a5b');
-    expect((await call(service, 'detokenize', { token })).status).toBe(400);
-    const { code, stdout } = await runCli(['forget', token, '--yes', '--json'], place);
+    expect((await call(at.service, 'detokenize', { token })).status).toBe(400);
+    const { code, stdout } = await runCli(['forget', token, '--yes', '--json'], at.place);
     expect(code).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({ forgotten: 0, unknown: 1 });
     expect(await tokenOf('eve@example.com')).toEqual({
@@ -86,9 +70,9 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
 
   test('a look-up finds the imported token, and null when it was forgotten', async () => {
     await plant('ida@example.com', 'ida-1');
-    const { api_key: apiKey } = await createClient(place, '--can', 'tokenize,lookup');
+    const { api_key: apiKey } = await createClient(at.place, '--can', 'tokenize,lookup');
     const lookUp = async () => {
-      const response = await fetch(`${service.url}/api/v1/lookup`, {
+      const response = await fetch(`${at.service.url}/api/v1/lookup`, {
         method: 'POST',
         headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
         body: JSON.stringify({ data: { a: 'ida@example.com', b: 'nobody@example.com' } }),
@@ -96,14 +80,14 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
       return ((await response.json()) as { data: unknown }).data;
     };
     expect(await lookUp()).toEqual({ a: 'ida-1', b: null });
-    await runJson(place, 'forget', 'ida-1', '--yes');
+    await runJson(at.place, 'forget', 'ida-1', '--yes');
     expect(await lookUp()).toEqual({ a: null, b: null });
   });
 
   test('a forgotten imported token is unknown until its value comes again', async () => {
     await plant('kim@example.com', 'kim-1');
-    await runJson(place, 'forget', 'kim-1', '--yes');
-    expect((await call(service, 'detokenize', { token: 'kim-1' })).status).toBe(400);
+    await runJson(at.place, 'forget', 'kim-1', '--yes');
+    expect((await call(at.service, 'detokenize', { token: 'kim-1' })).status).toBe(400);
     expect(await tokenOf('kim@example.com')).toEqual({ value: 'kim-1' });
     expect((await answerTo('kim-1')).data.token).toBe('kim@example.com');
     expect(await contentOf('kim-1')).toEqual({ value: 'kim@example.com', imported: 'kim-1' });
@@ -111,22 +95,51 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
 
   test('rotation and reseal keep aliases and imported tokens, and verify counts aliases apart', async () => {
     await plant('lee@example.com', 'lee-1');
-    const before = await runJson(place, 'verify');
+    const before = await runJson(at.place, 'verify');
     expect(before).toMatchObject({ bad: 0 });
     expect(before.aliases).toBeGreaterThan(0);
     expect(before.records).toBeGreaterThan(before.aliases - 1);
-    await runJson(place, 'keyring', 'rotate');
-    const resealed = await runJson(place, 'keyring', 'reseal');
+    await runJson(at.place, 'keyring', 'rotate');
+    const resealed = await runJson(at.place, 'keyring', 'reseal');
     expect(resealed).toMatchObject({ bad: 0, resealed: before.records + before.aliases });
-    const { records, aliases } = await runJson(place, 'verify');
+    const { records, aliases } = await runJson(at.place, 'verify');
     expect({ records, aliases }).toEqual({ records: before.records, aliases: before.aliases });
     expect(await tokenOf('lee@example.com')).toEqual({ value: 'lee-1' });
     expect(await contentOf('lee-1')).toEqual({ value: 'lee@example.com', imported: 'lee-1' });
   });
 
+  test('an administrator finds and forgets imported tokens by value, in their space only', async () => {
+    const value = 'pat@example.com';
+    const pairs = [
+      { token: 'pat-1', value },
+      { token: 'pat-2', value, space: 'tenant_a' },
+    ];
+    const file = join(at.place.folder, 'pairs.ndjson');
+    writeFileSync(file, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
+    await runJson(at.place, 'import', file);
+    const ofTenant = (await createClient(at.place, '--space', 'tenant_a')).api_key;
+    const ask = async (path: string, body: object) =>
+      (await admin(at.service.opsUrl, 'POST', path, { values: [value], ...body })).body;
+    const space = 'tenant_a';
+    expect((await ask('/lookup', {})).tokens).toEqual([[{ kind: 'text', token: 'pat-1' }]]);
+    expect((await ask('/lookup', { space })).tokens).toEqual([[{ kind: 'text', token: 'pat-2' }]]);
+    expect(await ask('/forget', { space })).toMatchObject({ forgotten: 1, unknown: [] });
+    expect(await contentOf('pat-1')).toMatchObject({ value });
+    const restored = await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant);
+    expect(restored.status).toBe(400);
+    expect((await ask('/lookup', { space })).tokens).toEqual([[]]);
+    expect(await ask('/forget', { space })).toMatchObject({ known: 0, unknown: ['values[0]'] });
+    // A value that comes again revives its token, as one that the vault has drawn itself.
+    const again = await call(at.service, 'tokenize', { value }, ofTenant);
+    expect(again.body.data).toEqual({ value: 'pat-2' });
+    expect(await ask('/forget', {})).toMatchObject({ forgotten: 1, unknown: [] });
+    expect((await call(at.service, 'detokenize', { a: 'pat-1' })).status).toBe(400);
+    expect((await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant)).status).toBe(200);
+  });
+
   test('a damaged alias is replaced like any damaged record: the value gets a token', async () => {
     const token = await plant('max@example.com', 'max-1');
-    const { pool, keyring } = openedVault(place);
+    const { pool, keyring } = openedVault(at.place);
     const fingerprint = (await keyring()).tokenFingerprint(token);
     const hex = Buffer.from(fingerprint, 'latin1').toString('hex');
     await pool.query(

@@ -6,6 +6,7 @@ import type { Pool } from '../../src/store/pool.ts';
 import { distribute, migrate, readMigrations } from '../../src/store/schema.ts';
 import { CitusCluster, citusIsInstalled, joinCitus } from '../support/citus.ts';
 import { JournalledWriters } from '../support/journal.ts';
+import { expectThereAndBack } from '../support/pairs.ts';
 import { type PostgresCluster, query } from '../support/postgres.ts';
 import {
   call,
@@ -172,6 +173,17 @@ describe.skipIf(!citusIsInstalled)('the vault on Citus', () => {
     await expect(
       query(place.env.DATABASE_URL!, "insert into standin.api_keys values ('k', 'nobody', '')"),
     ).rejects.toThrow('foreign key');
+  });
+
+  test('pairs are imported and exported, and both rows of a pair are spread over the workers', async () => {
+    const place = await newVault();
+    const values = await expectThereAndBack(place, await start(place));
+    const rows = await spread(place);
+    // A row of each own value, a record and an alias of each imported one.
+    expect(rows.reduce((sum, n) => sum + n)).toBe(3 * values.length);
+    for (const n of rows) expect(n).toBeGreaterThan(values.length);
+    expect(await leftOnCoordinator(place)).toBe(0);
+    expect(await kindOfTables(place)).toEqual(everyTable);
   });
 
   test('eight nodes that migrate at once: one of them distributes', async () => {

@@ -1,13 +1,17 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
+import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
+import { Tokenizer } from '../../src/service/tokenizer.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
 import { migrate } from '../../src/store/schema.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
-import type { SealedRecord } from '../../src/types.ts';
+import { monotonicMs } from '../../src/timeouts.ts';
+import type { SealedRecord, Value } from '../../src/types.ts';
+import { testKeys } from '../support/keys.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import {
   addKeyVersions,
@@ -39,6 +43,20 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   afterAll(async () => {
     await pool.end();
     place.remove();
+  });
+
+  test('keys that were last read long ago seal nothing: tokenize reads them before', async () => {
+    const longAgoMs = monotonicMs() - SEAL_LEASE_MS;
+    const old = { keys: testKeys([1]), asOfMs: longAgoMs, failure: undefined };
+    const leased: LeasedKeyring = new LeasedKeyring(old, () =>
+      setImmediate(() => leased.take({ ...old, keys: testKeys([1, 2]), asOfMs: monotonicMs() })),
+    );
+    const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+    const tokenizer = new Tokenizer(records, leased, 'tok', () => {});
+    await tokenizer.tokenize(['Ann Lee' as Value], terms, soon());
+    const rows = await sql(place, 'select key_version from standin.records');
+    expect(rows).toEqual([{ key_version: 2 }]);
+    await sql(place, 'truncate standin.records');
   });
 
   /** A transaction of the test's own, on a connection of its own. */

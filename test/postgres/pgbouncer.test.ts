@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { RemovalStore } from '../../src/store/removal.ts';
 import { JournalledWriters } from '../support/journal.ts';
+import { expectThereAndBack } from '../support/pairs.ts';
 import { PgBouncer, pgbouncerProgram } from '../support/pgbouncer.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import {
@@ -95,6 +96,11 @@ describe.skipIf(postgresBin === undefined || pgbouncerProgram === undefined)(
         union all select 'advisory lock' from pg_locks where locktype = 'advisory'`,
       );
       expect(SET_BY_PGBOUNCER).toEqual(expect.arrayContaining(left.map((row) => row.name)));
+    });
+
+    test('pairs are imported and exported over the one server connection of the service', async () => {
+      const { place } = await bounced({ default_pool_size: 1 });
+      await expectThereAndBack(place, await start(place));
     });
 
     test('three processes that migrate at once apply each file once', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { adminPlace } from '../support/admin.ts';
 import { freePort, query } from '../support/postgres.ts';
 import {
   call,
@@ -13,6 +14,59 @@ import {
   startService,
   until,
 } from '../support/service.ts';
+
+/** What neither the service nor an administrator may do. */
+const FOR_NOBODY = [
+  'create table standin.mine (a text)',
+  'create schema mine',
+  'create extension pg_trgm',
+  'create role another',
+  'alter table standin.records add column mine text',
+  'drop table standin.records',
+  'drop schema standin cascade',
+  'truncate standin.records',
+  'create index on standin.records (key_version)',
+  'delete from standin.records',
+  'update standin.records set token_fingerprint = token_fingerprint',
+  'update standin.records set value_fingerprint = value_fingerprint',
+  'update standin.records set created_at = created_at',
+  'do $$ begin lock table standin.records in access exclusive mode; end $$',
+  "copy standin.records to program 'cat'",
+  "copy standin.records from program 'cat'",
+  "copy standin.records to '/tmp/records'",
+  "select pg_read_file('postgresql.conf')",
+  "select pg_ls_dir('.')",
+  "select lo_import('/etc/passwd')",
+  'select * from others.secrets',
+  'select * from pg_authid',
+  'alter system set fsync = off',
+  'select pg_reload_conf()',
+  'set session_replication_role = replica',
+  'set role postgres',
+  'vacuum full standin.records',
+  "update standin.keyring set kek_id = ''",
+  ...[
+    'api_keys',
+    'api_key_uses',
+    'clients',
+    'keyring',
+    'migrations',
+    'policies',
+    'settings',
+  ].flatMap((table) => [`delete from standin.${table}`, `truncate standin.${table}`]),
+];
+
+/** @returns the statements that were not refused */
+async function takenOf(url: string, statements: readonly string[]): Promise<string[]> {
+  const taken: string[] = [];
+  for (const statement of statements) {
+    await query(url, statement).then(
+      () => taken.push(statement),
+      (error) => expect([statement, error.code]).toEqual([statement, '42501']),
+    );
+  }
+  return taken;
+}
 
 /** A role that may do what the service does. What the database has to say to anything else is a refusal. */
 describe.skipIf(!kinds().includes('server'))('the rights of the service', () => {
@@ -63,55 +117,16 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
     await query(place.env.DATABASE_URL!, 'create schema others');
     await query(place.env.DATABASE_URL!, 'create table others.secrets (a text)');
     const statements = [
-      'create table standin.mine (a text)',
-      'create schema mine',
-      'create extension pg_trgm',
-      'create role another',
-      'alter table standin.records add column mine text',
-      'drop table standin.records',
-      'drop schema standin cascade',
-      'truncate standin.records',
-      'create index on standin.records (key_version)',
-      'delete from standin.records',
-      'update standin.records set token_fingerprint = token_fingerprint',
-      'update standin.records set value_fingerprint = value_fingerprint',
-      'update standin.records set created_at = created_at',
-      'do $$ begin lock table standin.records in access exclusive mode; end $$',
-      ...['api_keys', 'clients', 'keyring', 'migrations', 'policies', 'settings'].flatMap(
-        (table) => [
-          `insert into standin.${table} select * from standin.${table}`,
-          `delete from standin.${table}`,
-          `truncate standin.${table}`,
-        ],
+      ...FOR_NOBODY,
+      ...['api_keys', 'clients', 'keyring', 'migrations', 'policies', 'settings'].map(
+        (table) => `insert into standin.${table} select * from standin.${table}`,
       ),
-      'delete from standin.api_key_uses',
-      'truncate standin.api_key_uses',
       "update standin.api_key_uses set api_key_id = ''",
       'update standin.clients set disabled_at = null',
       'update standin.api_keys set revoked_at = null',
-      "update standin.keyring set kek_id = ''",
-      "copy standin.records to program 'cat'",
-      "copy standin.records from program 'cat'",
-      "copy standin.records to '/tmp/records'",
-      "select pg_read_file('postgresql.conf')",
-      "select pg_ls_dir('.')",
-      "select lo_import('/etc/passwd')",
-      'select * from others.secrets',
-      'select * from pg_authid',
-      'alter system set fsync = off',
-      'select pg_reload_conf()',
-      'set session_replication_role = replica',
-      'set role postgres',
-      'vacuum full standin.records',
     ];
     const before = await counts();
-    const taken: string[] = [];
-    for (const statement of statements) {
-      await query(url, statement).then(
-        () => taken.push(statement),
-        (error) => expect([statement, error.code]).toEqual([statement, '42501']),
-      );
-    }
+    const taken = await takenOf(url, statements);
     // VACUUM of a table of another's is a warning, and does nothing.
     expect(taken).toEqual(['vacuum full standin.records']);
     expect(await counts()).toEqual(before);
@@ -217,6 +232,55 @@ describe.skipIf(!kinds().includes('server'))('the rights of the service', () => 
     expect(await grant('nobody "at" all')).toMatch(
       /Make it: create role "nobody ""at"" all" login/,
     );
+  });
+});
+
+/** What its role can do is in test/http/admin-api.test.ts, which has every act done by it. */
+describe.skipIf(!kinds().includes('server'))('the rights of the admin API', () => {
+  let place: Place;
+  let url: string;
+  beforeAll(async () => {
+    place = await adminPlace();
+    url = place.service!.env.ADMIN_DATABASE_URL!;
+    await query(place.env.DATABASE_URL!, 'create schema others');
+    await query(place.env.DATABASE_URL!, 'create table others.secrets (a text)');
+  });
+  afterAll(() => place?.remove());
+
+  test('C25: are all it has: other columns and tables, deletes, DDL, files and programs are refused', async () => {
+    const statements = [
+      ...FOR_NOBODY,
+      'select digest from standin.api_keys',
+      'select * from standin.api_keys',
+      'select * from standin.settings',
+      'select * from standin.migrations',
+      "insert into standin.settings values ('a', 'b')",
+      "insert into standin.migrations (name) values ('a')",
+      "insert into standin.api_key_uses values ('a', now())",
+      'insert into standin.clients select * from standin.clients',
+      "update standin.api_key_uses set api_key_id = ''",
+      "update standin.clients set client_id = ''",
+      "update standin.clients set space = ''",
+      'update standin.clients set created_at = now()',
+      "update standin.api_keys set digest = ''",
+      "update standin.api_keys set client_id = ''",
+      'update standin.api_keys set expires_at = null',
+      "update standin.policies set document = ''",
+      "insert into standin.policies (version, document, applied_by) values (1, '', 'ann')",
+      "update standin.keyring set wrapped = ''",
+      'update standin.keyring set closed_at = null',
+    ];
+    expect(await takenOf(url, statements)).toEqual(['vacuum full standin.records']);
+  });
+
+  test('come to the same when they are granted again', async () => {
+    const [{ current_user: role }] = (await query(url, 'select current_user')) as [any];
+    await query(place.env.DATABASE_URL!, `grant all on standin.settings to ${role}`);
+    await query(place.env.DATABASE_URL!, `grant select on standin.api_keys to ${role}`);
+    const { code, stderr } = await runCli(['migrate', '--grant-admin-to', role], place);
+    expect(code, stderr).toBe(0);
+    const wider = ['select * from standin.settings', 'select digest from standin.api_keys'];
+    expect(await takenOf(url, wider)).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { chmodSync, cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { expect, inject } from 'vitest';
+import { afterAll, beforeAll, expect, inject } from 'vitest';
 import { postgresBin, query } from './postgres.ts';
 import { CLI, type Kind, makePlace, NO_LIMITS, type Place, runCli, spawnCli } from './program.ts';
 import { expectNoSecretIn, noteSecrets, watchOutput } from './secrecy.ts';
@@ -174,6 +174,24 @@ export interface NewClient {
 export async function makeVault(place: Place): Promise<void> {
   const { code, stderr } = await runCli(['migrate'], place);
   expect(code, stderr).toBe(0);
+}
+
+/** One vault with a running service, for all tests of a block. */
+export function servedVault<S extends Service = Service>(
+  kind: Kind,
+  start: (place: Place) => Promise<S> = startService as (place: Place) => Promise<S>,
+): { readonly place: Place; readonly service: S } {
+  const at = {} as { place: Place; service: S };
+  beforeAll(async () => {
+    at.place = await newPlace(kind);
+    await makeVault(at.place);
+    at.service = await start(at.place);
+  });
+  afterAll(async () => {
+    await at.service.stop();
+    at.place.remove();
+  });
+  return at;
 }
 
 /** A client of a vault, with a name of its own and its first API key. */

@@ -253,6 +253,7 @@ describe('the keys of the issuer', () => {
     issuer.stop();
     clockMs = 3_599_000;
     await keys.refresh();
+    expect(keys.ageS).toBe(3_599);
     expect(problems).toEqual([
       expect.stringMatching(/openid-configuration cannot be reached \([A-Z_]+\)$/),
     ]);
@@ -271,9 +272,12 @@ describe('the keys of the issuer', () => {
     issuer.failure = 'hang up';
     const jwt = await issuer.jwt();
     expect(await outcomeOf(jwt)).toBe('issuer_unavailable');
+    // As if the last ones had just become too old.
+    expect(keys.ageS).toBe(3_600);
     issuer.failure = undefined;
     clockMs += 5_000;
     expect(await outcomeOf(jwt)).toBe(SUBJECT);
+    expect(keys.ageS).toBe(0);
   });
 
   test.each<[string, IssuerStandIn['failure'] & object, RegExp]>([

@@ -1,4 +1,4 @@
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac, hkdfSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { importKey } from '../../src/crypto/primitives.ts';
@@ -67,10 +67,17 @@ describe('deterministic mode', () => {
 });
 
 describe('random mode', () => {
-  test('draws are 48 fresh bytes each time', () => {
-    const { draws } = keyring.randomDraws();
-    const drawn = Array.from({ length: 2_000 }, () => draws(0, 0));
-    expect(drawn.every((bytes) => bytes.length === 48)).toBe(true);
+  test('draws are 48 bytes of SHA-512 of block, a key of their own, draw and the random fingerprint', () => {
+    const { draws, value_fingerprint: valueFingerprint } = keyring.randomDraws();
+    const key = hkdfSync('sha256', testKey('token'), '', 'standin random tokens', 32);
+    const message = [Buffer.from([0, 0, 0, 2]), Buffer.from(key), Buffer.from([2])];
+    const seed = Buffer.from(valueFingerprint, 'latin1');
+    const expected = createHash('sha512')
+      .update(Buffer.concat([...message, seed]))
+      .digest();
+    expect(draws(2, 1)).toBe(expected.toString('latin1', 0, 48));
+    expect(keyring.randomDraws(valueFingerprint).draws(2, 1)).toBe(draws(2, 1));
+    const drawn = Array.from({ length: 2_000 }, () => keyring.randomDraws().draws(0, 0));
     expect(new Set(drawn).size).toBe(2_000);
   });
 

@@ -39,6 +39,13 @@ describe('test vectors', () => {
     expect(hex(valueFingerprint)).toBe(vector.value_fingerprint);
   });
 
+  test.each<any>(vectors.random_tokens.cases)('random token of $value from $from', (vector) => {
+    const { draws } = keyring.randomDraws(latin1(vector.value_fingerprint) as never);
+    const { token, draw } = vector;
+    expect(drawToken(vector.value, 'tok', draws, vector.from)).toEqual({ token, draw });
+    expect(hex(keyring.tokenFingerprint(token))).toBe(vector.token_fingerprint);
+  });
+
   test.each<any>(vectors.token_fingerprints.cases)(
     'fingerprint of $token',
     ({ token, token_fingerprint: tokenFingerprint }) => {

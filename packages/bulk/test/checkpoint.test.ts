@@ -2,7 +2,12 @@ import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type Checkpoint, checkContinues } from '../src/checkpoint.ts';
+import {
+  type Checkpoint,
+  checkContinues,
+  readCheckpoint,
+  writeCheckpoint,
+} from '../src/checkpoint.ts';
 import { Input } from '../src/input.ts';
 
 const BEGUN_AT = new Date('2026-01-02T03:04:05.678Z');
@@ -33,6 +38,21 @@ describe('a run to resume', () => {
     const position = { input_bytes: 0, line: 2, rows: 0, values: 0, rejected: 0, found: [] };
     const input = await identity();
     return { terms: TERMS, input, position, lengths: {}, is_complete: false };
+  }
+
+  test('is not that of a checkpoint of another version, or of no checkpoint', async () => {
+    const path = join(folder, 'out.csv.checkpoint');
+    const checkpoint = await begun();
+    await writeCheckpoint(path, checkpoint);
+    expect(await readCheckpoint(path)).toEqual(checkpoint);
+    const written = JSON.parse(readFileSync(path, 'utf8'));
+    for (const other of [{ ...written, version: written.version - 1 }, checkpoint, null, '{'])
+      await expect(readAs(path, other)).rejects.toThrow('was not written by this version');
+  });
+
+  function readAs(path: string, content: unknown): Promise<unknown> {
+    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+    return readCheckpoint(path);
   }
 
   const CHANGES: [string, () => void][] = [

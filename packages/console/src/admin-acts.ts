@@ -8,6 +8,7 @@ import { date, plural } from './format.ts';
 interface ClientShown {
   readonly client_id: string;
   readonly name: string;
+  readonly disabled: boolean;
 }
 interface ApiKeyShown {
   readonly api_key_id: string;
@@ -41,6 +42,9 @@ const CAN = {
   lookup: 'Look up: it finds tokens by value',
 } as const;
 
+const CLIENT_MISSING = 'Type the name or the id of a client.';
+const CLIENT_NOTE = 'Its name or id.';
+
 export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   const name = el('input', { maxlength: 200 });
   const space = el('input', { maxlength: 32, spellcheck: 'false' });
@@ -60,7 +64,7 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
       question: {
         title: `Make the client “${called}”?`,
         lines: [
-          can.length === 0 ? 'It may do nothing.' : `It may ${can.join(', ')}.`,
+          can.length === 0 ? 'It may do nothing.' : `It may ${can.join(' and ')}.`,
           `Its tokens are of ${where}, which never changes. It has no API key yet.`,
         ],
         verb: 'Make the client',
@@ -81,7 +85,34 @@ export function newClientForm(link: AdminLink, confirm: Confirm): ActForm {
   return new ActForm({ title: 'Make a client', fields, button: 'Make…', prepare, confirm });
 }
 
-const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'for ever' } as const;
+export function disableForm(link: AdminLink, confirm: Confirm): ActForm {
+  const client = el('input', { spellcheck: 'false' });
+  const prepare = async (): Promise<Act> => {
+    const named = demand(client, CLIENT_MISSING);
+    const { client_id: id, name, disabled } = await link.get<ClientShown>(path('clients', named));
+    const verb = disabled ? 'Enable' : 'Disable';
+    const means = disabled
+      ? 'Its API keys work again, except those that are revoked or have expired.'
+      : 'Whoever sends one of its API keys gets 401. Its tokens stay, and you can enable it again.';
+    return {
+      question: {
+        title: `${verb} “${name}”?`,
+        lines: [means, `All nodes follow within 5 s. Its id is ${id}.`],
+        verb: `${verb} the client`,
+        isDanger: !disabled,
+      },
+      async run() {
+        await link.act('PATCH', path('clients', id), { disabled: !disabled });
+        return said(`“${name}” is ${disabled ? 'enabled' : 'disabled'}, on all nodes within 5 s.`);
+      },
+    };
+  };
+  const fields = [labelled('Client', client, CLIENT_NOTE)];
+  const button = 'Disable or enable…';
+  return new ActForm({ title: 'Disable or enable a client', fields, button, prepare, confirm });
+}
+
+const LIVES = { '90': '90 days', '365': '1 year', '30': '30 days', '': 'no end' } as const;
 const DAY_MS = 86_400_000;
 
 export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
@@ -90,7 +121,7 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
   for (const value of ['90', '30', '365', ''] as const)
     life.append(el('option', { value }, LIVES[value]));
   const prepare = async (): Promise<Act> => {
-    const named = demand(client, 'Type the name or the id of a client.');
+    const named = demand(client, CLIENT_MISSING);
     const { client_id: id, name } = await link.get<ClientShown>(path('clients', named));
     const days = Number(life.value);
     const ends = days === 0 ? null : new Date(Date.now() + days * DAY_MS);
@@ -123,7 +154,7 @@ export function issueForm(link: AdminLink, confirm: Confirm): ActForm {
       },
     };
   };
-  const fields = [labelled('Client', client, 'Its name or id.'), labelled('It lives', life)];
+  const fields = [labelled('Client', client, CLIENT_NOTE), labelled('Valid for', life)];
   return new ActForm({ title: 'Issue an API key', fields, button: 'Issue…', prepare, confirm });
 }
 
@@ -143,6 +174,7 @@ export function revokeForm(link: AdminLink, confirm: Confirm): ActForm {
           'Whoever sends it gets 401 within 5 s. This cannot be undone.',
         ],
         verb: 'Revoke the API key',
+        isDanger: true,
       },
       async run() {
         await link.act('DELETE', path('api-keys', named));
@@ -237,6 +269,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
           'This cannot be undone. Older backups still have the values.',
         ],
         verb: `Forget ${plural(found.known, 'value')}`,
+        isDanger: true,
       },
       async run() {
         const done = await link.act<Forgotten>('POST', '/forget', request);

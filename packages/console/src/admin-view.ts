@@ -1,4 +1,11 @@
-import { forgetForm, issueForm, newClientForm, policyForm, revokeForm } from './admin-acts.ts';
+import {
+  disableForm,
+  forgetForm,
+  issueForm,
+  newClientForm,
+  policyForm,
+  revokeForm,
+} from './admin-acts.ts';
 import { ActRefused, AdminLink } from './admin-link.ts';
 import { Confirm } from './confirm.ts';
 import { el, setChildren, setText } from './dom.ts';
@@ -26,8 +33,8 @@ export class AdminView implements View {
   });
   readonly #error = el('p', { class: 'error', id: 'admin-token-error', role: 'alert' });
   readonly #signIn: HTMLElement;
-  readonly #forms = [newClientForm, issueForm, revokeForm, policyForm, forgetForm].map((form) =>
-    form(this.#link, this.#confirm),
+  readonly #forms = [newClientForm, issueForm, revokeForm, disableForm, policyForm, forgetForm].map(
+    (form) => form(this.#link, this.#confirm),
   );
   /** Empty while nobody is signed in. */
   readonly #acts = el('div', { class: 'acts' });

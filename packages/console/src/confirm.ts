@@ -7,6 +7,8 @@ export interface Question {
   readonly lines: readonly string[];
   /** The word on the button. */
   readonly verb: string;
+  /** Whether somebody loses what they have. */
+  readonly isDanger?: boolean;
 }
 
 /** Asks before an act. Nothing is done until the button that names it is pressed. */
@@ -35,10 +37,11 @@ export class Confirm {
     );
   }
 
-  ask({ title, lines, verb }: Question): Promise<boolean> {
+  ask({ title, lines, verb, isDanger = false }: Question): Promise<boolean> {
     setText(this.#title, title);
     setChildren(this.#lines, ...lines.map((line) => el('p', {}, line)));
     setText(this.#go, verb);
+    this.#go.classList.toggle('danger', isDanger);
     this.element.returnValue = '';
     this.element.showModal();
     return new Promise((resolve) => {

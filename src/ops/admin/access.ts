@@ -4,6 +4,7 @@ import { TICKET_HEADER } from '#console';
 import type { AdminToken } from '../../options.ts';
 import { BEARER, checkSameOrigin } from '../access.ts';
 import { Secret, Sessions, Tries } from '../sessions.ts';
+import { isReading } from './call.ts';
 import { refusal } from './errors.ts';
 
 /** A browser that is left open must not stay an administrator. */
@@ -94,7 +95,7 @@ export class AdminAccess {
     if (origin === undefined && site === undefined)
       throw refusal('cross_origin', 'A session is for the console: send a token instead.');
     checkSameOrigin(request);
-    if (request.method === 'GET' || request.method === 'HEAD') return;
+    if (isReading(request)) return;
     if (!tickets.delete(String(ticket)))
       throw refusal('cross_origin', 'The request has no ticket, or one that was used.');
   }

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { parseObject } from '../../http/data.ts';
-import type { AdminEntry, StrangerEntry } from '../../service/audit/audit-log.ts';
+import type { AdminEntry } from '../../service/audit/audit-log.ts';
+import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
 import { answerJson, type Refusal, readJson } from '../server.ts';
 import type { AdminAccess } from './access.ts';
-import type { AdminAnswer, AdminCall } from './call.ts';
+import { type AdminAnswer, type AdminCall, isReading } from './call.ts';
 import { refusal, refusalOf } from './errors.ts';
 import { ADMIN_PATH, type AdminRouter, type FoundOperation } from './routes.ts';
 
@@ -13,12 +14,18 @@ const MAX_UNDER_WAY = 20;
 /** Of a name in a path, for logs. */
 const MAX_TARGET_CHARACTERS = 200;
 
+const DONE_WITHOUT_LINE =
+  'audit log unavailable: the act was done, and the audit log has only its attempt. Look before you repeat it.';
+
 export interface AdminApiOptions {
   readonly access: AdminAccess;
   readonly router: AdminRouter;
   /** false: the process is about to end. */
   readonly isServing: () => boolean;
-  /** Called for each request of a known administrator. The answer waits for the promise. */
+  /**
+   * Called for each request of a known administrator, and before it when it can change something.
+   * The act or the answer waits for the promise.
+   */
   readonly onAct: (entry: AdminEntry) => Promise<void> | undefined;
   readonly onStranger: (entry: StrangerEntry) => void;
   /** Called for failures that are not the caller's fault. */
@@ -42,7 +49,9 @@ export class AdminApi {
     const done = new Act(request, requestId, admin);
     try {
       const { status, body, etag } = await this.#run(request, response, done);
-      await this.#options.onAct(done.entry('success', status));
+      await this.#options.onAct(done.entry('success', status))?.catch((error) => {
+        throw isReading(request) ? error : refusal('internal_error', DONE_WITHOUT_LINE);
+      });
       if (etag !== undefined) response.setHeader('ETag', etag);
       answerJson(response, status, body);
     } catch (error) {
@@ -84,6 +93,8 @@ export class AdminApi {
     done.operation = operation;
     this.#underWay++;
     try {
+      // Nothing changes without a line, even if the line about its end cannot be written.
+      if (!isReading(request)) await this.#options.onAct(done.entry('attempt', undefined));
       done.answer = await operation.run(callOf(request, operation));
       return done.answer;
     } finally {
@@ -106,7 +117,7 @@ class Act {
     this.#admin = admin;
   }
 
-  entry(outcome: string, status: number): AdminEntry {
+  entry(outcome: string, status: number | undefined): AdminEntry {
     const target = this.answer?.target ?? this.operation?.params[0] ?? null;
     return {
       event: 'admin',

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
@@ -37,6 +37,11 @@ export interface AdminParts {
 }
 
 export type AdminMethod = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+
+/** Whether a request can change nothing, whatever its path. */
+export function isReading({ method }: IncomingMessage): boolean {
+  return method === 'GET' || method === 'HEAD';
+}
 
 /** An operation of the admin API. */
 export interface AdminOperation {

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ADMIN_PATHS, type AdminSessionShown, type TicketShown } from '#console';
-import type { AdminEntry, StrangerEntry } from '../../service/audit/audit-log.ts';
+import type { AdminEntry } from '../../service/audit/audit-log.ts';
+import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
 import { checkNotEmbedded, checkSameOrigin } from '../access.ts';
 import { answerJson, Refusal, type Route, readJson } from '../server.ts';
 import type { AdminAccess } from './access.ts';

@@ -4,6 +4,7 @@ import type { Right } from '../../policy/policy.ts';
 import type { ClientOperation } from '../limits/client-limits.ts';
 import { type Appended, AuditFile } from './audit-file.ts';
 import { type LinkMac, linkText } from './audit-link.ts';
+import { type StrangerEntry, UnknownCallers } from './unknown-callers.ts';
 
 /** About 8 MB. Further lines count as lost. */
 const MAX_WAITING_LINES = 20_000;
@@ -15,9 +16,8 @@ const PATIENCE_MS = 4_000;
 const SUM_INTERVAL_MS = 1_000;
 /** How often the last link is told while there are new lines. */
 const HEAD_INTERVAL_MS = 60_000;
-/** Sums for a second. Requests from further addresses share a sum. */
-const MAX_SUMS = 100;
-const OTHER_ADDRESSES = 'other';
+/** Without a loss for this time, the log says that lines are written again. */
+const CALM_MS = 1_000;
 
 /** Numbers of values, by kind and right. */
 export type Seen = Record<string, Partial<Record<Right, number>>>;
@@ -50,28 +50,23 @@ export interface AuditEntry {
 }
 
 /** The content of a line about a request to the admin API: no value, no token. */
-export interface AdminEntry {
+export interface AdminEntry extends Pick<AuditEntry, 'request_id' | 'remote_address'> {
   readonly event: 'admin';
   /** Such as `client.update`. */
   readonly act: string;
   /** What it was done to: an id, a name or a version; null: the vault. */
   readonly target: string | null;
+  /** `attempt` before an act that can change something; then as AuditEntry. */
   readonly outcome: string;
-  readonly status: number;
-  readonly request_id: string;
+  /** undefined: an attempt. */
+  readonly status: number | undefined;
   /** Name of the token, as in ADMIN_TOKEN. */
   readonly admin: string;
   /** Number of values that the act was about; undefined: it was about none. */
   readonly values: number | undefined;
-  readonly remote_address: string | undefined;
 }
 
-/** A request of somebody unknown. */
-export interface StrangerEntry extends Pick<AuditEntry, 'outcome' | 'status' | 'remote_address'> {
-  readonly event: ClientOperation | AdminEntry['event'];
-}
-
-export interface AuditLogOptions {
+interface AuditLogOptions {
   /** `stdout`, or a file. */
   readonly path: string;
   /** Whether a success waits for its line. */
@@ -88,7 +83,9 @@ export interface AuditLogOptions {
   readonly onLost: (lines: number) => void;
   /** Called with the change in bytes that wait to be written; negative when there are fewer. */
   readonly onWaiting: (bytes: number) => void;
-  /** Called when writing starts to fail, with an errno name, and when it works again. */
+  /**
+   * Called when lines start to be lost, with an errno name, and when none was lost for a second.
+   */
   readonly onChange: (isAvailable: boolean, failure: string | undefined) => void;
 }
 
@@ -111,6 +108,7 @@ export class AuditLog {
   #sums: Promise<void> = Promise.resolve();
   #headTimer: NodeJS.Timeout | undefined;
   #isAvailable = true;
+  #calmTimer: NodeJS.Timeout | undefined;
 
   constructor(options: AuditLogOptions) {
     this.#options = options;
@@ -209,7 +207,11 @@ export class AuditLog {
   async #submit(line: string): Promise<void> {
     const { onWaiting } = this.#options;
     onWaiting(line.length);
-    const [isWritten] = await this.#lines.submit([line]).catch(() => [false]);
+    const [isWritten] = await this.#lines.submit([line]).catch(() => {
+      // The file takes lines more slowly than they come.
+      this.#noteLoss('ETIMEDOUT');
+      return [false];
+    });
     onWaiting(-line.length);
     if (isWritten) return;
     this.#options.onLost(1);
@@ -222,12 +224,25 @@ export class AuditLog {
     const { lines: written, failure } = await answerBy(append, deadlineMs);
     if (written > 0)
       this.#headTimer ??= setTimeout(() => this.#tellHead(), HEAD_INTERVAL_MS).unref();
-    const isAvailable = failure === undefined;
-    if (isAvailable !== this.#isAvailable) {
-      this.#isAvailable = isAvailable;
-      this.#options.onChange(isAvailable, failure);
-    }
+    if (failure !== undefined) this.#noteLoss(failure);
+    else if (!this.#isAvailable) this.#calmTimer ??= this.#calmLater();
     return lines.map((_, i) => i < written);
+  }
+
+  #noteLoss(failure: string): void {
+    clearTimeout(this.#calmTimer);
+    this.#calmTimer = undefined;
+    if (!this.#isAvailable) return;
+    this.#isAvailable = false;
+    this.#options.onChange(false, failure);
+  }
+
+  #calmLater(): NodeJS.Timeout {
+    return setTimeout(() => {
+      this.#calmTimer = undefined;
+      this.#isAvailable = true;
+      this.#options.onChange(true, undefined);
+    }, CALM_MS).unref();
   }
 
   #tellHead(): void {
@@ -247,53 +262,4 @@ async function answerBy(append: Promise<Appended>, deadlineMs: number): Promise<
   const appended = await Promise.race([append, late]);
   clearTimeout(timer);
   return appended;
-}
-
-/** Requests with the same outcome from the same address. */
-interface Sum extends StrangerEntry {
-  requests: number;
-  readonly firstAtMs: number;
-  lastAtMs: number;
-}
-
-/**
- * Sums up requests of unknown callers. Anybody can send any number of them, and a line for each
- * would crowd out lines about values.
- */
-class UnknownCallers {
-  #sums = new Map<string, Sum>();
-
-  get isEmpty(): boolean {
-    return this.#sums.size === 0;
-  }
-
-  add({ event, outcome, status, remote_address: remoteAddress }: StrangerEntry): void {
-    const nowMs = Date.now();
-    const keyOf = (address: string | undefined) => `${event} ${outcome} ${address}`;
-    const key = keyOf(remoteAddress);
-    const isOther = this.#sums.size >= MAX_SUMS && !this.#sums.has(key);
-    const address = isOther ? OTHER_ADDRESSES : remoteAddress;
-    const sum = this.#sums.get(isOther ? keyOf(address) : key);
-    if (sum !== undefined) {
-      sum.requests++;
-      sum.lastAtMs = nowMs;
-      return;
-    }
-    this.#sums.set(keyOf(address), {
-      ...{ event, outcome, status, remote_address: address },
-      ...{ requests: 1, firstAtMs: nowMs, lastAtMs: nowMs },
-    });
-  }
-
-  /** The content of a line for each sum. Resets the sums. */
-  take(): object[] {
-    const sums = [...this.#sums.values()];
-    this.#sums = new Map();
-    return sums.map(({ remote_address: remoteAddress, firstAtMs, lastAtMs, ...sum }) => ({
-      ...sum,
-      first_at: new Date(firstAtMs).toISOString(),
-      last_at: new Date(lastAtMs).toISOString(),
-      remote_address: remoteAddress,
-    }));
-  }
 }

@@ -32,7 +32,7 @@ export class IssuerKeys {
   #keys: KeySet | undefined;
   /** The JSON of the keys, to see a change. */
   #text = '';
-  #fetchedAtMs = -Infinity;
+  #fetchedAtMs: number;
   #askedAtMs = -Infinity;
   #fetching: Promise<void> | undefined;
   #problem: string | undefined;
@@ -43,6 +43,7 @@ export class IssuerKeys {
     this.#options = options;
     this.#onChange = onChange;
     this.#nowMs = nowMs;
+    this.#fetchedAtMs = nowMs() - MAX_AGE_MS;
   }
 
   /** Fetches the keys now, without waiting for them, and every 5 minutes. */
@@ -58,6 +59,11 @@ export class IssuerKeys {
   /** undefined: none, or too old. */
   get current(): KeySet | undefined {
     return this.#nowMs() - this.#fetchedAtMs < MAX_AGE_MS ? this.#keys : undefined;
+  }
+
+  /** Time since the keys were fetched: 3600 s and more mean that there are none. */
+  get ageS(): number {
+    return (this.#nowMs() - this.#fetchedAtMs) / 1_000;
   }
 
   /**

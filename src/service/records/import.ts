@@ -32,7 +32,7 @@ export interface Imported {
   readonly isGiven: boolean;
 }
 
-export interface ImportOptions extends Pick<PairTerms, 'suffix' | 'isRandom'> {
+export interface ImportOptions extends Pick<PairTerms, 'suffix'> {
   /** Whether nothing is written. The pairs are then also compared with each other. */
   readonly isDryRun: boolean;
   readonly stop: AbortSignal;

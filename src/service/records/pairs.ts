@@ -5,6 +5,10 @@ import type { Drawn } from '../../shape/token.ts';
 import type { Token, TokenFingerprint, Value } from '../../types.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 
+/** What a token is for: `detokenize` alone, or also as what tokenize gives its value. */
+export const PAIR_USES = ['both', 'detokenize'] as const;
+export type PairUse = (typeof PAIR_USES)[number];
+
 /** A value with the token that another vault gave it. */
 export interface Pair {
   readonly token: string;
@@ -14,6 +18,7 @@ export interface Pair {
   readonly space: string;
   /** Seconds from now; null: the token never expires. */
   readonly time_to_live_s: number | null;
+  readonly use: PairUse;
   /** In the file, for messages. */
   readonly line: number;
 }
@@ -43,8 +48,6 @@ export interface PairTerms {
   readonly rules: PolicyRules;
   /** Of the vault. */
   readonly suffix: string;
-  /** Whether tokenize draws another token each time. */
-  readonly isRandom: boolean;
 }
 
 /** `forget` reads tokens from lines, takes no longer ones, and trims them. */
@@ -72,7 +75,7 @@ export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
   const most = mostValueBytes(token, scope !== undefined, `_${terms.suffix}`);
   if (Buffer.byteLength(value) > most) return refusal('value', tooLong(most));
   const { keyring, suffix } = terms;
-  const isRandom = terms.isRandom || rule.settings.tokens === 'random';
+  const isRandom = pair.use === 'detokenize' || rule.settings.tokens === 'random';
   const source = isRandom ? keyring.randomDraws() : keyring.deterministicDraws(value, scope);
   // Without spreads, which would cost a third of the whole.
   return {
@@ -81,6 +84,7 @@ export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
     kind: name,
     space,
     time_to_live_s: pair.time_to_live_s,
+    use: pair.use,
     line: pair.line,
     rule,
     scope,

@@ -76,14 +76,6 @@ export interface NewPolicy {
   readonly policy: Policy;
 }
 
-/** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
-const MAX_SMALL_TEXTS = 64;
-const MAX_SMALL_BYTES = 262_144;
-
-export function isPiece(texts: number, bytes: number): boolean {
-  return texts > MAX_SMALL_TEXTS || bytes > MAX_SMALL_BYTES;
-}
-
 /** A message from a thread besides results: failed calls, and counts for metrics. */
 export type Report =
   | { readonly id: number; readonly failure: Failure }

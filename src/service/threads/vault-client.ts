@@ -7,7 +7,6 @@ import { CONTROL_CONNECTIONS } from '../pools.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 import {
   errorOf,
-  isPiece,
   type MarkedView,
   type NewPolicy,
   Outbox,
@@ -19,12 +18,9 @@ import {
   type ThreadData,
   unpackReports,
 } from './messages.ts';
+import { isPiece, piecesOf, withTexts } from './pieces.ts';
 import { QueueDelay } from './queue-delay.ts';
 
-/** Cryptography takes about 10 us a text, so a small call waits at most 2.5 ms for a piece. */
-const PIECE_TEXTS = 250;
-/** Each thread works on eight pieces at once, each in memory as bytes, text and message. */
-const PIECE_BYTES = 1_048_576;
 /**
  * Beyond either bound, calls get 503. The bounds are about 0.5 s of small requests, or 2 s of large
  * ones.
@@ -225,12 +221,10 @@ export class VaultClient {
     let bytes = 0;
     for (const text of texts) bytes += weigh(text);
     if (isPiece(texts.length, bytes)) {
-      const indexes = [...texts.keys()];
-      const pieces = cut(texts, weigh).map(([from, to, bytesOfPiece]) => {
-        const piece = withTexts(question, indexes.slice(from, to));
-        return this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs);
-      });
-      return (await Promise.all(pieces)).flat();
+      const results = piecesOf(question, weigh).map(([piece, bytesOfPiece]) =>
+        this.#call(this.#lessBusy(), piece, bytesOfPiece, deadlineMs),
+      );
+      return (await Promise.all(results)).flat();
     }
     this.#delay.begin(performance.now());
     try {
@@ -274,33 +268,4 @@ export class VaultClient {
     const pendingTexts = this.#first.pendingTexts + this.#second.pendingTexts;
     return pendingTexts + texts > MAX_PENDING_TEXTS || this.#pending.size >= MAX_PENDING_CALLS;
   }
-}
-
-/** The question about the texts at these indexes. */
-function withTexts(question: Question, indexes: readonly number[]): Question {
-  const { view } = question;
-  const texts = indexes.map((i) => question.texts[i]!);
-  const marks = view && indexes.map((i) => view.marks[i]).join('');
-  return { ...question, texts, view: view && { ...view, marks } } as Question;
-}
-
-/** The first text, the end and the bytes of each piece. */
-function cut(
-  texts: readonly string[],
-  weigh: (text: string) => number,
-): (readonly [from: number, to: number, bytes: number])[] {
-  const pieces: (readonly [number, number, number])[] = [];
-  let from = 0;
-  let bytes = 0;
-  texts.forEach((text, i) => {
-    const weight = weigh(text);
-    if (i - from === PIECE_TEXTS || (i > from && bytes + weight > PIECE_BYTES)) {
-      pieces.push([from, i, bytes]);
-      from = i;
-      bytes = 0;
-    }
-    bytes += weight;
-  });
-  pieces.push([from, texts.length, bytes]);
-  return pieces;
 }

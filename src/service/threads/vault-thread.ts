@@ -10,7 +10,6 @@ import { Tokenizer } from '../tokenizer.ts';
 import {
   type Call,
   failureOf,
-  isPiece,
   Outbox,
   type Part,
   packResults,
@@ -20,6 +19,7 @@ import {
   type ToThread,
   unpackCalls,
 } from './messages.ts';
+import { isPiece } from './pieces.ts';
 import { ThreadRules } from './thread-rules.ts';
 
 /**

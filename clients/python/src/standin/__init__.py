@@ -4,6 +4,7 @@ from ._answers import Unapplied
 from ._async import AsyncStandin
 from ._call import Health
 from ._options import Retry
+from ._policy import PolicyField, PolicyInForce
 from ._replace import Lenient
 from ._sync import Standin
 from ._text import DetokenizedText, Span, TokenizedText, UnappliedSpan
@@ -25,6 +26,8 @@ __all__ = [
     "InvalidValueError",
     "Lenient",
     "LimitError",
+    "PolicyField",
+    "PolicyInForce",
     "Retry",
     "Span",
     "Standin",

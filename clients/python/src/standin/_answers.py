@@ -27,13 +27,13 @@ class Answer(NamedTuple):
     request_id: str | None
     retry_after: str | None
     """The header Retry-After."""
+    tag: str | None
+    """The header ETag."""
 
 
 def answer_of(response: httpx.Response, body: bytes) -> Answer:
-    headers = response.headers
-    return Answer(
-        response.status_code, body, headers.get("x-request-id"), headers.get("retry-after")
-    )
+    names = ("x-request-id", "retry-after", "etag")
+    return Answer(response.status_code, body, *map(response.headers.get, names))
 
 
 class NoAnswer(NamedTuple):
@@ -79,6 +79,10 @@ _DETAILS = {
         r"no such path; the paths are (/[a-z0-9/]{1,30}(, | and |)){1,12}"
         r"|the vault has no policy; an operator can apply one: standin policy apply FILE"
     ),
+    "precondition_failed": (
+        r"the policy in force is not the one of If-Match;"
+        r" GET /api/v1/policy answers with its ETag"
+    ),
     "method_not_allowed": r"this path takes [A-Z, ]{3,40}",
     "payload_too_large": (
         r"the body has more than \d{1,10} bytes \(BODY_LIMIT\); send fewer values in a request"
@@ -94,6 +98,10 @@ _PASSING = {408, 429, 502, 503, 504}
 _REMEDIES = {
     401: "the API key is unknown, expired or revoked; issue another with standin api-key issue",
     404: "is url the address of the service itself?",
+    412: (
+        "the vault has no policy, or another one since the call began; apply one, call again,"
+        " or leave out policy=True"
+    ),
     413: "lower max_bytes, or raise BODY_LIMIT of the service",
     429: (
         "the client exceeded a limit, and the wait is longer than timeout_s;"

@@ -5,21 +5,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
-from ._replace import HealthCheck, Lenient, Work, of_values, replacement
-from ._text import DetokenizedText, Span, TextDetokenization, TextTokenization, TokenizedText
+from ._policy import PolicyInForce, PolicyQuery
+from ._replace import HealthCheck, Lenient, Work
+from ._text import (
+    DetokenizedText,
+    Span,
+    TextDetokenization,
+    TextPiece,
+    TextTokenization,
+    TokenizedText,
+)
+
+T = TypeVar("T")
 
 
 class AsyncStandin(Client[httpx.AsyncClient]):
-    __doc__ = f"{Client.__doc__}\n    It belongs to one event loop of asyncio.\n"
+    __doc__ = f"{Client.__doc__}\n    Event loops of asyncio can share it one after the other.\n"
 
     _own_http: httpx.AsyncClient | None = None
+    # Of the connections of `_own_http`.
+    _loop: asyncio.AbstractEventLoop | None = None
 
     async def tokenize(
         self,
@@ -29,9 +41,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: float | None = None,
     ) -> Record:
         """See `Standin`."""
-        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
-        await self._run(work)
-        return cast("Record", work.result())
+        return await self._run(self._replacing("tokenize", data, fields, timeout_s))
 
     async def detokenize(
         self,
@@ -41,9 +51,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: float | None = None,
     ) -> Record:
         """See `Standin`."""
-        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
-        await self._run(work)
-        return cast("Record", work.result())
+        return await self._run(self._replacing("detokenize", data, fields, timeout_s))
 
     async def detokenize_lenient(
         self,
@@ -53,11 +61,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: float | None = None,
     ) -> Lenient[Record]:
         """See `Standin`."""
-        work = replacement(
-            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
-        )
-        await self._run(work)
-        return Lenient(work.result(), work.unapplied())
+        return await self._run(self._leniently(data, fields, timeout_s))
 
     async def lookup(
         self,
@@ -67,41 +71,31 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         timeout_s: float | None = None,
     ) -> Any:
         """See `Standin`."""
-        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
-        await self._run(work)
-        return work.result()
+        return await self._run(self._replacing("lookup", data, fields, timeout_s))
 
     async def tokenize_values(
         self, values: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """See `Standin`."""
-        work = of_values(self._settings, "tokenize", values, timeout_s)
-        await self._run(work)
-        return cast(list[str], work.result())
+        return await self._run(self._values("tokenize", values, timeout_s))
 
     async def detokenize_values(
         self, tokens: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """See `Standin`."""
-        work = of_values(self._settings, "detokenize", tokens, timeout_s)
-        await self._run(work)
-        return cast(list[str], work.result())
+        return await self._run(self._values("detokenize", tokens, timeout_s))
 
     async def tokenize_text(
         self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
     ) -> TokenizedText:
         """See `Standin`."""
-        work = TextTokenization(self._settings, text, spans, timeout_s)
-        await self._run(work)
-        return work.result()
+        return await self._run(TextTokenization(self._settings, text, spans, timeout_s))
 
     async def detokenize_text(
         self, text: str, *, timeout_s: float | None = None
     ) -> DetokenizedText:
         """See `Standin`."""
-        work = TextDetokenization(self._settings, text, timeout_s)
-        await self._run(work)
-        return work.result()
+        return await self._run(TextDetokenization(self._settings, text, timeout_s))
 
     async def detokenize_stream(
         self, chunks: AsyncIterable[str], *, timeout_s: float | None = None
@@ -109,25 +103,25 @@ class AsyncStandin(Client[httpx.AsyncClient]):
         """See `Standin`."""
         rest = ""
         async for chunk in chunks:
-            work = TextDetokenization(self._settings, rest + chunk, timeout_s, more=True)
-            await self._run(work)
-            text, rest = work.piece()
+            text, rest = await self._run(TextPiece(self._settings, rest + chunk, timeout_s))
             if text:
                 yield text
         if rest:
             yield (await self.detokenize_text(rest, timeout_s=timeout_s)).text
 
+    async def policy_in_force(self, *, timeout_s: float | None = None) -> PolicyInForce:
+        """See `Standin`."""
+        return await self._run(PolicyQuery(self._settings, timeout_s))
+
     async def health(self, *, timeout_s: float | None = None) -> Health:
         """See `Standin`."""
-        work = HealthCheck(self._settings, timeout_s)
-        await self._run(work)
-        return work.result()
+        return await self._run(HealthCheck(self._settings, timeout_s))
 
     async def aclose(self) -> None:
         """Closes the connections. The next call opens others."""
-        if self._own_http is not None:
-            await self._own_http.aclose()
-            self._own_http = None
+        http, self._own_http = self._own_http, None
+        if http is not None and self._loop is asyncio.get_running_loop():
+            await http.aclose()
 
     async def __aenter__(self) -> AsyncStandin:
         return self
@@ -140,7 +134,7 @@ class AsyncStandin(Client[httpx.AsyncClient]):
     ) -> None:
         await self.aclose()
 
-    async def _run(self, work: Work) -> None:
+    async def _run(self, work: Work[T]) -> T:
         http = self._http()
 
         async def work_off() -> None:
@@ -154,12 +148,16 @@ class AsyncStandin(Client[httpx.AsyncClient]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        return work.result()
 
     def _http(self) -> httpx.AsyncClient:
         if self._given_http is not None:
             return self._given_http
-        if self._own_http is None:
+        # The connections of a loop that ended cannot be used, nor closed.
+        loop = asyncio.get_running_loop()
+        if self._own_http is None or self._loop is not loop:
             self._own_http = httpx.AsyncClient(trust_env=False)
+            self._loop = loop
         return self._own_http
 
 
@@ -188,7 +186,7 @@ async def _attempt(step: Attempt, http: httpx.AsyncClient) -> Answer | NoAnswer:
     )
     try:
         response = await asyncio.wait_for(request, step.timeout_s)
-    except TimeoutError:
+    except asyncio.TimeoutError:
         return TIMED_OUT
     except httpx.HTTPError as error:
         return no_answer(error)

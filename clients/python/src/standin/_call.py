@@ -86,13 +86,14 @@ class Call:
         # The failure that caused the latest retry.
         self._last: StandinError | None = None
 
-    def send(self, body: bytes, headers: dict[str, str]) -> Steps[Answer]:
-        """POSTs until a request succeeds, or no retry can. Raises StandinError."""
+    def send(self, body: bytes | None, headers: dict[str, str]) -> Steps[Answer]:
+        """POSTs, or GETs without a body, until a request succeeds. Raises StandinError."""
+        method = "GET" if body is None else "POST"
         attempts = 0
         while True:
             attempts += 1
             path = f"api/v1/{self.operation}"
-            given = yield from self._attempt("POST", path, body, headers, attempts)
+            given = yield from self._attempt(method, path, body, headers, attempts)
             failure = self._failure(given, attempts)
             if failure is None:
                 assert isinstance(given, Answer)

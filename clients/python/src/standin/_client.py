@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from ._options import Retry, check_settings
+from ._replace import Lenient, Work, of_values, replacement
 
 Http = TypeVar("Http")
+Same = TypeVar("Same", bound="Client[Any]")
+# Any dict or list. A TypedDict is a Mapping, too.
 Record = TypeVar("Record", bound=Mapping[str, object] | list[Any])
 
 
@@ -43,7 +48,7 @@ class Client(Generic[Http]):
         `api_key`: an API key, or a JWT where the service accepts them. A function is called before
         each request, also in other threads: it returns a JWT that has not expired, at once.
         `policy`: `tokenize`, `detokenize` and `lookup` take whole records, or lists of them, and
-        the service replaces what the policy of the vault names.
+        the service replaces what the policy of the vault names. Without one, they are refused.
         `timeout_s`: for a call with all its attempts and requests.
         `max_values`, `max_bytes`: of one request.
         `concurrency`: requests at once of a split call.
@@ -63,5 +68,26 @@ class Client(Generic[Http]):
         """Whether the client sends whole records."""
         return self._settings.policy
 
+    def _with(self: Same, **changes: Any) -> Same:
+        """A client with other settings and the same connections."""
+        other = copy(self)
+        other._settings = replace(self._settings, **changes)
+        return other
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings.url!r})"
+
+    def _replacing(
+        self, operation: str, data: Record, fields: Sequence[str] | None, timeout_s: float | None
+    ) -> Work[Record]:
+        return replacement(self._settings, operation, data, fields, timeout_s)
+
+    def _leniently(
+        self, data: Record, fields: Sequence[str] | None, timeout_s: float | None
+    ) -> Work[Lenient[Record]]:
+        return replacement(self._settings, "detokenize", data, fields, timeout_s, lenient=True)
+
+    def _values(
+        self, operation: str, values: Iterable[str], timeout_s: float | None
+    ) -> Work[list[str]]:
+        return of_values(self._settings, operation, values, timeout_s)

@@ -6,42 +6,67 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+from ._fields import steps_of
 from ._sync import Standin
-from .errors import InvalidValueError
+from .errors import ForbiddenError, InvalidValueError, in_terms_of
 
 # Each slice is a call with a deadline of its own.
 SLICE = 20_000
 SECONDS_BETWEEN_LINES = 5.0
 
-Operation = Callable[[Standin, list[str]], list[str]]
+# Also the words of the progress.
+TOKENIZE = "tokenize"
+DETOKENIZE = "detokenize"
 
 
-def tokenize(client: Standin, values: list[str]) -> list[str]:
-    return client.tokenize_values(values)
+def checked(client: Standin, names: Sequence[Any]) -> Standin:
+    """The client for these columns. With a policy, only the one of now serves it.
 
-
-def detokenize(client: Standin, values: list[str]) -> list[str]:
-    return client.detokenize_values(values)
+    Raises ValueError for a column that the policy does not name, StandinError.
+    """
+    if not isinstance(client, Standin):
+        raise ValueError("client: must be a Standin; an AsyncStandin cannot fill a table")
+    if not client.policy:
+        return client
+    policy = client.policy_in_force()
+    known = [steps_of(field.path) for field in policy.fields]
+    for name in names:
+        # The service would hand its values back as they are.
+        if [name] not in known:
+            raise ValueError(
+                f"columns: the policy has no field {name}; add it to the policy,"
+                " or rename the column"
+            )
+    return client._with(policy_tag=policy.tag)
 
 
 def replaced(
-    client: Standin, operation: Operation, values: Sequence[str], name: str, is_shown: bool
+    client: Standin, operation: str, values: Sequence[str], name: Any, is_shown: bool
 ) -> list[str]:
     """The strings for distinct values, in their order.
 
-    Raises InvalidValueError whose path is the name of the column.
+    Raises InvalidValueError and ForbiddenError whose path is the name of the column.
     """
     found: list[str] = []
-    with _progress(f"{operation.__name__} {name}", len(values), is_shown) as advance:
+    with _progress(f"{operation} {name}", len(values), is_shown) as advance:
         for start in range(0, len(values), SLICE):
             part = list(values[start : start + SLICE])
             try:
-                found += operation(client, part)
-            except InvalidValueError as error:
-                raise InvalidValueError.at(name, error.reason, error) from None
+                found += _slice(client, operation, part, name)
+            except (InvalidValueError, ForbiddenError) as error:
+                raise in_terms_of(error, lambda _: str(name)) from None
             advance(len(part))
     return found
+
+
+def _slice(client: Standin, operation: str, values: list[str], name: Any) -> list[str]:
+    if not client.policy:
+        act = client.tokenize_values if operation == TOKENIZE else client.detokenize_values
+        return act(values)
+    replace = client.tokenize if operation == TOKENIZE else client.detokenize
+    return [record[name] for record in replace([{name: value} for value in values])]
 
 
 @contextmanager

@@ -228,11 +228,19 @@ def _type_name(data: object) -> str:
 
 
 def _remedy(data: object) -> str:
-    if data is None:
+    if _is_missing(data):
         return "; leave it out"
-    if isinstance(data, (int, float)):
+    if isinstance(data, (int, float)) and not isinstance(data, bool):
         return "; convert it to a string, because JSON numbers lose digits"
+    if isinstance(data, (bytes, bytearray)):
+        return "; decode it"
     return "; use str, dict and list"
+
+
+def _is_missing(data: object) -> bool:
+    """Also the values of pandas that mean this."""
+    is_nan = isinstance(data, float) and math.isnan(data)
+    return data is None or is_nan or _type_name(data) in ("NAType", "NaTType")
 
 
 def refused(path: Path, reason: str) -> InvalidValueError:

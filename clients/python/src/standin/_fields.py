@@ -45,6 +45,11 @@ def _parse(text: object) -> tuple[list[Step], bool]:
     return steps, is_optional
 
 
+def steps_of(path: str) -> list[Step]:
+    """Of a path such as `customer.emails[*]`. Raises ValueError."""
+    return _parse(path)[0]
+
+
 def _name_in(quoted: str, text: str) -> str:
     try:
         return str(json.loads(quoted))

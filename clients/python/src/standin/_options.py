@@ -28,6 +28,8 @@ class Settings:
     concurrency: int
     policy: bool
     on_retry: Callable[[Retry], None]
+    policy_tag: str = "*"
+    """Of the only policy that may serve records; `*`: of any."""
 
 
 def check_settings(

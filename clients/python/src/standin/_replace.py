@@ -29,13 +29,17 @@ class Lenient(Generic[T]):
     unapplied: list[Unapplied]
 
 
-class Work:
+class Work(Generic[T]):
     """The requests of a call, which may be under way at once."""
 
     requests: Iterator[Steps[None]]
 
+    def result(self) -> T:
+        """After all requests."""
+        raise NotImplementedError
 
-class HealthCheck(Work):
+
+class HealthCheck(Work[Health]):
     def __init__(self, settings: Settings, timeout_s: float | None) -> None:
         self._call = Call(settings, "health", timeout_s)
         self.requests = iter([self._ask()])
@@ -47,24 +51,28 @@ class HealthCheck(Work):
         return self._health
 
 
-class Replacement(Work):
-    """Copies of the caller's data with strings replaced."""
+class Replacement(Work[Any]):
+    """Copies of the caller's data with strings replaced; `Lenient` ones of a lenient call."""
 
     def __init__(
         self, settings: Settings, operation: str, lenient: bool, timeout_s: float | None
     ) -> None:
         self._call = Call(settings, operation, timeout_s)
-        self._headers: dict[str, str] = {}
-        if lenient:
-            self._headers["Prefer"] = "handling=lenient"
+        self._is_lenient = lenient
+        self._headers = {"Prefer": "handling=lenient"} if lenient else {}
         is_lookup = operation == "lookup"
         most = min(settings.max_values, MAX_LOOKUPS) if is_lookup else settings.max_values
         self._max_values, self._max_bytes = most, settings.max_bytes
 
     def result(self) -> Any:
+        data = self._replaced()
+        return Lenient(data, self._places()) if self._is_lenient else data
+
+    def _replaced(self) -> Any:
         raise NotImplementedError
 
-    def unapplied(self) -> list[Unapplied]:
+    def _places(self) -> list[Unapplied]:
+        """Where strings stay as they were."""
         raise NotImplementedError
 
     def _send(self, body: bytes, path_for: PathFor) -> Steps[_Reply]:
@@ -116,13 +124,13 @@ class Strings(Replacement):
         body = self._whole_body(values)
         self.requests = self._batches(values) if body is None else iter([self._at_once(body)])
 
-    def result(self) -> Any:
+    def _replaced(self) -> Any:
         data = self._whole
         if data is None:
             data = _data.rebuilt(self._copy, lambda value, _: self._by_value[value])
         return data if self._pick is None else self._pick.filled(data)
 
-    def unapplied(self) -> list[Unapplied]:
+    def _places(self) -> list[Unapplied]:
         if not self._reasons:
             return self._unapplied
         strings = enumerate(_data.places(self._copy, ["data"]))
@@ -174,7 +182,10 @@ class Strings(Replacement):
 
 
 class Records(Replacement):
-    """What the policy names replaced, in a record, or in a list of records, which can be split."""
+    """What the policy names replaced, in a record, or in a list of records, which can be split.
+
+    Without a policy, the service would replace every string, so it must have one.
+    """
 
     def __init__(
         self,
@@ -186,6 +197,7 @@ class Records(Replacement):
     ) -> None:
         """Raises InvalidValueError for what is no record."""
         super().__init__(settings, operation, lenient, timeout_s)
+        self._headers["If-Match"] = settings.policy_tag
         self._is_list = isinstance(data, list)
         self._found: dict[int, Any] = {}
         self._unapplied: dict[int, list[Unapplied]] = {}
@@ -199,12 +211,12 @@ class Records(Replacement):
         batches = _data.batches_of(records, _data.RECORDS, *bounds)
         self.requests = map(self._one_batch, batches)
 
-    def result(self) -> Any:
+    def _replaced(self) -> Any:
         if not self._is_list:
             return self._found[0]
         return [self._found[i] for i in range(len(self._found))]
 
-    def unapplied(self) -> list[Unapplied]:
+    def _places(self) -> list[Unapplied]:
         return [one for start in sorted(self._unapplied) for one in self._unapplied[start]]
 
     def _one_batch(self, batch: _data.Batch[_data.Snapshot]) -> Steps[None]:
@@ -232,11 +244,10 @@ def replacement(
     settings: Settings,
     operation: str,
     data: object,
-    fields: Sequence[str] | None = None,
-    *,
+    fields: Sequence[str] | None,
+    timeout_s: float | None,
     lenient: bool = False,
-    timeout_s: float | None = None,
-) -> Replacement:
+) -> Work[Any]:
     """How the client does a call. Raises InvalidValueError and ValueError."""
     if not settings.policy:
         return Strings(settings, operation, data, fields, lenient, timeout_s)
@@ -247,7 +258,7 @@ def replacement(
 
 def of_values(
     settings: Settings, operation: str, values: Iterable[str], timeout_s: float | None
-) -> Replacement:
+) -> Work[list[str]]:
     """With a policy, values are of the kind `text`."""
     if isinstance(values, str):
         raise ValueError(f"{operation}_values: takes a list of strings, not one")

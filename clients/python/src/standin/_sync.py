@@ -6,18 +6,28 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from itertools import chain
+from itertools import chain, islice
 from time import monotonic
 from types import TracebackType
-from typing import Any, cast
+from typing import Any, TypeVar
 
 import httpx
 
 from ._answers import TIMED_OUT, Answer, NoAnswer, answer_of, no_answer
 from ._call import Attempt, Given, Health, Steps
 from ._client import Client, Record
-from ._replace import HealthCheck, Lenient, Work, of_values, replacement
-from ._text import DetokenizedText, Span, TextDetokenization, TextTokenization, TokenizedText
+from ._policy import PolicyInForce, PolicyQuery
+from ._replace import HealthCheck, Lenient, Work
+from ._text import (
+    DetokenizedText,
+    Span,
+    TextDetokenization,
+    TextPiece,
+    TextTokenization,
+    TokenizedText,
+)
+
+T = TypeVar("T")
 
 
 class Standin(Client[httpx.Client]):
@@ -43,9 +53,7 @@ class Standin(Client[httpx.Client]):
         With a policy, `data` is a record or a list of records. The service replaces what the
         policy names, and all other values stay as they are.
         """
-        work = replacement(self._settings, "tokenize", data, fields, timeout_s=timeout_s)
-        self._run(work)
-        return cast("Record", work.result())
+        return self._run(self._replacing("tokenize", data, fields, timeout_s))
 
     def detokenize(
         self,
@@ -58,9 +66,7 @@ class Standin(Client[httpx.Client]):
 
         Raises InvalidValueError for a token that is not known.
         """
-        work = replacement(self._settings, "detokenize", data, fields, timeout_s=timeout_s)
-        self._run(work)
-        return cast("Record", work.result())
+        return self._run(self._replacing("detokenize", data, fields, timeout_s))
 
     def detokenize_lenient(
         self,
@@ -73,11 +79,7 @@ class Standin(Client[httpx.Client]):
 
         The answer lists their places.
         """
-        work = replacement(
-            self._settings, "detokenize", data, fields, lenient=True, timeout_s=timeout_s
-        )
-        self._run(work)
-        return Lenient(work.result(), work.unapplied())
+        return self._run(self._leniently(data, fields, timeout_s))
 
     def lookup(
         self,
@@ -87,25 +89,19 @@ class Standin(Client[httpx.Client]):
         timeout_s: float | None = None,
     ) -> Any:
         """As `tokenize`, but stores nothing: None in place of a value that has no token."""
-        work = replacement(self._settings, "lookup", data, fields, timeout_s=timeout_s)
-        self._run(work)
-        return work.result()
+        return self._run(self._replacing("lookup", data, fields, timeout_s))
 
     def tokenize_values(
         self, values: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """The tokens of values, in the same order. With a policy, they are of the kind `text`."""
-        work = of_values(self._settings, "tokenize", values, timeout_s)
-        self._run(work)
-        return cast(list[str], work.result())
+        return self._run(self._values("tokenize", values, timeout_s))
 
     def detokenize_values(
         self, tokens: Iterable[str], *, timeout_s: float | None = None
     ) -> list[str]:
         """The values of tokens, in the same order."""
-        work = of_values(self._settings, "detokenize", tokens, timeout_s)
-        self._run(work)
-        return cast(list[str], work.result())
+        return self._run(self._values("detokenize", tokens, timeout_s))
 
     def tokenize_text(
         self, text: str, spans: Iterable[Span], *, timeout_s: float | None = None
@@ -114,18 +110,14 @@ class Standin(Client[httpx.Client]):
 
         The vault needs a policy.
         """
-        work = TextTokenization(self._settings, text, spans, timeout_s)
-        self._run(work)
-        return work.result()
+        return self._run(TextTokenization(self._settings, text, spans, timeout_s))
 
     def detokenize_text(self, text: str, *, timeout_s: float | None = None) -> DetokenizedText:
         """A text with the value in place of each token, in one request.
 
         Unknown tokens, and values that the client may not see, stay.
         """
-        work = TextDetokenization(self._settings, text, timeout_s)
-        self._run(work)
-        return work.result()
+        return self._run(TextDetokenization(self._settings, text, timeout_s))
 
     def detokenize_stream(
         self, chunks: Iterable[str], *, timeout_s: float | None = None
@@ -137,19 +129,22 @@ class Standin(Client[httpx.Client]):
         """
         rest = ""
         for chunk in chunks:
-            work = TextDetokenization(self._settings, rest + chunk, timeout_s, more=True)
-            self._run(work)
-            text, rest = work.piece()
+            text, rest = self._run(TextPiece(self._settings, rest + chunk, timeout_s))
             if text:
                 yield text
         if rest:
             yield self.detokenize_text(rest, timeout_s=timeout_s).text
 
+    def policy_in_force(self, *, timeout_s: float | None = None) -> PolicyInForce:
+        """The fields of the policy in force.
+
+        Raises StandinError with the code `not_found` when the vault has no policy.
+        """
+        return self._run(PolicyQuery(self._settings, timeout_s))
+
     def health(self, *, timeout_s: float | None = None) -> Health:
         """Asks the service for its health, once. Status `error` does not raise."""
-        work = HealthCheck(self._settings, timeout_s)
-        self._run(work)
-        return work.result()
+        return self._run(HealthCheck(self._settings, timeout_s))
 
     def close(self) -> None:
         """Closes the connections. The next call opens others."""
@@ -168,17 +163,18 @@ class Standin(Client[httpx.Client]):
     ) -> None:
         self.close()
 
-    def _run(self, work: Work) -> None:
-        ended = threading.Event()
+    def _run(self, work: Work[T]) -> T:
+        requests = list(islice(work.requests, 2))
+        if len(requests) > 1:
+            self._run_together(chain(requests, work.requests))
+        elif requests:
+            _drive(requests[0], self._http(), threading.Event())
+        return work.result()
+
+    def _run_together(self, requests: Iterator[Steps[None]]) -> None:
         http = self._http()
-        requests = work.requests
-        first, second = next(requests, None), next(requests, None)
-        if first is None:
-            return
-        if second is None:
-            _drive(first, http, ended)
-            return
-        shared = _Shared(chain([first, second], requests))
+        shared = _Shared(requests)
+        ended = threading.Event()
 
         def work_off() -> None:
             while not ended.is_set() and (steps := shared.next()) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ._answers import REASONS, bad_answer, parse_body
 from ._call import Call, Steps, headers_of
@@ -50,7 +50,10 @@ class DetokenizedText:
     unapplied: list[UnappliedSpan]
 
 
-class TextWork(Work):
+T = TypeVar("T")
+
+
+class TextWork(Work[T]):
     """One request about a text."""
 
     def __init__(
@@ -72,11 +75,14 @@ class TextWork(Work):
         return bad_answer(self._call.operation, self._answer)
 
 
-class TextTokenization(TextWork):
+class TextTokenization(TextWork[TokenizedText]):
     def __init__(
         self, settings: Settings, text: str, spans: Iterable[Span], timeout_s: float | None
     ) -> None:
-        data = {"text": text, "spans": [asdict(span) for span in spans]}
+        given = list(spans)
+        if not all(isinstance(span, Span) for span in given):
+            raise ValueError("spans: must be a list of Span(start, end, kind)")
+        data = {"text": text, "spans": [asdict(span) for span in given]}
         super().__init__(settings, "text/tokenize", data, timeout_s)
 
     def result(self) -> TokenizedText:
@@ -87,25 +93,14 @@ class TextTokenization(TextWork):
         return TokenizedText(self._data["text"], spans)
 
 
-class TextDetokenization(TextWork):
-    def __init__(
-        self, settings: Settings, text: str, timeout_s: float | None, more: bool = False
-    ) -> None:
-        """`more`: the text goes on, so its end may wait."""
-        data = {"text": text, "more": more}
-        super().__init__(settings, "text/detokenize", data, timeout_s)
+class TextDetokenization(TextWork[DetokenizedText]):
+    def __init__(self, settings: Settings, text: str, timeout_s: float | None) -> None:
+        super().__init__(settings, "text/detokenize", {"text": text}, timeout_s)
 
     def result(self) -> DetokenizedText:
         if not isinstance(self._unapplied, list):
             raise self._bad()
         return DetokenizedText(self._data["text"], [self._place(one) for one in self._unapplied])
-
-    def piece(self) -> tuple[str, str]:
-        """What is restored, and the end that waits."""
-        rest = self._data.get("rest", "")
-        if not isinstance(rest, str):
-            raise self._bad()
-        return self._data["text"], rest
 
     def _place(self, one: Any) -> UnappliedSpan:
         reason = one.get("reason") if isinstance(one, dict) else None
@@ -113,6 +108,19 @@ class TextDetokenization(TextWork):
         if place is None:
             raise self._bad()
         return UnappliedSpan(int(place[1]), int(place[2]), str(reason))
+
+
+class TextPiece(TextWork[tuple[str, str]]):
+    """A piece of a text that goes on: what is restored, and the end that waits."""
+
+    def __init__(self, settings: Settings, text: str, timeout_s: float | None) -> None:
+        super().__init__(settings, "text/detokenize", {"text": text, "more": True}, timeout_s)
+
+    def result(self) -> tuple[str, str]:
+        rest = self._data.get("rest", "")
+        if not isinstance(rest, str):
+            raise self._bad()
+        return self._data["text"], rest
 
 
 _PLACE = re.compile(r"data\.text\[(\d{1,9}):(\d{1,9})\]", re.ASCII)

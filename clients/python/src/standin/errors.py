@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Callable
 
@@ -91,7 +92,7 @@ class UnavailableError(StandinError):
     """
 
 
-class TimeoutError(StandinError):
+class TimeoutError(StandinError, builtins.TimeoutError):
     """The call did not end within `timeout_s`. The outcome of a tokenize call is unknown."""
 
 

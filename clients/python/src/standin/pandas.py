@@ -14,12 +14,16 @@ from .errors import InvalidValueError
 def tokenize(
     client: Standin, frame: pd.DataFrame, columns: Sequence[str], *, progress: bool = True
 ) -> pd.DataFrame:
-    """A copy of `frame` with tokens in the named columns. Missing values stay missing.
+    """A copy of `frame` with tokens in the named columns.
 
-    Sends each distinct value of a column once, 20,000 in a call. `progress`: on standard error.
-    Raises InvalidValueError whose path is the column, StandinError, KeyError for no such column.
+    Index, types and missing values stay; the order of categories is lost. Sends each distinct
+    value of a column once, 20,000 in a call, after a check of all columns. With a policy, the name
+    of the column is the path of its values. `progress`: on standard error.
+
+    Raises KeyError for no such column; InvalidValueError, ForbiddenError whose path is the column;
+    ValueError for an invalid argument; StandinError.
     """
-    return _replaced(client, _columns.tokenize, frame, columns, progress)
+    return _replaced(client, _columns.TOKENIZE, frame, columns, progress)
 
 
 def detokenize(
@@ -29,37 +33,42 @@ def detokenize(
 
     See `tokenize`.
     """
-    return _replaced(client, _columns.detokenize, frame, columns, progress)
+    return _replaced(client, _columns.DETOKENIZE, frame, columns, progress)
 
 
 def _replaced(
-    client: Standin,
-    operation: _columns.Operation,
-    frame: pd.DataFrame,
-    columns: Sequence[str],
-    progress: bool,
+    client: Standin, operation: str, frame: pd.DataFrame, columns: Sequence[str], progress: bool
 ) -> pd.DataFrame:
     if isinstance(columns, str):
         raise ValueError("columns: must be a list of names")
+    values_of = {name: _values(frame, name) for name in columns}
+    client = _columns.checked(client, columns)
     copy: pd.DataFrame = frame.copy()
-    for name in columns:
-        copy[name] = _column(client, operation, frame[name], name, progress)
+    for name, values in values_of.items():
+        texts = _columns.replaced(client, operation, values, name, progress)
+        copy[name] = _filled(frame[name], dict(zip(values, texts)))
     return copy
 
 
-def _column(
-    client: Standin, operation: _columns.Operation, column: pd.Series, name: str, progress: bool
-) -> pd.Series:
+def _values(frame: pd.DataFrame, name: str) -> list[str]:
+    """The distinct ones. Raises KeyError, ValueError and InvalidValueError."""
+    column = frame[name]
+    if isinstance(column, pd.DataFrame):
+        raise ValueError(f"columns: the table has several columns {name}; rename them")
     values = list(column.dropna().unique())
     for value in values:
         if not isinstance(value, str):
-            told = f"must have strings, not {type(value).__name__}; convert it: astype(str)"
+            # With astype(str), missing values would become the text "nan".
+            told = f'must have strings, not {type(value).__name__}; convert it: astype("string")'
             raise InvalidValueError.at(name, told)
-    texts = _columns.replaced(client, operation, values, name, progress)
-    found = dict(zip(values, texts))
+    return values
+
+
+def _filled(column: pd.Series, found: dict[str, str]) -> pd.Series:
     # Series.map would change the type of the column, and missing values to NaN.
     new = [found[one] if isinstance(one, str) else one for one in column]
     # Tokens and values have other categories than the column.
-    dtype = None if isinstance(column.dtype, pd.CategoricalDtype) else column.dtype
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    dtype = "category" if is_category else column.dtype
     series: pd.Series = pd.Series(new, index=column.index, name=column.name, dtype=dtype)
     return series

@@ -10,17 +10,19 @@ from .errors import InvalidValueError
 
 
 def tokenize(column: str | pl.Expr, client: Standin, *, progress: bool = False) -> pl.Expr:
-    """An expression of tokens for a column of strings. Nulls stay null.
+    """An expression of tokens for a column of strings or categories: `pl.String`.
 
-    Sends each distinct value once, 20,000 in a call. `progress`: on standard error.
-    Raises StandinError when the expression is evaluated.
+    Nulls stay null. Sends each distinct value once, 20,000 in a call. With a policy, the name of
+    the column is the path of its values. `progress`: on standard error.
+    Raises StandinError and ValueError when the expression is evaluated; Polars 1.0 tells them as
+    its ComputeError.
     """
-    return _replaced(column, client, _columns.tokenize, progress)
+    return _replaced(column, client, _columns.TOKENIZE, progress)
 
 
 def detokenize(column: str | pl.Expr, client: Standin, *, progress: bool = False) -> pl.Expr:
     """An expression of the values of a column of tokens. See `tokenize`."""
-    return _replaced(column, client, _columns.detokenize, progress)
+    return _replaced(column, client, _columns.DETOKENIZE, progress)
 
 
 @pl.api.register_expr_namespace("standin")
@@ -38,15 +40,16 @@ class Namespace:
 
 
 def _replaced(
-    column: str | pl.Expr, client: Standin, operation: _columns.Operation, progress: bool
+    column: str | pl.Expr, client: Standin, operation: str, progress: bool
 ) -> pl.Expr:
     def mapped(series: pl.Series) -> pl.Series:
         if series.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
             told = f"must have strings, not {series.dtype}; convert it: cast(pl.String)"
             raise InvalidValueError.at(series.name, told)
+        checked = _columns.checked(client, [series.name])
         plain = series.cast(pl.String)
         values = plain.drop_nulls().unique()
-        texts = _columns.replaced(client, operation, values.to_list(), series.name, progress)
+        texts = _columns.replaced(checked, operation, values.to_list(), series.name, progress)
         new = pl.Series(texts, dtype=pl.String)
         found: pl.Series = plain.replace_strict(values, new, default=None, return_dtype=pl.String)
         return found

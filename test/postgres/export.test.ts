@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, inject, test } from 'vitest';
+import { scopeOf } from '../../src/crypto/scope.ts';
+import { type Kind, PolicyRules } from '../../src/policy/rules.ts';
+import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
+import { policyOf } from '../../src/service/policy-follower.ts';
+import { Tokenizer } from '../../src/service/tokenizer.ts';
+import type { Token, Value, ValueFingerprint } from '../../src/types.ts';
+import { Random } from '../support/random.ts';
+import { makeVault, newPlace, runJson } from '../support/service.ts';
+import { openedVault, plainKeys, soon, sql } from '../support/vault.ts';
+
+const VERSIONS = 6;
+const VALUES_A_VERSION = 60;
+const VALUES: Readonly<Record<string, readonly string[]>> = {
+  card: ['4111111111111111', '5500005555555559', '4012888888881881', 'AB-1234-5678-9012'],
+  mail: ['ann@example.com', 'Bob.Lee@Example.org ', 'x.y@mail.example.co.uk'],
+  day: ['1985-03-21', '21.03.1985', '2001-12-31'],
+  name: ['Ann Lee', 'Bo', '', 'é€😀', 'a text of some length, with a comma'],
+  text: ['Ann Lee', 'ann@example.com', '+49 30 901820'],
+};
+
+/** A kind as some version of a policy may have it. */
+function anyKind(random: Random, name: string): string {
+  const suffix = random.pick(['true', 'false']);
+  const tokens = random.pick(['', ', tokens: random', ', tokens: deterministic']);
+  switch (name) {
+    case 'card': {
+      const keep = random.pick([
+        'keep_last: 4',
+        'keep_last: 2, keep_first: 4',
+        'begins_with: "99"',
+      ]);
+      const check = random.pick(['none', 'luhn']);
+      return `{ shape: digits, ${keep}, check_digits: ${check}, suffix: ${suffix}${tokens} }`;
+    }
+    case 'mail': {
+      const keep = random.pick(['nothing', 'domain', 'top_level_domain']);
+      const spelling = random.pick(['[]', '[trim]', '[trim, lower_case]']);
+      return `{ shape: email, keep: ${keep}, spelling: ${spelling}${tokens} }`;
+    }
+    case 'day':
+      return `{ shape: date, keep: ${random.pick(['nothing', 'year'])}${tokens} }`;
+    default: {
+      const length = 5 + random.below(8);
+      const shape = random.pick([`word, length: ${length}`, 'uuid', 'text']);
+      return `{ shape: ${shape}${tokens} }`;
+    }
+  }
+}
+
+function anyPolicy(random: Random): string {
+  const names = Object.keys(VALUES).filter((name) => name !== 'text' && random.below(6) > 0);
+  const kinds = names.map((name) => `  ${name}: ${anyKind(random, name)}\n`);
+  return `version: 1\n${kinds.length > 0 ? `kinds:\n${kinds.join('')}` : ''}`;
+}
+
+interface Known {
+  readonly token: string | null;
+  readonly value: string;
+  readonly kind: string;
+  readonly space: string;
+  /** The kind that drew the token; undefined: another vault, or a random draw. */
+  readonly drawnBy: string | undefined;
+}
+
+test('C34: an export has the right token of every record, under whatever policy it was drawn', async () => {
+  const random = new Random();
+  const place = await newPlace('server', inject('serverUrl'));
+  try {
+    await makeVault(place);
+    const { records, keyring: makeKeys } = openedVault(place);
+    await makeKeys();
+    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const keys = new LeasedKeyring(snapshot, () => {});
+    const tokenizer = new Tokenizer(records, keys, 'tok', () => {});
+    const known = new Map<string, Known>();
+    const { keyring } = keys;
+    let rules = new PolicyRules(undefined);
+    for (let version = 0; version <= VERSIONS; version++) {
+      if (version > 0) {
+        const document = anyPolicy(random);
+        rules = new PolicyRules(policyOf({ version, document } as never));
+        const insert = 'insert into standin.policies (version, document) values ($1, $2)';
+        await sql(place, insert, [version, document]);
+      }
+      for (let i = 0; i < VALUES_A_VERSION; i++) {
+        const kind = rules.kind(random.pick(rules.kinds).settings.name);
+        const { name } = kind.settings;
+        const accepted = kind.accept(random.pick(VALUES[name] ?? VALUES.name!));
+        if ('reason' in accepted) continue;
+        const { value } = accepted;
+        const space = random.pick(['', 'tenant']);
+        const scope = scopeOf(name, space);
+        const asked = {
+          token_mode: random.pick(['random', 'deterministic']),
+          time_to_live_s: null,
+        };
+        const terms = { ...rules.termsOf(kind, asked as never), kind, scope };
+        if (random.below(8) === 0) {
+          // Another vault's token in the place of the first draw: the value gets a later one.
+          const { draws } = keyring.deterministicDraws(value, scope);
+          const { token } = kind.drawToken(value, 'tok', draws, 0)!;
+          const place = keyring.tokenFingerprint(token, scope?.spaceBytes);
+          const { value_fingerprint: fingerprint } = keyring.randomDraws();
+          const other = `other ${i}` as Value;
+          const [outcome] = await records.insert([
+            keyring.seal(other, place, fingerprint, scope, token),
+          ]);
+          const pair = { token, value: other, kind: name, space, drawnBy: undefined };
+          if (outcome === 'stored') known.set(`${space} ${token}`, pair);
+        }
+        const [token] = await tokenizer.tokenize([value], terms, soon());
+        const drawnBy = terms.token_mode === 'random' ? undefined : drawsOf(kind);
+        known.set(`${space} ${token}`, { token: token!, value, kind: name, space, drawnBy });
+      }
+    }
+    // As older programs stored it: neither the token nor its draw is anywhere.
+    const lost = randomBytes(16).toString('latin1') as ValueFingerprint;
+    const unknown = keyring.tokenFingerprint('qwert_tok' as Token);
+    await records.insert([keyring.seal('lost' as Value, unknown, lost)]);
+    const fields = { value: 'lost', kind: 'text', space: '', drawnBy: undefined };
+    known.set('lost', { token: null, ...fields });
+
+    const folder = join(place.folder, 'pairs');
+    const made = await runJson(place, 'export', '-o', folder, '--plain');
+    expect(made).toMatchObject({ pairs: known.size, without_token: 1, bad: 0 });
+    const text = readFileSync(join(folder, 'pairs-0001.ndjson'), 'utf8');
+    const sorted = (lines: string[]) => lines.toSorted();
+    const expected = [...known.values()].map((one) => {
+      const { drawnBy, ...pair } = one;
+      return JSON.stringify({
+        ...pair,
+        expires_at: null,
+        use: useOf(one, [...known.values()], rules),
+      });
+    });
+    expect(sorted(text.trim().split('\n'))).toEqual(sorted(expected));
+  } finally {
+    place.remove();
+  }
+});
+
+/** Everything of a kind that its draws depend on. */
+function drawsOf({ settings }: Kind): string {
+  return JSON.stringify({ ...settings, mask: null, spelling: null, tokens: null });
+}
+
+/** Whether tokenize gives the token now, by what was drawn, not by what is stored. */
+function useOf({ drawnBy, kind, value, space }: Known, all: readonly Known[], rules: PolicyRules) {
+  if (drawnBy === undefined) return 'detokenize';
+  const now = rules.has(kind) ? rules.kind(kind) : undefined;
+  if (now === undefined || now.settings.tokens === 'random') return 'both';
+  if (drawnBy === drawsOf(now)) return 'both';
+  const isGiven = (one: Known) =>
+    one.kind === kind && one.value === value && one.space === space && one.drawnBy === drawsOf(now);
+  return all.some(isGiven) ? 'detokenize' : 'both';
+}

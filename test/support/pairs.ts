@@ -1,0 +1,65 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Decrypter } from 'age-encryption';
+import { expect } from 'vitest';
+import { type Place, runJson, type Service } from './service.ts';
+import { detokenizeAll, tokenizeAll } from './vault.ts';
+
+/** A line of an export. */
+export interface ExportedPair {
+  readonly token: string | null;
+  readonly value: string;
+  readonly kind: string;
+  readonly space: string;
+  readonly expires_at: string | null;
+  readonly use: string;
+}
+
+/** The pairs in all files of a folder. */
+export async function pairsIn(folder: string, identity?: string): Promise<ExportedPair[]> {
+  const pairs: ExportedPair[] = [];
+  for (const name of readdirSync(folder).sort()) {
+    let bytes: Uint8Array = readFileSync(join(folder, name));
+    if (identity !== undefined) {
+      expect(name).toMatch(/^pairs-\d{4}\.ndjson\.age$/);
+      const decrypter = new Decrypter();
+      decrypter.addIdentity(identity);
+      bytes = await decrypter.decrypt(bytes);
+    }
+    const lines = Buffer.from(bytes).toString().trim().split('\n');
+    pairs.push(...lines.map((line) => JSON.parse(line)));
+  }
+  return pairs;
+}
+
+/**
+ * Imports tokens of another vault, twice, beside own ones, and exports all of them.
+ * @returns the values that were imported
+ */
+export async function expectThereAndBack(place: Place, service: Service): Promise<string[]> {
+  const values = Array.from({ length: 2_000 }, (_, i) => `imported ${i}`);
+  const tokens = values.map((_, i) => `old-${i}_tok`);
+  const own = values.map((value) => `own ${value}`);
+  const ownTokens = await tokenizeAll(service, own);
+  const file = join(place.folder, 'pairs.csv');
+  writeFileSync(
+    file,
+    `token,value\n${values.map((value, i) => `${tokens[i]},${value}\n`).join('')}`,
+  );
+  const counts = { rejected: 0, detokenize_only: 0 };
+  const imported = { ...counts, imported: values.length, already_known: 0 };
+  expect(await runJson(place, 'import', file)).toMatchObject(imported);
+  const again = { ...counts, imported: 0, already_known: values.length };
+  expect(await runJson(place, 'import', file)).toMatchObject(again);
+  expect(await tokenizeAll(service, values)).toEqual(tokens);
+  expect(await detokenizeAll(service, tokens)).toEqual(values);
+  const folder = join(place.folder, 'exported');
+  await runJson(place, 'export', '-o', folder, '--plain');
+  const pairs = await pairsIn(folder);
+  const found = pairs.map(({ token, value, use }) => `${token} ${value} ${use}`);
+  const lines = [...tokens, ...ownTokens].map(
+    (token, i) => `${token} ${[...values, ...own][i]} both`,
+  );
+  expect(found.toSorted()).toEqual(lines.toSorted());
+  return values;
+}
