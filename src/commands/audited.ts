@@ -7,7 +7,7 @@ import type { Vault } from '../service/vault.ts';
 const AUDIT_PATIENCE_MS = 4_000;
 
 /** A run of a command that has lines in the audit log. */
-export interface AuditedRun {
+interface AuditedRun {
   readonly event: 'import' | 'export';
   /** What the command does, for example its space and its files. */
   readonly about: object;

@@ -26,8 +26,10 @@ beforeAll(async () => {
   service = await startService(place, {
     ...licenser.env,
     OPS_PORT: String(await freePort()),
-    // Nobody listens there: the metric is there all the same.
+    // Nobody listens there: their metrics are there all the same.
     REDIS_URL: `redis://127.0.0.1:${await freePort()}`,
+    JWT_ISSUER: `http://127.0.0.1:${await freePort()}`,
+    JWT_AUDIENCE: 'standin',
   });
 });
 afterAll(async () => {

@@ -16,7 +16,7 @@ export class ActRefused extends Error {
   }
 }
 
-export type ActMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
+type ActMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 /** The session of an administrator, and the acts in it. The page never keeps the token. */
 export class AdminLink {

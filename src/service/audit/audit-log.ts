@@ -66,7 +66,7 @@ export interface AdminEntry extends Pick<AuditEntry, 'request_id' | 'remote_addr
   readonly values: number | undefined;
 }
 
-export interface AuditLogOptions {
+interface AuditLogOptions {
   /** `stdout`, or a file. */
   readonly path: string;
   /** Whether a success waits for its line. */
