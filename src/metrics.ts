@@ -114,18 +114,37 @@ function workMetrics(registers: Registry[]) {
 export type KindCounts = ReadonlyMap<string, number>;
 
 function valuesIn(registers: Registry[]) {
-  const help = 'Values tokenized and detokenized.';
-  const values = counterIn(registers)('standin_values_total', help, 'operation', 'space', 'kind');
+  // Counted here and read at each scrape, because a request may have many kinds.
+  const series = new Map<string, { readonly labels: Record<string, string>; count: number }>();
+  new Counter({
+    name: 'standin_values_total',
+    help: 'Values tokenized and detokenized.',
+    labelNames: ['operation', 'space', 'kind'],
+    registers,
+    collect() {
+      this.reset();
+      for (const { labels, count } of series.values()) this.inc(labels, count);
+    },
+  });
   const named = new Set<string>();
-  const labelsOf = (space: string, kind: string) => {
-    const pair = `${space} ${kind}`;
-    if (named.size < MAX_COUNTED_KINDS) named.add(pair);
-    if (!named.has(pair)) return { space: OTHERS, kind: OTHERS };
-    return space === DEFAULT_SPACE ? { kind } : { space, kind };
+  const isNamed = (space: string, kind: string) => {
+    if (named.size < MAX_COUNTED_KINDS) named.add(`${space} ${kind}`);
+    return space === OTHERS || named.has(`${space} ${kind}`);
+  };
+  const add = (operation: string, space: string, kind: string | undefined, count: number) => {
+    const key = `${operation} ${space} ${kind}`;
+    const known = series.get(key);
+    if (known !== undefined) known.count += count;
+    else if (kind === undefined) series.set(key, { labels: { operation }, count });
+    else if (!isNamed(space, kind)) add(operation, OTHERS, OTHERS, count);
+    else {
+      const labels = space === DEFAULT_SPACE ? { operation, kind } : { operation, space, kind };
+      series.set(key, { labels, count });
+    }
   };
   return (operation: string, count: number, space = DEFAULT_SPACE, kinds?: KindCounts) => {
-    if (kinds === undefined) return values.inc({ operation }, count);
-    for (const [kind, ofKind] of kinds) values.inc({ operation, ...labelsOf(space, kind) }, ofKind);
+    if (kinds === undefined) add(operation, DEFAULT_SPACE, undefined, count);
+    else for (const [kind, ofKind] of kinds) add(operation, space, kind, ofKind);
   };
 }
 

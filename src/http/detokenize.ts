@@ -1,4 +1,6 @@
 import { CallerError } from '../errors.ts';
+import type { KindCounts } from '../metrics.ts';
+import type { Seen } from '../service/audit/audit-log.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
 import { PLAIN, SCOPED, splitKind } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
@@ -44,7 +46,8 @@ export function detokenizeHandler(
       maxBytes,
       unapplied !== undefined,
     );
-    const { values, kinds } = visible(request, found, exchange, unapplied);
+    const { values, kinds } = visible(request, found, unapplied);
+    exchange.seen = kinds && seenOf(request, kinds);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
@@ -63,7 +66,6 @@ export function detokenizeHandler(
 function visible(
   request: RequestData,
   found: readonly Found[],
-  exchange: Exchange,
   unapplied: Unapplied[] | undefined,
 ) {
   const { texts, view, rules } = request;
@@ -80,10 +82,9 @@ function visible(
   const values = found.map((one, i): Value => {
     if (one === undefined || one === null) return leave(i, 'unknown', () => unknown(i));
     if (view === null) return one as Value;
-    const { kind, value } = splitKind(one as string);
+    const { kind, value } = splitKind(one as string, rules);
     if (value !== null) {
       addTo(kinds!, kind);
-      if (view.policy > 0) exchange.saw(kind, rules.right(view.line, kind));
       return value;
     }
     return leave(
@@ -93,6 +94,14 @@ function visible(
     );
   });
   return { values, kinds };
+}
+
+/** How many values of each kind the caller sees, by right; undefined: without a policy. */
+function seenOf({ view, rules }: RequestData, kinds: KindCounts): Seen | undefined {
+  if (view!.policy === 0 || kinds.size === 0) return undefined;
+  const seen: Seen = {};
+  for (const [kind, count] of kinds) seen[kind] = { [rules.right(view!.line, kind)]: count };
+  return seen;
 }
 
 function bodyOf(
@@ -169,11 +178,14 @@ async function fetch(
   const ending = `_${context.tokenSuffix}`;
   let most = 0;
   let unsized = 0;
-  for (const token of texts) {
+  let marks = '';
+  for (let i = 0; i < texts.length; i++) {
+    const token = texts[i]!;
     most += mostValueBytes(token, view !== null, ending);
     if (isLong(token)) unsized++;
+    if (view !== null) marks += markOf(request, i);
   }
-  const marked = view && { ...view, marks: texts.map((_, i) => mark(request, i)).join('') };
+  const marked = view && { ...view, marks };
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
     return context.vault.detokenize(texts, marked, undefined, exchange.deadlineMs);
@@ -189,7 +201,7 @@ async function fetch(
 }
 
 /** The mark of the token at this place: see MarkedView. */
-function mark(request: RequestData, index: number): string {
+function markOf(request: RequestData, index: number): string {
   const isPlain =
     request.view!.space === DEFAULT_SPACE && request.kindOf(index).settings.name === DEFAULT_KIND;
   return isPlain ? PLAIN : SCOPED;

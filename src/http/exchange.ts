@@ -4,7 +4,6 @@ import { pipeline, type Readable } from 'node:stream';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { KindCounts } from '../metrics.ts';
-import type { Right } from '../policy/policy.ts';
 import type { Seen } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
@@ -51,13 +50,6 @@ export class Exchange {
     this.response = response;
     this.route = routeOf(request.url!);
     this.correlation = correlationOf(request.headers);
-  }
-
-  /** Counts a value that the caller gets to see. */
-  saw(kind: string, right: Right): void {
-    this.seen ??= {};
-    this.seen[kind] ??= {};
-    this.seen[kind][right] = (this.seen[kind][right] ?? 0) + 1;
   }
 
   /**

@@ -22,7 +22,7 @@ export interface ThreadData {
 
 /**
  * How a caller sees the vault, with a policy or in a space of its own. The results of detokenize
- * come with their kind: see `withKind`.
+ * come with their kind: see `splitKind`.
  */
 export interface View {
   /** Version of the policy; 0: there is none. */
@@ -166,24 +166,35 @@ export function unpackReports(
   }
 }
 
-/** Ends the kind before a value. No name of a kind contains it. */
-const KIND_END = '\n';
+/** The mark of a value. */
+export function kindMark(kind: Kind, { kinds }: PolicyRules): string {
+  return String.fromCharCode(kinds.indexOf(kind) + 1);
+}
 
-/** A value with its kind, as one text: it is as distinct and as cheap to send as other texts. */
-export function withKind(kind: string, value: string): Value {
-  return (kind + KIND_END + value) as Value;
+/** No mark: the name of the kind follows, up to NAME_END. No name contains that. */
+const NAMED = '\0';
+const NAME_END = '\n';
+
+/** What stands before a value for its kind, so that both are one text. */
+export function kindPrefix(name: string, rules: PolicyRules): string {
+  return rules.has(name) ? kindMark(rules.kind(name), rules) : NAMED + name + NAME_END;
+}
+
+/** What stands in the place of a value that the caller may not see. */
+export function hiddenKind(name: string): Value {
+  return (NAMED + name) as Value;
 }
 
 /** @returns null for a value that the caller may not see */
-export function splitKind(text: string): { readonly kind: string; readonly value: Value | null } {
-  const end = text.indexOf(KIND_END);
-  if (end === -1) return { kind: text, value: null };
-  return { kind: text.slice(0, end), value: text.slice(end + 1) as Value };
-}
-
-/** The mark of a value. */
-export function kindMark(kind: Kind, { kinds }: PolicyRules): string {
-  return String.fromCharCode(kinds.indexOf(kind));
+export function splitKind(
+  text: string,
+  { kinds }: PolicyRules,
+): { readonly kind: string; readonly value: Value | null } {
+  const code = text.charCodeAt(0);
+  if (code !== 0) return { kind: kinds[code - 1]!.settings.name, value: text.slice(1) as Value };
+  const end = text.indexOf(NAME_END);
+  if (end === -1) return { kind: text.slice(1), value: null };
+  return { kind: text.slice(1, end), value: text.slice(end + 1) as Value };
 }
 
 /** Marks of tokens. */

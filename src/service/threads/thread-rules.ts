@@ -1,18 +1,24 @@
 import { scopeOf } from '../../crypto/scope.ts';
 import type { Policy } from '../../policy/policy.ts';
-import { PolicyRules } from '../../policy/rules.ts';
+import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
-import { type MarkedView, SCOPED, withKind } from './messages.ts';
+import { hiddenKind, kindMark, kindPrefix, type MarkedView, SCOPED } from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
 
-/** A policy, with the terms of all kinds for each space and terms of clients. */
+/** What leaves the thread of a value. */
+type Show = (value: Value) => Value;
+
+/** A policy, with what it says of all kinds. */
 interface Ready {
   readonly rules: PolicyRules;
-  readonly terms: Map<string, readonly ValueTerms[]>;
+  /** By mark, for each space and terms of clients. */
+  readonly terms: Map<string, ReadonlyMap<number, ValueTerms>>;
+  /** By kind, for each line of the rights. */
+  readonly shows: Map<string | null, Map<string, Show>>;
 }
 
 /** The policies in a vault thread, which decide how values are drawn and what leaves the thread. */
@@ -29,40 +35,32 @@ export class ThreadRules {
   termsOf(terms: TokenTerms, { policy, space, marks }: MarkedView): ValueTerms[] {
     const ofKinds = this.#termsOfKinds(this.#of(policy), terms, space);
     const all: ValueTerms[] = [];
-    for (let i = 0; i < marks.length; i++) all.push(ofKinds[marks.charCodeAt(i)]!);
+    for (let i = 0; i < marks.length; i++) all.push(ofKinds.get(marks.charCodeAt(i))!);
     return all;
   }
 
   visibility({ policy, line, space, marks }: MarkedView): Visibility {
-    const { rules } = this.#of(policy);
+    const { rules, shows } = this.#of(policy);
+    const ofKinds = entryOf(shows, line, () => new Map<string, Show>());
     return {
       space,
       isScoped: (index) => marks[index] === SCOPED,
       show: ({ value, scope }) => {
         const kind = scope?.kind ?? DEFAULT_KIND;
-        switch (rules.right(line, kind)) {
-          case 'full':
-            return withKind(kind, value);
-          case 'masked':
-            return withKind(kind, rules.mask(kind, value));
-          case 'none':
-            return kind as Value;
-        }
+        return entryOf(ofKinds, kind, () => showOf(rules, line, kind))(value);
       },
     };
   }
 
-  #termsOfKinds({ rules, terms }: Ready, own: TokenTerms, space: string): readonly ValueTerms[] {
+  #termsOfKinds({ rules, terms }: Ready, own: TokenTerms, space: string) {
     const key = `${own.token_mode} ${own.time_to_live_s} ${space}`;
-    let ofKinds = terms.get(key);
-    if (ofKinds === undefined) {
-      ofKinds = rules.kinds.map((kind) => {
-        const scope = scopeOf(kind.settings.name, space);
-        return { ...rules.termsOf(kind, own), kind, scope };
-      });
-      terms.set(key, ofKinds);
-    }
-    return ofKinds;
+    const termsFor = (kind: Kind): ValueTerms => {
+      const scope = scopeOf(kind.settings.name, space);
+      return { ...rules.termsOf(kind, own), kind, scope };
+    };
+    const ofKinds = () =>
+      new Map(rules.kinds.map((kind) => [kindMark(kind, rules).charCodeAt(0), termsFor(kind)]));
+    return entryOf(terms, key, ofKinds);
   }
 
   #of(version: number): Ready {
@@ -71,5 +69,27 @@ export class ThreadRules {
 }
 
 function readyOf(policy: Policy | undefined): Ready {
-  return { rules: new PolicyRules(policy), terms: new Map() };
+  return { rules: new PolicyRules(policy), terms: new Map(), shows: new Map() };
+}
+
+function showOf(rules: PolicyRules, line: string | null, kind: string): Show {
+  const prefix = kindPrefix(kind, rules);
+  switch (rules.right(line, kind)) {
+    case 'full':
+      return (value) => (prefix + value) as Value;
+    case 'masked':
+      return (value) => (prefix + rules.mask(kind, value)) as Value;
+    case 'none':
+      return () => hiddenKind(kind);
+  }
+}
+
+/** The entry of the key, which is made when there is none. */
+function entryOf<Key, Entry>(map: Map<Key, Entry>, key: Key, make: () => Entry): Entry {
+  let entry = map.get(key);
+  if (entry === undefined) {
+    entry = make();
+    map.set(key, entry);
+  }
+  return entry;
 }
