@@ -66,7 +66,7 @@ test.skipIf(!hasServer)(
       detokenizer.detokenize(tokens, 0, deadline()),
       detokenizer.sizes(tokens, deadline()),
     ];
-    for (const one of looking) await expect(one).rejects.toThrow(UNAVAILABLE);
+    await Promise.all(looking.map((one) => expect(one).rejects.toThrow(UNAVAILABLE)));
     await unlock();
 
     // The token stands for another value: with time left another one is drawn.
