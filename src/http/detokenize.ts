@@ -2,7 +2,7 @@ import { CallerError } from '../errors.ts';
 import type { KindCounts } from '../metrics.ts';
 import type { Seen } from '../service/audit/audit-log.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
-import { PLAIN, SCOPED, splitKind } from '../service/threads/messages.ts';
+import { PLAIN, SCOPED, splitKind, withMarks } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { isLong, mostValueBytes } from '../service/value-bytes.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token, type Value } from '../types.ts';
@@ -185,7 +185,7 @@ async function fetch(
     if (isLong(token)) unsized++;
     if (view !== null) marks += markOf(request, i);
   }
-  const marked = view && { ...view, marks };
+  const marked = view && withMarks(view, marks);
   if (unsized <= MAX_UNSIZED) {
     exchange.hold(context, most);
     return context.vault.detokenize(texts, marked, undefined, exchange.deadlineMs);

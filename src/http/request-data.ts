@@ -1,6 +1,6 @@
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
-import { kindMark, type MarkedView, type View } from '../service/threads/messages.ts';
+import { kindMark, type MarkedView, type View, withMarks } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
@@ -133,7 +133,7 @@ export function valuesOf(request: RequestValues): {
     marks += kindMark(kind, rules);
     values.push(accepted.value);
   }
-  return { values, view: { ...view, marks } };
+  return { values, view: withMarks(view, marks) };
 }
 
 /** How many texts of a tokenize or look-up each kind has; undefined: without kinds. */

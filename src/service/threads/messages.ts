@@ -42,6 +42,11 @@ export interface MarkedView extends View {
   readonly marks: string;
 }
 
+/** A spread would cost 3 us. */
+export function withMarks({ policy, line, space }: View, marks: string): MarkedView {
+  return { policy, line, space, marks };
+}
+
 /** A question to a vault thread. Its texts are distinct, together with their marks. */
 export type Question = (
   | {
@@ -61,13 +66,14 @@ export type Question = (
  */
 export type Results = readonly (Token | Value | number | null | undefined)[];
 
-export type Call = Question & {
+export interface Call {
   readonly id: number;
+  readonly question: Question;
   /** Upper bound of the values' bytes; 0 for `sizes`. */
   readonly bytes: number;
   /** A time of monotonicMs. Each piece of a large call gets its own deadline when it starts. */
   readonly deadlineMs: number;
-};
+}
 
 /** A message to a thread: packed calls, newer keys, a newer policy, or the request to reconnect. */
 export type ToThread = readonly Part[] | KeySnapshot | NewPolicy | 'reconnect';
@@ -92,8 +98,9 @@ export type Part = string | number | null | undefined;
 type Name = TokenMode | Exclude<Question['operation'], 'tokenize'>;
 
 export function packCall(call: Call, parts: Part[]): void {
-  const { id, operation, texts, bytes, deadlineMs, view } = call;
-  const terms = 'terms' in call ? call.terms : undefined;
+  const { id, question, bytes, deadlineMs } = call;
+  const { operation, texts, view } = question;
+  const terms = 'terms' in question ? question.terms : undefined;
   parts.push(id, operation === 'tokenize' ? terms!.token_mode : operation);
   parts.push(terms?.time_to_live_s ?? null, bytes, deadlineMs);
   if (view === null) parts.push(null);
@@ -116,7 +123,7 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
     const count = parts[at++] as number;
     const texts = parts.slice(at, at + count) as string[];
     at += count;
-    calls.push({ id, bytes, deadlineMs, ...questionOf(name, timeToLiveS, view, texts) });
+    calls.push({ id, question: questionOf(name, timeToLiveS, view, texts), bytes, deadlineMs });
   }
   return calls;
 }

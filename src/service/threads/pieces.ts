@@ -1,4 +1,4 @@
-import type { Question } from './messages.ts';
+import { type Question, withMarks } from './messages.ts';
 
 /** A call with more texts or bytes is a piece of a large call, and takes at least 0.5 ms. */
 const MAX_SMALL_TEXTS = 64;
@@ -17,8 +17,8 @@ const PIECE_BYTES = 1_048_576;
 export function withTexts(question: Question, indexes: readonly number[]): Question {
   const { view } = question;
   const texts = indexes.map((i) => question.texts[i]!);
-  const marks = view && indexes.map((i) => view.marks[i]).join('');
-  return { ...question, texts, view: view && { ...view, marks } } as Question;
+  const marks = indexes.map((i) => view?.marks[i]).join('');
+  return { ...question, texts, view: view && withMarks(view, marks) } as Question;
 }
 
 /** A large question in pieces, with the bytes of each. */

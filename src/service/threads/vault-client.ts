@@ -240,7 +240,7 @@ export class VaultClient {
       const texts = question.texts.length;
       this.#pending.set(id, { thread, texts, resolve, reject });
       thread.pendingTexts += texts;
-      packCall({ id, bytes, deadlineMs, ...question }, thread.outbox.due());
+      packCall({ id, question, bytes, deadlineMs }, thread.outbox.due());
     });
   }
 

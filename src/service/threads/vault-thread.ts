@@ -58,7 +58,7 @@ parentPort!.on('message', (message: ToThread) => {
     return 'policy' in message ? rules.add(message.policy) : keys.take(message);
   const sinceMs = performance.now();
   for (const call of unpackCalls(message)) {
-    if (isPiece(call.texts.length, call.bytes)) pieces.push({ call, sinceMs });
+    if (isPiece(call.question.texts.length, call.bytes)) pieces.push({ call, sinceMs });
     else void answer(call);
   }
   beginPieceSoon();
@@ -110,19 +110,20 @@ async function answer(call: Call): Promise<unknown> {
 function resultsOf(call: Call): Promise<Results> {
   // performance.now() of this thread differs from that of the caller's thread.
   const byMs = statementDeadline(performance.now() + call.deadlineMs - monotonicMs());
-  const { view } = call;
-  switch (call.operation) {
+  const { bytes, question } = call;
+  const { view } = question;
+  switch (question.operation) {
     case 'tokenize':
-      if (view === null) return tokenizer.tokenize(call.texts, call.terms, byMs);
-      return tokenizer.tokenize(call.texts, rules.termsOf(call.terms, view), byMs);
+      if (view === null) return tokenizer.tokenize(question.texts, question.terms, byMs);
+      return tokenizer.tokenize(question.texts, rules.termsOf(question.terms, view), byMs);
     case 'lookup':
-      if (view === null) return tokenizer.lookup(call.texts, call.terms, byMs);
-      return tokenizer.lookup(call.texts, rules.termsOf(call.terms, view), byMs);
+      if (view === null) return tokenizer.lookup(question.texts, question.terms, byMs);
+      return tokenizer.lookup(question.texts, rules.termsOf(question.terms, view), byMs);
     case 'detokenize': {
       const visibility = view === null ? undefined : rules.visibility(view);
-      return detokenizer.detokenize(call.texts, call.bytes, byMs, visibility);
+      return detokenizer.detokenize(question.texts, bytes, byMs, visibility);
     }
     case 'sizes':
-      return detokenizer.sizes(call.texts, byMs, view?.space);
+      return detokenizer.sizes(question.texts, byMs, view?.space);
   }
 }
