@@ -22,7 +22,7 @@ import {
 import { Progress } from './progress.ts';
 
 interface VerifyOptions extends OutputOptions {
-  readonly expect: readonly Link[];
+  readonly expect?: readonly Link[];
 }
 
 const STANDARD_INPUT = '-';
@@ -37,11 +37,11 @@ export function addAudit(program: Command): void {
     'zcat audit.log.2.gz | standin audit verify - audit.log.1 audit.log',
   ])
     .argument('<file...>', 'in the order in which they were written; -: standard input')
-    .option('--expect <head>', 'a "head" of the log that the files must reach', head, [])
+    .option('--expect <head>', 'a "head" of the log that the files must reach', head)
     .action((files, options) => withVault((vault) => verify(vault, files, options)));
 }
 
-function head(text: string, others: readonly Link[]): Link[] {
+function head(text: string, others: readonly Link[] = []): Link[] {
   const link = linkOf(text);
   if (link === undefined) throw new InvalidArgumentError('It must be a "head" from the log.');
   return [...others, link];
@@ -62,7 +62,7 @@ async function verify(
     const done = await verifyAudit(files.map(sourceOf), {
       stop,
       macOf: (last, line) => vault.keyring.auditMac(last, line),
-      expected: options.expect,
+      expected: options.expect ?? [],
       onFinding: (finding) => {
         bad++;
         if (listed.length < MAX_LISTED) listed.push(finding);

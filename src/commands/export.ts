@@ -25,7 +25,7 @@ import { REASONS, rate } from './records.ts';
 
 interface ExportOptions extends OutputOptions {
   readonly output: string;
-  readonly recipient: readonly string[];
+  readonly recipient?: readonly string[];
   readonly recipientsFile?: string;
   readonly plain?: boolean;
   /** undefined: all spaces. */
@@ -42,7 +42,7 @@ export function addExport(program: Command): void {
     'standin export -o pairs --recipients-file recipients.txt --space tenant --resume',
   ])
     .requiredOption('-o, --output <folder>', 'a new folder, for files of NDJSON')
-    .option('--recipient <age1...>', 'who can decrypt the files; may be repeated', collected, [])
+    .option('--recipient <age1...>', 'who can decrypt the files; may be repeated', collected)
     .option('--recipients-file <file>', 'recipients, one a line, as age takes them')
     .option('--plain', 'do not encrypt: whoever can read the files has every value in clear')
     .option('--space <name>', 'only this space; "": the default space; default: all')
@@ -50,7 +50,7 @@ export function addExport(program: Command): void {
     .option('--rate <n>', 'most records a second; default: no limit', rate)
     .option('--resume', 'continue a run that did not end')
     .action((options: ExportOptions, itself: Command) => {
-      const hasRecipients = options.recipient.length > 0 || options.recipientsFile !== undefined;
+      const hasRecipients = options.recipient !== undefined || options.recipientsFile !== undefined;
       if (hasRecipients === (options.plain === true))
         itself.error('error: name who can decrypt the files with --recipient, or give --plain');
       return withVault((vault, config) => exportVault(vault, config, options));
@@ -64,13 +64,13 @@ function partSize(text: string): number {
   return parsed;
 }
 
-function collected(text: string, before: readonly string[]): string[] {
+function collected(text: string, before: readonly string[] = []): string[] {
   return [...before, text];
 }
 
 /** @throws OperatorError */
 async function exportVault(vault: Vault, config: Config, options: ExportOptions): Promise<void> {
-  const recipients = recipientsOf(options.recipient, options.recipientsFile);
+  const recipients = recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
   const parts = new ExportParts(options.output, terms, encrypter, options.resume ?? false);
