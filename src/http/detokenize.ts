@@ -47,13 +47,13 @@ export function detokenizeHandler(
       unapplied !== undefined,
     );
     const { values, kinds } = visible(request, found, unapplied);
-    exchange.seen = kinds && seenOf(request, kinds);
     const most = mostJsonBytes(values);
     const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
     if (bytes > maxBytes) throw tooLarge(maxBytes);
     const [before, after] = frame(exchange);
     const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
     const body = bodyOf(context, exchange, request, values, ends, bytes);
+    exchange.seen = kinds && seenOf(request, kinds);
     return { status: 200, body, values: values.length - (unapplied?.length ?? 0), kinds };
   };
 }

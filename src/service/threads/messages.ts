@@ -34,8 +34,8 @@ export interface View {
 }
 
 /**
- * A view of texts, with one character for each. A value: the index of its kind in the policy. A
- * token: SCOPED when its record probably has a scope, which it opens by first. A string costs far
+ * A view of texts, with one character for each. A value: the number of its kind in the policy.
+ * A token: SCOPED when its record probably has a scope, which it opens by first. A string costs far
  * less to send than a text with each text.
  */
 export interface MarkedView extends View {

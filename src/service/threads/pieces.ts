@@ -17,8 +17,8 @@ const PIECE_BYTES = 1_048_576;
 export function withTexts(question: Question, indexes: readonly number[]): Question {
   const { view } = question;
   const texts = indexes.map((i) => question.texts[i]!);
-  const marks = indexes.map((i) => view?.marks[i]).join('');
-  return { ...question, texts, view: view && withMarks(view, marks) } as Question;
+  const ofTexts = view && withMarks(view, indexes.map((i) => view.marks[i]).join(''));
+  return { ...question, texts, view: ofTexts } as Question;
 }
 
 /** A large question in pieces, with the bytes of each. */
