@@ -40,6 +40,24 @@ export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
+/** Clocks are set in smaller steps, all the time. */
+const LEAST_SLEEP_MS = 1_000;
+let sleptMs = 0;
+let aheadMs = Date.now() - performance.now();
+
+/**
+ * Milliseconds of performance.now(), which stands still while the machine is suspended, and of that
+ * time, which the clock of the day shows. For leases of rights: when somebody sets that clock
+ * forward, they are read again, no more.
+ */
+export function leaseMs(): number {
+  const nowMs = performance.now();
+  const nowAheadMs = Date.now() - nowMs;
+  if (nowAheadMs - aheadMs >= LEAST_SLEEP_MS) sleptMs += nowAheadMs - aheadMs;
+  aheadMs = nowAheadMs;
+  return nowMs + sleptMs;
+}
+
 /**
  * Calls `act` after the deadline, but first lets Node read what has arrived. After a process stood
  * still, its timers would otherwise fire before it sees the answers in its sockets.

@@ -4,7 +4,7 @@ import { OperatorError, operatorError } from '../errors.ts';
 import { parsePolicy } from '../policy/parse.ts';
 import type { Policy } from '../policy/policy.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
-import { monotonicMs } from '../timeouts.ts';
+import { leaseMs } from '../timeouts.ts';
 
 /** The policy of the vault, for all code that serves requests. */
 export interface PolicySnapshot {
@@ -13,7 +13,7 @@ export interface PolicySnapshot {
   /** Whether tokens without the suffix of the vault were imported. Stays true. */
   readonly hasBareTokens: boolean;
   /**
-   * When standin.policies was last read (a time of monotonicMs). -Infinity: it was not read yet, or
+   * When standin.policies was last read (a time of leaseMs). -Infinity: it was not read yet, or
    * this program cannot read the newest document. Serve nothing with an old snapshot.
    */
   readonly asOfMs: number;
@@ -122,13 +122,13 @@ export class PolicyFollower {
     const isUnderWay = this.#endedStartMs < this.#startedAtMs;
     const shareMs = isUnderWay ? SHARED_FOR_MS : DEMAND_INTERVAL_MS;
     // Not more than four reads are under way: they begin a second apart, and each ends after 4 s.
-    if (this.#startedAtMs + shareMs <= monotonicMs()) this.#looking = this.#look();
+    if (this.#startedAtMs + shareMs <= leaseMs()) this.#looking = this.#look();
     await this.#looking;
     return this.#latest;
   }
 
   async #look(): Promise<void> {
-    const asOfMs = monotonicMs();
+    const asOfMs = leaseMs();
     this.#startedAtMs = asOfMs;
     try {
       const deadlineMs = performance.now() + LOOK_PATIENCE_MS;

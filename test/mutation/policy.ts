@@ -53,7 +53,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-read-each',
     file: 'service/policy-follower.ts',
-    old: 'if (this.#startedAtMs + shareMs <= monotonicMs()) this.#looking',
+    old: 'if (this.#startedAtMs + shareMs <= leaseMs()) this.#looking',
     new: 'this.#looking',
     promise: 'Requests that wait for the policy share a read.',
     tests: POLICIES,
@@ -126,8 +126,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-stale',
     file: 'service/policy-gate.ts',
-    old: 'return monotonicMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;',
-    new: 'return monotonicMs() - this.#follower.latest.asOfMs < Infinity;',
+    old: 'return leaseMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;',
+    new: 'return leaseMs() - this.#follower.latest.asOfMs < Infinity;',
     promise: 'A process that stood still serves no request by an older policy.',
     tests: SERVICE,
     name: 'stood still',

@@ -176,7 +176,7 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
     opened.authenticator.stop();
     vi.useFakeTimers({ toFake: ['Date'], now: expiresAt });
-    expect(() => opened.authenticator.authenticate(header)).toThrow(CallerError);
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
   });
 
   test('one that was revoked is forgotten, and its requests stay counted', async () => {

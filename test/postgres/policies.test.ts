@@ -7,7 +7,7 @@ import {
 import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
-import { monotonicMs } from '../../src/timeouts.ts';
+import { leaseMs } from '../../src/timeouts.ts';
 import { PostgresCluster, query } from '../support/postgres.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import { openTestPool, soon } from '../support/vault.ts';
@@ -97,7 +97,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
 
   /** Demands reads until one of them began after the call. */
   async function read(follower: PolicyFollower): Promise<PolicySnapshot> {
-    const sinceMs = monotonicMs();
+    const sinceMs = leaseMs();
     let began = false;
     follower.subscribe(() => {
       began ||= follower.latest.asOfMs >= sinceMs || follower.latest.problem !== undefined;
@@ -117,7 +117,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       hasBareTokens: false,
       problem: undefined,
     });
-    const beforeMs = monotonicMs();
+    const beforeMs = leaseMs();
     await follower.start();
     expect(follower.latest).toMatchObject({ policy: undefined, problem: undefined });
     expect(follower.latest.asOfMs).toBeGreaterThanOrEqual(beforeMs);
