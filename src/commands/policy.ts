@@ -233,6 +233,7 @@ async function apply(
   for (const text of missingTexts(missing)) process.stderr.write(`${shown(text)}\n`);
   const { changes, unreadable, ...plan } = await planPolicy(vault.policies, document, policy);
   if (plan.is_same) {
+    await applyPolicy(vault.policies, document, plan.version);
     const text = `Nothing changed: version ${plan.version} is this document already.`;
     print(options, { version: plan.version, is_new: false, changes: [] }, text);
     return;

@@ -7,7 +7,7 @@ import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { Client } from '../types.ts';
+import type { Client, Durable } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
 
@@ -63,7 +63,7 @@ export async function planPolicy(
 }
 
 /**
- * Makes the document the next version.
+ * Makes the document the next version, if it is not the newest already.
  * @param after the version that it follows; 0: none
  * @throws Changed when another version is the newest; nothing was changed
  */
@@ -71,7 +71,7 @@ export async function applyPolicy(
   store: PolicyStore,
   document: string,
   after: number,
-): Promise<PolicyVersion> {
+): Promise<Durable<PolicyVersion>> {
   const applied = await allowedOr(
     "The user of DATABASE_URL may not change the policy. Run the command as the owner of the vault's tables.",
     store.apply(document, after, commandDeadline()).catch((error) => {

@@ -83,7 +83,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('right
       const response = await fetch(`${service.url}/api/v1/policy`, {
         headers: { authorization: `Bearer ${service.api_key}` },
       });
-      return response.status === 200 && (await response.json()).version === version;
+      return response.ok && ((await response.json()) as { version: number }).version === version;
     };
     await until(isIn, 'the policy');
   };
@@ -187,7 +187,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('right
       const request = SlowRequest.of(service, '/api/v1/detokenize', apiKey, { values: tokens });
       await once(request.socket, 'data');
       request.socket.pause();
-      const length = Number(/content-length: (\d+)/.exec(request.received)![1]);
+      const length = Number(/content-length: (\d+)/i.exec(request.received)![1]);
       expect(length).toBeGreaterThan(14_000_000);
       if (policy === undefined) await disable(clientId);
       else await apply(policy);
@@ -214,7 +214,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('right
     request.socket.pause();
     await inForce('version: 1\nrights: { "*": { text: full } }\n');
     request.socket.resume();
-    const length = Number(/content-length: (\d+)/.exec(request.received)![1]);
+    const length = Number(/content-length: (\d+)/i.exec(request.received)![1]);
     await until(() => request.received.length > length, 'all of it');
     expect(request.isOver).toBe(false);
   });

@@ -86,8 +86,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'leased-no-lease',
     file: 'service/keys/leased-keyring.ts',
-    old: 'return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
-    new: 'return monotonicMs() - this.#asOfMs < Infinity;',
+    old: 'return this.#isDurable && monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;',
+    new: 'return this.#isDurable && monotonicMs() - this.#asOfMs < Infinity;',
     promise: 'A process with old keys asks before it seals.',
     tests: ['unit/leased-keyring.test.ts'],
   },

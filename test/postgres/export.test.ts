@@ -74,7 +74,12 @@ test('C34: an export has the right token of every record, under whatever policy 
     await makeVault(place);
     const { records, keyring: makeKeys } = openedVault(place);
     await makeKeys();
-    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const snapshot = {
+      keys: await plainKeys(place),
+      asOfMs: Infinity,
+      isDurable: true,
+      failure: undefined,
+    };
     const keys = new LeasedKeyring(snapshot, () => {});
     const tokenizer = new Tokenizer(records, keys, 'tok', () => {});
     const known = new Map<string, Known>();

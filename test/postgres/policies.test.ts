@@ -187,7 +187,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await store.apply(SECOND, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: [{}] });
     await lose();
-    await store.apply(FIRST, 1, soon());
+    await store.apply(`${FIRST}\n`, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
   });
 });

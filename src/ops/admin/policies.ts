@@ -89,9 +89,7 @@ async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
   const { missing } = await clientViews(vault, policy);
   const plan = await planPolicy(vault.policies, document, policy);
   checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
-  const { version } = plan.is_same
-    ? { version: plan.version }
-    : await applyPolicy(vault.policies, document, plan.version);
+  const { version } = await applyPolicy(vault.policies, document, plan.version);
   return {
     status: 200,
     body: {
