@@ -5,7 +5,7 @@ import { exampleOf, type KindExample } from '../policy/examples.ts';
 import { type DeclaredPolicy, kindsInUse, OTHERS, type Right, rightOf } from '../policy/policy.ts';
 import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
-import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
+import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
 import type { Client, Durable } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
@@ -63,7 +63,7 @@ export async function planPolicy(
 }
 
 /**
- * Makes the document the next version, if it is not the newest already.
+ * Makes the document the next version, unless the newest is the same document.
  * @param after the version that it follows; 0: none
  * @throws Changed when another version is the newest; nothing was changed
  */
@@ -71,7 +71,7 @@ export async function applyPolicy(
   store: PolicyStore,
   document: string,
   after: number,
-): Promise<Durable<PolicyVersion>> {
+): Promise<Durable<AppliedPolicy>> {
   const applied = await allowedOr(
     "The user of DATABASE_URL may not change the policy. Run the command as the owner of the vault's tables.",
     store.apply(document, after, commandDeadline()).catch((error) => {

@@ -10,7 +10,7 @@ import {
   type StoredPolicy,
   versionOf,
 } from '../store/policies.ts';
-import { leaseMs } from '../timeouts.ts';
+import { leaseMs, STANDBY_PATIENCE_MS } from '../timeouts.ts';
 import type { Durable } from '../types.ts';
 
 /** The policy of the vault, for all code that serves requests. */
@@ -33,8 +33,6 @@ export const POLICY_LEASE_MS = 5_000;
 /** An applied version becomes known after this time, plus one query. */
 const LOOK_INTERVAL_MS = 2_000;
 const LOOK_PATIENCE_MS = 4_000;
-/** For a standby to confirm a version. Longer, and API keys would wait for the connection. */
-export const STANDBY_PATIENCE_MS = 1_000;
 /** The shortest time between reads that requests wait for. */
 const DEMAND_INTERVAL_MS = 50;
 /** A read that began before this may be of a process that stood still since. */

@@ -15,6 +15,12 @@ export interface StoredPolicy extends PolicyVersion {
   readonly document: string;
 }
 
+export interface AppliedPolicy {
+  readonly version: number;
+  /** false: the newest version was this document already. */
+  readonly is_new: boolean;
+}
+
 /** What a node must know of a version to serve by it. */
 export interface PolicyHead extends PolicyVersion {
   /** It was found durable. */
@@ -110,33 +116,35 @@ export class PolicyStore {
   }
 
   /**
-   * Adds a version, unless the newest one is this document already. Calls at the same time take
-   * turns, on all machines.
+   * Adds a version, unless the newest is this document already. Calls at the same time take turns,
+   * on all machines.
    * @param expectedVersion the newest version that the caller has seen; 0: none
-   * @returns the version; undefined: another version is the newest, and nothing was changed
+   * @returns the newest version; undefined: another document is the newest, and nothing was changed
    */
   async apply(
     document: string,
     expectedVersion: number,
     deadlineMs: number,
-  ): Promise<Durable<PolicyVersion> | undefined> {
+  ): Promise<Durable<AppliedPolicy> | undefined> {
     const applied = await this.#pool.durably(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [POLICY_LOCK]);
       const newest = await newestOf(query);
-      if (newest?.document === document) return versionOf(newest);
+      if (newest?.document === document) return { version: newest.version, is_new: false };
       if ((newest?.version ?? 0) !== expectedVersion) return undefined;
-      const text = `insert into standin.policies (version, document, is_noted) values ($1, $2, true) returning ${HEAD}`;
-      return headOf((await query(text, [expectedVersion + 1, document])).rows[0]!);
+      const text =
+        'insert into standin.policies (version, document, is_noted) values ($1, $2, true)';
+      await query(text, [expectedVersion + 1, document]);
+      return { version: expectedVersion + 1, is_new: true };
     });
     return applied && this.note(applied, document, deadlineMs);
   }
 
   /** Notes that a version is durable. The note is durable, too, when the promise resolves. */
-  async note(
-    applied: Durable<PolicyVersion>,
+  async note<T extends { readonly version: number }>(
+    applied: Durable<T>,
     document: string,
     deadlineMs: number,
-  ): Promise<Durable<PolicyVersion>> {
+  ): Promise<Durable<T>> {
     return this.#pool.durably(deadlineMs, async (query) => {
       await query(NOTE, [applied.version, document]);
       return applied;

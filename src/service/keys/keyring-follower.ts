@@ -9,9 +9,8 @@ import {
   Unavailable,
 } from '../../errors.ts';
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
-import { monotonicMs } from '../../timeouts.ts';
+import { monotonicMs, STANDBY_PATIENCE_MS } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
-import { STANDBY_PATIENCE_MS } from '../policy-follower.ts';
 import { type OpenedKey, primaryVersionOf, unwrap } from './open-keys.ts';
 
 /** The state of the vault's keys, for all code that seals and opens records. */
