@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   PolicyFollower,
   type PolicySnapshot,
@@ -182,6 +182,25 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await until(async () => (await follower.demand()).problem === undefined, 'a read');
     expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
     expect(problems).toHaveLength(2);
+  });
+
+  test('that a slow read brings are not taken after those of a later read', async () => {
+    const { follower } = following();
+    await store.apply(FIRST, 0, soon());
+    const candidates = store.candidates.bind(store);
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const old = candidates(0, soon());
+    vi.spyOn(store, 'candidates').mockImplementationOnce(() => held.then(() => old));
+    const slow = follower.demand();
+    await old;
+    await store.apply(SECOND, 1, soon());
+    expect((await read(follower)).policy?.version).toBe(2);
+    release();
+    await slow;
+    expect(follower.latest.policy?.version).toBe(2);
   });
 
   test('of a database that was restored are those of the database', async () => {
