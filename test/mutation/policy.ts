@@ -70,10 +70,10 @@ export const POLICY: readonly Mutant[] = [
     tests: ['unit/policy-gate.test.ts'],
   },
   {
-    id: 'policy-thread-number',
+    id: 'policy-life-of-client',
     file: 'service/threads/thread-rules.ts',
-    old: 'const key = `${own.token_mode} ${own.time_to_live_s} ${space}`;',
-    new: 'const key = `${own.token_mode} ${space}`;',
+    old: 'own.time_to_live_s} ',
+    new: 'own.token_mode} ',
     promise: 'No client gets the time to live of another.',
     tests: CHANGES,
     name: 'time to live',
