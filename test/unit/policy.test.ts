@@ -230,7 +230,10 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       'version: 1\nrights:\n  *: { card: full }',
       '3:4: a name or a value that begins with * or & needs quotes: "*"',
     ],
-    ['version: 1\nkinds:\n\ta: { shape: text }', '3:1: this line is indented with a tab: use spaces'],
+    [
+      'version: 1\nkinds:\n\ta: { shape: text }',
+      '3:1: this line is indented with a tab: use spaces',
+    ],
     [
       'version: 1\nfields:\n  a: text\n    b: text',
       '3:6: the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
