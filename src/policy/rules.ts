@@ -1,7 +1,14 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
-import { lineOf, type Policy, type PolicyField, type Right, rightIn } from './policy.ts';
+import {
+  type Elsewhere,
+  lineOf,
+  type Policy,
+  type PolicyField,
+  type Right,
+  rightIn,
+} from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
@@ -29,6 +36,8 @@ export class PolicyRules {
   readonly tag: string | undefined;
   /** Empty: it names none. */
   readonly fields: readonly PolicyField[];
+  /** See Policy. */
+  readonly elsewhere: Elsewhere;
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
   /** Kinds whose tokens can be found in running text. */
@@ -46,6 +55,7 @@ export class PolicyRules {
     this.version = policy?.version ?? 0;
     this.tag = policy?.tag;
     this.fields = policy?.fields ?? [];
+    this.elsewhere = policy?.elsewhere ?? 'tokenize';
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.kinds = kinds.map(kindOf);

@@ -31,6 +31,7 @@ export function describePolicy(policy: DeclaredPolicy, suffix: string) {
     })),
     /** null: every string is a `text`. */
     fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field) })) ?? null,
+    elsewhere: policy.elsewhere,
   };
 }
 

@@ -23,6 +23,7 @@ fields:
   customer.emails[*]: email
   cards[*].number: card
   iban: iban
+elsewhere: pass
 rights:
   support: { text: full, email: masked, card: masked }
   "*": { "*": full }

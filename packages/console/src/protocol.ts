@@ -139,6 +139,8 @@ export interface PolicyDetail {
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
+  /** What becomes of strings at paths that `fields` does not name. */
+  readonly elsewhere: 'pass' | 'refuse' | 'tokenize';
 }
 
 export interface KindState {

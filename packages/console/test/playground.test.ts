@@ -21,6 +21,7 @@ const POLICY: PolicyDetail = {
     field('lines[2]', 'text', 'lines', 2),
     field('["e mail"].first', 'text', 'e mail', 'first'),
   ],
+  elsewhere: 'pass',
 };
 const NO_FIELDS = { ...POLICY, fields: null };
 

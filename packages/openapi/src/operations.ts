@@ -211,7 +211,11 @@ function policy(facts: Facts): Operation {
         {
           fields: {
             summary: 'Fields',
-            value: { version: 3, fields: [{ path: 'customer.email', kind: 'email' }] },
+            value: {
+              version: 3,
+              fields: [{ path: 'customer.email', kind: 'email' }],
+              elsewhere: 'refuse',
+            },
           },
         },
         [...OF_LIMITS, 'ETag'],

@@ -13,7 +13,7 @@ const RIGHTS = ['full', 'masked', 'none'] as const;
 export class PolicyInForce {
   readonly #follower: PolicyFollower;
   readonly #suffix: string;
-  #detail: PolicyDetail = { version: 0, kinds: [], fields: null };
+  #detail: PolicyDetail = { version: 0, kinds: [], fields: null, elsewhere: 'tokenize' };
 
   constructor(follower: PolicyFollower, suffix: string) {
     this.#follower = follower;
