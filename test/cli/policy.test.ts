@@ -162,7 +162,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
 
     const again = await policy('apply', 'policy.yaml');
     expect(again.stdout).toBe('Nothing changed: version 1 is this document already.\n');
-    expect(await runJson(place, 'policy', 'apply', 'policy.yaml')).toEqual({
+    expect(await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes')).toEqual({
       version: 1,
       is_new: false,
       changes: [],
@@ -177,7 +177,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
     });
     expect((await policy('show')).stdout).toBe(POLICY);
 
-    expect(await runJson(place, 'policy', 'apply', 'next.yaml')).toEqual({
+    expect(await runJson(place, 'policy', 'apply', 'next.yaml', '--yes')).toEqual({
       version: 2,
       is_new: true,
       changes: [{ what: 'kind card', before: 'digits, keep_last 4', after: 'digits, keep_last 2' }],
@@ -335,7 +335,7 @@ test.skipIf(!usualKinds().includes('server'))(
     const refused = await asService('apply', 'policy.yaml');
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('The user of DATABASE_URL may not change the policy.');
-    expect((await runCli(['policy', 'apply', 'policy.yaml'], place)).code).toBe(0);
+    expect((await runCli(['policy', 'apply', 'policy.yaml', '--yes'], place)).code).toBe(0);
     expect((await asService('show')).stdout).toBe(POLICY);
     const rows = await query(place.env.DATABASE_URL!, 'select version from standin.policies');
     expect(rows).toEqual([{ version: 1 }]);

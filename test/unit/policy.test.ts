@@ -272,7 +272,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       'version: 1\nfields:\n  a: text\n b: text',
       '4:1: this line is not indented like those beside it: align them, or close the bracket before it',
     ],
-    ['version: 1\nfields:\n  a text', '3:3: fields must be lines of a name, a colon and a value'],
+    ['version: 1\nkinds:\n  a text', '3:3: kinds must be lines of a name, a colon and a value'],
     [
       'version: 1\nfields:\n  a:text\n  b: text',
       '3:3: this line must be a name, a colon, a space and a value',
