@@ -1,6 +1,7 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
+import { NearNames } from './near-names.ts';
 import {
   type Elsewhere,
   lineOf,
@@ -40,6 +41,7 @@ export class PolicyRules {
   readonly elsewhere: Elsewhere;
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
+  readonly nearNames = new NearNames();
   /** Kinds whose tokens can be found in running text. */
   readonly textKinds: readonly Kind[];
   /** Whether a token can be a string without the suffix. */
@@ -66,13 +68,14 @@ export class PolicyRules {
     );
     if (policy?.fields === undefined) return;
     this.tree = newTree();
+    this.#byPath.set('', this.kind(DEFAULT_KIND));
     for (const { path, kind } of policy.fields) {
       const node = addPath(this.tree, path, 'fields').at(-1)!;
       this.#byPath.set(node.path, this.kind(kind));
     }
   }
 
-  /** The kind of a path: see PathNode. */
+  /** The kind of a path: see PathNode. Strings elsewhere have the path ''. */
   kindAt(path: string): Kind {
     return this.#byPath.get(path)!;
   }

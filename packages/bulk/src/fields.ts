@@ -16,12 +16,17 @@ export function listed(fields: readonly string[]): string {
 
 /** A field and, in brackets, the field that was probably meant. */
 export function suggested(field: string, fields: readonly string[]): string {
+  const near = nearest(field, fields);
+  return near === undefined ? field : `${field} (did you mean ${listed([near])}?)`;
+}
+
+/** The field that was probably meant; undefined: none is near. */
+export function nearest(field: string, fields: readonly string[]): string | undefined {
   const plain = (name: string) => name.trim().toLowerCase();
-  const near = fields
+  return fields
     .map((name) => ({ name, wrong: distance(plain(field), plain(name)) }))
     .filter(({ wrong }) => wrong <= MAX_WRONG && wrong < field.length / 2)
-    .toSorted((a, b) => a.wrong - b.wrong)[0];
-  return near === undefined ? field : `${field} (did you mean ${listed([near.name])}?)`;
+    .toSorted((a, b) => a.wrong - b.wrong)[0]?.name;
 }
 
 /** Levenshtein's distance: how many letters must change. */
