@@ -12,22 +12,22 @@ export const parse = async (document: string): Promise<ParsedPolicy> =>
 
 export const FILE = 'policy in YAML or JSON; "-": standard input';
 
-/** Reads no more than a policy may have: the parser says that the rest is too much. */
-export async function readDocument(file: string): Promise<string> {
+/** Reads little more than a policy may have: the parser says that it is too much. */
+export async function readDocument(file: string, maxBytes = MAX_DOCUMENT_BYTES): Promise<string> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     for await (const chunk of file === '-' ? process.stdin : createReadStream(file)) {
       chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes > MAX_DOCUMENT_BYTES) break;
+      if (bytes > maxBytes) break;
     }
   } catch (error) {
     throw new OperatorError(`${file} cannot be read (${errorCode(error)})`);
   }
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    return decoder.decode(Buffer.concat(chunks), { stream: bytes > MAX_DOCUMENT_BYTES });
+    return decoder.decode(Buffer.concat(chunks), { stream: bytes > maxBytes });
   } catch {
     throw new OperatorError(
       `${nameOf(file)} is not UTF-8: convert it, for example with iconv -f LATIN1 -t UTF-8`,
