@@ -8,7 +8,6 @@ import {
   lineOf,
   OTHERS,
   RIGHTS,
-  type Right,
   rightOf,
 } from './policy.ts';
 import { stepsOf } from './rules.ts';
@@ -49,23 +48,31 @@ export function consequencesOf(
   ];
 }
 
-function ofStrings(before: DeclaredPolicy, { fields = [], elsewhere }: DeclaredPolicy): string[] {
+function ofStrings(before: DeclaredPolicy, after: DeclaredPolicy): string[] {
+  const { elsewhere } = after;
   if (elsewhere === 'tokenize') return [];
   const will = `will ${ELSEWHERE[elsewhere]}.`;
-  const named = fields.map(stepsOf);
-  const left = (before.fields ?? []).filter((field) => {
-    const steps = stepsOf(field);
-    return !named.some((one) => leadsTo(one, steps));
-  });
-  return [
-    ...(elsewhere === before.elsewhere
-      ? []
-      : [`Strings that no field names ${will} Today they ${ELSEWHERE[before.elsewhere]}.`]),
-    ...left.map(({ path, kind }) => `${path} ${will} Today it is tokenized, as ${kind}.`),
-  ];
+  const [old, next] = [stepped(before), stepped(after)];
+  const left = old.filter(({ steps }) => !next.some((one) => leadsTo(one.steps, steps)));
+  const texts = left.map(({ path, kind }) => `${path} ${will} Today it is tokenized, as ${kind}.`);
+  if (namesValues(next) && !namesValues(old))
+    texts.unshift(
+      'Requests of the form {"data":{"values":[...]}}, which clients without a policy send, will follow the fields. Today all their strings are tokenized, as text.',
+    );
+  if (elsewhere !== before.elsewhere)
+    texts.unshift(`Strings that no field names ${will} Today they ${ELSEWHERE[before.elsewhere]}.`);
+  return texts;
 }
 
 type Steps = ReturnType<typeof stepsOf>;
+
+function stepped({ fields = [] }: DeclaredPolicy) {
+  return fields.map((field) => ({ ...field, steps: stepsOf(field) }));
+}
+
+function namesValues(fields: readonly { readonly steps: Steps }[]): boolean {
+  return fields.some(({ steps }) => steps[0] === 'values');
+}
 
 /** Whether a path covers all of another. */
 function leadsTo(path: Steps, other: Steps): boolean {
@@ -102,34 +109,29 @@ function ofRights(
   );
 }
 
-/** What a client will see less or more of. */
+/** What a client will see less or more of: `less: card full -> masked; text full -> none`. */
 function textsOf(before: DeclaredPolicy, after: DeclaredPolicy, client: Named): string[] {
-  const old = new Set([...kindsInUse(before).map(nameOf), OTHERS]);
-  const kinds = [...new Set([...kindsInUse(after).map(nameOf), ...old])];
-  const moves = kinds.map((kind) => ({
-    kind,
-    from: rightOf(before, client, kind),
-    to: rightOf(after, client, kind),
-  }));
-  const textOf = (how: string, found: typeof moves) => {
-    const byMove = grouped(found, ({ from, to }) => `${from} -> ${to}`);
+  const old = [...kindsInUse(before).map(nameOf), OTHERS];
+  const all = [...new Set([...kindsInUse(after).map(nameOf), ...old])];
+  const textOf = (how: string, kinds: readonly string[], isMove: (by: number) => boolean) => {
+    const moves = kinds
+      .map((kind) => ({
+        kind,
+        from: rightOf(before, client, kind),
+        to: rightOf(after, client, kind),
+      }))
+      .filter(({ from, to }) => isMove(RIGHTS.indexOf(to) - RIGHTS.indexOf(from)));
+    const byMove = grouped(moves, ({ from, to }) => `${from} -> ${to}`);
     const texts = [...byMove].map(([move, same]) => {
       const words = same.map(({ kind }) => (kind === OTHERS ? 'all other kinds' : kind));
       return `${words.length === kinds.length ? 'every kind' : words.join(', ')} ${move}`;
     });
     return texts.length === 0 ? [] : [`${how}: ${texts.join('; ')}`];
   };
-  const rank = (right: Right) => RIGHTS.indexOf(right);
   return [
-    ...textOf(
-      'less',
-      moves.filter(({ from, to }) => rank(to) > rank(from)),
-    ),
+    ...textOf('less', all, (by) => by > 0),
     // Nobody has seen values of a new kind.
-    ...textOf(
-      'more',
-      moves.filter(({ kind, from, to }) => rank(to) < rank(from) && old.has(kind)),
-    ),
+    ...textOf('more', old, (by) => by < 0),
   ];
 }
 

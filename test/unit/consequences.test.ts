@@ -55,6 +55,14 @@ test.each([
     fields('refuse', 'a'),
     ['b will make the request fail. Today it is tokenized, as email.'],
   ],
+  [
+    'a path begins with values, which clients without a policy send',
+    fields('pass', 'a'),
+    fields('pass', 'a', 'values[0]'),
+    [
+      'Requests of the form {"data":{"values":[...]}}, which clients without a policy send, will follow the fields. Today all their strings are tokenized, as text.',
+    ],
+  ],
   ['fields that are left out are texts', fields('refuse', 'a'), fields('tokenize', 'b'), []],
   ['the end of a policy', fields('pass', 'a'), '', []],
 ])('what will be in clear or refused: %s', (_, before, after, expected) => {
