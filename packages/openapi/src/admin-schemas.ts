@@ -139,11 +139,10 @@ const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
     'A policy.',
     {
       document: text('YAML or JSON, as text.'),
-      confirmed: {
-        description:
-          'The `consequences` that you have seen, so that others that appear meanwhile are refused. `true`: all, whatever they are.',
-        oneOf: [{ const: true }, { type: 'array', items: { type: 'string' } }],
-      },
+      confirmed: list(
+        'The `consequences` that you have seen: others, which came meanwhile, are refused. `*`: all, whatever they are.',
+        { type: 'string' },
+      ),
     },
     ['document'],
   ),

@@ -24,10 +24,12 @@ import { checkMatch } from './etags.ts';
 /** Nodes read the policy every 2 s, and use none that is older than this. */
 const IN_FORCE_S = 5;
 
-const CONFIRMED: Field<true | readonly string[]> = {
-  accepts: 'true, or the list of the consequences that you have seen',
-  read: (json) => (json === true || isTexts(json) ? json : undefined),
+const CONFIRMED: Field<readonly string[]> = {
+  accepts: 'a list of the consequences that you have seen, or ["*"]',
+  read: (json) => (isTexts(json) ? json : undefined),
 };
+/** In `confirmed`: all consequences, whatever they are. */
+const ALL = '*';
 const FIELDS = {
   document: textField('a policy in YAML or JSON, as text', () => true),
   confirmed: CONFIRMED,
@@ -102,8 +104,9 @@ async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
   const plan = await planPolicy(vault, document, policy);
   const { consequences } = plan;
   checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
-  const unseen = consequences.filter((one) => confirmed !== true && !confirmed.includes(one));
-  if (unseen.length > 0 && !plan.is_same) throw refusal('unconfirmed', unconfirmed(unseen));
+  const unseen = consequences.filter((one) => !confirmed.includes(one));
+  if (unseen.length > 0 && !plan.is_same && !confirmed.includes(ALL))
+    throw refusal('unconfirmed', unconfirmed(unseen));
   const { version } = plan.is_same
     ? { version: plan.version }
     : await applyPolicy(vault.policies, document, plan.version);
