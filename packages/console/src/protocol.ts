@@ -135,8 +135,9 @@ export interface PolicyDetail {
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
-  /** What becomes of strings at paths that `fields` does not name. */
+  /** What becomes of strings at all other paths, and in words that follow `they`. */
   readonly elsewhere: 'pass' | 'refuse' | 'tokenize';
+  readonly elsewhereWords: string;
 }
 
 export interface KindState {
