@@ -82,6 +82,13 @@ describe.skipIf(!RUNS)('strings that the policy does not name', () => {
     expect([found.body.data, strings(found)]).toEqual([made.body.data, 'replaced=1, passed=1']);
     const values = await send('tokenize', { values: ['a', 'b', ''] });
     expect(strings(values)).toBe('replaced=3, passed=0');
+    const { paths, components } = await (await fetch(`${service.opsUrl}/openapi.json`)).json();
+    const { pattern } = components.headers['Standin-Strings'].schema;
+    for (const answer of [clear, back, values]) expect(strings(answer)).toMatch(RegExp(pattern));
+    for (const operation of OPERATIONS) {
+      const { headers } = paths[`/api/v1/${operation}`].post.responses[200];
+      expect(headers).toHaveProperty('Standin-Strings');
+    }
   });
 
   test('are counted by client, and a request that passed some is known by it', async () => {
