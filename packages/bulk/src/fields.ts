@@ -5,7 +5,7 @@ const NAME = /^[A-Za-z_][\w -]{0,40}$/;
 const MAX_PATHS = 50;
 const MAX_DEPTH = 16;
 /** Most letters that a misspelt field has wrong. */
-const MAX_WRONG = 2;
+export const MAX_WRONG = 2;
 
 /** The fields of a file, for a message. */
 export function listed(fields: readonly string[]): string {

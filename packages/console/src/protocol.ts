@@ -67,11 +67,7 @@ export interface Sample {
   readonly tokenize: OperationSample;
   readonly detokenize: OperationSample;
   /** Refusals by limit. */
-  readonly limited: {
-    readonly requests: number;
-    readonly detokenize: number;
-    readonly unknown_tokens: number;
-  };
+  readonly limited: Readonly<Record<'requests' | 'detokenize' | 'unknown_tokens', number>>;
   /** Requests refused with 503 before anything was read of them: a part of `refused`. */
   readonly shed: number;
   /** Average records per statement; null: no statement. */
@@ -139,8 +135,9 @@ export interface PolicyDetail {
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
-  /** What becomes of strings at paths that `fields` does not name. */
+  /** What becomes of strings at all other paths, and in words that follow `they`. */
   readonly elsewhere: 'pass' | 'refuse' | 'tokenize';
+  readonly elsewhereWords: string;
 }
 
 export interface KindState {
@@ -245,12 +242,8 @@ interface ClientFacts {
   readonly strings: StringsState | null;
 }
 
-/** What became of strings on this node, since its start. */
-export interface StringsState {
-  readonly replaced: number;
-  /** Unchanged, in clear. */
-  readonly passed: number;
-}
+/** What became of strings on this node, since its start: replaced, or unchanged in clear. */
+export type StringsState = Readonly<Record<'replaced' | 'passed', number>>;
 
 export interface ClientState extends ClientFacts {
   readonly isDisabled: boolean;
