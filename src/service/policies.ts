@@ -1,7 +1,7 @@
 import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound, OperatorError, Unavailable } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
-import { consequencesOf } from '../policy/consequences.ts';
+import { canSee, consequencesOf } from '../policy/consequences.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
 import {
   type DeclaredPolicy,
@@ -68,7 +68,7 @@ export async function planPolicy(
     version: newest?.version ?? 0,
     is_same: newest?.document === document,
     changes: changesOf(before, policy),
-    consequences: consequencesOf(before, policy, { all, seeing: all.filter(isSeeing) }),
+    consequences: consequencesOf(before, policy, all),
     unreadable,
   });
   try {
@@ -77,10 +77,6 @@ export async function planPolicy(
     if (!(error instanceof UnreadablePolicy)) throw error;
     return plan(undefined, error.message);
   }
-}
-
-function isSeeing({ can_detokenize: can, disabled_at: disabledAt }: Client): boolean {
-  return can && disabledAt === null;
 }
 
 /**
@@ -156,7 +152,7 @@ export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, R
 /** What the clients that can detokenize see. */
 export async function clientViews(vault: Vault, policy: DeclaredPolicy): Promise<ClientView[]> {
   const clients = await vault.clients.list(commandDeadline());
-  return clients.filter(isSeeing).map((client) => ({
+  return clients.filter(canSee).map((client) => ({
     client_id: client.client_id,
     name: client.name,
     sees: seenBy(policy, client),
