@@ -311,10 +311,10 @@ export const POLICY: readonly Mutant[] = [
     id: 'consequence-unasked',
     file: 'commands/policy.ts',
     old: 'if (consequences.length > 0 && !options.yes) {',
-    new: 'if (consequences.length > 1 && !options.yes) {',
+    new: 'if (consequences.length > 9 && !options.yes) {',
     promise: 'No consequence of a policy is applied without yes.',
     tests: APPLY,
-    name: 'only yes is yes',
+    name: 'without a terminal',
   },
   {
     id: 'consequence-since-the-question',
