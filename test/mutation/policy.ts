@@ -245,8 +245,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'elsewhere-too-deep',
     file: 'http/record-walk.ts',
-    old: 'if (this.passed > passed)',
-    new: 'if (this.passed < passed)',
+    old: 'if (this.passed === passed) return end;',
+    new: 'return end;',
     promise: 'A string elsewhere that is too deep to be replaced does not pass.',
     tests: WALK,
     name: 'may be as deep as JSON',
