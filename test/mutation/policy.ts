@@ -21,8 +21,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-any-version',
     file: 'store/policies.ts',
-    old: 'if (newest !== expectedVersion) return undefined;',
-    new: 'if (newest < expectedVersion) return undefined;',
+    old: 'if ((newest?.version ?? 0) !== expectedVersion) return undefined;',
+    new: 'if ((newest?.version ?? 0) < expectedVersion) return undefined;',
     promise: 'A policy follows the version that its author has seen.',
     tests: POLICIES,
     name: 'follow the version',
@@ -247,8 +247,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'elsewhere-too-deep',
     file: 'http/record-walk.ts',
-    old: 'if (this.passed > passed)',
-    new: 'if (this.passed < passed)',
+    old: 'if (this.passed === passed) return end;',
+    new: 'return end;',
     promise: 'A string elsewhere that is too deep to be replaced does not pass.',
     tests: WALK,
     name: 'may be as deep as JSON',
@@ -310,8 +310,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'consequence-unasked',
     file: 'commands/policy.ts',
-    old: 'if (consequences.length > 0 && !options.yes) {',
-    new: 'if (consequences.length > 9 && !options.yes) {',
+    old: 'if (consequences.length > 0 && !plan.is_same && !options.yes) {',
+    new: 'if (consequences.length > 9 && !plan.is_same && !options.yes) {',
     promise: 'No consequence of a policy is applied without yes.',
     tests: APPLY,
     name: 'without a terminal',
