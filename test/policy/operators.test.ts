@@ -43,7 +43,7 @@ describe('what operators see of spaces and kinds', () => {
     );
     const file = join(place.folder, 'policy.yaml');
     writeFileSync(file, POLICY);
-    await runJson(place, 'policy', 'apply', file);
+    await runJson(place, 'policy', 'apply', file, '--yes');
     tenant = await createClient(place, '--name', 'tenant', '--space', 'acme');
     await until(
       async () => (await call(service, 'tokenize', { age: 42 })).status === 200,

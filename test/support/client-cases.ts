@@ -149,7 +149,8 @@ export class CaseServices {
       const place = await usualPlace();
       this.#places.push(place);
       await makeVault(place);
-      if (name === 'policy') await succeed(place, 'policy', 'apply', join(folder, 'policy.json'));
+      if (name === 'policy')
+        await succeed(place, 'policy', 'apply', join(folder, 'policy.json'), '--yes');
       for (const [client, options] of Object.entries<string[]>(FILE.clients[name]))
         this.#keys.set(`${name} ${client}`, (await createClient(place, ...options)).api_key);
       if (name === 'usual') await this.#fill(place);
