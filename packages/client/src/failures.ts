@@ -72,7 +72,7 @@ const NO_DETAIL = /^(?!)/;
 const PASSING = [408, 429, 502, 503, 504];
 
 const REMEDIES: Record<number, string> = {
-  401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
+  401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue --client NAME',
   404: 'is url the address of the service itself?',
   412: 'the vault has no policy; apply one, or leave out policy: true',
   413: 'lower maxBytes, or raise BODY_LIMIT of the service',

@@ -96,7 +96,10 @@ _DETAILS = {
 _PASSING = {408, 429, 502, 503, 504}
 
 _REMEDIES = {
-    401: "the API key is unknown, expired or revoked; issue another with standin api-key issue",
+    401: (
+        "the API key is unknown, expired or revoked;"
+        " issue another with standin api-key issue --client NAME"
+    ),
     404: "is url the address of the service itself?",
     412: (
         "the vault has no policy, or another one since the call began; apply one, call again,"
