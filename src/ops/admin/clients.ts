@@ -140,10 +140,8 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
-    const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
-    // Nobody can use it in between: it has no API key.
-    if (disabled) await updateClient(vault, clientId, { disabled });
-    return answerOf(await getClient(vault, clientId), 201);
+    const client = await createClient(vault, clientPrefix, settings, disabled);
+    return answerOf(await getClient(vault, client.client_id), 201);
   } catch (error) {
     // Somebody else made it just now.
     const made = error instanceof Conflict && (await clientOrUndefined(vault, named));
