@@ -21,6 +21,7 @@ import type { Token, Value } from '../src/types.ts';
 import {
   anchors,
   blocks,
+  blocksUnder,
   codePieces,
   documents,
   internalLinks,

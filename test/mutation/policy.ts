@@ -171,7 +171,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'record-number-left',
     file: 'http/record-walk.ts',
-    old: "else if (this.#text[at] !== 'n') throw this.#wrong(at);",
+    old: "if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);",
     new: '',
     promise: 'A number at a path of the policy is refused, not left in clear.',
     tests: SERVICE,

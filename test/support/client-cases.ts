@@ -144,12 +144,15 @@ export class CaseServices {
   }
 
   async #start(folder: string): Promise<void> {
-    writeFileSync(join(folder, 'policy.json'), JSON.stringify(FILE.policy));
     for (const [name, env] of Object.entries<Record<string, string>>(FILE.services)) {
       const place = await usualPlace();
       this.#places.push(place);
       await makeVault(place);
-      if (name === 'policy') await succeed(place, 'policy', 'apply', join(folder, 'policy.json'));
+      if (FILE.policies[name] !== undefined) {
+        const file = join(folder, `${name}.json`);
+        writeFileSync(file, JSON.stringify(FILE.policies[name]));
+        await succeed(place, 'policy', 'apply', file);
+      }
       for (const [client, options] of Object.entries<string[]>(FILE.clients[name]))
         this.#keys.set(`${name} ${client}`, (await createClient(place, ...options)).api_key);
       if (name === 'usual') await this.#fill(place);

@@ -149,6 +149,11 @@ export function schemasOf(facts: Facts): Record<string, Schema> {
         description: 'Empty: every string is a value of the kind `text`.',
         items: ref('PolicyField'),
       },
+      elsewhere: {
+        description:
+          'Strings at all other paths: `pass` (they go through unchanged, in clear), `refuse` (they make the request fail) or `tokenize` (they are tokenized, as `text`).',
+        enum: ['pass', 'refuse', 'tokenize'],
+      },
     }),
     PolicyField: answer('Strings that are tokenized.', {
       path: { type: 'string', description: 'Where they are in `data`: `customer.emails[*]`.' },
