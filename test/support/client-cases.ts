@@ -108,10 +108,10 @@ export class CaseServices {
     for (const place of this.#places) place.remove();
   }
 
-  /** For a program that uses the usual service. */
-  environment(): Record<string, string> {
-    const { url } = this.#services.get('usual')!;
-    return { STANDIN_URL: url, STANDIN_API_KEY: this.#keys.get('usual usual')! };
+  /** For a program that uses a service. */
+  environment(service = 'usual'): Record<string, string> {
+    const { url } = this.#services.get(service)!;
+    return { STANDIN_URL: url, STANDIN_API_KEY: this.#keys.get(`${service} usual`)! };
   }
 
   /** A run of cases by one client. A rate limit can be spent only once, so clients are new. */
