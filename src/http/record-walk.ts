@@ -49,6 +49,8 @@ export class RecordWalk {
   readonly #text: string;
   readonly #elsewhere: PolicyRules['elsewhere'];
   readonly #path: Path = ['data'];
+  /** How many steps of the path have names that strings elsewhere may have. */
+  #checked = 1;
 
   /** @throws CallerError invalid_type when something cannot be where it is */
   constructor(text: string, { tree, elsewhere }: PolicyRules, options: WalkOptions) {
@@ -114,6 +116,7 @@ export class RecordWalk {
     this.#path.push(name);
     const end = this.#value(at, node);
     this.#path.pop();
+    this.#checked = Math.min(this.#checked, this.#path.length);
     return end;
   }
 
@@ -143,11 +146,8 @@ export class RecordWalk {
     return end;
   }
 
-  /** @throws CallerError for a string of a path that no request without a policy may have, too */
   #checkElsewhere(): void {
-    this.#path.forEach((name, i) => {
-      if (typeof name === 'string') checkName(name, this.#path.slice(0, i));
-    });
+    this.#checkNames();
     if (this.#elsewhere === 'refuse')
       throw problem(
         this.#path,
@@ -155,12 +155,20 @@ export class RecordWalk {
       );
   }
 
+  /** The names on the way to a string have their bounds, so the path in a message has one. */
+  #checkNames(): void {
+    for (; this.#checked < this.#path.length; this.#checked++) {
+      const name = this.#path[this.#checked]!;
+      if (typeof name === 'string') checkName(name, this.#path.slice(0, this.#checked));
+    }
+  }
+
   #tooDeep(at: number): number {
     const { passed } = this;
     const end = this.#skip(at);
-    if (this.passed > passed)
-      throw problem(this.#path, `has a string nested deeper than ${MAX_DEPTH} levels`);
-    return end;
+    if (this.passed === passed) return end;
+    this.#checkNames();
+    throw problem(this.#path, `has a string nested deeper than ${MAX_DEPTH} levels`);
   }
 
   #literal(at: number, node: PathNode | undefined): number {

@@ -181,6 +181,8 @@ describe('a string elsewhere', () => {
         /^data\.e(\[0\]){15}: has a string nested deeper than 16 levels$/,
       );
     }
+    const long = `{"data":{"${'n'.repeat(1_000_000)}":${'['.repeat(20)}"x"${']'.repeat(20)}}}`;
+    expect(refusal(long, 'refuse')).toBe('data: has a field name longer than 256 bytes');
     expect(walk(deep(15, '"x"'), 'tokenize').places).toHaveLength(1);
     expect(refusal(deep(16, '"x"'), 'tokenize')).toContain('deeper than 16 levels');
   });

@@ -65,7 +65,7 @@ function tokenize(facts: Facts): Operation {
     tags: ['Vault'],
     summary: 'Values to tokens',
     description:
-      'Replaces every string in `data` with a token. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
+      'Replaces every string in `data` with a token; with a policy that names fields, the strings there. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
     security: [{ apiKey: [] }],
     parameters: [IF_MATCH],
     requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
@@ -87,7 +87,7 @@ function detokenize(facts: Facts): Operation {
     tags: ['Vault'],
     summary: 'Tokens to values',
     description:
-      'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
+      'Replaces every token in `data` with its value; with a policy that names fields, the tokens there. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
     security: [{ apiKey: [] }],
     parameters: [IF_MATCH, PREFER],
     requestBody: requestBody(
