@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { statSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { forgetTokens, type TokenState, tokenStates } from '../service/records/removal.ts';
@@ -16,6 +14,7 @@ import {
   withVault,
 } from './command.ts';
 import { Progress } from './progress.ts';
+import { canAsk, isConfirmed } from './question.ts';
 import { type TokenLine, tokenLines } from './token-lines.ts';
 
 export function addForget(program: Command): void {
@@ -89,7 +88,7 @@ async function forget(
       // Also goes on for forgotten tokens only, so that the report can promise that they stay
       // forgotten.
       if (found.known + found.forgotten === 0) return settledReport(found);
-      if (found.known > 0 && !(await isConfirmed(found, stop)))
+      if (found.known > 0 && !(await isConfirmed(questionOf(found), stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
     return settledReport(await each(source, options.dryRun ? look : remove, stop));
@@ -153,31 +152,15 @@ function isReadTwice(file: string): boolean {
 }
 
 function demandTerminal(file: string | undefined): void {
-  const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
-  if (isAskedWell && (file === undefined || isReadTwice(file))) return;
+  if (canAsk() && (file === undefined || isReadTwice(file))) return;
   throw new OperatorError(
     'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
   );
 }
 
-async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolean> {
-  // Without terminal mode, so that Ctrl-C reaches the process.
-  const questions = createInterface({
-    input: process.stdin,
-    output: process.stderr,
-    terminal: false,
-  });
-  const question = `${known === 1 ? 'The value of 1 known token' : `The values of ${known} known tokens`} will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
-  const closed = once(questions, 'close').then(() => '');
-  try {
-    const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);
-    return /^y(es)?$/i.test(answer.trim());
-  } catch {
-    // Ctrl-C means no.
-    return false;
-  } finally {
-    questions.close();
-  }
+function questionOf({ known }: Counts): string {
+  const values = known === 1 ? 'The value of 1 known token' : `The values of ${known} known tokens`;
+  return `${values} will be removed. This cannot be undone; older backups still have them.`;
 }
 
 function report(tally: Durable<Tally>, options: ForgetOptions): Durable<object> {
