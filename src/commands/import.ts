@@ -26,6 +26,7 @@ import {
   print,
   withVault,
 } from './command.ts';
+import { lockOutput } from './output-lock.ts';
 import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
 import { Progress } from './progress.ts';
 
@@ -149,6 +150,7 @@ function jobOf(
     rejectedRowsPath: options.rejectedRows,
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
+    lock: lockOutput,
     terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
     ask: undefined,
     take: async (rows) => {
