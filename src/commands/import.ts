@@ -15,8 +15,8 @@ import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
-import type { Vault } from '../service/vault.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { settled, type Vault } from '../service/vault.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
 import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
@@ -28,11 +28,12 @@ import {
   formatFor,
 } from './bulk-options.ts';
 import {
+  acting,
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
-  print,
+  printDone,
   withVault,
 } from './command.ts';
 import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
@@ -79,7 +80,7 @@ export function addImport(program: Command): void {
     .action((file: string, options: ImportOptions, itself: Command) => {
       const problem = contradictionOf(options);
       if (problem !== undefined) itself.error(`error: ${problem}`);
-      return withVault((vault, settings) => importPairs(vault, settings, file, options));
+      return withVault((vault, settings) => acting(importPairs(vault, settings, file, options)));
     });
 }
 
@@ -96,7 +97,7 @@ async function importPairs(
   config: Config,
   file: string,
   options: ImportOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
   const kek = kekSourceOf(vaultOptions);
   const follower = new KeyringFollower(vault.wrappedKeys, kek, vault.plainKeys);
@@ -122,15 +123,15 @@ async function importPairs(
         follower.stop();
         progress.end();
       });
-    conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
-    return end.is_complete;
+    const seconds = Math.round(performance.now() - startedAtMs) / 1000;
+    return conclude(end, await settled(vault, tally), seconds, options);
   };
   const { space, kind } = options;
   const about = {
     ...{ space, kind, is_dry_run: options.dryRun === true },
     ...{ input: file === '-' ? null : resolve(file), is_resumed: options.resume === true },
   };
-  await audited(vault, config, { event: 'import', about, counts: () => tally }, run);
+  return audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
 /** What an import reads: a file, or all parts of an export. */
@@ -239,17 +240,17 @@ function explained(error: unknown): unknown {
 
 function conclude(
   { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
-  tally: Tally,
+  tally: Durable<Tally>,
   seconds: number,
   options: ImportOptions,
-): void {
+): Durable<Tally & { readonly is_complete: boolean }> {
   const isDryRun = options.dryRun === true;
   const done = isDryRun ? 'to import' : 'imported';
   const others =
     tally.detokenize_only === 0
       ? ''
       : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
-  print(
+  const printed = printDone(
     options,
     { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
     `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
@@ -259,4 +260,5 @@ function conclude(
     process.stderr.write(`standin: stopped${remedy}\n`);
     process.exitCode = EXIT_INTERRUPTED;
   } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
+  return printed;
 }

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, AdminAgreement, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
 import { ask, startWithOps } from '../support/ops.ts';
+import { query } from '../support/postgres.ts';
 import { call, runJson, until } from '../support/service.ts';
 
 type OpsService = Awaited<ReturnType<typeof startWithOps>>;
@@ -139,6 +140,21 @@ describe('a client', () => {
     expect([born.status, born.body.disabled]).toEqual([201, true]);
   });
 
+  test('that is made disabled is never enabled, also when it cannot be disabled', async () => {
+    const { DATABASE_URL: url } = service.place.env;
+    if (url === undefined) return;
+    await query(
+      url,
+      `create function public.fail() returns trigger language plpgsql
+        as 'begin raise exception ''no update''; end';
+      create trigger fail before update on standin.clients execute function public.fail()`,
+    );
+    const body = { disabled: true, subject: 'somebody' };
+    expect((await send('PUT', '/clients/half-made', body)).status).toBe(500);
+    await query(url, 'drop function public.fail cascade');
+    expect(errorOf(await send('GET', '/clients/half-made'))).toEqual([404, 'not_found']);
+  });
+
   test.each([
     ['rate_limit', { rate_limit: -1 }],
     ['rate_limit', { rate_limit: 1_000_001 }],
@@ -206,7 +222,7 @@ test('an API key is shown once, works, and is revoked for good', async () => {
 test('a policy is checked, applied once, and kept in versions', async () => {
   expect(errorOf(await send('GET', '/policy'))).toEqual([404, 'not_found']);
   const document =
-    'version: 1\nfields:\n  customer.email: email\nrights:\n  nobody: {email: masked}\n';
+    'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  nobody: {email: masked}\n';
   const checked = await send('POST', '/policy/check', { document });
   expect(checked.body).toMatchObject({
     ...{ is_valid: true, mistakes: [], missing_clients: ['nobody'] },
@@ -232,7 +248,7 @@ test('a policy is checked, applied once, and kept in versions', async () => {
   expect(versions.map(({ version }: { version: number }) => version)).toEqual([2, 1]);
   expect(errorOf(await send('GET', '/policy/versions/3'))).toEqual([404, 'not_found']);
   expect(errorOf(await send('GET', '/policy/versions/x'))).toEqual([400, 'invalid_type']);
-  const wrong = 'version: 1\nfields:\n  a: nothing\n  b: nowhere\n';
+  const wrong = 'version: 1\nfields:\n  a: nothing\n  b: nowhere\nelsewhere: pass\n';
   const refused = await send('PUT', '/policy', { document: wrong });
   expect(errorOf(refused)).toEqual([400, 'invalid_type']);
   expect(refused.body.message).toMatch(/^document: line 3, column 6: .*; and 1 more/);

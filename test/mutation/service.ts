@@ -240,8 +240,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'alias-forgotten',
     file: 'service/records/removal.ts',
-    old: 'all.filter((_, i) => !isAlias[i])',
-    new: 'all',
+    old: "'alias' in keyring.open(record) ? undefined : token",
+    new: 'token',
     promise: 'Forget leaves aliases as they are.',
     tests: ['postgres/aliases.test.ts'],
   },

@@ -119,7 +119,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-no-ping',
     file: 'store/removal.ts',
-    old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);',
+    old: "if (states.includes('unknown')) await this.#pool.ping(deadlineMs);",
     new: '',
     promise: 'Forget never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
@@ -145,8 +145,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-twice',
     file: 'store/removal.ts',
-    old: '.length > 0) await this.#pool.query(FORGET',
-    new: '.length < 0) await this.#pool.query(FORGET',
+    old: '.length > 0) await query(FORGET',
+    new: '.length < 0) await query(FORGET',
     promise: 'Forget removes the values.',
     tests: [...RETENTION, 'cli/forget.test.ts'],
   },
@@ -231,6 +231,15 @@ export const STORE: readonly Mutant[] = [
     promise: 'An older primary is refused.',
     tests: ['fault/failover.test.ts'],
     name: 'F33',
+  },
+  {
+    id: 'pool-reads-without-wait',
+    file: 'store/pool.ts',
+    old: '      const result = await work(query);\n      await',
+    new: '      const result = await work(query);\n      if (deadlineMs > 0) return result as Durable<T>;\n      await',
+    promise: '"Already" waits for the standby as "done" does.',
+    tests: ['postgres/pool.test.ts'],
+    name: 'what durably only reads',
   },
   {
     id: 'pool-no-rollback',
