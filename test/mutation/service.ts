@@ -275,7 +275,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'import-not-marked',
     file: 'service/records/import.ts',
-    old: 'if (hasBare) await this.#markBareTokens();',
+    old: 'await this.#markBareTokens(drafts);',
     new: '',
     promise: 'Guesses at imported tokens count.',
     tests: ['cli/import.test.ts'],
@@ -284,7 +284,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'import-use',
     file: 'service/records/pairs.ts',
-    old: "const isRandom = pair.use === 'detokenize' || ",
+    old: 'const isRandom = isKept || ',
     new: 'const isRandom = ',
     promise: 'A token that was not given in the other vault is not given here.',
     tests: ['cli/export.test.ts'],
@@ -292,7 +292,7 @@ export const SERVICE: readonly Mutant[] = [
   },
   {
     id: 'export-old-policies',
-    file: 'service/records/tokens-of-records.ts',
+    file: 'service/every-kind.ts',
     old: 'policies.flatMap(',
     new: 'policies.slice(0, 1).flatMap(',
     promise: 'Tokens of older policies are exported.',
@@ -301,8 +301,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'export-wrong-token',
     file: 'service/records/tokens-of-records.ts',
-    old: 'if (fingerprint === record.token_fingerprint) return drawn.token;',
-    new: "if (fingerprint !== ('' as never)) return drawn.token;",
+    old: '=== record.token_fingerprint;',
+    new: "!== ('' as never);",
     promise: 'An export never has a wrong token.',
     tests: ['postgres/export.test.ts'],
   },

@@ -1,5 +1,4 @@
 import { checkText, invalid, pathText } from '../../http/data.ts';
-import { SETTING_BOUNDS } from '../../service/clients.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
 import { forgetTokens, tokenStates } from '../../service/records/removal.ts';
 import { settled } from '../../service/vault.ts';
@@ -13,6 +12,7 @@ import {
   type Field,
   flag,
   readFields,
+  spaceField,
   textField,
 } from './call.ts';
 
@@ -34,10 +34,7 @@ function texts(most: number): Field<readonly string[]> {
 
 const WHERE = {
   kind: textField('the name of a kind', (text) => text !== ''),
-  space: textField(
-    '"", or the name of a space',
-    (text) => text === '' || SETTING_BOUNDS.space.test(text),
-  ),
+  space: spaceField,
 };
 const LOOKUP = { values: texts(MAX_VALUES), ...WHERE };
 const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
