@@ -1,4 +1,5 @@
 import { pipeline } from 'node:stream';
+import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import { endsConnection } from './connections.ts';
@@ -57,9 +58,17 @@ export async function answerSuccess(
   if (operation !== undefined) {
     const { space } = exchange.caller!.client;
     context.metrics.values(operation, answer.values!, space, answer.kinds);
+    if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
   }
   end(context, exchange, answer);
   watch(context, exchange);
+}
+
+/** Says what became of the strings: a Dictionary of RFC 9651. */
+function sayStrings({ headers, caller }: Exchange, replaced: number, passed: number): void {
+  headers[STRINGS_HEADER] = `replaced=${replaced}, passed=${passed}`;
+  caller!.use.replaced += replaced;
+  caller!.use.passed += passed;
 }
 
 /** Whether an earlier response of the connection is under way, so that this one waits for it. */

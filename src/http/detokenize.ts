@@ -56,8 +56,8 @@ export function detokenizeHandler(
       const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
       const body = bodyOf(context, exchange, request, values, ends, bytes);
       exchange.shown = { rules: request.rules, view: request.view, kinds };
-      const count = values.length - (unapplied?.length ?? 0);
-      return { status: 200, ...body, values: count, kinds, again };
+      const replaced = values.length - (unapplied?.length ?? 0);
+      return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
     };
     return again();
   };

@@ -108,6 +108,8 @@ export interface Answer {
   readonly bytes?: number;
   /** Number of values in the answer. */
   readonly values?: number;
+  /** Strings that stayed in clear; undefined: not under a policy with fields. */
+  readonly passed?: number | undefined;
   readonly kinds?: KindCounts | undefined;
   /** Makes the answer again, by the policy that is in force now. */
   readonly again?: () => Promise<Answer>;

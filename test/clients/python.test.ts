@@ -17,6 +17,7 @@ const RUNNER = join(import.meta.dirname, 'run_cases.py');
 const COLUMNS_POLICY = `version: 1
 kinds: { card: { shape: digits, keep_last: 4 } }
 fields: { email: email, '["card no"]': card }
+elsewhere: pass
 rights: { courier: { email: full }, "*": { "*": full } }
 `;
 /** Virtual environments with httpx, of the other versions of Python that this machine has. */
@@ -108,9 +109,12 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(output).toBe('ok\n');
   });
 
-  test('the Django field of examples/ stores tokens, and finds by value', async () => {
+  test.each([
+    ['stores tokens, and finds by value', 'usual'],
+    ['stores tokens under a policy that passes other strings', 'policy'],
+  ])('the Django field of examples/ %s', async (_, service) => {
     const paths = [join(SOURCE, 'src'), join(ROOT, 'examples/django')].join(':');
-    const env = { PYTHONPATH: paths, ...services.environment() };
+    const env = { PYTHONPATH: paths, ...services.environment(service) };
     const check = join(ROOT, 'test/examples/django_check.py');
     const shown = JSON.parse(await run([TOOL, check], folder, env));
     const email = expect.stringMatching(tokenPattern('ann@example.com'));

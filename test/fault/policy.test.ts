@@ -57,7 +57,7 @@ async function newPair(isSynchronous: boolean): Promise<Pair> {
 function apply({ place }: Pair, document: string) {
   const file = join(place.folder, 'policy.yaml');
   writeFileSync(file, document);
-  return runCli(['policy', 'apply', file], place);
+  return runCli(['policy', 'apply', file, '--yes'], place);
 }
 
 /** A statement on the primary. */

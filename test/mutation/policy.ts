@@ -2,9 +2,13 @@ import type { Mutant } from './mutant.ts';
 
 const POLICIES = ['postgres/policies.test.ts'];
 const PARSER = ['unit/policy.test.ts'];
+const CONSEQUENCES = ['unit/consequences.test.ts'];
+const APPLY = ['cli/policy-apply.test.ts'];
 const SERVICE = ['policy/service.test.ts'];
 const CHANGES = ['policy/changes.test.ts'];
 const RIGHTS = ['http/rights.test.ts'];
+const WALK = ['unit/record-walk.test.ts'];
+const NEAR = ['unit/near-names.test.ts'];
 
 export const POLICY: readonly Mutant[] = [
   {
@@ -19,8 +23,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-any-version',
     file: 'store/policies.ts',
-    old: 'if (newest !== expectedVersion) return undefined;',
-    new: 'if (newest < expectedVersion) return undefined;',
+    old: 'if ((newest?.version ?? 0) !== expectedVersion) return undefined;',
+    new: 'if ((newest?.version ?? 0) < expectedVersion) return undefined;',
     promise: 'A policy follows the version that its author has seen.',
     tests: POLICIES,
     name: 'follow the version',
@@ -117,8 +121,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'lenient-counted',
     file: 'http/detokenize.ts',
-    old: 'const count = values.length - (unapplied?.length ?? 0);',
-    new: 'const count = values.length;',
+    old: 'const replaced = values.length - (unapplied?.length ?? 0);',
+    new: 'const replaced = values.length;',
     promise: 'The audit log counts the values that the caller got.',
     tests: SERVICE,
     name: 'counts the values',
@@ -334,7 +338,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'record-number-left',
     file: 'http/record-walk.ts',
-    old: "else if (this.#text[at] !== 'n') throw this.#wrong(at);",
+    old: "if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);",
     new: '',
     promise: 'A number at a path of the policy is refused, not left in clear.',
     tests: SERVICE,
@@ -366,5 +370,131 @@ export const POLICY: readonly Mutant[] = [
     promise: 'A run is not resumed with another policy.',
     tests: ['policy/bulk.test.ts'],
     name: 'goes on with another policy',
+  },
+  {
+    id: 'elsewhere-not-required',
+    file: 'policy/parse.ts',
+    old: 'if (!this.#isStored) this.#document.add(fields.at, remedy);',
+    new: '',
+    promise: 'A new policy with fields says what happens to strings elsewhere.',
+    tests: PARSER,
+    name: '2:1: say what happens',
+  },
+  {
+    id: 'elsewhere-before',
+    file: 'service/policy-follower.ts',
+    old: 'parsePolicy(document, true)',
+    new: 'parsePolicy(document)',
+    promise: 'A version from before `elsewhere` goes on as it is.',
+    tests: POLICIES,
+    name: 'of a database that was restored',
+  },
+  {
+    id: 'elsewhere-not-refused',
+    file: 'http/record-walk.ts',
+    old: "if (this.#elsewhere === 'refuse')",
+    new: "if (this.#elsewhere === 'pass')",
+    promise: 'A policy that refuses strings elsewhere lets none through.',
+    tests: WALK,
+    name: 'refuse names the first',
+  },
+  {
+    id: 'elsewhere-not-tokenized',
+    file: 'http/record-walk.ts',
+    old: "if (node === undefined && this.#elsewhere === 'pass') return this.#skip(at);",
+    new: 'if (node === undefined) return this.#skip(at);',
+    promise: 'A policy that tokenizes strings elsewhere lets none through.',
+    tests: WALK,
+    name: 'tokenize replaces every string',
+  },
+  {
+    id: 'elsewhere-too-deep',
+    file: 'http/record-walk.ts',
+    old: 'if (this.passed === passed) return end;',
+    new: 'return end;',
+    promise: 'A string elsewhere that is too deep to be replaced does not pass.',
+    tests: WALK,
+    name: 'may be as deep as JSON',
+  },
+  {
+    id: 'elsewhere-not-counted',
+    file: 'http/record-walk.ts',
+    old: 'if (isValue && end - start > BLANK_LENGTH) this.passed++;',
+    new: 'if (isValue && end - start > BLANK_LENGTH + 1) this.passed++;',
+    promise: 'Every string that passes in clear is counted.',
+    tests: WALK,
+    name: 'pass replaces the named',
+  },
+  {
+    id: 'near-name-any-form',
+    file: 'policy/near-names.ts',
+    old: '!NAME.test(name) || ',
+    new: '',
+    promise: 'The log has no name of a field that could be a value.',
+    tests: NEAR,
+    name: 'could be a value',
+  },
+  {
+    id: 'near-name-no-bound',
+    file: 'policy/near-names.ts',
+    old: 'return this.#letters > 0;',
+    new: 'return true;',
+    promise: 'The search for misspelt fields has a bound, whatever callers send.',
+    tests: NEAR,
+    name: 'bounded time',
+  },
+  {
+    id: 'consequence-left-field',
+    file: 'policy/consequences.ts',
+    old: 'const left = old.filter(({ steps }) => !next.some((one) => leadsTo(one.steps, steps)));',
+    new: 'const left = old.slice(old.length);',
+    promise: 'Who leaves a field out of a policy is told that it will be in clear.',
+    tests: CONSEQUENCES,
+    name: 'left out',
+  },
+  {
+    id: 'consequence-less',
+    file: 'policy/consequences.ts',
+    old: "...textOf('less', all, (by) => by > 0),",
+    new: "...textOf('less', old, (by) => by > 1),",
+    promise: 'A policy says which clients will see less, of which kinds.',
+    tests: CONSEQUENCES,
+    name: 'see less or more',
+  },
+  {
+    id: 'consequence-more',
+    file: 'policy/consequences.ts',
+    old: "...textOf('more', old, (by) => by < 0),",
+    new: '',
+    promise: 'A policy says which clients will see more.',
+    tests: CONSEQUENCES,
+    name: 'see less or more',
+  },
+  {
+    id: 'consequence-unasked',
+    file: 'commands/policy.ts',
+    old: 'if (consequences.length > 0 && !plan.is_same && !options.yes) {',
+    new: 'if (consequences.length > 9 && !plan.is_same && !options.yes) {',
+    promise: 'No consequence of a policy is applied without yes.',
+    tests: APPLY,
+    name: 'without a terminal',
+  },
+  {
+    id: 'consequence-since-the-question',
+    file: 'commands/policy.ts',
+    old: 'if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);',
+    new: '',
+    promise: 'A yes is for the consequences that were shown.',
+    tests: APPLY,
+    name: 'between the question',
+  },
+  {
+    id: 'consequence-unconfirmed',
+    file: 'ops/admin/policies.ts',
+    old: 'const unseen = consequences.filter((one) => !confirmed.includes(one));',
+    new: 'const unseen = confirmed.length > 0 ? [] : consequences;',
+    promise: 'The admin API applies no consequence that the request does not name.',
+    tests: ['http/admin-api.test.ts'],
+    name: 'are confirmed, all of them',
   },
 ];

@@ -138,10 +138,11 @@ export async function call(
   operation: 'tokenize' | 'detokenize' | 'lookup',
   data: unknown,
   apiKey = service.api_key,
+  more: Record<string, string> = {},
 ): Promise<Answer> {
   const response = await fetch(`${service.url}/api/v1/${operation}`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json', ...more },
     body: JSON.stringify({ data }),
   });
   const { status, headers } = response;
@@ -196,7 +197,8 @@ export function servedVault<S extends Service = Service>(
 
 /** A client of a vault, with a name of its own and its first API key. */
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
-  return runJson(place, 'client', 'create', '--name', `test ${randomUUID()}`, ...options);
+  const name = options.includes('--name') ? [] : ['--name', `test ${randomUUID()}`];
+  return runJson(place, 'client', 'create', ...name, ...options);
 }
 
 /** Runs a command and parses the JSON that it prints. */

@@ -25,7 +25,7 @@ const snapshot = (policy: Policy | undefined, asOfMs = leaseMs()): PolicySnapsho
   ...{ policy, asOfMs, hasBareTokens: false, problem: undefined },
 });
 const policy = (version: number, tag: string): Policy => ({
-  ...{ version, tag, kinds: [], fields: undefined, rights: undefined },
+  ...{ version, tag, kinds: [], fields: undefined, rights: undefined, elsewhere: 'tokenize' },
 });
 
 test('a policy is its number and its content, and none is one, too', () => {

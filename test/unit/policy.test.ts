@@ -19,10 +19,14 @@ fields:
   customer.email: email
   cards[*].number: card
   $.customer["full name"]: text
+elsewhere: pass
 rights:
   support: { card: masked, "*": full }
   "*": { "*": none }
 `;
+
+const NEEDS_ELSEWHERE =
+  'say what happens to strings at all other paths: add elsewhere: pass (they go through unchanged, in clear) or refuse (they make the request fail) or tokenize (they are tokenized, as text)';
 
 function parsed(text: string): DeclaredPolicy {
   const { policy, mistakes } = parsePolicy(text);
@@ -82,6 +86,7 @@ describe('a policy', () => {
         },
       },
       fields: Object.fromEntries(policy.fields!.map(({ path, kind }) => [path, kind])),
+      elsewhere: 'pass',
       rights: policy.rights,
     });
     for (const text of [json, `\ufeff${FULL}`, FULL.replaceAll('\n', '\r\n')])
@@ -89,12 +94,21 @@ describe('a policy', () => {
   });
 
   test('without fields and rights says nothing of them', () => {
-    const { fields, rights } = parsed('version: 1\n');
-    expect([fields, rights]).toEqual([undefined, undefined]);
+    const { fields, elsewhere, rights } = parsed('version: 1\n');
+    expect([fields, elsewhere, rights]).toEqual([undefined, 'tokenize', undefined]);
+  });
+
+  test('of before goes on as it is, when its fields do not say what happens elsewhere', () => {
+    const before = 'version: 1\nfields: { a: text }';
+    const { policy, mistakes } = parsePolicy(before, true);
+    expect([policy?.elsewhere, mistakes]).toEqual(['pass', []]);
+    expect(parsePolicy('version: 1\nfields: { a: txt }', true).mistakes).toHaveLength(1);
+    expect(parsePolicy('version: 1', true).policy?.elsewhere).toBe('tokenize');
   });
 
   test('may name clients and fields as properties that every object has', () => {
-    const text = 'version: 1\nfields: { __proto__: text }\nrights: { __proto__: { "*": masked } }';
+    const text =
+      'version: 1\nfields: { __proto__: text }\nelsewhere: pass\nrights: { __proto__: { "*": masked } }';
     const policy = structuredClone(parsed(text));
     expect(policy.fields).toEqual([{ path: '__proto__', kind: 'text' }]);
     const seen = (name: string) => rightOf(policy, { client_id: 'id', name }, 'text');
@@ -129,7 +143,7 @@ describe('mistakes', () => {
     const text = `version: 1
 kinds:
   5: { shape: text }
-  Card: { shape: digit }
+  Card: { shape: digit, keep_lst: 4 }
   card:
     shape: digits
     kep_last: 4
@@ -159,6 +173,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '3:3: a name must be text: write it in quotes: "5"',
       '4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
       '4:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word',
+      '4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, spelling, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length',
       '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
       '8:5: keep is an option of the shape email, date, not of digits: leave it out',
       '9:18: begins_with must be text: write it in quotes: "09"',
@@ -178,7 +193,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '17:34: spelling: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
       '17:63: last goes with show: ends only: leave it out',
       '17:90: time_to_live_s must be a whole number, 1 to 864000000',
-      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, rights',
+      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights',
+      `19:1: ${NEEDS_ELSEWHERE}`,
       '21:3: fields names a and something inside it: name one of them',
       '22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]',
       '23:3: leave out the ?: no field of a policy need be in a request',
@@ -198,11 +214,14 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ['[]', '1:1: the policy must be lines of a name, a colon and a value'],
     ['a CSV file', '1:1: the policy must be lines of a name, a colon and a value'],
     ['{}', '1:1: the policy is empty: leave it out, or write what belongs there'],
-    ['fields: { a: text }', '1:1: the version of the format is missing: add version: 1'],
+    [
+      'fields: { a: text }\nelsewhere: pass',
+      '1:1: the version of the format is missing: add version: 1',
+    ],
     ['version: "1"', '1:10: the version of the format must be 1'],
     ['version: 2', '1:10: this program knows version 1 of the format only: use a newer release'],
     [
-      'version: 1\nfields: { "$[*].a": text }',
+      'version: 1\nfields: { "$[*].a": text }\nelsewhere: pass',
       '2:11: begin the path with a name: paths lead into a record, also in a list of records',
     ],
     ['version: 1\n---\nversion: 1', '2:1: there is a second document: leave out the line ---'],
@@ -219,15 +238,44 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ['version: 1 # \u202e', '1:14: the character U+202E is not allowed: leave it out'],
     ['version: 1 # \0', '1:14: the character U+0000 is not allowed: leave it out'],
     ['version: 1\nkinds:', '2:7: kinds must be lines of a name, a colon and a value'],
-    ['version: 1\nfields: {}', '2:9: fields is empty: leave it out, or write what belongs there'],
+    [
+      'version: 1\nelsewhere: pass\nfields: {}',
+      '3:9: fields is empty: leave it out, or write what belongs there',
+    ],
+    ['version: 1\nfields:\n  a: text', `2:1: ${NEEDS_ELSEWHERE}`],
+    [
+      'version: 1\nelsewhere: pas\nfields: { a: text }',
+      '2:12: elsewhere: pas (did you mean pass?) is not known: choose pass, refuse, tokenize',
+    ],
+    [
+      'version: 1\nelsewhere: refuse',
+      '2:1: without fields, every string is tokenized as text: leave elsewhere out',
+    ],
     ['version: 1\nrights: {}', '2:9: rights is empty: leave it out, or write what belongs there'],
     [
-      'version: 1\nfields: { "a\\ud800": text }',
+      'version: 1\nfields: { "a\\ud800": text }\nelsewhere: pass',
       '2:11: the path has half a surrogate pair: correct the escape',
     ],
     [
       'version: 1\nrights:\n  *: { card: full }',
       '3:4: a name or a value that begins with * or & needs quotes: "*"',
+    ],
+    [
+      'version: 1\nkinds:\n\ta: { shape: text }',
+      '3:1: this line is indented with a tab: use spaces',
+    ],
+    [
+      'version: 1\nfields:\n  a: text\n    b: text',
+      '3:6: the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
+    ],
+    [
+      'version: 1\nfields:\n  a: text\n b: text',
+      '4:1: this line is not indented like those beside it: align them, or close the bracket before it',
+    ],
+    ['version: 1\nkinds:\n  a text', '3:3: kinds must be lines of a name, a colon and a value'],
+    [
+      'version: 1\nfields:\n  a:text\n  b: text',
+      '3:3: this line must be a name, a colon, a space and a value',
     ],
   ])('%j: %s', (text, mistake) => {
     expect(mistakesOf(text)).toEqual([mistake]);
@@ -262,7 +310,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     expect(mistakesOf(large)).toEqual(['1:1: a policy has at most 256 KiB']);
     parsed(large.slice(0, -7));
     const lines = Array.from({ length: MAX_FIELDS + 1 }, (_, i) => `  a${i}: text`);
-    expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}`)).toEqual([
+    expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}\nelsewhere: pass`)).toEqual([
       '3:3: fields has 1001 lines; at most 1000 are allowed',
     ]);
     for (const text of ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)])
@@ -273,7 +321,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
   });
 
   test('no text makes the parser throw, and a mistake is always in the text', () => {
-    const words = [...'{}[]:,-#&*!|>%@"\' \n\t?', 'version: 1', 'kinds', 'fields', 'rights'];
+    const parts = ['version: 1', 'kinds', 'fields', 'elsewhere', 'rights'];
+    const words = [...'{}[]:,-#&*!|>%@"\' \n\t?', ...parts];
     const piece = fc.oneof(fc.constantFrom(...words), fc.string({ unit: 'binary' }));
     const texts = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(''));
     fc.assert(
@@ -298,7 +347,7 @@ describe('the changes from one policy to the next', () => {
 
   test('are all lines of the first, in words', () => {
     expect(words(undefined, parsed(FULL))).toEqual([
-      ['what is tokenized', 'every string, as text', 'the fields that are listed'],
+      ['strings at all other paths', 'are tokenized, as text', 'go through unchanged, in clear'],
       ['what clients see', 'everything', 'what their rights say'],
       ['kind card', null, 'digits, keep_last 4, mask ends first 0 last 2'],
       [

@@ -9,6 +9,7 @@ import {
   NotFound,
   OperatorError,
   operatorError,
+  PerhapsDone,
 } from '../../errors.ts';
 import { Refusal } from '../server.ts';
 
@@ -22,6 +23,10 @@ export const ADMIN_ERRORS = {
   not_found: { status: 404, when: 'no such path, client, API key or version' },
   method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
   conflict: { status: 409, when: 'the request contradicts what exists' },
+  unconfirmed: {
+    status: 409,
+    when: 'the policy has consequences that `confirmed` does not name',
+  },
   precondition_failed: {
     status: 412,
     when: 'what exists is not what `If-Match` or `If-None-Match` expects',
@@ -61,9 +66,12 @@ export function refusalOf(error: unknown): Refusal {
   return refusal('internal_error', reasonOf(error));
 }
 
+const PERHAPS_DONE = 'the change may have been made. Send the request again.';
+
 /** Words for operators, who can read the log, too. */
 function reasonOf(error: unknown): string {
   const problem = error instanceof OperatorError ? error : operatorError(error);
   if (problem !== undefined) return problem.message;
+  if (error instanceof PerhapsDone) return `${error.message}: ${PERHAPS_DONE}`;
   return error instanceof InternalError ? error.message : INTERNAL_REASONS.unexpected;
 }
