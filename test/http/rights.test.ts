@@ -56,7 +56,7 @@ class SlowRequest {
   }
 }
 
-describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('rights', () => {
+describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: rights', () => {
   let service: Service;
   let url: string;
   let version = 0;

@@ -197,7 +197,11 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     const slow = follower.demand();
     await old;
     await store.apply(SECOND, 1, soon());
-    expect((await read(follower)).policy?.version).toBe(2);
+    const isNext = () => {
+      void follower.demand();
+      return follower.latest.policy?.version === 2;
+    };
+    await until(isNext, 'a later read');
     release();
     await slow;
     expect(follower.latest.policy?.version).toBe(2);
