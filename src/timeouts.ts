@@ -2,10 +2,7 @@
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Least time of a statement, even after the deadline of its request. */
 export const LEAST_PATIENCE_MS = 1_000;
-/**
- * For the standby, which a node asks about new keys and policies on the connection of API keys. They
- * would wait as long.
- */
+/** For the standby and a new key or policy, on the connection of API keys, which would wait. */
 export const STANDBY_PATIENCE_MS = 1_000;
 /** A database that does not answer the goodbye must not keep the process alive. */
 export const CLOSE_TIMEOUT_MS = 2_000;

@@ -160,8 +160,8 @@ export class PolicyFollower {
 
   /**
    * A version that a failover loses must not be in force. So a version that is not known to be
-   * durable waits for the standby, for a moment. Without the standby, the one before stays in force:
-   * nobody was told that the version is done, unless an older program applied it.
+   * durable waits for the standby, for a moment. Without it, the one before stays in force: nobody
+   * was told that the version is done, unless an older program applied it.
    */
   async #read(
     deadlineMs: number,

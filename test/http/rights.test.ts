@@ -15,9 +15,6 @@ import {
   until,
 } from '../support/service.ts';
 
-/** In force on every node, plus a second for a busy machine. */
-const IN_FORCE_MS = 6_000;
-
 /** A request by hand, whose body and response come as the test wants. */
 class SlowRequest {
   readonly socket: Socket;
@@ -192,7 +189,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('F41: 
       if (policy === undefined) await disable(clientId);
       else await apply(policy);
       // The promise: no byte leaves later than this.
-      await new Promise((resolve) => setTimeout(resolve, IN_FORCE_MS));
+      await query(url, 'select pg_sleep(6)');
       request.socket.resume();
       await until(() => request.isOver, 'the end of the connection');
       expect(request.received.length).toBeLessThan(length);

@@ -202,7 +202,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-unreadable-fresh',
     file: 'service/policy-follower.ts',
-    old: 'const asOfMs = problem === undefined ? startMs : -Infinity;',
+    old: 'const asOfMs = known.problem === undefined ? startMs : -Infinity;',
     new: 'const asOfMs = startMs;',
     promise: 'A policy that cannot be read counts as too old for any request.',
     tests: POLICIES,

@@ -50,8 +50,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'follower-key-replaced',
     file: 'service/keys/keyring-follower.ts',
-    old: 'if (known?.bytes.equals(key!.bytes) === false) throw new KeyReplaced(row.version);',
-    new: '',
+    old: 'if (isOther && row.version <= this.#durableVersion) throw new KeyReplaced(row.version);',
+    new: 'void isOther;',
     promise: 'A node never takes the key of another vault for a version of its own.',
     tests: ['postgres/keys.test.ts'],
     name: 'key of another vault',
@@ -59,8 +59,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'follower-key-not-durable',
     file: 'service/keys/keyring-follower.ts',
-    old: 'await this.#store.listDurable(deadlineMs)',
-    new: 'await this.#store.list(deadlineMs)',
+    old: 'await this.#store.listDurable(byMs)',
+    new: 'await this.#store.list(byMs)',
     promise: 'A key that a failover loses seals nothing.',
     tests: ['postgres/keys.test.ts'],
     name: 'a failover would lose seals nothing',
@@ -366,7 +366,7 @@ export const SERVICE: readonly Mutant[] = [
     new: 'const isDurable = true;',
     promise: 'A key that the standby does not have seals nothing.',
     tests: ['postgres/keys.test.ts'],
-    name: 'standby does not have',
+    name: 'a failover would lose seals nothing',
   },
   {
     id: 'authenticator-expired',

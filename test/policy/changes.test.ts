@@ -38,11 +38,11 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('under
       await query(url, 'delete from standin.records');
       const data = { name: `Ann ${name}`, brief: `note of ${name}` };
       expect((await call(service, 'tokenize', data, apiKey)).status).toBe(200);
-      const lived = 'extract(epoch from expires_at - created_at)::int as s';
+      const lived = 'round(extract(epoch from expires_at - now()) / 60)::int as minutes';
       const rows = await query(url, `select ${lived} from standin.records order by 1`);
-      lives[name] = rows.map(({ s }) => s);
+      lives[name] = rows.map(({ minutes }) => minutes);
     }
-    expect(lives).toEqual({ lasting: [60, null], ending: [60, 3_600] });
+    expect(lives).toEqual({ lasting: [1, null], ending: [1, 60] });
   });
 
   test('of a policy, strings at its paths are checked as all others are', async () => {
