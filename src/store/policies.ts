@@ -1,5 +1,5 @@
+import type { Durable } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
-import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /** A version of the policy. */
 export interface PolicyVersion {
@@ -47,12 +47,8 @@ export class PolicyStore {
    * `newest`, as durable as a record that was written. A version whose wait for the standby was
    * cancelled is visible, but a failover loses it, and another document then gets its version.
    */
-  async newestDurable(deadlineMs: number): Promise<StoredPolicy | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      const newest = await newestOf(query);
-      await query(`select ${WAITS_FOR_STANDBY}`);
-      return newest;
-    });
+  async newestDurable(deadlineMs: number): Promise<Durable<StoredPolicy> | undefined> {
+    return this.#pool.durably(deadlineMs, newestOf);
   }
 
   /** Whether tokens without the suffix were imported, so that guesses at them count. */

@@ -1,8 +1,7 @@
 import { OperatorError } from '../errors.ts';
-import type { KeyPurpose, WrappedKey } from '../types.ts';
+import type { Durable, KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
-import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -84,12 +83,8 @@ export class WrappedKeyStore {
    * cancelled is visible, but a failover loses it: the next rotation makes another key of the same
    * version.
    */
-  async listDurable(deadlineMs: number): Promise<WrappedKey[]> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      const keys = await listKeys(query);
-      await query(`select ${WAITS_FOR_STANDBY}`);
-      return keys;
-    });
+  async listDurable(deadlineMs: number): Promise<Durable<WrappedKey[]>> {
+    return this.#pool.durably(deadlineMs, listKeys);
   }
 
   async settings(deadlineMs: number): Promise<Map<string, string>> {

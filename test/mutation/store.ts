@@ -233,6 +233,15 @@ export const STORE: readonly Mutant[] = [
     name: 'F33',
   },
   {
+    id: 'pool-reads-without-wait',
+    file: 'store/pool.ts',
+    old: '      const result = await work(query);\n      await',
+    new: '      const result = await work(query);\n      if (deadlineMs > 0) return result as Durable<T>;\n      await',
+    promise: '"Already" waits for the standby as "done" does.',
+    tests: ['postgres/pool.test.ts'],
+    name: 'what durably only reads',
+  },
+  {
     id: 'pool-no-rollback',
     file: 'store/pool.ts',
     old: "await query('rollback');",
