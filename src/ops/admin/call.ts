@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
+import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
 
 /** A request to the admin API. */
@@ -32,6 +33,7 @@ export interface AdminParts {
   readonly openVault: () => Promise<Vault>;
   readonly vaultOptions: VaultOptions;
   readonly finder: ValueFinder;
+  readonly openForgetting: () => Promise<Forgetting>;
   readonly clientPrefix: string;
   readonly tokenSuffix: string;
 }

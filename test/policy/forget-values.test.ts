@@ -1,0 +1,172 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { admin, adminPlace } from '../support/admin.ts';
+import { send } from '../support/http.ts';
+import { startWithOps } from '../support/ops.ts';
+import { applyPolicy } from '../support/policy.ts';
+import { postgresBin } from '../support/postgres.ts';
+import { call, createClient, kinds, runCli, runJson, until } from '../support/service.ts';
+
+const FIELDS = 'fields: { card: card, nick: nick, mail: mail, code: code, note: text }';
+const FIRST = `version: 1
+kinds:
+  card: { shape: digits, keep_last: 4 }
+  nick: { shape: word }
+  mail: { shape: email }
+  code: { shape: digits }
+${FIELDS}
+`;
+/** No nick, another token of card, another spelling of mail, and code is random. */
+const SECOND = `version: 1
+kinds:
+  card: { shape: digits, keep_last: 2 }
+  mail: { shape: email, spelling: [trim, lower_case] }
+  code: { shape: digits, tokens: random }
+${FIELDS.replace('nick: nick', 'nick: text')}
+`;
+const NOT_DRAWN = expect.stringMatching(/^random tokens, and imported .* --values FILE --scan$/);
+const OTHERWISE = expect.stringMatching(/^values that were stored in another spelling.* --scan$/);
+
+describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forget by value', () => {
+  let service: Awaited<ReturnType<typeof startWithOps>>;
+  let version = 0;
+  beforeAll(async () => {
+    service = await startWithOps(await adminPlace());
+  });
+  afterAll(async () => {
+    await service.stop();
+    service.place.remove();
+  });
+
+  async function apply(document: string) {
+    await applyPolicy(service, ++version, document);
+    await until(async () => {
+      const { text } = await send(service, '/api/v1/policy', undefined, {}, 'GET');
+      return JSON.parse(text).version === version;
+    }, 'the policy on the node');
+  }
+  async function tokenOf(name: string, value: string, apiKey?: string): Promise<string> {
+    const { status, body } = await call(service, 'tokenize', { [name]: value }, apiKey);
+    expect([status, body.error]).toEqual([200, undefined]);
+    return body.data[name];
+  }
+  async function importPairs(...lines: string[]) {
+    const file = join(service.place.folder, 'pairs.csv');
+    writeFileSync(file, `token,value,use\n${lines.join('\n')}\n`);
+    expect((await runJson(service.place, 'import', file)).rejected).toBe(0);
+  }
+  /** The tokens that open. */
+  async function open(...tokens: string[]): Promise<string[]> {
+    const answers = await Promise.all(
+      tokens.map((token) => call(service, 'detokenize', { values: [token] })),
+    );
+    return tokens.filter((_, i) => answers[i]!.status === 200);
+  }
+  async function forget(body: object) {
+    const { status, body: answer } = await admin(service.opsUrl, 'POST', '/forget', body);
+    expect([status, answer.error]).toEqual([200, undefined]);
+    return answer;
+  }
+  function scan(values: string[], ...options: string[]) {
+    const file = join(service.place.folder, 'values.ndjson');
+    writeFileSync(file, values.map((value) => `${JSON.stringify(value)}\n`).join(''));
+    return runCli(['forget', '--values', file, '--json', ...options], service.place);
+  }
+
+  test('finds the tokens of older versions, removed kinds, other spellings, imports and their names', async () => {
+    await apply(FIRST);
+    const card = '4111111111111111';
+    const mail = 'Ann.Lee@Example.com';
+    const first = [
+      await tokenOf('card', card),
+      await tokenOf('nick', 'Annie'),
+      await tokenOf('mail', mail),
+    ];
+    await importPairs('given_tok,Annie,both');
+    await apply(SECOND);
+    const second = [
+      await tokenOf('card', card),
+      await tokenOf('note', 'Annie'),
+      await tokenOf('mail', mail),
+    ];
+    const tokens = [...first, ...second];
+    expect(second[1]).toBe('given_tok');
+    expect(new Set(tokens).size).toBe(6);
+    expect(await open(...tokens)).toEqual(tokens);
+    const request = { values: [card, mail, 'Annie', 'mistyped'] };
+    const rest = { unknown: ['values[3]'], not_searched: [NOT_DRAWN, OTHERWISE] };
+    expect(await forget({ ...request, dry_run: true })).toEqual({
+      ...{ is_dry_run: true, known: 6, forgotten: 0, already_forgotten: 0, ...rest },
+    });
+    expect(await forget(request)).toEqual({
+      ...{ is_dry_run: false, known: 6, forgotten: 6, already_forgotten: 0, ...rest },
+    });
+    expect(await open(...tokens)).toEqual([]);
+    expect(await forget(request)).toMatchObject({ known: 0, already_forgotten: 6, ...rest });
+    expect(await forget({ tokens })).toMatchObject({ already_forgotten: 6, not_searched: [] });
+  });
+
+  test('under one kind, also a removed one, forgets only that', async () => {
+    expect(version).toBe(2);
+    const [text, email] = [await tokenOf('note', 'a@b.cd'), await tokenOf('mail', 'a@b.cd')];
+    expect(await forget({ values: ['a@b.cd'], kind: 'mail' })).toMatchObject({ forgotten: 1 });
+    expect(await open(text, email)).toEqual([text]);
+    expect((await forget({ values: ['Annie'], kind: 'nick' })).already_forgotten).toBe(1);
+    const { status, body } = await admin(service.opsUrl, 'POST', '/forget', {
+      ...{ values: ['x'], kind: 'nothing' },
+    });
+    expect([status, body.message]).toEqual([400, expect.stringMatching(/^kind: /)]);
+  });
+
+  test('with --scan finds every other token in its space, and says what does not open', async () => {
+    expect(version).toBe(2);
+    const random = await createClient(service.place, '--token-mode', 'random');
+    const tenant = await createClient(service.place, '--space', 'tenant');
+    // Stored before mail was normalized: no version of the policy draws it from the address in lower case.
+    await apply(FIRST);
+    const raw = await tokenOf('mail', 'Twice@Example.com');
+    await apply(SECOND);
+    await importPairs('one_tok,twice@example.com,both', 'two_tok,twice@example.com,both');
+    await importPairs('three_tok,twice@example.com,detokenize');
+    const tokens = [
+      ...['one_tok', 'two_tok', 'three_tok', raw],
+      await tokenOf('code', '87654321'),
+      await tokenOf('code', '87654321'),
+      await tokenOf('note', '87654321', random.api_key),
+      await tokenOf('card', '87654321'),
+    ];
+    const others = [await tokenOf('note', '876543210'), await tokenOf('code', '8765432')];
+    const elsewhere = await tokenOf('note', '87654321', tenant.api_key);
+    expect(await open(...tokens, ...others)).toEqual([...tokens, ...others]);
+    const values = ['twice@example.com', '87654321'];
+    const answer = await forget({ values });
+    expect(answer).toMatchObject({
+      forgotten: 2,
+      unknown: [],
+      not_searched: [NOT_DRAWN, OTHERWISE],
+    });
+    expect(await open(...tokens)).toHaveLength(6);
+    const dry = await scan([...values, 'mistyped'], '--scan', '--dry-run');
+    const found = { known: 6, already_forgotten: 2, unknown: 1, unknown_lines: [3] };
+    expect(JSON.parse(dry.stdout)).toMatchObject({ ...found, not_searched: [] });
+    const done = await scan(values, '--scan', '--yes');
+    expect([done.code, JSON.parse(done.stdout)]).toEqual([
+      0,
+      {
+        ...{ is_dry_run: false, is_complete: true, forgotten: 6, already_forgotten: 2 },
+        ...{ unknown: 0, unknown_lines: [], not_searched: [] },
+      },
+    ]);
+    expect(await open(...tokens, ...others)).toEqual(others);
+    const { body } = await call(service, 'detokenize', { note: elsewhere }, tenant.api_key);
+    expect(body.data.note).toBe('87654321');
+    const inSpace = await scan(values, '--yes', '--space', 'tenant');
+    expect(JSON.parse(inSpace.stdout)).toMatchObject({
+      forgotten: 1,
+      unknown: 1,
+      unknown_lines: [1],
+    });
+    expect(inSpace.code).toBe(1);
+  });
+});
