@@ -6,7 +6,16 @@ import { send } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';
 import { applyPolicy } from '../support/policy.ts';
 import { postgresBin } from '../support/postgres.ts';
-import { call, createClient, kinds, runCli, runJson, until } from '../support/service.ts';
+import {
+  call,
+  createClient,
+  endOf,
+  kinds,
+  runCli,
+  runJson,
+  spawnCli,
+  until,
+} from '../support/service.ts';
 
 const FIELDS = 'fields: { card: card, nick: nick, mail: mail, code: code, note: text }';
 const FIRST = `version: 1
@@ -26,7 +35,7 @@ kinds:
 ${FIELDS.replace('nick: nick', 'nick: text')}
 `;
 const NOT_DRAWN = expect.stringMatching(/^random tokens, and imported .* --values FILE --scan$/);
-const OTHERWISE = expect.stringMatching(/^values that were stored in another spelling.* --scan$/);
+const OTHERWISE = expect.stringMatching(/^values stored in another spelling.* --scan$/);
 
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forget by value', () => {
   let service: Awaited<ReturnType<typeof startWithOps>>;
@@ -50,6 +59,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
     const { status, body } = await call(service, 'tokenize', { [name]: value }, apiKey);
     expect([status, body.error]).toEqual([200, undefined]);
     return body.data[name];
+  }
+  async function tokensOf(values: string[]): Promise<string[]> {
+    return (await call(service, 'tokenize', { values })).body.data.values;
   }
   async function importPairs(...lines: string[]) {
     const file = join(service.place.folder, 'pairs.csv');
@@ -169,4 +181,66 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
     });
     expect(inSpace.code).toBe(1);
   });
+
+  test('finds later draws: those of short values, which collided with others', async () => {
+    const values = Array.from({ length: 10_000 }, (_, i) => String(i).padStart(4, '0'));
+    const tokens = await tokensOf(values);
+    const file = join(service.place.folder, 'short.txt');
+    writeFileSync(file, values.join('\r\n'));
+    const answer = await runJson(service.place, 'forget', '--values', file, '--yes');
+    expect(answer).toMatchObject({ forgotten: 10_000, unknown: 0, is_complete: true });
+    expect(await runJson(service.place, 'forget', '--values', file, '--yes')).toMatchObject({
+      ...{ forgotten: 0, already_forgotten: 10_000, unknown: 0 },
+    });
+    for (const from of [0, 5_000, 9_900])
+      expect(await open(...tokens.slice(from, from + 20))).toEqual([]);
+  });
+
+  test('while nodes tokenize the value, another request forgets it and a policy is applied, nothing fails or stays', async () => {
+    const value = '4012888888881881';
+    const seen = new Set<string>();
+    let isOver = false;
+    const tokenizing = ['card', 'note', 'code', 'card'].map(async (name) => {
+      while (!isOver) seen.add(await tokenOf(name, value));
+    });
+    const forgetting = [1, 2].map(async () => {
+      while (!isOver) expect((await forget({ values: [value] })).forgotten).toBeLessThanOrEqual(3);
+    });
+    await apply(FIRST);
+    await apply(SECOND);
+    isOver = true;
+    await Promise.all([...tokenizing, ...forgetting]);
+    expect(seen.size).toBeGreaterThan(4);
+    const { code } = await scan([value], '--scan', '--yes');
+    expect([code, await open(...seen)]).toEqual([0, []]);
+  });
+
+  test.each(['SIGINT', 'SIGKILL'] as const)(
+    'a scan that %s ended is repeated, and nothing is left',
+    async (signal) => {
+      const value = `ended by ${signal}`;
+      await tokensOf(Array.from({ length: 3_000 }, (_, i) => `${signal} ${i}`));
+      const random = await createClient(service.place, '--token-mode', 'random');
+      const tokens = await Promise.all(
+        Array.from({ length: 40 }, () => tokenOf('note', value, random.api_key)),
+      );
+      const file = join(service.place.folder, 'ended.txt');
+      writeFileSync(file, value);
+      const args = ['forget', '--values', file, '--scan', '--yes', '--json', '--rate', '1000'];
+      const child = spawnCli(args, service.place);
+      const ended = endOf(child);
+      await until(async () => (await open(...tokens)).length < 40, 'the first is forgotten');
+      child.kill(signal);
+      const { code, stdout } = await ended;
+      const left = await open(...tokens);
+      expect(left.length).toBeGreaterThan(0);
+      if (signal === 'SIGINT') {
+        expect([code, JSON.parse(stdout).is_complete]).toEqual([130, false]);
+        expect(JSON.parse(stdout).forgotten).toBe(40 - left.length);
+      }
+      const again = await scan([value], '--scan', '--yes');
+      expect(JSON.parse(again.stdout).forgotten).toBe(left.length);
+      expect(await open(...tokens)).toEqual([]);
+    },
+  );
 });

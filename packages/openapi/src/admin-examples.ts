@@ -74,6 +74,9 @@ const VALUES: Readonly<Record<string, unknown>> = {
   ForgetAnswer: {
     ...{ is_dry_run: false, known: 2, forgotten: 2, already_forgotten: 0 },
     unknown: ['tokens[0]'],
+    not_searched: [
+      'random tokens, and imported tokens that tokenize does not give: to find them, run standin forget --values FILE --scan',
+    ],
   },
   Keyring: {
     keys: [

@@ -84,7 +84,10 @@ class Forgetter {
     this.#ofValues = await search.find(values, this.#request);
     await this.#forget([...this.#ofTokens, ...this.#ofValues.flatMap((records) => [...records])]);
     if (values.length === 0) return;
-    this.#notSearched = [...unscanned(search.damaged), ...unread(this.#parts.kinds)];
+    this.#notSearched = [
+      ...unscanned(this.#parts.kinds, search.damaged),
+      ...unread(this.#parts.kinds),
+    ];
   }
 
   async scan(settings: ReadSettings): Promise<PassEnd> {
@@ -174,13 +177,14 @@ class WantedValues {
 
 const SCAN = 'to find them, run standin forget --values FILE --scan';
 
-function unscanned(damaged: number): string[] {
-  const always = [
+function unscanned({ hasSpellings }: KindHistory, damaged: number): string[] {
+  return [
     `random tokens, and imported tokens that tokenize does not give: ${SCAN}`,
-    `values that were stored in another spelling, before their kind normalized it: ${SCAN}`,
+    ...(hasSpellings
+      ? [`values stored in another spelling, by a version that normalized otherwise: ${SCAN}`]
+      : []),
+    ...(damaged > 0 ? [`imported tokens behind damaged records (${damaged}): ${SCAN}`] : []),
   ];
-  if (damaged === 0) return always;
-  return [...always, `imported tokens behind damaged records (${damaged}): ${SCAN}`];
 }
 
 function unopened(bad: number): string[] {

@@ -49,6 +49,11 @@ export class KindHistory {
     return [...this.#unreadable].toSorted((a, b) => a - b);
   }
 
+  /** Whether versions of a kind normalized values in several ways. */
+  get hasSpellings(): boolean {
+    return [...this.#byName.values()].some(({ spellers }) => spellers.size > 1);
+  }
+
   get names(): readonly string[] {
     return [...this.#byName.keys()];
   }
@@ -78,8 +83,7 @@ export class KindHistory {
     const named = this.#byName.get(name) ?? { drawing: new Map(), spellers: new Map() };
     this.#byName.set(name, named);
     const spellingKey = JSON.stringify([spelling, country]);
-    if (spelling.length > 0 && !named.spellers.has(spellingKey))
-      named.spellers.set(spellingKey, spellerOf(settings));
+    if (!named.spellers.has(spellingKey)) named.spellers.set(spellingKey, spellerOf(settings));
     const key = JSON.stringify({ ...settings, mask: null, tokens: null, time_to_live_s: null });
     if (tokens !== 'random' && !named.drawing.has(key)) named.drawing.set(key, kindOf(settings));
   }
