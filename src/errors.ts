@@ -140,6 +140,13 @@ export class Unavailable extends InternalError {
   }
 }
 
+/** Unavailable in the middle of a change, which may have been made. */
+export class PerhapsDone extends Unavailable {
+  constructor({ cause }: Unavailable) {
+    super(cause);
+  }
+}
+
 /** A problem that the operator can fix. The command line prints it and exits with 1. */
 export class OperatorError extends Error {
   readonly problems: readonly string[];

@@ -18,6 +18,11 @@ export type Token = Brand<string, 'Token'>;
  */
 export type Durable<T> = T extends object ? Brand<T, 'Durable'> : T;
 
+/** A result in other words, which say no more than the durable result does. */
+export function restate<T extends object>(_: Durable<object>, words: T): Durable<T> {
+  return words as Durable<T>;
+}
+
 /** The drawn part of a token, before the suffix. */
 export type Stem = Brand<string, 'Stem'>;
 

@@ -9,7 +9,7 @@ import {
   updateClient,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import type { TokenMode } from '../types.ts';
+import { restate, type TokenMode } from '../types.ts';
 import {
   canText,
   describe,
@@ -21,9 +21,10 @@ import {
   timeToLiveText,
 } from './client-text.ts';
 import {
+  acting,
   command,
   type OutputOptions,
-  print,
+  printDone,
   printTable,
   spanMs,
   time,
@@ -53,7 +54,7 @@ export function addClient(program: Command): void {
   addUpdate(client);
   command(client, 'disable', 'Refuse all API keys of a client.', ['standin client disable billing'])
     .argument('<client>', CLIENT)
-    .action((named, options) => withVault((vault) => disable(vault, named, options)));
+    .action((named, options) => withVault((vault) => acting(disable(vault, named, options))));
 }
 
 function addCreate(client: Command): void {
@@ -74,7 +75,7 @@ function addCreate(client: Command): void {
     .option('--space <name>', 'its tokens are unknown outside this space (tenant)', space)
     .option('--subject <claim>', `${SUBJECT} instead of an API key`, subject)
     .action((options) =>
-      withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
+      withVault((vault, config) => acting(create(vault, config.CLIENT_PREFIX, options))),
     );
 }
 
@@ -99,7 +100,7 @@ function addUpdate(client: Command): void {
       const { json: _, ...changes } = options;
       if (Object.keys(changes).length === 0)
         itself.error('error: name what to change, for example --rate-limit 200');
-      return withVault((vault) => update(vault, named, options));
+      return withVault((vault) => acting(update(vault, named, options)));
     });
 }
 
@@ -195,17 +196,18 @@ async function create(
   vault: Vault,
   clientPrefix: string,
   options: ClientOptions & { readonly name: string },
-): Promise<void> {
+) {
   const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options), name: options.name };
   const { subject } = settings;
-  const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
+  const client = await createClient(vault, clientPrefix, settings);
+  const { client_id: clientId } = client;
   // A client with JWTs needs no secret that somebody would have to keep.
   const { api_key: apiKey } = subject
     ? { api_key: null }
     : await issueApiKey(vault, clientId, null);
-  print(
+  return printDone(
     options,
-    { client_id: clientId, api_key: apiKey },
+    restate(client, { client_id: clientId, api_key: apiKey }),
     `client   ${clientId}
 can      ${mayText(settings, settings.name, clientId)}
 ${apiKey ? `API key  ${apiKey}  (shown only this once)` : `subject  ${subject}`}`,
@@ -235,16 +237,16 @@ const HEADINGS = [
   ...['TOKENS', 'TIME TO LIVE', 'SPACE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
-async function update(vault: Vault, named: string, options: ClientOptions): Promise<void> {
+async function update(vault: Vault, named: string, options: ClientOptions) {
   const client = await updateClient(vault, named, {
     ...settingsOf(options),
     name: options.name,
     disabled: options.enable && false,
   });
-  print(options, client, describe(client));
+  return printDone(options, client, describe(client));
 }
 
-async function disable(vault: Vault, named: string, options: OutputOptions): Promise<void> {
+async function disable(vault: Vault, named: string, options: OutputOptions) {
   const client = await updateClient(vault, named, { disabled: true });
-  print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
+  return printDone(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
 }

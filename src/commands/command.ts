@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
+import { PerhapsDone, Unavailable } from '../errors.ts';
 import type { Vault } from '../service/vault.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
+import type { Durable } from '../types.ts';
 
 /** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
@@ -63,6 +65,28 @@ export async function withVault(
  */
 export interface OutputOptions {
   readonly json?: boolean;
+}
+
+/**
+ * Runs a command that changes something, or finds it changed already. It ends with `printDone`, so
+ * a failover keeps what it says.
+ */
+export async function acting(work: Promise<Durable<object>>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    throw error instanceof Unavailable ? new PerhapsDone(error) : error;
+  }
+}
+
+/** @returns the result, for `acting` */
+export function printDone<T extends object>(
+  options: OutputOptions,
+  result: Durable<T>,
+  text: string,
+): Durable<T> {
+  print(options, result, text);
+  return result;
 }
 
 /** @param text any names in it must have gone through `shown` */

@@ -111,7 +111,7 @@ async function run(
   options: ExportOptions,
   parts: ExportParts,
   progress: Progress,
-): Promise<boolean> {
+): Promise<{ readonly is_complete: boolean }> {
   const { vault: vaultOptions } = config;
   const source = kekSourceOf(vaultOptions);
   const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
@@ -139,7 +139,7 @@ async function run(
       `${count(end.bad, 'record')} did not open and ${end.bad === 1 ? 'is' : 'are'} missing in the export: see standin verify.`,
     );
   if (end.next !== undefined) process.exitCode = EXIT_INTERRUPTED;
-  return end.next === undefined;
+  return { is_complete: end.next === undefined };
 }
 
 function report(

@@ -5,8 +5,9 @@ import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Forgetting, TokenState } from '../service/records/forget.ts';
 import { KindHistory } from '../service/records/kind-history.ts';
-import type { Vault } from '../service/vault.ts';
-import { EXIT_INTERRUPTED, type OutputOptions, print } from './command.ts';
+import { settled, type Vault } from '../service/vault.ts';
+import { type Durable, restate } from '../types.ts';
+import { EXIT_INTERRUPTED, type OutputOptions, printDone } from './command.ts';
 import { canAsk } from './question.ts';
 
 export interface ForgetOptions extends OutputOptions {
@@ -50,26 +51,32 @@ export function demandTerminal(file: string | undefined): void {
   );
 }
 
-export function report(tally: Tally, options: ForgetOptions): void {
+export async function report(
+  vault: Vault,
+  found: Tally,
+  options: ForgetOptions,
+): Promise<Durable<object>> {
+  const tally = await settled(vault, found);
   const { known, forgotten, unknown, unknownLines, isStopped, notSearched } = tally;
   const isDryRun = options.dryRun === true;
   const counts = isDryRun
     ? { known, already_forgotten: forgotten, unknown }
     : { forgotten: known, already_forgotten: forgotten, unknown };
-  const done = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
+  const what = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
   const lines = [
-    `${done}; forgotten before ${forgotten}; unknown ${unknown}`,
+    `${what}; forgotten before ${forgotten}; unknown ${unknown}`,
     ...(notSearched ?? []).map((place) => `Not searched: ${place}`),
     ...(isStopped ? ['Stopped before the end. Run it again to go on.'] : []),
   ];
   const result = { is_dry_run: isDryRun, is_complete: !isStopped, ...counts };
-  print(
+  const done = printDone(
     options,
-    { ...result, unknown_lines: unknownLines, not_searched: notSearched },
+    restate(tally, { ...result, unknown_lines: unknownLines, not_searched: notSearched }),
     lines.join('\n'),
   );
   if (isStopped) process.exitCode = EXIT_INTERRUPTED;
   else if (unknown > 0) throw new OperatorError(unknownText(unknown, notSearched));
+  return done;
 }
 
 /** A script that erases must not take tokens of another vault as done. */

@@ -10,7 +10,7 @@ import {
 } from '../service/records/forget.ts';
 import type { ReadSettings } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
-import { DEFAULT_SPACE, type Value } from '../types.ts';
+import { DEFAULT_SPACE, type Durable, type Value } from '../types.ts';
 import { interruptible } from './command.ts';
 import {
   demandTerminal,
@@ -49,7 +49,7 @@ export async function forgetValues(
   vaultOptions: VaultOptions,
   file: string,
   options: ValuesOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { space = DEFAULT_SPACE, dryRun: isDryRun = false } = options;
   const isSure = options.yes === true || isDryRun;
   if (!isSure) demandTerminal(file);
@@ -59,11 +59,11 @@ export async function forgetValues(
   await parts.kinds.update();
   const values = lines.map(({ value }) => value);
   const request = { tokens: [], values, space, isDryRun };
-  if (options.scan !== true) return report(tallyOf(lines, await searched(parts, request)), options);
+  if (options.scan !== true)
+    return report(vault, tallyOf(lines, await searched(parts, request)), options);
   const scan = (_: Vault, settings: ReadSettings) => forgetEverywhere(parts, request, settings);
   const { result } = await watched(vault, vaultOptions, options, scan);
-  if (result.error !== undefined) throw result.error;
-  report(tallyOf(lines, { ...result, isStopped: result.next !== undefined }), options);
+  return report(vault, tallyOf(lines, result), options);
 }
 
 /** One value a line; in an NDJSON file, each line is a JSON string. */
@@ -112,7 +112,7 @@ async function confirm(values: number): Promise<void> {
 }
 
 type Found = Pick<ForgetResult, 'values' | 'known' | 'forgotten' | 'notSearched'> & {
-  readonly isStopped: boolean;
+  readonly isComplete: boolean;
 };
 
 /** Works through the values, a batch at a time, until Ctrl-C. */
@@ -133,7 +133,7 @@ function searched(parts: Forgetting, request: ForgetRequest): Promise<Found> {
       known: results.reduce((sum, { known }) => sum + known, 0),
       forgotten: results.reduce((sum, { forgotten }) => sum + forgotten, 0),
       notSearched: [...new Set(results.flatMap(({ notSearched }) => notSearched))],
-      isStopped: states.length < values.length,
+      isComplete: states.length === values.length,
     };
   });
 }
@@ -141,5 +141,5 @@ function searched(parts: Forgetting, request: ForgetRequest): Promise<Found> {
 function tallyOf(lines: readonly ValueLine[], found: Found): Tally {
   const unknown = lines.filter((_, i) => found.values[i] === 'unknown');
   const unknownLines = unknown.slice(0, MAX_UNKNOWN_LINES).map(({ line }) => line);
-  return { ...found, unknown: unknown.length, unknownLines };
+  return { ...found, isStopped: !found.isComplete, unknown: unknown.length, unknownLines };
 }

@@ -3,8 +3,8 @@ import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import { forget, type TokenState } from '../service/records/forget.ts';
 import type { Vault } from '../service/vault.ts';
-import { DEFAULT_SPACE, type Token } from '../types.ts';
-import { command, interruptible, withVault } from './command.ts';
+import { DEFAULT_SPACE, type Durable, type Token } from '../types.ts';
+import { acting, command, interruptible, withVault } from './command.ts';
 import {
   demandTerminal,
   type ForgetOptions,
@@ -49,9 +49,11 @@ export function addForget(program: Command): void {
         itself.error('error: name tokens, or a file of them with --file, or values with --values');
       if (scan === true && values === undefined) itself.error('error: --scan needs --values');
       return withVault((vault, { vault: of }) =>
-        values === undefined
-          ? forgetTokens(vault, of, tokens, options)
-          : forgetValues(vault, of, values, options),
+        acting(
+          values === undefined
+            ? forgetTokens(vault, of, tokens, options)
+            : forgetValues(vault, of, values, options),
+        ),
       );
     });
 }
@@ -78,21 +80,21 @@ async function forgetTokens(
   vaultOptions: VaultOptions,
   tokens: readonly string[],
   options: TokensOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { file, space = DEFAULT_SPACE } = options;
   const isSure = options.yes === true || options.dryRun === true;
   if (!isSure) demandTerminal(file);
   const parts = forgettingIn(vault, vaultOptions);
   const work = (isDryRun: boolean) => async (batch: readonly Token[]) =>
     (await forget(parts, { tokens: batch, values: [], space, isDryRun })).tokens;
-  await interruptible(async (stop) => {
+  return interruptible(async (stop) => {
     const source = await sourceOf(tokens, file);
     if (!isSure) {
       const found = await each(source, work(true), stop);
-      if (found.isStopped) return report(found, { ...options, dryRun: true });
+      if (found.isStopped) return report(vault, found, { ...options, dryRun: true });
       // Also goes on for forgotten tokens only, so that the report can promise that they stay
       // forgotten.
-      if (found.known + found.forgotten === 0) return report(found, options);
+      if (found.known + found.forgotten === 0) return report(vault, found, options);
       const what =
         found.known === 1
           ? 'The value of 1 known token'
@@ -100,7 +102,7 @@ async function forgetTokens(
       if (found.known > 0 && !(await isConfirmed(`${what} will be removed. ${NO_WAY_BACK}`, stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
-    report(await each(source, work(options.dryRun === true), stop), options);
+    return report(vault, await each(source, work(options.dryRun === true), stop), options);
   });
 }
 

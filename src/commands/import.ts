@@ -6,8 +6,8 @@ import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import { type Imported, Importer, isRefusal, type Pair } from '../service/records/import.ts';
-import type { Vault } from '../service/vault.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { settled, type Vault } from '../service/vault.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type Durable } from '../types.ts';
 import { decoderFor } from './age-files.ts';
 import { audited } from './audited.ts';
 import {
@@ -19,11 +19,12 @@ import {
   formatFor,
 } from './bulk-options.ts';
 import {
+  acting,
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
-  print,
+  printDone,
   withVault,
 } from './command.ts';
 import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
@@ -65,7 +66,7 @@ export function addImport(program: Command): void {
     .action((file: string, options: ImportOptions, itself: Command) => {
       const problem = contradictionOf(options);
       if (problem !== undefined) itself.error(`error: ${problem}`);
-      return withVault((vault, settings) => importPairs(vault, settings, file, options));
+      return withVault((vault, settings) => acting(importPairs(vault, settings, file, options)));
     });
 }
 
@@ -82,7 +83,7 @@ async function importPairs(
   config: Config,
   file: string,
   options: ImportOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
   const source = kekSourceOf(vaultOptions);
   const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
@@ -109,15 +110,15 @@ async function importPairs(
         follower.stop();
         progress.end();
       });
-    conclude(end, tally, Math.round(performance.now() - startedAtMs) / 1000, options);
-    return end.is_complete;
+    const seconds = Math.round(performance.now() - startedAtMs) / 1000;
+    return conclude(end, await settled(vault, tally), seconds, options);
   };
   const { space, kind } = options;
   const about = {
     ...{ space, kind, is_dry_run: options.dryRun === true },
     ...{ input: file === '-' ? null : resolve(file), is_resumed: options.resume === true },
   };
-  await audited(vault, config, { event: 'import', about, counts: () => tally }, run);
+  return audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
 function jobOf(
@@ -189,17 +190,17 @@ function explained(error: unknown): unknown {
 
 function conclude(
   { is_complete: isComplete, isResumable, rows, rejected }: RunEnd,
-  tally: Tally,
+  tally: Durable<Tally>,
   seconds: number,
   options: ImportOptions,
-): void {
+): Durable<Tally & { readonly is_complete: boolean }> {
   const isDryRun = options.dryRun === true;
   const done = isDryRun ? 'to import' : 'imported';
   const others =
     tally.detokenize_only === 0
       ? ''
       : `; ${count(tally.detokenize_only)} for detokenize only, because tokenize gives their values another token`;
-  print(
+  const printed = printDone(
     options,
     { is_dry_run: isDryRun, is_complete: isComplete, rows, ...tally, rejected, seconds },
     `${count(tally.imported, 'pair')} ${done}, ${count(tally.already_known)} known before, ${count(rejected)} rejected${others}; ${seconds} s.`,
@@ -209,4 +210,5 @@ function conclude(
     process.stderr.write(`standin: stopped${remedy}\n`);
     process.exitCode = EXIT_INTERRUPTED;
   } else if (rejected > 0) process.exitCode = EXIT_REJECTED;
+  return printed;
 }

@@ -9,11 +9,14 @@ import type { DeclaredPolicy } from '../policy/policy.ts';
 import type { ClientView, PolicyPlan } from '../service/policies.ts';
 import type { Vault } from '../service/vault.ts';
 import { shown, shownLines } from '../terminal.ts';
+import type { Durable } from '../types.ts';
 import {
+  acting,
   command,
   config,
   type OutputOptions,
   print,
+  printDone,
   printTable,
   time,
   withVault,
@@ -78,7 +81,7 @@ function addApply(policy: Command): void {
     .action(async (file: string, options: ApplyOptions) => {
       const document = await readDocument(file);
       const checked = demandPolicy(file, await parse(document));
-      await withVault((vault) => apply(vault, document, checked, options));
+      await withVault((vault) => acting(apply(vault, document, checked, options)));
     });
 }
 
@@ -227,25 +230,22 @@ async function apply(
   document: string,
   policy: DeclaredPolicy,
   options: ApplyOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { applyPolicy, clientViews, planPolicy } = await policies();
   const { missing } = await clientViews(vault, policy);
   for (const text of missingTexts(missing)) process.stderr.write(`${shown(text)}\n`);
   const { changes, unreadable, ...plan } = await planPolicy(vault.policies, document, policy);
-  if (plan.is_same) {
-    const text = `Nothing changed: version ${plan.version} is this document already.`;
-    print(options, { version: plan.version, is_new: false, changes: [] }, text);
-    return;
+  const after = options.ifVersion ?? plan.version;
+  const applied = await applyPolicy(vault.policies, document, after);
+  const { version } = applied;
+  if (!applied.is_new) {
+    const text = `Nothing changed: version ${version} is this document already.`;
+    return printDone(options, { ...applied, changes: [] }, text);
   }
-  const { version } = await applyPolicy(
-    vault.policies,
-    document,
-    options.ifVersion ?? plan.version,
-  );
   const lines = linesOf({ changes, unreadable });
   const end = `Version ${version} of the policy is in force on all nodes within ${IN_FORCE_S} s.`;
-  const result = { version, is_new: true, changes, in_force_within_s: IN_FORCE_S };
-  print(options, result, [...lines, end].join('\n'));
+  const result = { ...applied, changes, in_force_within_s: IN_FORCE_S };
+  return printDone(options, result, [...lines, end].join('\n'));
 }
 
 async function diff(

@@ -5,7 +5,13 @@ import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
-import { type ApiKey, type Client, DEFAULT_SPACE, type UsedApiKey } from '../types.ts';
+import {
+  type ApiKey,
+  type Client,
+  DEFAULT_SPACE,
+  type Durable,
+  type UsedApiKey,
+} from '../types.ts';
 import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
@@ -47,7 +53,7 @@ export async function createClient(
   vault: Vault,
   clientPrefix: string,
   settings: ClientSettings,
-): Promise<Client> {
+): Promise<Durable<Client>> {
   demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
   return orTaken(await vault.clients.insert(clientId, settings, commandDeadline()), settings);
@@ -62,7 +68,7 @@ export async function createFirstClient(
   vault: Vault,
   clientPrefix: string,
   takeApiKey: () => string,
-): Promise<IssuedApiKey | undefined> {
+): Promise<Durable<IssuedApiKey> | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
   const clientId = newClientId(clientPrefix);
   let apiKey = '';
@@ -127,7 +133,7 @@ export async function updateClient(
   named: string,
   change: ClientChange,
   check?: (client: Client) => void,
-): Promise<Client> {
+): Promise<Durable<Client>> {
   demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
   const client = await vault.clients.update(clientId, change, commandDeadline(), check);
@@ -142,7 +148,7 @@ export async function issueApiKey(
   vault: Vault,
   named: string,
   expiresAt: Date | null,
-): Promise<IssuedApiKey> {
+): Promise<Durable<IssuedApiKey>> {
   const { client_id: clientId, ...client } = await findClient(vault, named);
   if (client.disabled_at !== null) {
     throw new Conflict(
@@ -181,7 +187,7 @@ export async function getApiKey(vault: Vault, apiKeyId: string): Promise<UsedApi
   return found;
 }
 
-export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
+export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<Durable<ApiKey>> {
   const revoked = await vault.apiKeys.revoke(apiKeyId, commandDeadline());
   if (revoked === undefined) throw noApiKey(apiKeyId);
   return revoked;
@@ -220,7 +226,10 @@ function findIn<C extends Client>(clients: readonly C[], named: string): C {
   return client;
 }
 
-function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
+function orTaken(
+  client: Durable<Client> | Taken,
+  { name, subject }: ClientChange,
+): Durable<Client> {
   if (client === 'name')
     throw new Conflict(
       `There is a client ${name} already. Choose another name, or change that client: standin client update`,

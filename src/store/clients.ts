@@ -1,4 +1,4 @@
-import type { Client, TokenMode } from '../types.ts';
+import type { Client, Durable, TokenMode } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
 
 /** The columns of a client that commands can set. */
@@ -47,8 +47,8 @@ export class ClientStore {
     clientId: string,
     settings: ClientSettings,
     deadlineMs: number,
-  ): Promise<Client | Taken> {
-    return this.#pool.transaction(
+  ): Promise<Durable<Client> | Taken> {
+    return this.#pool.durably(
       deadlineMs,
       async (query) =>
         (await taken(query, settings, clientId)) ?? insertClient(query, clientId, settings),
@@ -64,8 +64,8 @@ export class ClientStore {
     settings: ClientSettings,
     work: (query: Query) => Promise<T>,
     deadlineMs: number,
-  ): Promise<T | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<T | undefined>> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       await query(LOCK_NAMES);
       const { rows } = await query('select 1 from standin.clients limit 1');
       if (rows.length > 0) return undefined;
@@ -88,13 +88,13 @@ export class ClientStore {
     change: ClientChange,
     deadlineMs: number,
     check?: (client: Client) => void,
-  ): Promise<Client | Taken> {
+  ): Promise<Durable<Client> | Taken> {
     const changed = SETTINGS.filter((name) => change[name] !== undefined);
     const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
     assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
     const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
     const values = [clientId, ...changed.map((name) => change[name])];
-    return this.#pool.transaction(deadlineMs, async (query) => {
+    return this.#pool.durably(deadlineMs, async (query) => {
       check?.(await lockClient(query, clientId));
       return (
         (await taken(query, change, clientId)) ?? clientOf((await query(text, values)).rows[0]!)

@@ -15,6 +15,12 @@ export interface StoredPolicy extends PolicyVersion {
   readonly document: string;
 }
 
+export interface AppliedPolicy {
+  readonly version: number;
+  /** false: the newest version was this document already. */
+  readonly is_new: boolean;
+}
+
 /** An arbitrary number, different from the locks of migrations, keys and names of clients. */
 const POLICY_LOCK = 7_382_162;
 
@@ -75,21 +81,24 @@ export class PolicyStore {
   }
 
   /**
-   * Adds a version. Calls at the same time take turns, on all machines.
+   * Adds a version, unless the newest is this document already. Calls at the same time take turns,
+   * on all machines.
    * @param expectedVersion the newest version that the caller has seen; 0: none
-   * @returns the new version; undefined: another version is the newest, and nothing was changed
+   * @returns the newest version; undefined: another document is the newest, and nothing was changed
    */
   async apply(
     document: string,
     expectedVersion: number,
     deadlineMs: number,
-  ): Promise<PolicyVersion | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<AppliedPolicy> | undefined> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [POLICY_LOCK]);
-      const newest = (await newestOf(query))?.version ?? 0;
-      if (newest !== expectedVersion) return undefined;
-      const text = `insert into standin.policies (version, document) values ($1, $2) returning ${HEAD}`;
-      return headOf((await query(text, [newest + 1, document])).rows[0]!);
+      const newest = await newestOf(query);
+      if (newest?.document === document) return { version: newest.version, is_new: false };
+      if ((newest?.version ?? 0) !== expectedVersion) return undefined;
+      const text = 'insert into standin.policies (version, document) values ($1, $2)';
+      await query(text, [expectedVersion + 1, document]);
+      return { version: expectedVersion + 1, is_new: true };
     });
   }
 }

@@ -94,18 +94,10 @@ export class WrappedKeyStore {
   }
 
   /** Runs `work` in one transaction. On all machines, only one such transaction runs at a time. */
-  async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
-    return this.#locked(deadlineMs, (query, keys) => work(lockedKeys(query, keys)));
-  }
-
-  async #locked<T>(
-    deadlineMs: number,
-    work: (query: Query, keys: WrappedKey[]) => Promise<T>,
-  ): Promise<T> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
-      return work(query, await listKeys(query));
-    });
+  async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<Durable<T>> {
+    return this.#pool.durably(deadlineMs, async (query) =>
+      work(lockedKeys(query, await lockAndList(query))),
+    );
   }
 
   /** As in LockedKeys, without the lock. */
@@ -143,7 +135,8 @@ export class WrappedKeyStore {
     settings: ReadonlyMap<string, string>,
     deadlineMs: number,
   ): Promise<WrappedKey[]> {
-    return this.#locked(deadlineMs, async (query, existing) => {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      const existing = await lockAndList(query);
       if (existing.length > 0) return existing;
       const { rows: made } = await query('select name from standin.settings limit 1');
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
@@ -154,6 +147,11 @@ export class WrappedKeyStore {
       return listKeys(query);
     });
   }
+}
+
+async function lockAndList(query: Query): Promise<WrappedKey[]> {
+  await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
+  return listKeys(query);
 }
 
 async function insertKey(query: Query, key: NewKey): Promise<void> {

@@ -17,8 +17,8 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-any-version',
     file: 'store/policies.ts',
-    old: 'if (newest !== expectedVersion) return undefined;',
-    new: 'if (newest < expectedVersion) return undefined;',
+    old: 'if ((newest?.version ?? 0) !== expectedVersion) return undefined;',
+    new: 'if ((newest?.version ?? 0) < expectedVersion) return undefined;',
     promise: 'A policy follows the version that its author has seen.',
     tests: POLICIES,
     name: 'follow the version',

@@ -240,8 +240,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'alias-forgotten',
     file: 'service/records/removal.ts',
-    old: 'batch.filter((one) => !aliases.has(one))',
-    new: 'batch',
+    old: 'aliases.has(one) ? undefined : one',
+    new: 'one',
     promise: 'Forget leaves aliases as they are.',
     tests: ['postgres/aliases.test.ts'],
   },

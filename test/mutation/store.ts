@@ -119,7 +119,7 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-no-ping',
     file: 'store/removal.ts',
-    old: 'if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);',
+    old: "if (states.includes('unknown')) await this.#pool.ping(deadlineMs);",
     new: '',
     promise: 'Forget never says unknown because of a standby.',
     tests: ['postgres/pgbouncer.test.ts'],
@@ -145,8 +145,8 @@ export const STORE: readonly Mutant[] = [
   {
     id: 'removal-twice',
     file: 'store/removal.ts',
-    old: '.length > 0) await this.#pool.query(FORGET',
-    new: '.length < 0) await this.#pool.query(FORGET',
+    old: '.length > 0) await query(FORGET',
+    new: '.length < 0) await query(FORGET',
     promise: 'Forget removes the values.',
     tests: [...RETENTION, 'cli/forget.test.ts'],
   },

@@ -178,7 +178,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
   test('retire waits for a transaction that wrote before the version was closed, and counts its record', async () => {
     await addKeyVersions(pool, 30, 31);
     const late = randomRecord({ key_version: 30 });
-    let retiring: Promise<void> | undefined;
+    let retiring: Promise<unknown> | undefined;
     await inTransaction(async (client) => {
       await client.query(
         'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $1, 30, $2)',

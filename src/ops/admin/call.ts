@@ -4,6 +4,7 @@ import type { VaultOptions } from '../../options.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
 import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
+import type { Durable } from '../../types.ts';
 
 /** A request to the admin API. */
 export interface AdminCall {
@@ -38,6 +39,11 @@ export interface AdminParts {
   readonly tokenSuffix: string;
 }
 
+/** The answer of an act. A failover keeps what its body says. */
+export interface AdminDone extends AdminAnswer {
+  readonly body: Durable<object>;
+}
+
 export type AdminMethod = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 /** Whether a request can change nothing, whatever its path. */
@@ -52,10 +58,22 @@ export interface AdminOperation {
   readonly run: (call: AdminCall) => Promise<AdminAnswer>;
 }
 
+/** An operation that changes something, or finds it changed already. */
+export interface AdminAct extends AdminOperation {
+  readonly run: (call: AdminCall) => Promise<AdminDone>;
+}
+
+/** An operation that only reads, for which a path is too short. */
+export interface AdminQuestion extends AdminOperation {
+  readonly changesNothing: true;
+}
+
+type AdminMethods = { readonly GET?: AdminOperation } & {
+  readonly [Method in Exclude<AdminMethod, 'GET'>]?: AdminAct | AdminQuestion;
+};
+
 /** Operations by path below /admin/v1, such as `/clients/{client}`, and method. */
-export type AdminRoutes = Readonly<
-  Record<string, Readonly<Partial<Record<AdminMethod, AdminOperation>>>>
->;
+export type AdminRoutes = Readonly<Record<string, AdminMethods>>;
 
 /** A field of a body. */
 export interface Field<T> {

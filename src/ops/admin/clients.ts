@@ -11,10 +11,11 @@ import {
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
 import { unsafeCharacter } from '../../terminal.ts';
-import type { Client } from '../../types.ts';
+import { type Client, type Durable, restate } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   choice,
@@ -120,6 +121,16 @@ function answerOf(client: UsedClient, status: 200 | 201 = 200): AdminAnswer {
   return { status, body: shown(client), etag: etagOfClient(client), target: client.client_id };
 }
 
+/** @param made as the store has just changed it */
+async function doneOf(
+  vault: Vault,
+  made: Durable<Client>,
+  status: 200 | 201 = 200,
+): Promise<AdminDone> {
+  const client = { ...(await getClient(vault, made.client_id)), ...made };
+  return { ...answerOf(client, status), body: restate(made, shown(client)) };
+}
+
 /** A use does not change it. */
 function etagOfClient(client: Client | UsedClient): string {
   const { last_used_at: _, ...rest } = { last_used_at: null, ...client };
@@ -127,7 +138,7 @@ function etagOfClient(client: Client | UsedClient): string {
 }
 
 /** Makes the client, or gives it all settings of the body. A setting that is missing is default. */
-async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminAnswer> {
+async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminDone> {
   const named = call.params[0]!;
   const { name, disabled = false, ...given } = readFields(await call.json(), FIELDS, READ_ONLY);
   const existing = await clientOrUndefined(vault, named);
@@ -140,10 +151,10 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
-    const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
+    const made = await createClient(vault, clientPrefix, settings);
     // Nobody can use it in between: it has no API key.
-    if (disabled) await updateClient(vault, clientId, { disabled });
-    return answerOf(await getClient(vault, clientId), 201);
+    const client = disabled ? await updateClient(vault, made.client_id, { disabled }) : made;
+    return doneOf(vault, client, 201);
   } catch (error) {
     // Somebody else made it just now.
     const made = error instanceof Conflict && (await clientOrUndefined(vault, named));
@@ -152,11 +163,11 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
 }
 
-async function patch(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function patch(vault: Vault, call: AdminCall): Promise<AdminDone> {
   return change(vault, call, readFields(await call.json(), FIELDS, READ_ONLY), false);
 }
 
-async function disable(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function disable(vault: Vault, call: AdminCall): Promise<AdminDone> {
   return change(vault, call, { disabled: true }, false);
 }
 
@@ -168,8 +179,8 @@ async function change(
   { params: [named], headers }: AdminCall,
   { space: wanted, ...changes }: Changes,
   isWhole: boolean,
-): Promise<AdminAnswer> {
-  const { client_id: clientId } = await updateClient(vault, named!, changes, (client) => {
+): Promise<AdminDone> {
+  const changed = await updateClient(vault, named!, changes, (client) => {
     checkMatch(headers, etagOfClient(client));
     if (wanted !== undefined && wanted !== client.space)
       throw refusal(
@@ -180,7 +191,7 @@ async function change(
     if (isWhole && isRenamed && named !== client.client_id)
       throw invalid('name: must be the name in the path; PATCH changes it');
   });
-  return answerOf(await getClient(vault, clientId));
+  return doneOf(vault, changed);
 }
 
 async function clientOrUndefined(vault: Vault, named: string): Promise<UsedClient | undefined> {

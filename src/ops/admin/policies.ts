@@ -12,6 +12,7 @@ import type { Vault } from '../../service/vault.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   readFields,
@@ -58,6 +59,7 @@ export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoute
     '/policy/check': {
       POST: {
         act: 'policy.check',
+        changesNothing: true,
         run: async (call) => check(await openVault(), tokenSuffix, call),
       },
     },
@@ -76,7 +78,7 @@ async function documentOf(call: AdminCall): Promise<string> {
   return document;
 }
 
-async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function apply(vault: Vault, call: AdminCall): Promise<AdminDone> {
   const document = await documentOf(call);
   const { policy, mistakes, warnings } = parsePolicy(document);
   if (policy === undefined) {
@@ -89,22 +91,16 @@ async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
   const { missing } = await clientViews(vault, policy);
   const plan = await planPolicy(vault.policies, document, policy);
   checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
-  const { version } = plan.is_same
-    ? { version: plan.version }
-    : await applyPolicy(vault.policies, document, plan.version);
-  return {
-    status: 200,
-    body: {
-      version,
-      is_new: !plan.is_same,
-      changes: plan.is_same ? [] : plan.changes,
-      warnings,
-      missing_clients: missing,
-      in_force_within_s: IN_FORCE_S,
-    },
-    etag: `"${version}"`,
-    target: String(version),
+  const applied = await applyPolicy(vault.policies, document, plan.version);
+  const { version, is_new: isNew } = applied;
+  const body = {
+    ...applied,
+    changes: isNew ? plan.changes : [],
+    warnings,
+    missing_clients: missing,
+    in_force_within_s: IN_FORCE_S,
   };
+  return { status: 200, body, etag: `"${version}"`, target: String(version) };
 }
 
 async function check(vault: Vault, suffix: string, call: AdminCall): Promise<AdminAnswer> {

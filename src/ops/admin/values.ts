@@ -3,10 +3,11 @@ import { SETTING_BOUNDS } from '../../service/clients.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
 import type { KindHistory } from '../../service/records/kind-history.ts';
-import { DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
+import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   type Field,
@@ -43,7 +44,9 @@ const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
 
 export function valueRoutes(parts: AdminParts): AdminRoutes {
   return {
-    '/lookup': { POST: { act: 'lookup', run: (call) => lookup(parts, call) } },
+    '/lookup': {
+      POST: { act: 'lookup', changesNothing: true, run: (call) => lookup(parts, call) },
+    },
     '/forget': { POST: { act: 'forget', run: (call) => forget(parts, call) } },
   };
 }
@@ -73,7 +76,7 @@ async function tokensOf({ finder }: AdminParts, values: readonly string[], where
   }
 }
 
-async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<AdminAnswer> {
+async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<AdminDone> {
   const {
     tokens,
     values,
@@ -95,14 +98,11 @@ async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<
   const unknown = (['tokens', 'values'] as const).flatMap((list) =>
     result[list].flatMap((state, i) => (state === 'unknown' ? [pathText([list, i])] : [])),
   );
-  return {
-    status: 200,
-    body: {
-      ...{ is_dry_run: isDryRun, known, forgotten: isDryRun ? 0 : known },
-      ...{ already_forgotten: forgotten, unknown, not_searched: notSearched },
-    },
-    values: isDryRun ? 0 : known,
-  };
+  const body = restate(result, {
+    ...{ is_dry_run: isDryRun, known, forgotten: isDryRun ? 0 : known },
+    ...{ already_forgotten: forgotten, unknown, not_searched: notSearched },
+  });
+  return { status: 200, body, values: isDryRun ? 0 : known };
 }
 
 function checked(name: string, given: readonly string[] = []): string[] {

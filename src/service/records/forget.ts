@@ -4,10 +4,12 @@ import type { TokenState } from '../../store/removal.ts';
 import {
   DEFAULT_KIND,
   DEFAULT_SPACE,
+  type Durable,
   type Token,
   type TokenFingerprint,
   type Value,
 } from '../../types.ts';
+import { settled } from '../vault.ts';
 import type { KindHistory } from './kind-history.ts';
 import { type PassEnd, passOver } from './record-pass.ts';
 import { forgetRecords } from './removal.ts';
@@ -41,25 +43,29 @@ export interface ForgetResult {
  * Forgets tokens, and every token that is drawn from one of the values or that an alias gives it.
  * @throws InternalError database_unavailable: some may be forgotten; call it again
  */
-export async function forget(parts: Forgetting, request: ForgetRequest): Promise<ForgetResult> {
+export async function forget(
+  parts: Forgetting,
+  request: ForgetRequest,
+): Promise<Durable<ForgetResult>> {
   const forgetting = new Forgetter(parts, request);
   await forgetting.drawn();
-  return forgetting.result();
+  return settled(parts.vault, forgetting.result());
 }
 
 /**
  * Forgets every token of the values: as `forget`, then opens every record of the vault.
- * @throws as forget; OperatorError as the pass
+ * @throws as forget
  */
 export async function forgetEverywhere(
   parts: Forgetting,
   request: ForgetRequest,
   settings: ReadSettings,
-): Promise<ForgetResult & PassEnd> {
+): Promise<Durable<ForgetResult & { readonly isComplete: boolean }>> {
   const forgetting = new Forgetter(parts, request);
   await forgetting.drawn();
-  const end = await forgetting.scan(settings);
-  return { ...forgetting.result(), ...end };
+  const { next, error } = await forgetting.scan(settings);
+  if (error !== undefined) throw error;
+  return settled(parts.vault, { ...forgetting.result(), isComplete: next === undefined });
 }
 
 class Forgetter {

@@ -29,14 +29,11 @@ export async function forgetRecords(
   for (let from = 0; from < all.length; from += BATCH_RECORDS) {
     const batch = all.slice(from, from + BATCH_RECORDS);
     const aliases = await aliasesAmong(vault, follower, batch);
-    const store = new RemovalStore(vault.pool);
-    const records = batch.filter((one) => !aliases.has(one));
-    const found = isDryRun
-      ? await store.look(records, commandDeadline())
-      : await store.forget(records, commandDeadline());
     // Nobody was given the token of an alias: it is unknown, and the alias stays.
-    for (const alias of aliases) states.set(alias, 'unknown');
-    for (const [i, record] of records.entries()) states.set(record, found[i]!);
+    const tokens = batch.map((one) => (aliases.has(one) ? undefined : one));
+    const store = new RemovalStore(vault.pool);
+    const found = await store[isDryRun ? 'look' : 'forget'](tokens, commandDeadline());
+    for (const [i, one] of batch.entries()) states.set(one, found[i]!);
   }
   return states;
 }
