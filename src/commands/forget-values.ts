@@ -56,7 +56,6 @@ export async function forgetValues(
   const lines = valuesIn(file);
   if (!isSure) await confirm(lines.length);
   const parts = forgettingIn(vault, vaultOptions);
-  await parts.kinds.update();
   const values = lines.map(({ value }) => value);
   const request = { tokens: [], values, space, isDryRun };
   if (options.scan !== true)

@@ -30,7 +30,6 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
   const routes = adminRoutes({
     openVault: adminVault.open,
     async openForgetting() {
-      await kinds.update();
       const suffix = config.TOKEN_SUFFIX;
       return { vault: await adminVault.open(), follower: keys, kinds, suffix };
     },

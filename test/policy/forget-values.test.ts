@@ -34,7 +34,7 @@ kinds:
   code: { shape: digits, tokens: random }
 ${FIELDS.replace('nick: nick', 'nick: text')}
 `;
-const NOT_DRAWN = expect.stringMatching(/^random tokens, and imported .* --values FILE --scan$/);
+const NOT_DRAWN = expect.stringMatching(/^tokens that no version .* --values FILE --scan$/);
 const OTHERWISE = expect.stringMatching(/^values stored in another spelling.* --scan$/);
 
 describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forget by value', () => {
@@ -201,7 +201,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
       while (!isOver) seen.add(await tokenOf(name, value));
     });
     const forgetting = [1, 2].map(async () => {
-      while (!isOver) expect((await forget({ values: [value] })).forgotten).toBeLessThanOrEqual(3);
+      while (!isOver) await forget({ values: [value] });
     });
     await apply(FIRST);
     await apply(SECOND);

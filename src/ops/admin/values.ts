@@ -92,7 +92,7 @@ async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<
     ...{ kind, space, isDryRun },
   };
   const parts = await openForgetting();
-  if (request.values.length > 0) checkDraws(parts.kinds, request);
+  if (request.values.length > 0) await checkDraws(parts.kinds, request);
   const result = await forgetValues(parts, request);
   const { known, forgotten, notSearched } = result;
   const unknown = (['tokens', 'values'] as const).flatMap((list) =>
@@ -113,7 +113,8 @@ function checked(name: string, given: readonly string[] = []): string[] {
 }
 
 /** Each value is drawn for each kind that any version of the policy had. */
-function checkDraws(kinds: KindHistory, { values, kind }: ForgetRequest): void {
+async function checkDraws(kinds: KindHistory, { values, kind }: ForgetRequest): Promise<void> {
+  await kinds.update();
   const names = kind === undefined ? kinds.names : [kind];
   const draws = names.flatMap((name) => kinds.drawing(name)).length;
   if (draws === 0) throw invalid('kind: must be a kind whose tokens are not random');

@@ -86,6 +86,7 @@ class Forgetter {
 
   async drawn(): Promise<void> {
     const { values } = this.#request;
+    if (values.length > 0) await this.#parts.kinds.update();
     const search = new ValueSearch(this.#parts);
     this.#ofValues = await search.find(values, this.#request);
     await this.#forget([...this.#ofTokens, ...this.#ofValues.flatMap((records) => [...records])]);
@@ -185,7 +186,7 @@ const SCAN = 'to find them, run standin forget --values FILE --scan';
 
 function unscanned({ hasSpellings }: KindHistory, damaged: number): string[] {
   return [
-    `random tokens, and imported tokens that tokenize does not give: ${SCAN}`,
+    `tokens that no version of the policy draws: random ones, imported ones that tokenize does not give, and those of programs before 0.1.0: ${SCAN}`,
     ...(hasSpellings
       ? [`values stored in another spelling, by a version that normalized otherwise: ${SCAN}`]
       : []),
