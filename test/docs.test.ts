@@ -42,20 +42,6 @@ test('configuration.md has every setting, with its default, what it accepts and 
   );
 });
 
-const MAX_WORDS = 32_000;
-/** How many words the texts have too many. The bars of tables and the dashes of lists are none. */
-const wordsOver = (texts: readonly string[]) =>
-  Math.max(0, texts.flatMap((text) => text.match(/\S*[\p{L}\p{N}]\S*/gu) ?? []).length - MAX_WORDS);
-
-test('all documents together can be read: 32,000 words', () => {
-  const texts = documents()
-    .filter((path) => path !== 'test/register.md')
-    .map(readText);
-  expect(wordsOver(texts)).toBe(0);
-  // The canary: one more document of that size.
-  expect(wordsOver([...texts, 'word '.repeat(MAX_WORDS)])).toBeGreaterThan(0);
-});
-
 /** The texts of all files below a folder whose names end so. */
 const textsBelow = (folder: string, end: RegExp) =>
   readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' })

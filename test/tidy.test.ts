@@ -81,7 +81,7 @@ const RULES: [string, Rule, Source[]][] = [
       { path: 'shape/b.ts', text: "import { a } from './a.ts';" },
     ],
   ],
-  ['files and lines are short', filesAreShort, [{ path: 'a.ts', text: '\n'.repeat(301) }]],
+  ['files and lines are short', filesAreShort, [{ path: 'a.ts', text: '\n'.repeat(401) }]],
   [
     'a line is long only for a text that cannot be broken',
     filesAreShort,

@@ -12,7 +12,7 @@ import type {
 import { readSecret, readTrusted } from '../private-files.ts';
 import { jwtOptions, jwtProblems } from './jwt.ts';
 import { kekProblems, kekSettings, namesSource, parseKekSettings } from './kek.ts';
-import { isSecret, parseSettings, problemsOf, type ValuesOf } from './setting.ts';
+import { parseSettings, problemsOf, type ValuesOf } from './setting.ts';
 import { SERVICE_SETTINGS, SETTINGS } from './settings.ts';
 import { tracingOptions } from './tracing.ts';
 import { unknownSettings } from './unknown.ts';
@@ -66,12 +66,12 @@ interface SettingInForce {
 /** All settings as written, also those that a start refuses. */
 export function settingsInForce(): SettingInForce[] {
   const file = readEnvFile();
-  return Object.entries(SETTINGS).map(([setting, { default: fallback }]) => {
+  return Object.entries(SETTINGS).map(([setting, { default: fallback, isSecret }]) => {
     const isOfEnvironment = process.env[setting] !== undefined;
     // Empty means not set, and also hides the line of the file.
     const written = (isOfEnvironment ? process.env : file)[setting];
     if (!written) return { setting, value: fallback ?? null, from: fallback ? 'default' : null };
-    const value = isSecret(setting) ? null : written;
+    const value = isSecret ? null : written;
     return { setting, value, from: isOfEnvironment ? 'environment' : '.env' };
   });
 }

@@ -1,11 +1,19 @@
 import type { JwtOptions } from '../options.ts';
-import { alone, httpsUrl, matching, problemsOf, setting, type ValuesOf } from './setting.ts';
+import {
+  alone,
+  httpsUrl,
+  matching,
+  problemsOf,
+  secret,
+  setting,
+  type ValuesOf,
+} from './setting.ts';
 
 const HTTPS = 'an https:// URL; http:// on the loopback only';
 
 /** Settings for callers with a JWT. */
 export const JWT_SETTINGS = {
-  JWT_ISSUER: setting(
+  JWT_ISSUER: secret(
     undefined,
     HTTPS,
     httpsUrl,
@@ -17,7 +25,7 @@ export const JWT_SETTINGS = {
     matching(/^[\x21-\x7e]{1,256}$/),
     'What a JWT must have in `aud`.',
   ),
-  JWT_JWKS_URL: setting(
+  JWT_JWKS_URL: secret(
     undefined,
     HTTPS,
     httpsUrl,

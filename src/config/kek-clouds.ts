@@ -7,6 +7,7 @@ import {
   httpsUrl,
   matching,
   problemsOf,
+  secret,
   setting,
   type ValuesOf,
 } from './setting.ts';
@@ -21,7 +22,7 @@ export const CLOUD_SETTINGS = {
     matching(/^[\w:/.-]{1,2048}$/),
     'Key of AWS KMS that decrypts KEK_FILE.',
   ),
-  KEK_AWS_KMS_ENDPOINT: setting(
+  KEK_AWS_KMS_ENDPOINT: secret(
     undefined,
     HTTPS,
     httpsUrl,
@@ -33,19 +34,19 @@ export const CLOUD_SETTINGS = {
     matching(/^[a-z0-9-]{1,63}$/),
     'Region of a KEK_AWS_KMS_KEY_ID that is not an ARN.',
   ),
-  AWS_ACCESS_KEY_ID: setting(
+  AWS_ACCESS_KEY_ID: secret(
     undefined,
     'an access key id',
     credential,
     'Credentials for KEK_AWS_KMS_KEY_ID. Not set: those of the machine.',
   ),
-  AWS_SECRET_ACCESS_KEY: setting(
+  AWS_SECRET_ACCESS_KEY: secret(
     undefined,
     'a secret access key',
     credential,
     'Goes with AWS_ACCESS_KEY_ID.',
   ),
-  AWS_SESSION_TOKEN: setting(
+  AWS_SESSION_TOKEN: secret(
     undefined,
     'a session token',
     credential,
@@ -59,7 +60,7 @@ export const CLOUD_SETTINGS = {
     ),
     'Key of Google Cloud KMS that decrypts KEK_FILE.',
   ),
-  KEK_GCP_KMS_ENDPOINT: setting(
+  KEK_GCP_KMS_ENDPOINT: secret(
     'https://cloudkms.googleapis.com',
     HTTPS,
     httpsUrl,
@@ -74,7 +75,7 @@ export const CLOUD_SETTINGS = {
     matching(/^[\w.-]{1,253}(:\d{1,5})?$/),
     'Metadata server of Google Cloud.',
   ),
-  KEK_AZURE_KEY_ID: setting(
+  KEK_AZURE_KEY_ID: secret(
     undefined,
     'an https:// URL that ends in /keys/NAME/VERSION',
     azureKey,
@@ -97,20 +98,20 @@ export const CLOUD_SETTINGS = {
     matching(/^[\w-]{1,128}$/),
     'Application for KEK_AZURE_KEY_ID, or a managed identity assigned by the user.',
   ),
-  AZURE_CLIENT_SECRET: setting(
+  AZURE_CLIENT_SECRET: secret(
     undefined,
     'a secret',
     credential,
     'Secret of AZURE_CLIENT_ID. Not set: AZURE_FEDERATED_TOKEN_FILE or the managed identity.',
   ),
   AZURE_FEDERATED_TOKEN_FILE: file('Token of a workload identity, read at each use.'),
-  AZURE_AUTHORITY_HOST: setting(
+  AZURE_AUTHORITY_HOST: secret(
     'https://login.microsoftonline.com',
     HTTPS,
     httpsUrl,
     'Microsoft Entra ID.',
   ),
-  AZURE_POD_IDENTITY_AUTHORITY_HOST: setting(
+  AZURE_POD_IDENTITY_AUTHORITY_HOST: secret(
     'http://169.254.169.254',
     'an http:// origin',
     matching(/^http:\/\/[\w.-]{1,253}(:\d{1,5})?$/),

@@ -10,6 +10,7 @@ import {
   parseSettings,
   path,
   problemsOf,
+  secret,
   setting,
   text,
   type ValuesOf,
@@ -22,14 +23,14 @@ export const KEK_SETTINGS = {
   KEK_FILE: file(
     'The KEK: 32 bytes or 64 hex digits; with a key service or KEK_TRANSIT_URL, its ciphertext. Not set: `kek` in DATA_DIR, except with DATABASE_URL.',
   ),
-  KEK_COMMAND: setting(
+  KEK_COMMAND: secret(
     undefined,
     'a command line',
     text,
     'Command that prints the KEK, run by `sh`, instead of KEK_FILE.',
   ),
   ...CLOUD_SETTINGS,
-  KEK_TRANSIT_URL: setting(
+  KEK_TRANSIT_URL: secret(
     undefined,
     HTTPS,
     httpsUrl,
@@ -45,7 +46,7 @@ export const KEK_SETTINGS = {
   KEK_TRANSIT_NAMESPACE: setting(undefined, 'a path', path, 'Namespace of the transit engine.'),
   KEK_TRANSIT_CA_FILE: file('Authorities (PEM) for KEK_TRANSIT_URL. Not set: those of Node.'),
   VAULT_TOKEN_FILE: file('Token for KEK_TRANSIT_URL, read at each use.'),
-  VAULT_TOKEN: setting(
+  VAULT_TOKEN: secret(
     undefined,
     'a token',
     credential,

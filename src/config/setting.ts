@@ -9,6 +9,8 @@ export interface Setting<T> {
   readonly meaning: string;
   /** Returns undefined for a text that is not acceptable. */
   readonly parse: (text: string) => T | undefined;
+  /** Whether the value can contain a secret. Then no message and no list shows it. */
+  readonly isSecret: boolean;
 }
 
 /** The parsed values of settings; undefined only for a setting without a default. */
@@ -26,7 +28,14 @@ export function setting<T, const D extends string | undefined>(
   parse: Setting<T>['parse'],
   meaning: string,
 ): Setting<T> & { readonly default: D } {
-  return { default: fallback, accepts, meaning, parse };
+  return { default: fallback, accepts, meaning, parse, isSecret: false };
+}
+
+/** A setting that can contain a secret, for example a URL with a password. */
+export function secret<T, const D extends string | undefined>(
+  ...parts: Parameters<typeof setting<T, D>>
+): Setting<T> & { readonly default: D } {
+  return { ...setting(...parts), isSecret: true };
 }
 
 export function file(meaning: string) {
@@ -67,36 +76,6 @@ export function rate<const D extends string>(fallback: D, meaning: string) {
   return setting(fallback, '0 to 1000000', parseRate, meaning);
 }
 
-/** Settings that can contain a secret. Messages never show their values. */
-const SECRETS: readonly string[] = [
-  'OPS_TOKEN',
-  'ADMIN_TOKEN',
-  'ADMIN_DATABASE_URL',
-  'DATABASE_URL',
-  'STANDIN_URL',
-  'STANDIN_API_KEY',
-  'REDIS_URL',
-  'KEK_COMMAND',
-  'KEK_AWS_KMS_ENDPOINT',
-  'AWS_ACCESS_KEY_ID',
-  'AWS_SECRET_ACCESS_KEY',
-  'AWS_SESSION_TOKEN',
-  'KEK_GCP_KMS_ENDPOINT',
-  'KEK_AZURE_KEY_ID',
-  'AZURE_CLIENT_SECRET',
-  'AZURE_AUTHORITY_HOST',
-  'KEK_TRANSIT_URL',
-  'VAULT_TOKEN',
-  'JWT_ISSUER',
-  'JWT_JWKS_URL',
-  'OTEL_EXPORTER_OTLP_ENDPOINT',
-  'OTEL_EXPORTER_OTLP_HEADERS',
-];
-
-export function isSecret(name: string): boolean {
-  return SECRETS.includes(name);
-}
-
 /** A setting that is not acceptable has the value undefined and a problem under its name. */
 export function parseSettings<S extends Record<string, Setting<unknown>>>(
   settings: S,
@@ -104,12 +83,12 @@ export function parseSettings<S extends Record<string, Setting<unknown>>>(
 ): { values: ValuesOf<S>; problems: Map<string, string> } {
   const values: Record<string, unknown> = {};
   const problems = new Map<string, string>();
-  for (const [name, { default: fallback, accepts, parse }] of Object.entries(settings)) {
+  for (const [name, { default: fallback, accepts, parse, isSecret }] of Object.entries(settings)) {
     // Shells and compose files pass an empty variable to say "not set".
     const written = environment[name] || fallback;
     values[name] = written === undefined ? undefined : parse(written);
     if (written !== undefined && values[name] === undefined) {
-      const shown = isSecret(name) ? 'is not' : `is "${written}"; it must be`;
+      const shown = isSecret ? 'is not' : `is "${written}"; it must be`;
       problems.set(name, `${name} ${shown} ${accepts}.`);
     }
   }

@@ -10,6 +10,7 @@ import {
   matching,
   rate,
   redisUrl,
+  secret,
   setting,
   text,
   whole,
@@ -18,13 +19,13 @@ import { TRACING_SETTINGS } from './tracing.ts';
 
 /** The service that `standin tokenize` and `standin detokenize` call. */
 export const SERVICE_SETTINGS = {
-  STANDIN_URL: setting(
+  STANDIN_URL: secret(
     'http://127.0.0.1:8080',
     'an http:// or https:// URL, without /api/v1',
     httpBase,
     'Service that `standin tokenize` and `standin detokenize` call.',
   ),
-  STANDIN_API_KEY: setting(
+  STANDIN_API_KEY: secret(
     undefined,
     'an API key: stk_ and 34 letters and digits; or a JWT',
     matching(/^(stk_[0-9A-Za-z]{34}|[\w-]+\.[\w-]+\.[\w-]+)$/),
@@ -55,27 +56,27 @@ export const SETTINGS = {
     'Address of the ops listener (console, `/metrics`, `/openapi.json`, `/reference`). Beyond the loopback it needs OPS_TOKEN.',
   ),
   OPS_PORT: whole('9464', 0, 65_535, 'Port of the ops listener; 0: off.'),
-  OPS_TOKEN: setting(
+  OPS_TOKEN: secret(
     undefined,
     '16 to 1024 printable ASCII characters without spaces',
     matching(/^[\x21-\x7e]{16,1024}$/),
     'Secret of the ops listener: a bearer token, or the sign-in to the console. Not set: none, on the loopback only.',
   ),
   OPS_TLS: flag('The ops listener speaks TLS, with TLS_CERT_FILE and TLS_KEY_FILE.'),
-  ADMIN_TOKEN: setting(
+  ADMIN_TOKEN: secret(
     undefined,
     '`name:token`, several with commas; a token is 32 to 1024 ASCII letters, digits, `_`, `.`, `~`, `+`, `/`, `=` and `-`',
     adminTokens,
     'Who may use the admin API of the ops listener. Not set: there is none.',
   ),
-  ADMIN_DATABASE_URL: setting(
+  ADMIN_DATABASE_URL: secret(
     undefined,
     'a postgres:// URL',
     databaseUrl,
     'The database of DATABASE_URL for the admin API, as a role that may change clients. Not set: DATABASE_URL.',
   ),
   REUSE_PORT: flag('Share PORT with other nodes of this machine that set it.'),
-  DATABASE_URL: setting(
+  DATABASE_URL: secret(
     undefined,
     'a postgres:// URL',
     databaseUrl,
@@ -121,7 +122,7 @@ export const SETTINGS = {
     '1',
     'Unknown tokens a second that a client without its own limit may send to detokenize; 0: no limit.',
   ),
-  REDIS_URL: setting(
+  REDIS_URL: secret(
     undefined,
     'a redis:// or rediss:// URL',
     redisUrl,

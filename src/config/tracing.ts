@@ -1,5 +1,5 @@
 import type { TracingOptions } from '../options.ts';
-import { choice, httpBase, matching, setting, type ValuesOf } from './setting.ts';
+import { choice, httpBase, matching, secret, setting, type ValuesOf } from './setting.ts';
 
 /** `name=value` pairs with commas; values in percent encoding (W3C Baggage). */
 const PAIRS = /^([!#$%&'*+.^`|~\w-]+)=([\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*)$/;
@@ -7,13 +7,13 @@ const MAX_PAIRS = 64;
 
 /** Settings of OpenTelemetry, under their standard names. The SDK's own variables need no entry. */
 export const TRACING_SETTINGS = {
-  OTEL_EXPORTER_OTLP_ENDPOINT: setting(
+  OTEL_EXPORTER_OTLP_ENDPOINT: secret(
     undefined,
     'an http:// or https:// URL',
     httpBase,
     'Collector that gets spans, over OTLP/HTTP in JSON at `/v1/traces`. Not set: no spans.',
   ),
-  OTEL_EXPORTER_OTLP_HEADERS: setting(
+  OTEL_EXPORTER_OTLP_HEADERS: secret(
     undefined,
     'name=value pairs with commas, in percent encoding',
     pairs,

@@ -26,7 +26,7 @@ const HTTP: ServerOptions = {
   keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
   connectionsCheckingInterval: CHECK_INTERVAL_MS,
   maxHeaderSize: MAX_HEADER_BYTES,
-  // Node's own refusal has no body, so protocolGuard checks the Host header.
+  // Node's own refusal has no body, so checkProtocol checks the Host header.
   requireHostHeader: false,
 };
 

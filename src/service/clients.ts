@@ -49,14 +49,17 @@ export const DEFAULT_SETTINGS: Omit<ClientSettings, 'name'> = {
   subject: null,
 };
 
+/** @param isDisabled whether nobody may use the client yet, not even with a JWT of its subject */
 export async function createClient(
-  vault: Vault,
+  { clients }: Vault,
   clientPrefix: string,
   settings: ClientSettings,
+  isDisabled = false,
 ): Promise<Durable<Client>> {
   demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
-  return orTaken(await vault.clients.insert(clientId, settings, commandDeadline()), settings);
+  const client = await clients.insert(clientId, settings, isDisabled, commandDeadline());
+  return orTaken(client, settings);
 }
 
 /**

@@ -42,17 +42,22 @@ export class ClientStore {
     this.#pool = pool;
   }
 
-  /** Returns the setting that another client has already, instead of the client. */
+  /**
+   * Returns the setting that another client has already, instead of the client.
+   * @param isDisabled whether nobody may use the client, not even before this returns
+   */
   async insert(
     clientId: string,
     settings: ClientSettings,
+    isDisabled: boolean,
     deadlineMs: number,
   ): Promise<Durable<Client> | Taken> {
-    return this.#pool.durably(
-      deadlineMs,
-      async (query) =>
-        (await taken(query, settings, clientId)) ?? insertClient(query, clientId, settings),
-    );
+    return this.#pool.durably(deadlineMs, async (query) => {
+      const found = await taken(query, settings, clientId);
+      if (found !== undefined) return found;
+      const client = await insertClient(query, clientId, settings);
+      return isDisabled ? updateClient(query, clientId, { disabled: true }) : client;
+    });
   }
 
   /**
@@ -89,18 +94,20 @@ export class ClientStore {
     deadlineMs: number,
     check?: (client: Client) => void,
   ): Promise<Durable<Client> | Taken> {
-    const changed = SETTINGS.filter((name) => change[name] !== undefined);
-    const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
-    assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
-    const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
-    const values = [clientId, ...changed.map((name) => change[name])];
     return this.#pool.durably(deadlineMs, async (query) => {
       check?.(await lockClient(query, clientId));
-      return (
-        (await taken(query, change, clientId)) ?? clientOf((await query(text, values)).rows[0]!)
-      );
+      return (await taken(query, change, clientId)) ?? updateClient(query, clientId, change);
     });
   }
+}
+
+async function updateClient(query: Query, clientId: string, change: ClientChange): Promise<Client> {
+  const changed = SETTINGS.filter((name) => change[name] !== undefined);
+  const assignments = changed.map((name, i) => `${name} = $${i + 2}`);
+  assignments.push(`disabled_at = ${disabledAt(change.disabled)}`);
+  const text = `update standin.clients set ${assignments.join(', ')} where client_id = $1 returning ${COLUMNS}`;
+  const values = [clientId, ...changed.map((name) => change[name])];
+  return clientOf((await query(text, values)).rows[0]!);
 }
 
 /** Until the transaction ends, nobody else changes the client. */

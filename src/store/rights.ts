@@ -6,14 +6,12 @@ import { SETTINGS } from './clients.ts';
 import type { Pool, Query } from './pool.ts';
 import { hasCitus } from './schema.ts';
 
-/** Columns; ALL: every one. */
+/** The columns of each right. */
 interface Rights {
-  readonly select?: readonly string[];
+  readonly select?: readonly string[] | 'all';
   readonly insert?: readonly string[];
   readonly update?: readonly string[];
 }
-
-const ALL: readonly string[] = [];
 
 /**
  * The columns that the service writes; it reads all tables. It makes records, revives forgotten and
@@ -37,11 +35,11 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
  * because rotate unwraps them first, and no digest of an API key.
  */
 const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
-  ['records', { select: ALL, ...SERVICE_RIGHTS.get('records') }],
+  ['records', { select: 'all', ...SERVICE_RIGHTS.get('records') }],
   [
     'clients',
     {
-      select: ALL,
+      select: 'all',
       insert: ['client_id', ...SETTINGS],
       update: [...SETTINGS.filter((name) => name !== 'space'), 'disabled_at'],
     },
@@ -54,9 +52,9 @@ const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
       update: ['revoked_at'],
     },
   ],
-  ['api_key_uses', { select: ALL }],
-  ['policies', { select: ALL, insert: ['version', 'document'] }],
-  ['keyring', { select: ALL, insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
+  ['api_key_uses', { select: 'all' }],
+  ['policies', { select: 'all', insert: ['version', 'document'] }],
+  ['keyring', { select: 'all', insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
 ]);
 
 /** For whom a role is. */
@@ -119,7 +117,7 @@ function grants(to: string, purpose: RolePurpose, isCitus: boolean): string[] {
   for (const [table, rights] of isService ? SERVICE_RIGHTS : ADMIN_RIGHTS) {
     // Citus has no column rights.
     const list = Object.entries(rights as Required<Rights>).map(([right, columns]) =>
-      isCitus || columns === ALL ? right : `${right} (${columns.join(', ')})`,
+      isCitus || columns === 'all' ? right : `${right} (${columns.join(', ')})`,
     );
     statements.push(`grant ${list.join(', ')} on standin.${table} to ${to}`);
   }

@@ -22,6 +22,8 @@ function runOn(version: string) {
     {
       encoding: 'utf8',
       env: { PATH, HOME, NODE_DEBUG: 'esm' },
+      // Each loaded file is named many times with its path, so the output grows with the path.
+      maxBuffer: Number.POSITIVE_INFINITY,
     },
   );
   const loaded = [...stderr.matchAll(/file:\S+\/dist\/(\w[\w/.-]*\.js)/g)].map(([, file]) => file);

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ADMIN_TOKEN, AdminAgreement, admin, adminPlace } from '../support/admin.ts';
 import { readAudit } from '../support/audit.ts';
 import { ask, startWithOps } from '../support/ops.ts';
+import { query } from '../support/postgres.ts';
 import { call, runJson, until } from '../support/service.ts';
 
 type OpsService = Awaited<ReturnType<typeof startWithOps>>;
@@ -137,6 +138,21 @@ describe('a client', () => {
     expect([back.body, etagOf(back)]).toEqual([made.body, etagOf(made)]);
     const born = await send('PUT', '/clients/born-disabled', { disabled: true });
     expect([born.status, born.body.disabled]).toEqual([201, true]);
+  });
+
+  test('that is made disabled is never enabled, also when it cannot be disabled', async () => {
+    const { DATABASE_URL: url } = service.place.env;
+    if (url === undefined) return;
+    await query(
+      url,
+      `create function public.fail() returns trigger language plpgsql
+        as 'begin raise exception ''no update''; end';
+      create trigger fail before update on standin.clients execute function public.fail()`,
+    );
+    const body = { disabled: true, subject: 'somebody' };
+    expect((await send('PUT', '/clients/half-made', body)).status).toBe(500);
+    await query(url, 'drop function public.fail cascade');
+    expect(errorOf(await send('GET', '/clients/half-made'))).toEqual([404, 'not_found']);
   });
 
   test.each([

@@ -132,7 +132,7 @@ export const noCycles: Rule = ({ path }, all) => {
 export const filesAreShort: Rule = ({ path, text }) => {
   const lines = text.split('\n');
   const code = withoutTexts(text).split('\n');
-  const problems = lines.length > 300 ? [`${path} has ${lines.length} lines`] : [];
+  const problems = lines.length > 400 ? [`${path} has ${lines.length} lines`] : [];
   lines.forEach((line, i) => {
     // The formatter breaks code. It cannot break a string without changing it.
     if (line.length > 100 && code[i]!.trim().length > MAX_CODE_BESIDE_TEXT)

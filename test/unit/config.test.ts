@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { canSharePort, parseConfig, readEnvironment } from '../../src/config/config.ts';
 import { KEK_SETTINGS } from '../../src/config/kek.ts';
 import { parseRate } from '../../src/config/setting.ts';
-import { SETTINGS } from '../../src/config/settings.ts';
+import { SERVICE_SETTINGS, SETTINGS } from '../../src/config/settings.ts';
 import { OperatorError } from '../../src/errors.ts';
 
 function problemsOf(environment: Record<string, string>): readonly string[] {
@@ -485,4 +485,14 @@ describe('.env', () => {
 
 test('a rate limit of zero digits after the point is its whole number', () => {
   expect([parseRate('5.000'), parseRate('0.000')]).toEqual([5, 0]);
+});
+
+test('a setting whose value can have a secret is declared so', () => {
+  const mayHaveSecret = /TOKEN$|SECRET|PASSWORD|_API_KEY|ACCESS_KEY|HEADERS|COMMAND|_URL$|ENDPOINT/;
+  const all = Object.entries({ ...SETTINGS, ...SERVICE_SETTINGS });
+  const shown = all.filter(
+    ([name, { isSecret, accepts }]) =>
+      (mayHaveSecret.test(name) || accepts.includes('://')) && !isSecret && accepts !== 'a file',
+  );
+  expect(shown.map(([name]) => name)).toEqual([]);
 });

@@ -67,6 +67,7 @@ export class Call {
       const given = await this.#attempt(path, withKey(key, body, headers), attempts);
       const failure = 'status' in given ? failureOf(this.#operation, given) : given;
       if (failure === undefined) return given as Answer;
+      // With full jitter: callers that failed together do not retry together.
       const pauseMs = failure.retryAfterMs + Math.random() * longestPause(attempts);
       // The failure tells more than a time-out at the deadline would.
       if (!failure.isPassing || performance.now() + pauseMs >= this.#deadlineMs)
@@ -169,7 +170,6 @@ function withKey(key: string, body: string | undefined, headers: Headers): Sent 
   };
 }
 
-/** With full jitter: callers that failed together do not retry together. */
 function longestPause(attempts: number): number {
   return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (attempts - 1));
 }

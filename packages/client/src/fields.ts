@@ -59,7 +59,7 @@ interface Place {
 }
 
 /** The strings at some paths of a record, and a copy of the record to put other strings in. */
-export class Pick {
+export class FieldSelection {
   readonly values: string[] = [];
   readonly #places: Place[] = [];
   readonly #root: Holder;

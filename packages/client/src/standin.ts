@@ -1,7 +1,7 @@
 import { Call } from './call.ts';
 import { inTermsOf } from './errors.ts';
 import { badAnswer, parseBody, type Unapplied } from './failures.ts';
-import { Pick } from './fields.ts';
+import { FieldSelection } from './fields.ts';
 import {
   type CallOptions,
   checkOptions,
@@ -242,7 +242,7 @@ export class Standin<Policy extends boolean = false> {
   ): Promise<Outcome> {
     if (this.policy)
       throw new TypeError('fields: leave them out, because the policy names the fields');
-    const pick = new Pick(data, fields);
+    const pick = new FieldSelection(data, fields);
     try {
       const { data: texts, unapplied } = await this.#send(operation, options, (one) =>
         one.ofStrings(pick.values),

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { InvalidValueError, inTermsOf } from '../src/errors.ts';
-import { Pick } from '../src/fields.ts';
+import { FieldSelection } from '../src/fields.ts';
 
 /** The record with its picked strings in capitals, as a service would replace them. */
 function replaced(data: unknown, ...fields: string[]): unknown {
-  const pick = new Pick(data, fields);
+  const pick = new FieldSelection(data, fields);
   return pick.with(pick.values.map((value) => value.toUpperCase()));
 }
 
@@ -94,7 +94,7 @@ describe('what cannot be replaced is refused with its path, never in clear by mi
   });
 
   test('a refusal of the service names the path in the record', () => {
-    const pick = new Pick(record(), ['tags[*]', 'orders[*].to']);
+    const pick = new FieldSelection(record(), ['tags[*]', 'orders[*].to']);
     expect(pick.values).toEqual(['b', 'c', 'one', 'two']);
     const refusal = (path: string) =>
       new InvalidValueError(path, 'is odd', { code: 'a', attempts: 1 });
@@ -110,12 +110,12 @@ describe('what cannot be replaced is refused with its path, never in clear by mi
 test.each(['', '.a', 'a..b', 'a b]', 'a[b]', 'a[*', 'a??', '?', '["\\x"]', '["a"', 'a,b', 7])(
   '%j is no path',
   (field) => {
-    expect(() => new Pick({ a: 'x' }, [field])).toThrow(TypeError);
-    expect(() => new Pick({ a: 'x' }, [field])).toThrow(/^fields: /);
+    expect(() => new FieldSelection({ a: 'x' }, [field])).toThrow(TypeError);
+    expect(() => new FieldSelection({ a: 'x' }, [field])).toThrow(/^fields: /);
   },
 );
 
 test('no fields at all are refused', () => {
   for (const fields of [[], 'email', {}])
-    expect(() => new Pick({ a: 'x' }, fields as never)).toThrow('fields: must be a list');
+    expect(() => new FieldSelection({ a: 'x' }, fields as never)).toThrow('fields: must be a list');
 });

@@ -1,4 +1,5 @@
-import { leavesOf } from './playground-input.ts';
+import { CopyButton } from './copy-button.ts';
+import { el, setText } from './dom.ts';
 import { LENIENT, type Operation } from './protocol.ts';
 
 /** A call as a program or a person would send it. */
@@ -11,76 +12,35 @@ export interface Call {
   readonly isLenient: boolean;
 }
 
-export type Language = 'curl' | 'TypeScript' | 'Python';
-
-/** With strings, objects and lists alone, JSON is valid in all three languages. */
-const CODE: Record<Language, (call: Call) => string> = {
-  curl: ({ url, operation, text, isLenient }) =>
-    [
-      `curl ${url}/api/v1/${operation} \\`,
-      '  -H "Authorization: Bearer $STANDIN_API_KEY" \\',
-      "  -H 'Content-Type: application/json' \\",
-      ...(isLenient ? [`  -H 'Prefer: ${LENIENT}' \\`] : []),
-      `  -d '${`{"data":${text}}`.replaceAll("'", "'\\''")}'`,
-    ].join('\n'),
-  TypeScript: ({ url, operation, text, isLenient }) => {
-    if (isLenient) return lenientTypeScript(url, text);
-    return [
-      'import { env } from "node:process";',
-      'import { Standin } from "standin-client";',
-      '',
-      'const standin = new Standin({',
-      `  url: "${url}",`,
-      '  apiKey: env.STANDIN_API_KEY ?? "",',
-      '});',
-      `const data = await standin.${operation}(${text});`,
-    ].join('\n');
-  },
-  Python: ({ url, operation, text, isLenient }) =>
-    [
-      'import json, os, urllib.request',
-      '',
-      // No JSON has three quotes in a row, and each one ends with a bracket.
-      `data = ${hasOnlyStrings(text) ? text : `json.loads(r"""${text}""")`}`,
-      'request = urllib.request.Request(',
-      `    "${url}/api/v1/${operation}",`,
-      '    json.dumps({"data": data}).encode(),',
-      '    {',
-      '        "Authorization": f"Bearer {os.environ[\'STANDIN_API_KEY\']}",',
-      '        "Content-Type": "application/json",',
-      ...(isLenient ? [`        "Prefer": "${LENIENT}",`] : []),
-      '    },',
-      ')',
-      'with urllib.request.urlopen(request) as response:',
-      '    print(json.load(response)["data"])',
-    ].join('\n'),
-};
-
-export const LANGUAGES = Object.keys(CODE) as Language[];
-
-/** The client has no lenient calls. */
-function lenientTypeScript(url: string, text: string): string {
+/**
+ * The call as a curl command. It reads the API key from STANDIN_API_KEY, and never contains one.
+ */
+export function curlOf({ url, operation, text, isLenient }: Call): string {
   return [
-    'import { env } from "node:process";',
-    '',
-    `const response = await fetch("${url}/api/v1/detokenize", {`,
-    '  method: "POST",',
-    '  headers: {',
-    '    Authorization: "Bearer " + env.STANDIN_API_KEY,',
-    '    "Content-Type": "application/json",',
-    `    Prefer: "${LENIENT}",`,
-    '  },',
-    `  body: JSON.stringify({ data: ${text} }),`,
-    '});',
-    'const { data, unapplied } = await response.json();',
+    `curl ${url}/api/v1/${operation} \\`,
+    '  -H "Authorization: Bearer $STANDIN_API_KEY" \\',
+    "  -H 'Content-Type: application/json' \\",
+    ...(isLenient ? [`  -H 'Prefer: ${LENIENT}' \\`] : []),
+    `  -d '${`{"data":${text}}`.replaceAll("'", "'\\''")}'`,
   ].join('\n');
 }
 
-function hasOnlyStrings(json: string): boolean {
-  return leavesOf(JSON.parse(json)).every(({ value }) => typeof value === 'string');
-}
+/** Shows a call as a command to copy. */
+export class CallAsCommand {
+  readonly element: HTMLElement;
+  readonly #code = el('code');
 
-/** The code of a call. It reads the API key from STANDIN_API_KEY, and never contains one. */
-export function codeOf(language: Language, call: Call): string {
-  return CODE[language](call);
+  /** @param label of the command, for readers who cannot see it */
+  constructor(label: string) {
+    this.element = el(
+      'div',
+      { class: 'command' },
+      el('pre', { tabindex: 0, 'aria-label': label }, this.#code),
+      new CopyButton('the command', () => this.#code.textContent).element,
+    );
+  }
+
+  show(call: Call): void {
+    setText(this.#code, curlOf(call));
+  }
 }

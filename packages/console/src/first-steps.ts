@@ -1,11 +1,10 @@
-import { codeOf } from './call-code.ts';
-import { CopyButton } from './copy-button.ts';
-import { el, setText } from './dom.ts';
+import { CallAsCommand } from './call-code.ts';
+import { el } from './dom.ts';
 import type { ConsoleState } from './protocol.ts';
 
 /** Shows a command for a first request while the service has none. */
 export class FirstSteps {
-  readonly #line = el('code');
+  readonly #command = new CallAsCommand('Command that sends a request');
   readonly element: HTMLElement;
 
   constructor() {
@@ -20,12 +19,7 @@ export class FirstSteps {
         el('a', { href: '#/playground' }, 'playground'),
         '.',
       ),
-      el(
-        'div',
-        { class: 'command' },
-        el('pre', { tabindex: 0, 'aria-label': 'Command that sends a request' }, this.#line),
-        new CopyButton('the command', () => this.#line.textContent).element,
-      ),
+      this.#command.element,
     );
   }
 
@@ -34,7 +28,7 @@ export class FirstSteps {
     if (state !== null) {
       const url = callersUrl(state.serviceUrl);
       const text = '{"name":"Jane Doe"}';
-      setText(this.#line, codeOf('curl', { url, operation: 'tokenize', text, isLenient: false }));
+      this.#command.show({ url, operation: 'tokenize', text, isLenient: false });
     }
   }
 }

@@ -1,10 +1,10 @@
 import { badge } from './badge.ts';
+import { CallAsCommand } from './call-code.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
 import { callersUrl } from './first-steps.ts';
 import { ms } from './format.ts';
 import { JsonField } from './json-field.ts';
-import { CallAsCode } from './playground-code.ts';
 import { failureOf } from './playground-errors.ts';
 import { FieldTable } from './playground-fields.ts';
 import { type Input, inputOf } from './playground-input.ts';
@@ -36,7 +36,13 @@ export class PlaygroundView implements View {
   readonly #tokens: JsonField;
   readonly #outcome = el('div', { class: 'outcome', role: 'status' });
   readonly #fields = new FieldTable();
-  readonly #code = new CallAsCode();
+  readonly #command = new CallAsCommand('The call as a command');
+  readonly #call = el(
+    'section',
+    { class: 'card', hidden: true },
+    el('h2', {}, 'The same call'),
+    this.#command.element,
+  );
   readonly #buttons: HTMLButtonElement[];
   readonly #policy = new PlaygroundPolicy();
   #url = '';
@@ -121,7 +127,7 @@ export class PlaygroundView implements View {
       // Below the buttons: what appears above them would move them away under a click.
       this.#policy.rightsElement,
       this.#fields.element,
-      this.#code.element,
+      this.#call,
     );
   }
 
@@ -186,7 +192,8 @@ export class PlaygroundView implements View {
     const input = this.#read(field);
     if (input === undefined) return undefined;
     const isLenient = operation === 'detokenize' && this.#policy.isLenient;
-    this.#code.show({ url: this.#url, operation, text: input.text, isLenient });
+    this.#command.show({ url: this.#url, operation, text: input.text, isLenient });
+    this.#call.hidden = false;
     this.#setAsking(true);
     try {
       const answer = await ask(operation, apiKey, input.text, isLenient);
@@ -233,7 +240,7 @@ export class PlaygroundView implements View {
 
   #forgetResult(): void {
     this.#fields.show({});
-    this.#code.show(undefined);
+    this.#call.hidden = true;
     setChildren(this.#outcome);
   }
 

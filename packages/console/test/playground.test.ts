@@ -1,6 +1,4 @@
-import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
-import { codeOf } from '../src/call-code.ts';
 import { failureOf } from '../src/playground-errors.ts';
 import { inputOf } from '../src/playground-input.ts';
 import { kindsIn, recordOf } from '../src/playground-kinds.ts';
@@ -75,16 +73,4 @@ test('a refusal for a kind is about its place, one for an operation about the AP
   const words = 'data.cards[0].number: this client may not see values of kind card';
   expect(about(words)).toEqual({ about: 'text', words });
   expect(about('this client may not detokenize').about).toBe('api_key');
-});
-
-test('the code of a whole record is valid Python, whatever is in its texts', () => {
-  const data = { a: null, b: true, c: 12, d: 'x"""\\"\'\n', e: [{ f: '' }] };
-  const text = JSON.stringify(data, null, 2);
-  const call = { url: 'http://localhost', operation: 'detokenize', text, isLenient: true } as const;
-  const code = codeOf('Python', call);
-  const checked = `${code.split('request =')[0]}\nprint(json.dumps(data))`;
-  const { stdout } = spawnSync('python3', ['-c', checked], { encoding: 'utf8' });
-  expect(JSON.parse(stdout)).toEqual(data);
-  for (const language of ['curl', 'TypeScript', 'Python'] as const)
-    expect(codeOf(language, call)).toContain('handling=lenient');
 });

@@ -73,7 +73,9 @@ const SETTINGS: Readonly<Record<string, Schema>> = {
   },
   subject: {
     type: ['string', 'null'],
-    description: 'Callers may send a JWT with this JWT_CLIENT_CLAIM; null: no JWT.',
+    description:
+      'Callers may send a JWT with this JWT_CLIENT_CLAIM; null: no JWT. No space at its ends, and no character that controls a terminal or turns its text.',
+    pattern: '^\\S(.*\\S)?$',
     minLength: 1,
     maxLength: 512,
   },

@@ -151,10 +151,7 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
-    const made = await createClient(vault, clientPrefix, settings);
-    // Nobody can use it in between: it has no API key.
-    const client = disabled ? await updateClient(vault, made.client_id, { disabled }) : made;
-    return doneOf(vault, client, 201);
+    return doneOf(vault, await createClient(vault, clientPrefix, settings, disabled), 201);
   } catch (error) {
     // Somebody else made it just now.
     const made = error instanceof Conflict && (await clientOrUndefined(vault, named));

@@ -15,7 +15,7 @@ export const SEAL_LEASE_MS = 30_000;
 /** The longest wait for newer keys before a seal, within the deadline of the request. */
 const SEAL_PATIENCE_MS = 1_000;
 
-/** The keyring of an engine, which asks for newer keys when it needs them. */
+/** The keyring of a vault thread, which asks for newer keys when it needs them. */
 export class LeasedKeyring {
   readonly keyring: Keyring;
   readonly #demand: () => void;
