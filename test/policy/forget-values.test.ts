@@ -5,7 +5,7 @@ import { admin, adminPlace } from '../support/admin.ts';
 import { send } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';
 import { applyPolicy } from '../support/policy.ts';
-import { postgresBin } from '../support/postgres.ts';
+import { postgresBin, query } from '../support/postgres.ts';
 import {
   call,
   createClient,
@@ -180,6 +180,33 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
       unknown_lines: [1],
     });
     expect(inSpace.code).toBe(1);
+  });
+
+  test('forgets a damaged record by value; a scan says how many it cannot open', async () => {
+    const url = service.place.env.DATABASE_URL!;
+    const rows = await query(url, 'select token_fingerprint as id from standin.records');
+    const random = await createClient(service.place, '--token-mode', 'random');
+    await tokenOf('note', 'damaged');
+    await tokenOf('note', 'damaged', random.api_key);
+    const damage = `update standin.records set sealed = sealed || '\\x00'::bytea
+      where sealed <> '' and token_fingerprint <> all($1::uuid[])`;
+    await query(url, damage, [rows.map(({ id }) => id)]);
+    const answer = await forget({ values: ['damaged'] });
+    const behind = expect.stringMatching(
+      /^imported tokens behind damaged records \(1\): .* --scan$/,
+    );
+    expect(answer).toMatchObject({ forgotten: 1, not_searched: [NOT_DRAWN, OTHERWISE, behind] });
+    const { code, stdout } = await scan(['damaged'], '--scan', '--yes');
+    const bad = expect.stringMatching(/^records that do not open \(1\): .* standin verify$/);
+    expect([code, JSON.parse(stdout)]).toMatchObject([
+      0,
+      { forgotten: 0, already_forgotten: 1, not_searched: [bad] },
+    ]);
+    await query(
+      url,
+      "delete from standin.records where sealed <> '' and token_fingerprint <> all($1::uuid[])",
+      [rows.map(({ id }) => id)],
+    );
   });
 
   test('finds later draws: those of short values, which collided with others', async () => {
