@@ -6,7 +6,6 @@ import {
   type ForgetResult,
   type Forgetting,
   forget,
-  forgetEverywhere,
 } from '../service/records/forget.ts';
 import type { ReadSettings } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
@@ -60,7 +59,7 @@ export async function forgetValues(
   const request = { tokens: [], values, space, isDryRun };
   if (options.scan !== true)
     return report(vault, tallyOf(lines, await searched(parts, request)), options);
-  const scan = (_: Vault, settings: ReadSettings) => forgetEverywhere(parts, request, settings);
+  const scan = (_: Vault, settings: ReadSettings) => forget(parts, request, settings);
   const { result } = await watched(vault, vaultOptions, options, scan);
   return report(vault, tallyOf(lines, result), options);
 }
@@ -110,9 +109,7 @@ async function confirm(values: number): Promise<void> {
   throw new OperatorError('Nothing was forgotten.');
 }
 
-type Found = Pick<ForgetResult, 'values' | 'known' | 'forgotten' | 'notSearched'> & {
-  readonly isComplete: boolean;
-};
+type Found = Omit<ForgetResult, 'tokens'>;
 
 /** Works through the values, a batch at a time, until Ctrl-C. */
 function searched(parts: Forgetting, request: ForgetRequest): Promise<Found> {

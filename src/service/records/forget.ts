@@ -11,7 +11,7 @@ import {
 } from '../../types.ts';
 import { settled } from '../vault.ts';
 import type { KindHistory } from './kind-history.ts';
-import { type PassEnd, passOver } from './record-pass.ts';
+import { passOver } from './record-pass.ts';
 import { forgetRecords } from './removal.ts';
 import { type Forgetting, type ValuePlace, ValueSearch } from './value-search.ts';
 import { type ReadSettings, RecordReader } from './verify.ts';
@@ -37,35 +37,24 @@ export interface ForgetResult {
   readonly forgotten: number;
   /** In words, with the remedy: tokens of the values may be left there. */
   readonly notSearched: readonly string[];
+  /** false: the scan was stopped. */
+  readonly isComplete: boolean;
 }
 
 /**
  * Forgets tokens, and every token that is drawn from one of the values or that an alias gives it.
+ * @param scan opens every record of the vault, to find all tokens of the values
  * @throws InternalError database_unavailable: some may be forgotten; call it again
  */
 export async function forget(
   parts: Forgetting,
   request: ForgetRequest,
+  scan?: ReadSettings,
 ): Promise<Durable<ForgetResult>> {
   const forgetting = new Forgetter(parts, request);
   await forgetting.drawn();
+  if (scan !== undefined) await forgetting.scan(scan);
   return settled(parts.vault, forgetting.result());
-}
-
-/**
- * Forgets every token of the values: as `forget`, then opens every record of the vault.
- * @throws as forget
- */
-export async function forgetEverywhere(
-  parts: Forgetting,
-  request: ForgetRequest,
-  settings: ReadSettings,
-): Promise<Durable<ForgetResult & { readonly isComplete: boolean }>> {
-  const forgetting = new Forgetter(parts, request);
-  await forgetting.drawn();
-  const { next, error } = await forgetting.scan(settings);
-  if (error !== undefined) throw error;
-  return settled(parts.vault, { ...forgetting.result(), isComplete: next === undefined });
 }
 
 class Forgetter {
@@ -75,6 +64,7 @@ class Forgetter {
   #ofValues: readonly Set<TokenFingerprint>[] = [];
   readonly #states = new Map<TokenFingerprint, TokenState>();
   #notSearched: readonly string[] = [];
+  #isComplete = true;
 
   constructor(parts: Forgetting, request: ForgetRequest) {
     this.#parts = parts;
@@ -97,12 +87,12 @@ class Forgetter {
     ];
   }
 
-  async scan(settings: ReadSettings): Promise<PassEnd> {
+  async scan(settings: ReadSettings): Promise<void> {
     const { vault, kinds } = this.#parts;
     const { space } = this.#request;
     const reader = new RecordReader(vault, settings);
     const wanted = new WantedValues(kinds, this.#request.values);
-    const end = await passOver({
+    const { next, error } = await passOver({
       ...settings,
       walk: new RecordWalk(vault.pool),
       work: async (portion) => {
@@ -119,8 +109,9 @@ class Forgetter {
         await this.#forget(found);
       },
     });
-    this.#notSearched = [...unopened(reader.bad), ...unread(kinds)];
-    return end;
+    if (error !== undefined) throw error;
+    this.#isComplete = next === undefined;
+    if (this.#isComplete) this.#notSearched = [...unopened(reader.bad), ...unread(kinds)];
   }
 
   result(): ForgetResult {
@@ -131,6 +122,7 @@ class Forgetter {
       known: states.filter((state) => state === 'known').length,
       forgotten: states.filter((state) => state === 'forgotten').length,
       notSearched: this.#notSearched,
+      isComplete: this.#isComplete,
     };
   }
 
