@@ -37,7 +37,13 @@ function policy(): string {
     [`records[*].${name}`, kind],
   ]);
   const rights = { '*': { '*': 'full' } };
-  return JSON.stringify({ version: 1, kinds: KINDS, fields: Object.fromEntries(fields), rights });
+  return JSON.stringify({
+    version: 1,
+    kinds: KINDS,
+    fields: Object.fromEntries(fields),
+    elsewhere: 'pass',
+    rights,
+  });
 }
 
 export function policyStarters({ server }: Bench): Starter[] {

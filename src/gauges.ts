@@ -3,8 +3,8 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 /** Read at each scrape. An absent gauge is not shown. */
 export interface Gauges {
   readonly vaultRows?: () => Promise<number>;
-  /** Requests of each client, counted since the start. */
-  readonly clientRequests?: () => ReadonlyMap<string, number>;
+  /** Of each client, counted since the start. */
+  readonly clientCounts?: () => ReadonlyMap<string, ClientCounts>;
   /** Counted since the start, as the next one. */
   readonly expiredRecords?: () => number;
   readonly droppedLogLines?: () => number;
@@ -25,11 +25,17 @@ export interface Gauges {
   readonly certificateExpires?: (() => Date) | undefined;
 }
 
+interface ClientCounts {
+  readonly requests: number;
+  readonly replaced: number;
+  readonly passed: number;
+}
+
 export function addGauges(registers: Registry[], gauges: Gauges): void {
   const { rateLimitShared, postgresSafe, certificateExpires } = gauges;
   const add = (name: string, help: string, read: Read | undefined) =>
     read && addGauge(registers, name, help, read);
-  if (gauges.clientRequests !== undefined) addClientRequests(registers, gauges.clientRequests);
+  if (gauges.clientCounts !== undefined) addClientCounters(registers, gauges.clientCounts);
   addCounter(
     registers,
     'standin_expired_records_total',
@@ -113,9 +119,9 @@ function addCounter(
   });
 }
 
-function addClientRequests(
+function addClientCounters(
   registers: Registry[],
-  clientRequests: () => ReadonlyMap<string, number>,
+  clientCounts: () => ReadonlyMap<string, ClientCounts>,
 ): void {
   new Counter({
     name: 'standin_client_requests_total',
@@ -124,8 +130,22 @@ function addClientRequests(
     registers,
     collect() {
       this.reset();
-      for (const [clientId, requests] of clientRequests())
+      for (const [clientId, { requests }] of clientCounts())
         this.inc({ client_id: clientId }, requests);
+    },
+  });
+  new Counter({
+    name: 'standin_client_strings_total',
+    help: 'Strings of a client under a policy with fields, replaced or passed in clear.',
+    labelNames: ['client_id', 'outcome'],
+    registers,
+    collect() {
+      this.reset();
+      for (const [clientId, { replaced, passed }] of clientCounts()) {
+        if (replaced + passed === 0) continue;
+        this.inc({ client_id: clientId, outcome: 'replaced' }, replaced);
+        this.inc({ client_id: clientId, outcome: 'passed' }, passed);
+      }
     },
   });
 }

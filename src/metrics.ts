@@ -33,6 +33,7 @@ const SAMPLED = [
   'standin_rate_limit_rejections_total',
   'standin_requests_shed_total',
   'standin_client_requests_total',
+  'standin_client_strings_total',
   'standin_rate_limit_shared',
   'standin_postgres_safe',
 ];

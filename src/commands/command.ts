@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
-import { PerhapsDone, Unavailable } from '../errors.ts';
+import { errorOfChange } from '../errors.ts';
 import type { Vault } from '../service/vault.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
 import type { Durable } from '../types.ts';
@@ -75,7 +75,7 @@ export async function acting(work: Promise<Durable<object>>): Promise<void> {
   try {
     await work;
   } catch (error) {
-    throw error instanceof Unavailable ? new PerhapsDone(error) : error;
+    throw errorOfChange(error);
   }
 }
 

@@ -218,7 +218,7 @@ function collect(
   }
 }
 
-function checkName(name: string, path: Path): void {
+export function checkName(name: string, path: Path): void {
   if (name === FORBIDDEN_NAME)
     throw problem(path, `has a field named ${FORBIDDEN_NAME}, which is not allowed`);
   if (name.length * 3 > MAX_NAME_BYTES && Buffer.byteLength(name) > MAX_NAME_BYTES) {

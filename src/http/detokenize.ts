@@ -54,7 +54,8 @@ export function detokenizeHandler(
     const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
     const body = bodyOf(context, exchange, request, values, ends, bytes);
     exchange.seen = kinds && seenOf(request, kinds);
-    return { status: 200, body, values: values.length - (unapplied?.length ?? 0), kinds };
+    const replaced = values.length - (unapplied?.length ?? 0);
+    return { status: 200, body, values: replaced, passed: request.passed, kinds };
   };
 }
 

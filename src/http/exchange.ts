@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline, type Readable } from 'node:stream';
+import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
 import type { KindCounts } from '../metrics.ts';
@@ -102,6 +103,8 @@ export interface Answer {
   readonly body: string | Readable;
   /** Number of values in the answer. */
   readonly values?: number;
+  /** Strings that stayed in clear; undefined: not under a policy with fields. */
+  readonly passed?: number | undefined;
   readonly kinds?: KindCounts | undefined;
 }
 
@@ -141,8 +144,16 @@ export async function answerSuccess(
   if (operation !== undefined) {
     const { space } = exchange.caller!.client;
     context.metrics.values(operation, answer.values!, space, answer.kinds);
+    if (answer.passed !== undefined) sayStrings(exchange, answer.values!, answer.passed);
   }
   end(context, exchange, answer);
+}
+
+/** Says what became of the strings: a Dictionary of RFC 9651. */
+function sayStrings({ headers, caller }: Exchange, replaced: number, passed: number): void {
+  headers[STRINGS_HEADER] = `replaced=${replaced}, passed=${passed}`;
+  caller!.use.replaced += replaced;
+  caller!.use.passed += passed;
 }
 
 /** Ends a request that failed. */

@@ -1,14 +1,23 @@
-import { inEach, type PathNode } from '../policy/rules.ts';
-import { checkText, type Path, problem, stringEnd } from './data.ts';
+import { inEach, type PathNode, type PolicyRules } from '../policy/rules.ts';
+import { checkName, checkText, type Path, problem, stringEnd } from './data.ts';
+import { MAX_DEPTH } from './schema.ts';
 
-/** A string of the body at a path of the policy. */
+/** A string of the body that is replaced. */
 export interface Place {
   /** Offsets in the text, quotes included. */
   readonly start: number;
   readonly end: number;
   readonly text: string;
-  /** The path as the policy has it. */
+  /** The path as the policy has it; '': no path of the policy leads there. */
   readonly path: string;
+}
+
+interface WalkOptions {
+  readonly maxPlaces: number;
+  /** The place that `pathOf` asks for. */
+  readonly wanted?: number;
+  /** Called with each name that the policy does not have beside those that it has. */
+  readonly onUnnamed?: (node: PathNode, name: string) => void;
 }
 
 const BRACKET_OR_QUOTE = /["[\]{}]/g;
@@ -18,86 +27,96 @@ const CLOSE_OBJECT = 0x7d;
 const OPEN_ARRAY = 0x5b;
 const CLOSE_ARRAY = 0x5d;
 const COMMA = 0x2c;
+const COLON = 0x3a;
+/** Of `""`. A blank field has nothing to protect. */
+const BLANK_LENGTH = 2;
 
 /**
- * Finds the strings at the paths of a policy, and where they are, so that everything else can be
+ * Finds the strings that a policy replaces, and where they are, so that everything else can be
  * copied as it is: numbers of any size, and white space. JSON.parse has checked the text, so the
- * walk only skips what no path leads to. It is as deep as the paths.
+ * walk only skips what no path leads to, unless the policy cares for strings elsewhere. It is as
+ * deep as the paths, or as MAX_DEPTH.
  */
 export class RecordWalk {
   readonly places: Place[] = [];
+  /** How many strings no path leads to, without those in `places`. */
+  passed = 0;
   /** The offsets of the value of `data`. */
   start = 0;
   end = 0;
-  /** The path of the place that `pathOf` asks for. */
   #wantedPath: Path | undefined;
-  readonly #wanted: number | undefined;
+  readonly #options: WalkOptions;
   readonly #text: string;
-  readonly #maxPlaces: number;
+  readonly #elsewhere: PolicyRules['elsewhere'];
   readonly #path: Path = ['data'];
+  /** How many steps of the path have names that strings elsewhere may have. */
+  #checked = 1;
 
-  /** @throws CallerError invalid_type when something else than a string or null is at a path */
-  constructor(text: string, root: PathNode, maxPlaces: number, wanted?: number) {
+  /** @throws CallerError invalid_type when something cannot be where it is */
+  constructor(text: string, { tree, elsewhere }: PolicyRules, options: WalkOptions) {
     this.#text = text;
-    this.#maxPlaces = maxPlaces;
-    this.#wanted = wanted;
+    this.#elsewhere = elsewhere;
+    this.#options = options;
     this.#members(this.#skipSpace(0), (name, at) => {
-      if (name !== 'data') return this.#skip(at);
-      this.start = at;
-      const isList = text.charCodeAt(at) === OPEN_ARRAY;
-      this.end = this.#value(at, [isList ? inEach(root) : root]);
-      return this.end;
+      if (name === 'data') return this.#data(at, tree!);
+      const { passed } = this;
+      const end = this.#skip(at);
+      this.passed = passed;
+      return end;
     });
   }
 
   /** The path of a place in the body. It walks again, because only errors need paths. */
-  static pathOf(text: string, root: PathNode, index: number): Path {
-    return new RecordWalk(text, root, Infinity, index).#wantedPath!;
+  static pathOf(text: string, rules: PolicyRules, wanted: number): Path {
+    return new RecordWalk(text, rules, { maxPlaces: Infinity, wanted }).#wantedPath!;
   }
 
-  /** Returns the offset after the value that begins at `at`. */
-  #value(at: number, nodes: readonly PathNode[]): number {
-    if (nodes.length === 0) return this.#skip(at);
+  #data(at: number, tree: PathNode): number {
+    this.start = at;
+    const isList = this.#text.charCodeAt(at) === OPEN_ARRAY;
+    this.end = this.#value(at, isList ? inEach(tree) : tree);
+    return this.end;
+  }
+
+  /**
+   * Returns the offset after the value that begins at `at`.
+   * @param node undefined: no path leads there
+   */
+  #value(at: number, node: PathNode | undefined): number {
     const first = this.#text.charCodeAt(at);
-    if (first === OPEN_OBJECT) return this.#object(at, nodes);
-    if (first === OPEN_ARRAY) return this.#array(at, nodes);
-    const end = this.#skip(at);
-    if (first === QUOTE) this.#string(at, end, nodes);
-    else if (this.#text[at] !== 'n') throw this.#wrong(at);
-    return end;
+    if (first === QUOTE) return this.#string(at, node);
+    if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return this.#literal(at, node);
+    if (node === undefined && this.#path.length > MAX_DEPTH) return this.#tooDeep(at);
+    return first === OPEN_OBJECT ? this.#object(at, node) : this.#array(at, node);
   }
 
-  #object(at: number, nodes: readonly PathNode[]): number {
-    if (nodes.some(({ names }) => names.size === 0))
+  #object(at: number, node: PathNode | undefined): number {
+    if (node?.names.size === 0)
       throw problem(this.#path, 'must be a string or null, not an object; the policy names it');
     return this.#members(at, (name, from) => {
-      const inner: PathNode[] = [];
-      for (const { names } of nodes) {
-        const node = names.get(name);
-        if (node !== undefined) inner.push(node);
-      }
+      const inner = node?.names.get(name);
+      if (inner === undefined && node !== undefined) this.#options.onUnnamed?.(node, name);
       return this.#inside(name, from, inner);
     });
   }
 
-  #array(at: number, nodes: readonly PathNode[]): number {
-    if (nodes.some(({ every, indexes }) => every === undefined && indexes.size === 0))
+  #array(at: number, node: PathNode | undefined): number {
+    if (node !== undefined && node.every === undefined && node.indexes.size === 0)
       throw problem(this.#path, 'must be a string or null, not an array; the policy names it');
     let next = this.#skipSpace(at + 1);
     for (let i = 0; this.#text.charCodeAt(next) !== CLOSE_ARRAY; i++) {
-      const inner = nodes.flatMap(({ every, indexes }) =>
-        [every, indexes.get(i)].filter((one) => one !== undefined),
-      );
+      const inner = node?.every ?? node?.indexes.get(i);
       next = this.#afterComma(this.#inside(i, next, inner));
     }
     return next + 1;
   }
 
-  #inside(name: string | number, at: number, nodes: readonly PathNode[]): number {
-    if (nodes.length === 0) return this.#skip(at);
+  #inside(name: string | number, at: number, node: PathNode | undefined): number {
+    if (node === undefined && this.#elsewhere === 'pass') return this.#skip(at);
     this.#path.push(name);
-    const end = this.#value(at, nodes);
+    const end = this.#value(at, node);
     this.#path.pop();
+    this.#checked = Math.min(this.#checked, this.#path.length);
     return end;
   }
 
@@ -112,17 +131,49 @@ export class RecordWalk {
     return next + 1;
   }
 
-  #string(start: number, end: number, nodes: readonly PathNode[]): void {
-    const node = nodes.find(({ isValue }) => isValue);
-    if (node === undefined)
+  #string(start: number, node: PathNode | undefined): number {
+    const end = stringEnd(this.#text, start);
+    if (node?.isValue === false)
       throw problem(this.#path, 'must not be a string: the policy names something inside it');
+    if (end - start === BLANK_LENGTH) return end;
+    const { maxPlaces, wanted } = this.#options;
+    if (node === undefined) this.#checkElsewhere();
     const text = this.#read(start, end);
-    // A blank field has nothing to protect.
-    if (text === '') return;
     checkText(text, this.#path);
-    if (this.places.length === this.#maxPlaces) throw tooMany(this.#maxPlaces);
-    if (this.places.length === this.#wanted) this.#wantedPath = [...this.#path];
-    this.places.push({ start, end, text, path: node.path });
+    if (this.places.length === maxPlaces) throw tooMany(maxPlaces);
+    if (this.places.length === wanted) this.#wantedPath = [...this.#path];
+    this.places.push({ start, end, text, path: node?.path ?? '' });
+    return end;
+  }
+
+  #checkElsewhere(): void {
+    this.#checkNames();
+    if (this.#elsewhere === 'refuse')
+      throw problem(
+        this.#path,
+        'must not be a string: the policy does not name this path and refuses strings elsewhere; leave it out, or ask an operator to add the path to the policy',
+      );
+  }
+
+  /** The names on the way to a string have their bounds, so the path in a message has one. */
+  #checkNames(): void {
+    for (; this.#checked < this.#path.length; this.#checked++) {
+      const name = this.#path[this.#checked]!;
+      if (typeof name === 'string') checkName(name, this.#path.slice(0, this.#checked));
+    }
+  }
+
+  #tooDeep(at: number): number {
+    const { passed } = this;
+    const end = this.#skip(at);
+    if (this.passed === passed) return end;
+    this.#checkNames();
+    throw problem(this.#path, `has a string nested deeper than ${MAX_DEPTH} levels`);
+  }
+
+  #literal(at: number, node: PathNode | undefined): number {
+    if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);
+    return this.#literalEnd(at);
   }
 
   #wrong(at: number): Error {
@@ -147,23 +198,32 @@ export class RecordWalk {
     return next;
   }
 
-  /** The offset after the value that begins at `at`. */
+  /** The offset after the value that begins at `at`. Counts its strings. */
   #skip(at: number): number {
     const first = this.#text.charCodeAt(at);
-    if (first === QUOTE) return stringEnd(this.#text, at);
-    if (first !== OPEN_OBJECT && first !== OPEN_ARRAY) return this.#literalEnd(at);
+    if (first !== QUOTE && first !== OPEN_OBJECT && first !== OPEN_ARRAY)
+      return this.#literalEnd(at);
     let next = at;
     for (let depth = 0; ; ) {
       const found = this.#text.charCodeAt(next);
-      if (found === QUOTE) next = stringEnd(this.#text, next);
+      if (found === QUOTE) next = this.#skipString(next);
       else {
         depth += found === OPEN_OBJECT || found === OPEN_ARRAY ? 1 : -1;
         next++;
-        if (depth === 0) return next;
       }
+      if (depth === 0) return next;
       BRACKET_OR_QUOTE.lastIndex = next;
-      next = BRACKET_OR_QUOTE.exec(this.#text)!.index;
+      BRACKET_OR_QUOTE.test(this.#text);
+      next = BRACKET_OR_QUOTE.lastIndex - 1;
     }
+  }
+
+  /** A string before a colon is a name. */
+  #skipString(start: number): number {
+    const end = stringEnd(this.#text, start);
+    const isValue = this.#text.charCodeAt(this.#skipSpace(end)) !== COLON;
+    if (isValue && end - start > BLANK_LENGTH) this.passed++;
+    return end;
   }
 
   #literalEnd(at: number): number {

@@ -29,6 +29,8 @@ export interface RequestValues {
   /** How the vault is asked; null: as without a policy. */
   readonly view: View | null;
   readonly rules: PolicyRules;
+  /** Strings that stay in clear, beside `texts`; undefined: the policy names no fields. */
+  readonly passed?: number | undefined;
   kindOf(index: number): Kind;
   /** The place of a text, for messages: `data.customer.email`. */
   pathOf(index: number): string;
@@ -61,7 +63,8 @@ export type Reader<T extends RequestValues> = (
 
 /**
  * Without fields in the policy, and for a list of values: all strings of `data`. With fields: the
- * strings at their paths in `data`, or in each record of a list.
+ * strings at their paths in `data`, or in each record of a list, and those elsewhere if the policy
+ * says so.
  * @throws CallerError invalid_type, precondition_failed or overloaded, InternalError when the
  * policy cannot be read
  */
@@ -78,9 +81,27 @@ export async function dataOf(
   const { text, data } = parseRecords(body);
   if (isListOfValues(data, rules.tree)) return plain(data);
   exchange.hold(context, body.length);
-  const walk = new RecordWalk(text, rules.tree, context.valuesLimit);
+  const walk = new RecordWalk(text, rules, {
+    maxPlaces: context.valuesLimit,
+    onUnnamed: (node, name) => warnOfNear(context, exchange, rules, node, name),
+  });
   exchange.holdFields(context, walk.places.length);
   return new RecordData(text, walk, view, rules);
+}
+
+/** The log names no field of a request, except one that a field of the policy nearly names. */
+function warnOfNear(
+  { log }: ServerContext,
+  { id, caller, startedAtMs }: Exchange,
+  rules: PolicyRules,
+  node: PathNode,
+  name: string,
+): void {
+  const near = rules.nearNames.find(node, name, startedAtMs);
+  if (near === undefined) return;
+  const { client_id: clientId } = caller!.client;
+  const about = { request_id: id, client_id: clientId, policy: rules.version, ...near };
+  log.warn(about, 'a request has a field that is nearly one of the policy: is it misspelt?');
 }
 
 function plainData(
@@ -169,6 +190,7 @@ class PlainData implements RequestData {
   readonly texts: readonly string[];
   readonly view: View | null;
   readonly rules: PolicyRules;
+  readonly passed: number | undefined;
   readonly #data: JsonObject;
   readonly #fields: readonly Field[];
   readonly #order: NameOrder | undefined;
@@ -184,6 +206,7 @@ class PlainData implements RequestData {
     this.texts = fields.map((field) => field.text);
     this.view = view;
     this.rules = rules;
+    this.passed = rules.tree === undefined ? undefined : 0;
     this.#data = data;
     this.#fields = fields;
     this.#order = order;
@@ -211,11 +234,12 @@ class PlainData implements RequestData {
   }
 }
 
-/** The strings at the paths of a policy. Everything between them is copied byte for byte. */
+/** The strings that a policy replaces. Everything between them is copied byte for byte. */
 class RecordData implements RequestData {
   readonly texts: readonly string[];
   readonly view: View | null;
   readonly rules: PolicyRules;
+  readonly passed: number;
   readonly #text: string;
   readonly #walk: RecordWalk;
 
@@ -223,6 +247,7 @@ class RecordData implements RequestData {
     this.texts = walk.places.map((place: Place) => place.text);
     this.view = view;
     this.rules = rules;
+    this.passed = walk.passed;
     this.#text = text;
     this.#walk = walk;
   }
@@ -232,7 +257,7 @@ class RecordData implements RequestData {
   }
 
   pathOf(index: number): string {
-    return pathText(RecordWalk.pathOf(this.#text, this.rules.tree!, index));
+    return pathText(RecordWalk.pathOf(this.#text, this.rules, index));
   }
 
   json(replacements: readonly Replacement[]): string {

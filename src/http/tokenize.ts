@@ -18,6 +18,7 @@ export function tokenizeHandler(context: ServerContext, read: Reader<RequestValu
     const tokens = await inVault(exchange, asked);
     const [before, after] = frame(exchange);
     const body = before + request.json(tokens) + after;
-    return { status: 200, body, values: tokens.length, kinds: kindsIn(request) };
+    const { passed } = request;
+    return { status: 200, body, values: tokens.length, passed, kinds: kindsIn(request) };
   };
 }

@@ -1,6 +1,6 @@
 import { defaultKind } from '../shape/kind.ts';
 import type { KindSettings, MaskSettings } from '../shape/kind-settings.ts';
-import type { DeclaredPolicy } from './policy.ts';
+import { type DeclaredPolicy, ELSEWHERE } from './policy.ts';
 
 /** A line of a policy that the next policy adds, removes or changes. */
 export interface Change {
@@ -21,16 +21,26 @@ export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPol
   });
 }
 
-const NO_POLICY: DeclaredPolicy = { kinds: [], fields: undefined, rights: undefined };
+const NO_POLICY: DeclaredPolicy = {
+  kinds: [],
+  fields: undefined,
+  elsewhere: 'tokenize',
+  rights: undefined,
+};
 
 /** The lines of a policy in words, by what they are about. */
-function linesOf({ kinds, fields, rights }: DeclaredPolicy): ReadonlyMap<string, string> {
+function linesOf({
+  kinds,
+  fields,
+  elsewhere,
+  rights,
+}: DeclaredPolicy): ReadonlyMap<string, string> {
   const declared = kinds.filter(({ name, shape }) => name !== shape);
   const rightsByClient = Object.entries(rights ?? {});
   return new Map([
     ...declared.map((kind) => [`kind ${kind.name}`, kindInWords(kind)] as const),
-    ['what is tokenized', fields ? 'the fields that are listed' : 'every string, as text'],
     ...(fields ?? []).map(({ path, kind }) => [`field ${path}`, kind] as const),
+    ['strings at all other paths', ELSEWHERE[elsewhere]],
     ['what clients see', rights ? 'what their rights say' : 'everything'],
     ...rightsByClient.flatMap(([client, ofKinds]) =>
       Object.entries(ofKinds).map(

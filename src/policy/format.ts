@@ -21,7 +21,7 @@ export const MAX_CLIENTS = 1_000;
 export const MAX_PATH_CHARACTERS = 1_000;
 
 /** The parts of a document. `$schema` is for editors. */
-export const PARTS = ['version', 'kinds', 'fields', 'rights', '$schema'] as const;
+export const PARTS = ['version', 'kinds', 'fields', 'elsewhere', 'rights', '$schema'] as const;
 
 export const KIND_NAME = '^[a-z][a-z0-9_]{0,31}$';
 /** What a value of the document may be. `meaning` is shown by editors. */

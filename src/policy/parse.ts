@@ -13,7 +13,15 @@ import {
   PARTS,
 } from './format.ts';
 import { OptionReader } from './option-reader.ts';
-import { type DeclaredPolicy, OTHERS, type PolicyField, RIGHTS, type Right } from './policy.ts';
+import {
+  type DeclaredPolicy,
+  ELSEWHERE,
+  type Elsewhere,
+  OTHERS,
+  type PolicyField,
+  RIGHTS,
+  type Right,
+} from './policy.ts';
 
 export interface ParsedPolicy {
   /** undefined: the document has mistakes. */
@@ -23,47 +31,76 @@ export interface ParsedPolicy {
   readonly warnings: readonly Mistake[];
 }
 
-/** Reads a YAML 1.2 or JSON document. Finds all mistakes at once. */
-export function parsePolicy(text: string): ParsedPolicy {
+/**
+ * Reads a YAML 1.2 or JSON document. Finds all mistakes at once.
+ * @param isStored whether it is a version already: those from before `elsewhere` was required say
+ * `pass` by saying nothing
+ */
+export function parsePolicy(text: string, isStored = false): ParsedPolicy {
   const document = new PolicyDocument(text);
   if (document.root === undefined)
     return { policy: undefined, mistakes: document.mistakes, warnings: [] };
-  const parser = new PolicyParser(document);
+  const parser = new PolicyParser(document, isStored);
   const policy = parser.policyOf(document.root);
   const mistakes = document.mistakes.toSorted((a, b) => a.line - b.line || a.column - b.column);
   if (mistakes.length > 0) return { policy: undefined, mistakes, warnings: [] };
   return { policy, mistakes, warnings: parser.warnings };
 }
 
+const CHOICES = Object.keys(ELSEWHERE) as Elsewhere[];
+
 class PolicyParser {
   readonly warnings: Mistake[] = [];
   readonly #document: PolicyDocument;
+  readonly #isStored: boolean;
   readonly #options: OptionReader;
   /** Names that fields and rights may use. A kind with a mistake is one of them. */
   #kindNames: readonly string[] = SHAPES;
 
-  constructor(document: PolicyDocument) {
+  constructor(document: PolicyDocument, isStored: boolean) {
     this.#document = document;
+    this.#isStored = isStored;
     this.#options = new OptionReader(document);
   }
 
   policyOf(root: Node): DeclaredPolicy {
-    const parts = new Map<string, Node>();
-    for (const { at, name, value } of this.#entries(root, 'the policy')) {
-      if ((PARTS as readonly string[]).includes(name)) parts.set(name, value);
+    const parts = new Map<string, Entry>();
+    for (const entry of this.#entries(root, 'the policy')) {
+      const { at, name } = entry;
+      if ((PARTS as readonly string[]).includes(name)) parts.set(name, entry);
       else this.#document.add(at, unknown(name, PARTS.slice(0, -1)));
     }
-    if (parts.size > 0) this.#checkVersion(root, parts.get('version'));
-    const schema = parts.get('$schema');
+    if (parts.size > 0) this.#checkVersion(root, parts.get('version')?.value);
+    const schema = parts.get('$schema')?.value;
     if (schema !== undefined) this.#options.text(schema, '$schema');
-    const [kinds, fields, rights] = [parts.get('kinds'), parts.get('fields'), parts.get('rights')];
+    const elsewhere = this.#elsewhereOf(parts.get('elsewhere'), parts.get('fields'));
+    const [kinds, fields, rights] = ['kinds', 'fields', 'rights'].map(
+      (name) => parts.get(name)?.value,
+    );
     const declared = kinds === undefined ? [] : this.#kindsOf(kinds);
     const ofShapes = SHAPES.map((shape) => defaultKind(shape, shape));
     return {
       kinds: [...ofShapes, ...declared],
       fields: fields && this.#fieldsOf(fields),
+      elsewhere,
       rights: rights && this.#rightsOf(rights),
     };
+  }
+
+  #elsewhereOf(entry: Entry | undefined, fields: Entry | undefined): Elsewhere {
+    if (entry !== undefined) {
+      if (fields === undefined)
+        this.#document.add(
+          entry.at,
+          'without fields, every string is tokenized as text: leave elsewhere out',
+        );
+      return this.#options.word(entry.value, 'elsewhere', CHOICES) ?? 'refuse';
+    }
+    if (fields === undefined) return 'tokenize';
+    const choices = CHOICES.map((one) => `${one} (they ${ELSEWHERE[one]})`).join(' or ');
+    const remedy = `say what happens to strings at all other paths: add elsewhere: ${choices}`;
+    if (!this.#isStored) this.#document.add(fields.at, remedy);
+    return 'pass';
   }
 
   #checkVersion(root: Node, version: Node | undefined): void {

@@ -10,6 +10,14 @@ export interface PolicyField {
   readonly kind: string;
 }
 
+/** What becomes of strings at paths that `fields` does not name, in words that follow `they`. */
+export const ELSEWHERE = {
+  pass: 'go through unchanged, in clear',
+  refuse: 'make the request fail',
+  tokenize: 'are tokenized, as text',
+} as const;
+export type Elsewhere = keyof typeof ELSEWHERE;
+
 /** By the name or the id of a client, then by kind. */
 export type Rights = Readonly<Record<string, Readonly<Record<string, Right>>>>;
 
@@ -26,6 +34,8 @@ export interface Policy {
   readonly kinds: readonly KindSettings[];
   /** undefined: every string of `data` is a `text`, as without a policy. */
   readonly fields: readonly PolicyField[] | undefined;
+  /** `tokenize` without fields. */
+  readonly elsewhere: Elsewhere;
   /**
    * `*` stands for all others, in both places. A client or kind that is in none of the lines:
    * `none`. undefined: every client sees everything.

@@ -1,7 +1,15 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
-import { lineOf, type Policy, type PolicyField, type Right, rightIn } from './policy.ts';
+import { NearNames } from './near-names.ts';
+import {
+  type Elsewhere,
+  lineOf,
+  type Policy,
+  type PolicyField,
+  type Right,
+  rightIn,
+} from './policy.ts';
 
 /** What a mask shows of a kind that the policy does not have any more. */
 const HIDDEN = '****';
@@ -29,8 +37,11 @@ export class PolicyRules {
   readonly tag: string | undefined;
   /** Empty: it names none. */
   readonly fields: readonly PolicyField[];
+  /** See Policy. */
+  readonly elsewhere: Elsewhere;
   /** The paths of its fields; undefined: it names none. */
   readonly tree: PathNode | undefined;
+  readonly nearNames = new NearNames();
   /** Kinds whose tokens can be found in running text. */
   readonly textKinds: readonly Kind[];
   /** Whether a token can be a string without the suffix. */
@@ -46,6 +57,7 @@ export class PolicyRules {
     this.version = policy?.version ?? 0;
     this.tag = policy?.tag;
     this.fields = policy?.fields ?? [];
+    this.elsewhere = policy?.elsewhere ?? 'tokenize';
     this.#rights = policy?.rights;
     const kinds = policy?.kinds ?? [defaultKind(DEFAULT_KIND, DEFAULT_KIND)];
     this.kinds = kinds.map(kindOf);
@@ -56,13 +68,14 @@ export class PolicyRules {
     );
     if (policy?.fields === undefined) return;
     this.tree = newTree();
+    this.#byPath.set('', this.kind(DEFAULT_KIND));
     for (const { path, kind } of policy.fields) {
       const node = addPath(this.tree, path, 'fields').at(-1)!;
       this.#byPath.set(node.path, this.kind(kind));
     }
   }
 
-  /** The kind of a path: see PathNode. */
+  /** The kind of a path: see PathNode. Strings elsewhere have the path ''. */
   kindAt(path: string): Kind {
     return this.#byPath.get(path)!;
   }

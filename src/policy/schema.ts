@@ -11,7 +11,7 @@ import {
   OPTIONS,
   type Options,
 } from './format.ts';
-import { OTHERS, RIGHTS } from './policy.ts';
+import { ELSEWHERE, OTHERS, RIGHTS } from './policy.ts';
 
 type Schema = Readonly<Record<string, unknown>>;
 
@@ -28,9 +28,11 @@ export function policySchema(): Schema {
       version: { const: FORMAT_VERSION, description: 'The version of the format.' },
       kinds: kinds(),
       fields: fields(),
+      elsewhere: elsewhere(),
       rights: rights(),
     }),
     required: ['version'],
+    dependentRequired: { fields: ['elsewhere'], elsewhere: ['fields'] },
   };
 }
 
@@ -56,6 +58,14 @@ function fields(): Schema {
     ...lines(MAX_FIELDS),
     propertyNames: { minLength: 1, maxLength: MAX_PATH_CHARACTERS },
     additionalProperties: { type: 'string', pattern: KIND_NAME },
+  };
+}
+
+function elsewhere(): Schema {
+  const choices = Object.entries(ELSEWHERE).map(([word, meaning]) => `${word}: they ${meaning}`);
+  return {
+    description: `Strings at paths that fields does not name. ${choices.join('; ')}.`,
+    enum: Object.keys(ELSEWHERE),
   };
 }
 

@@ -208,7 +208,7 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
   metrics.observe({
     postgresSafe: guards.isServerSafe,
     bytesHeld: () => budget.held,
-    clientRequests: () => uses.requests(),
+    clientCounts: () => uses.counts(),
     droppedLogLines: () => log.dropped(),
     rateLimitShared: buckets.isShared === undefined ? undefined : () => buckets.isShared!,
     keyVersion: () => keys.primaryVersion,

@@ -18,10 +18,17 @@ const WRITE_PATIENCE_MS = 4_000;
 /** Shorter, because the process is about to end. */
 const LAST_WRITE_PATIENCE_MS = 500;
 
-/** Requests with one API key. The authenticator increments it for each request that it accepts. */
-export interface ApiKeyUse {
-  readonly countedAs: string;
+/** What is counted for each client, since the start. */
+interface Counts {
   requests: number;
+  /** Strings of requests that a policy with fields served: replaced, or passed in clear. */
+  replaced: number;
+  passed: number;
+}
+
+/** Requests with one API key. The authenticator increments it for each request that it accepts. */
+export interface ApiKeyUse extends Counts {
+  readonly countedAs: string;
   /** The part of `requests` that the vault has recorded. */
   written: number;
 }
@@ -33,8 +40,8 @@ export interface ApiKeyUse {
 export class ApiKeyUses {
   readonly #store: ApiKeyUseStore;
   readonly #uses = new Map<string, ApiKeyUse>();
-  /** Requests with API keys that have ended, by `countedAs`. */
-  readonly #former = new Map<string, number>();
+  /** Of API keys that have ended, by `countedAs`. */
+  readonly #former = new Map<string, Counts>();
   #writtenAtMs = -Infinity;
   #timer: NodeJS.Timeout | undefined;
 
@@ -63,7 +70,8 @@ export class ApiKeyUses {
   of(apiKeyId: string, clientId: string, rank: number): ApiKeyUse {
     let use = this.#uses.get(apiKeyId);
     if (use === undefined) {
-      use = { countedAs: isCounted(rank) ? clientId : OTHER_CLIENTS, requests: 0, written: 0 };
+      const countedAs = isCounted(rank) ? clientId : OTHER_CLIENTS;
+      use = { countedAs, requests: 0, replaced: 0, passed: 0, written: 0 };
       this.#uses.set(apiKeyId, use);
     }
     return use;
@@ -71,19 +79,17 @@ export class ApiKeyUses {
 
   /** Drops all other API keys whose uses are written. Their requests stay in the totals. */
   keepOnly(apiKeyIds: ReadonlySet<string>): void {
-    for (const [apiKeyId, { countedAs, requests, written }] of this.#uses) {
-      if (apiKeyIds.has(apiKeyId) || requests > written) continue;
+    for (const [apiKeyId, use] of this.#uses) {
+      if (apiKeyIds.has(apiKeyId) || use.requests > use.written) continue;
       this.#uses.delete(apiKeyId);
-      if (requests > 0) this.#former.set(countedAs, (this.#former.get(countedAs) ?? 0) + requests);
+      addUse(this.#former, use);
     }
   }
 
-  /** Requests since the start, by client. */
-  requests(): Map<string, number> {
-    const sums = new Map(this.#former);
-    for (const { countedAs, requests } of this.#uses.values()) {
-      if (requests > 0) sums.set(countedAs, (sums.get(countedAs) ?? 0) + requests);
-    }
+  /** The counts since the start, by client. */
+  counts(): ReadonlyMap<string, Readonly<Counts>> {
+    const sums = new Map([...this.#former].map(([client, counts]) => [client, { ...counts }]));
+    for (const use of this.#uses.values()) addUse(sums, use);
     return sums;
   }
 
@@ -100,4 +106,13 @@ export class ApiKeyUses {
       // The database is away, or has an older schema. Requests do not depend on this write.
     }
   }
+}
+
+function addUse(sums: Map<string, Counts>, { countedAs, requests, replaced, passed }: ApiKeyUse) {
+  if (requests === 0) return;
+  const sum = sums.get(countedAs) ?? { requests: 0, replaced: 0, passed: 0 };
+  sum.requests += requests;
+  sum.replaced += replaced;
+  sum.passed += passed;
+  sums.set(countedAs, sum);
 }

@@ -13,6 +13,7 @@ export interface Caller {
   readonly client: Client;
   readonly api_key_id: string | undefined;
   readonly subject: string | undefined;
+  readonly use: ApiKeyUse;
 }
 
 /** A revocation takes effect after this time, plus one query. */
@@ -27,7 +28,6 @@ const BEARER = /^bearer +([^\s]+)$/i;
 
 interface Entry extends Caller {
   readonly expiresAtMs: number;
-  readonly use: ApiKeyUse;
 }
 
 /**

@@ -2,7 +2,14 @@ import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
-import { type DeclaredPolicy, kindsInUse, OTHERS, type Right, rightOf } from '../policy/policy.ts';
+import {
+  type DeclaredPolicy,
+  ELSEWHERE,
+  kindsInUse,
+  OTHERS,
+  type Right,
+  rightOf,
+} from '../policy/policy.ts';
 import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
 import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
@@ -31,6 +38,8 @@ export function describePolicy(policy: DeclaredPolicy, suffix: string) {
     })),
     /** null: every string is a `text`. */
     fields: policy.fields?.map((field) => ({ ...field, steps: stepsOf(field) })) ?? null,
+    elsewhere: policy.elsewhere,
+    elsewhereWords: ELSEWHERE[policy.elsewhere],
   };
 }
 

@@ -47,7 +47,7 @@ export function tagOf(document: string): string {
 
 /** @throws UnreadablePolicy */
 export function policyOf({ version, document }: StoredPolicy): Policy {
-  const { policy, mistakes } = parsePolicy(document);
+  const { policy, mistakes } = parsePolicy(document, true);
   if (policy !== undefined) return { version, tag: tagOf(document), ...policy };
   const { line, column, text } = mistakes[0]!;
   throw new UnreadablePolicy(version, `line ${line}, column ${column}: ${text}`);

@@ -13,6 +13,7 @@ interface Ended {
 interface Answer {
   readonly status: number;
   readonly values?: number;
+  readonly passed?: number | undefined;
   readonly body: unknown;
 }
 
@@ -50,7 +51,7 @@ function keptOf(
   answer: Answer,
   durationMs: number,
 ) {
-  const { status, values = 0, body } = answer;
+  const { status, values = 0, passed = null, body } = answer;
   return {
     atMs: Date.now(),
     request_id: id,
@@ -59,6 +60,7 @@ function keptOf(
     route,
     status,
     values,
+    passed,
     duration_ms: durationMs,
     body: status >= 400 ? body : undefined,
   };

@@ -161,7 +161,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
 
   test('apply a policy that the dialog shows, and list the mistakes of another', async () => {
     const apply = form('Apply a policy');
-    await apply.getByLabel('Policy').fill('version: 1\nfields:\n  a: nothing\n');
+    await apply.getByLabel('Policy').fill('version: 1\nfields:\n  a: nothing\nelsewhere: pass\n');
     await apply.getByRole('button').click();
     await expect.poll(outcome('Apply a policy'), PATIENCE).toMatch(/^3:6: /);
     await apply.getByLabel('Policy').fill('version: 1\nkinds:\n  mail: {shape: email}\n');

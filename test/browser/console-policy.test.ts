@@ -23,13 +23,14 @@ fields:
   customer.emails[*]: email
   cards[*].number: card
   iban: iban
+elsewhere: pass
 rights:
   support: { text: full, email: masked, card: masked }
   "*": { "*": full }
 `;
 /** With what a parser would change: a large number, and 1.0. */
 const RECORD = `{
-  "id": 12345678901234567890, "price": 1.0,
+  "id": 12345678901234567890, "price": 1.0, "note": "by post",
   "customer": {"name": "Ann <b>Lee</b>", "emails": ["ann@example.com"]},
   "cards": [{"number": "4111 1111 1111 1111", "cvc": null}],
   "iban": "GB82 WEST 1234 5698 7654 32"
@@ -99,7 +100,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
     await expect.poll(() => none.count(), PATIENCE).toBe(1);
     await go('clients');
     await expect.poll(() => row('support').count(), PATIENCE).toBe(1);
-    for (const head of ['Space', 'Sees'])
+    for (const head of ['Space', 'Sees', 'In clear'])
       expect(await tab.page.getByRole('columnheader', { name: head }).count(), head).toBe(0);
     await go('playground');
     expect(await tab.page.getByLabel('Lenient').isVisible()).toBe(false);
@@ -123,6 +124,9 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       expect([value, mask]).toEqual(['4242 4242 4242 4242', '**** 4242']);
       expect(token).toMatch(/ 4242_tok$/);
       expect(await tab.page.locator('.policy h2').textContent()).toBe('Policyversion 1');
+      expect(await tab.page.locator('.policy .note').textContent()).toMatch(
+        /^Strings at all other paths: they go through unchanged, in clear\. /,
+      );
       await isUsable();
     });
 
@@ -157,10 +161,20 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
         ['cards[0].number', 'card'],
         ['iban', 'iban'],
       ]);
-      expect(await said('3 other values passed unchanged')).toBe(1);
+      expect(await tab.page.locator('.fields .note').textContent()).toBe(
+        'Passed unchanged: id (number) price (number) note in clear cards[0].cvc (null) ',
+      );
       await button('Restore').click();
       await expect.poll(() => said('Restored: equal to the original'), PATIENCE).toBe(1);
       expect(await tab.page.locator('.fields .equal').count()).toBe(4);
+      await go('requests');
+      await expect.poll(() => row('/api/v1/tokenize').textContent()).toContain('41 in clear');
+      await go(`client/${service.client_id}`);
+      const strings = tab.page.getByText('replaced, 2 passed in clear since the start');
+      await expect.poll(() => strings.count(), PATIENCE).toBe(1);
+      await go('clients');
+      await expect.poll(() => row('first').locator('td').nth(3).textContent()).toBe('2');
+      await isUsable();
     });
 
     test('the example fits the policy, and one value is sent as a list', async () => {

@@ -69,6 +69,7 @@ kinds:
 fields:
   customer.email: email
   customer.card: card
+elsewhere: pass
 rights:
   support: {email: masked, card: masked}
 `;
@@ -79,7 +80,7 @@ test('the pictures of the acts', { timeout: 120_000 }, async () => {
   const browser = await launch();
   const tokens = await call(service, 'tokenize', { a: 'ann@example.com', b: '+1 415 555 2671' });
   const document =
-    'version: 1\nfields:\n  customer.email: email\nrights:\n  support: {email: full}\n';
+    'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  support: {email: full}\n';
   await admin(service.opsUrl, 'PUT', '/policy', { document });
   const viewport = { width: 1200, height: 1160 };
   const tab = await Tab.open(browser, `${service.opsUrl}/#/admin`, { viewport });

@@ -24,6 +24,7 @@ kinds:
 fields:
   customer.email: email
   cards[*].number: card
+elsewhere: pass
 rights:
   support: { card: masked, "*": full }
   "*": { text: masked }
@@ -217,7 +218,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
 
   test('with mistakes are neither applied nor compared', async () => {
     const before = (await policy('show')).stdout;
-    write(place, 'bad.yaml', 'version: 1\nfields: { a: card }\n');
+    write(place, 'bad.yaml', 'version: 1\nfields: { a: card }\nelsewhere: pass\n');
     for (const command of ['apply', 'diff'])
       expect(await failure(command, 'bad.yaml')).toBe(
         'standin: The policy has mistakes:\nbad.yaml:2:14: the kind card is not known: choose text, email, digits, date, uuid, word\n',

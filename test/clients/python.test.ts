@@ -17,6 +17,7 @@ const RUNNER = join(import.meta.dirname, 'run_cases.py');
 const COLUMNS_POLICY = `version: 1
 kinds: { card: { shape: digits, keep_last: 4 } }
 fields: { email: email, '["card no"]': card }
+elsewhere: pass
 rights: { courier: { email: full }, "*": { "*": full } }
 `;
 /** Virtual environments with httpx, of the other versions of Python that this machine has. */

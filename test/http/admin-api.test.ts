@@ -222,7 +222,7 @@ test('an API key is shown once, works, and is revoked for good', async () => {
 test('a policy is checked, applied once, and kept in versions', async () => {
   expect(errorOf(await send('GET', '/policy'))).toEqual([404, 'not_found']);
   const document =
-    'version: 1\nfields:\n  customer.email: email\nrights:\n  nobody: {email: masked}\n';
+    'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  nobody: {email: masked}\n';
   const checked = await send('POST', '/policy/check', { document });
   expect(checked.body).toMatchObject({
     ...{ is_valid: true, mistakes: [], missing_clients: ['nobody'] },
@@ -248,7 +248,7 @@ test('a policy is checked, applied once, and kept in versions', async () => {
   expect(versions.map(({ version }: { version: number }) => version)).toEqual([2, 1]);
   expect(errorOf(await send('GET', '/policy/versions/3'))).toEqual([404, 'not_found']);
   expect(errorOf(await send('GET', '/policy/versions/x'))).toEqual([400, 'invalid_type']);
-  const wrong = 'version: 1\nfields:\n  a: nothing\n  b: nowhere\n';
+  const wrong = 'version: 1\nfields:\n  a: nothing\n  b: nowhere\nelsewhere: pass\n';
   const refused = await send('PUT', '/policy', { document: wrong });
   expect(errorOf(refused)).toEqual([400, 'invalid_type']);
   expect(refused.body.message).toMatch(/^document: line 3, column 6: .*; and 1 more/);

@@ -289,7 +289,7 @@ describe.skipIf(postgresBin === undefined).each(['1.0.5', '1.0.4'])('interface %
       return refusal !== undefined;
     }, 'a 429');
     expectShown(POLICY, limit, refusal!);
-    await applyPolicy(service, 2, 'version: 1\nfields: { a: text }');
+    await applyPolicy(service, 2, 'version: 1\nfields: { a: text }\nelsewhere: refuse');
     const isInForce = async () => (await policy(others.get('detokenizer'))).text.includes('"a"');
     await until(isInForce, 'a policy');
     const { response, at } = responseOf(document, POLICY, 'get', '200');

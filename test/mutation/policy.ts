@@ -3,6 +3,8 @@ import type { Mutant } from './mutant.ts';
 const POLICIES = ['postgres/policies.test.ts'];
 const PARSER = ['unit/policy.test.ts'];
 const SERVICE = ['policy/service.test.ts'];
+const WALK = ['unit/record-walk.test.ts'];
+const NEAR = ['unit/near-names.test.ts'];
 
 export const POLICY: readonly Mutant[] = [
   {
@@ -179,7 +181,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'record-number-left',
     file: 'http/record-walk.ts',
-    old: "else if (this.#text[at] !== 'n') throw this.#wrong(at);",
+    old: "if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);",
     new: '',
     promise: 'A number at a path of the policy is refused, not left in clear.',
     tests: SERVICE,
@@ -211,5 +213,77 @@ export const POLICY: readonly Mutant[] = [
     promise: 'A run is not resumed with another policy.',
     tests: ['policy/bulk.test.ts'],
     name: 'goes on with another policy',
+  },
+  {
+    id: 'elsewhere-not-required',
+    file: 'policy/parse.ts',
+    old: 'if (!this.#isStored) this.#document.add(fields.at, remedy);',
+    new: '',
+    promise: 'A new policy with fields says what happens to strings elsewhere.',
+    tests: PARSER,
+    name: '2:1: say what happens',
+  },
+  {
+    id: 'elsewhere-before',
+    file: 'service/policy-follower.ts',
+    old: 'parsePolicy(document, true)',
+    new: 'parsePolicy(document)',
+    promise: 'A version from before `elsewhere` goes on as it is.',
+    tests: POLICIES,
+    name: 'of a database that was restored',
+  },
+  {
+    id: 'elsewhere-not-refused',
+    file: 'http/record-walk.ts',
+    old: "if (this.#elsewhere === 'refuse')",
+    new: "if (this.#elsewhere === 'pass')",
+    promise: 'A policy that refuses strings elsewhere lets none through.',
+    tests: WALK,
+    name: 'refuse names the first',
+  },
+  {
+    id: 'elsewhere-not-tokenized',
+    file: 'http/record-walk.ts',
+    old: "if (node === undefined && this.#elsewhere === 'pass') return this.#skip(at);",
+    new: 'if (node === undefined) return this.#skip(at);',
+    promise: 'A policy that tokenizes strings elsewhere lets none through.',
+    tests: WALK,
+    name: 'tokenize replaces every string',
+  },
+  {
+    id: 'elsewhere-too-deep',
+    file: 'http/record-walk.ts',
+    old: 'if (this.passed === passed) return end;',
+    new: 'return end;',
+    promise: 'A string elsewhere that is too deep to be replaced does not pass.',
+    tests: WALK,
+    name: 'may be as deep as JSON',
+  },
+  {
+    id: 'elsewhere-not-counted',
+    file: 'http/record-walk.ts',
+    old: 'if (isValue && end - start > BLANK_LENGTH) this.passed++;',
+    new: 'if (isValue && end - start > BLANK_LENGTH + 1) this.passed++;',
+    promise: 'Every string that passes in clear is counted.',
+    tests: WALK,
+    name: 'pass replaces the named',
+  },
+  {
+    id: 'near-name-any-form',
+    file: 'policy/near-names.ts',
+    old: '!NAME.test(name) || ',
+    new: '',
+    promise: 'The log has no name of a field that could be a value.',
+    tests: NEAR,
+    name: 'could be a value',
+  },
+  {
+    id: 'near-name-no-bound',
+    file: 'policy/near-names.ts',
+    old: 'return this.#letters > 0;',
+    new: 'return true;',
+    promise: 'The search for misspelt fields has a bound, whatever callers send.',
+    tests: NEAR,
+    name: 'bounded time',
   },
 ];

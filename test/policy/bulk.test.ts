@@ -29,6 +29,7 @@ fields:
   last_name: text
   address: word
   phone: text
+elsewhere: pass
 rights:
   support: { card: masked, date: none, "*": full }
   "*": { "*": full }

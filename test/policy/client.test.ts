@@ -20,6 +20,7 @@ fields:
   customer["full name"]: word
   card: card
   born: date
+elsewhere: pass
 rights:
   support: { card: masked, date: none, "*": full }
   "*": { "*": full }

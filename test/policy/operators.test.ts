@@ -22,6 +22,7 @@ kinds:
 fields:
   name: text
   card: card
+elsewhere: pass
 rights:
   support: { card: masked }
   "*": { "*": full }

@@ -25,6 +25,7 @@ fields:
   born: date
   note: note
   many[*].long: text
+elsewhere: pass
 rights:
   "*": { "*": full }
   support: { card: masked, mail: masked, date: masked, note: masked, text: full }

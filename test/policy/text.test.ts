@@ -19,6 +19,7 @@ kinds:
   mail: { shape: email }
   bare: { shape: word, suffix: false }
 fields: { email: mail }
+elsewhere: pass
 rights:
   "*": { "*": full }
   support: { person: full, address: masked, mail: full, text: full }

@@ -187,7 +187,7 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     await opened.uses.stop();
     await revoke(apiKeyId);
     await opened.authenticator.start();
-    expect(opened.uses.requests().get(caller.client.client_id)).toBe(1);
+    expect(opened.uses.counts().get(caller.client.client_id)?.requests).toBe(1);
     // Its count begins again, so the old one is gone.
     expect(opened.uses.of(apiKeyId, 'x', 0).requests).toBe(0);
   });

@@ -193,7 +193,11 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await lose();
     expect((await read(follower)).policy).toMatchObject({ version: 1, fields: undefined });
     await store.apply(SECOND, 1, soon());
-    expect((await read(follower)).policy).toMatchObject({ version: 2, fields: [{}] });
+    expect((await read(follower)).policy).toMatchObject({
+      version: 2,
+      fields: [{}],
+      elsewhere: 'pass',
+    });
     await lose();
     await store.apply(`${FIRST}\n`, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });

@@ -1,7 +1,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
+import { OldPrimary } from '../../src/store/database-error.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
+import { Timeline } from '../../src/store/primary.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { soon } from '../support/vault.ts';
@@ -91,6 +93,15 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     const pid = await pidOf(pool);
     await pool.transaction(soon(), (ask) => ask('grant usage on schema theirs to other'));
     expect(await pidOf(pool)).toBe(pid);
+  });
+
+  test('a connection that is open is not used any more once another pool has seen a newer primary', async () => {
+    const timeline = new Timeline();
+    const pool = new Pool({ connections: 1, locate: toPostgres, timeline });
+    onTestFinished(() => pool.end());
+    await pidOf(pool);
+    timeline.see(2);
+    await expect(pidOf(pool)).rejects.toBeInstanceOf(OldPrimary);
   });
 
   async function waitFor(standby: string): Promise<void> {

@@ -138,10 +138,11 @@ export async function call(
   operation: 'tokenize' | 'detokenize' | 'lookup',
   data: unknown,
   apiKey = service.api_key,
+  more: Record<string, string> = {},
 ): Promise<Answer> {
   const response = await fetch(`${service.url}/api/v1/${operation}`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json', ...more },
     body: JSON.stringify({ data }),
   });
   const { status, headers } = response;

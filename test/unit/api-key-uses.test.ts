@@ -10,11 +10,11 @@ test('requests are counted by client, unused ones are not there, and from the 1,
       if (rank !== 5) use.requests += 2;
     }
   }
-  const counts = uses.requests();
+  const counts = uses.counts();
   expect(counts.size).toBe(1_000);
-  expect(counts.get('client 0')).toBe(4);
+  expect(counts.get('client 0')?.requests).toBe(4);
   expect(counts.has('client 5')).toBe(false);
-  expect(counts.get('client 999')).toBe(4);
-  expect(counts.get('other')).toBe(12);
+  expect(counts.get('client 999')?.requests).toBe(4);
+  expect(counts.get('other')?.requests).toBe(12);
   expect(uses.of('first of 0', 'client 0', 0).requests).toBe(2);
 });

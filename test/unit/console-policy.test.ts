@@ -23,7 +23,10 @@ function policyOf(version: number, document: string) {
 test('without a policy there is no version, and no client sees less than everything', () => {
   const none = shown({});
   expect(none.state).toEqual({ version: 0, problem: null });
-  expect(none.detail).toEqual({ version: 0, kinds: [], fields: null });
+  expect(none.detail).toEqual({
+    ...{ version: 0, kinds: [], fields: null },
+    ...{ elsewhere: 'tokenize', elsewhereWords: 'are tokenized, as text' },
+  });
   expect([none.seenBy(CLIENT), none.seenInShort(CLIENT)]).toEqual([null, null]);
 });
 

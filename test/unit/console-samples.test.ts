@@ -61,7 +61,7 @@ describe('a sample', () => {
         metrics.batch('insert', 30);
         metrics.batch('insert', 10);
         metrics.observe({
-          clientRequests: () => new Map([['a', 4]]),
+          clientCounts: () => new Map([['a', { requests: 4, replaced: 2, passed: 1 }]]),
           rateLimitShared: () => true,
         });
       }),
@@ -71,6 +71,7 @@ describe('a sample', () => {
       /"limited":.*null.*"shed"/,
     );
     expect(after.clients).toEqual(new Map([['a', 4]]));
+    expect(after.strings).toEqual(new Map([['a', { replaced: 2, passed: 1 }]]));
     expect([before.areLimitsShared, after.areLimitsShared]).toEqual([null, true]);
     const none = { succeeded: 0, refused: 0, failed: 0, values: 0, latency: null };
     expect(sampleBetween(before, after, 1_000, 2)).toEqual({

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { MASK_END, OPTIONS } from '../../src/policy/format.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
+import { ELSEWHERE } from '../../src/policy/policy.ts';
 import { policySchema } from '../../src/policy/schema.ts';
 import { defaultKind, kindProblems } from '../../src/shape/kind.ts';
 import { KEPT_PARTS, SHAPES, type Shape } from '../../src/shape/kind-settings.ts';
@@ -20,7 +21,8 @@ const kind = (text: string) => `version: 1\nkinds: { one: ${text} }`;
 const GOOD = [
   'version: 1',
   '{"$schema": "policy.schema.json", "version": 1}',
-  'version: 1\nfields: { a.b: text, "c[*]": uuid, "[\\"a b\\"]": word }',
+  'version: 1\nfields: { a.b: text, "c[*]": uuid, "[\\"a b\\"]": word }\nelsewhere: refuse',
+  ...Object.keys(ELSEWHERE).map((word) => `version: 1\nfields: { a: text }\nelsewhere: ${word}`),
   'version: 1\nrights: { "*": { "*": none }, "Ann & Co": { email: masked, text: full } }',
   ...SHAPES.map((shape) => kind(`{ shape: ${shape} }`)),
   kind('{ shape: email, keep: domain, mask: { show: domain } }'),
@@ -35,20 +37,23 @@ const BAD = [
   '[]',
   '{}',
   'null',
-  'fields: { a: text }',
+  'fields: { a: text }\nelsewhere: pass',
   'version: 2',
   'version: "1"',
   'version: 1\nkinds: {}',
-  'version: 1\nfields: {}',
+  'version: 1\nfields: { a: text }',
+  'version: 1\nfields: { a: text }\nelsewhere: drop',
+  'version: 1\nelsewhere: pass',
+  'version: 1\nfields: {}\nelsewhere: pass',
   'version: 1\nrights: {}',
   'version: 1\nkinds: null',
   'version: 1\nkind: { one: { shape: text } }',
   'version: 1\nkinds: { One: { shape: text } }',
   'version: 1\nkinds: { email: { shape: email } }',
   `version: 1\nkinds: { a${'b'.repeat(32)}: { shape: text } }`,
-  `version: 1\nfields: { a${'b'.repeat(1_000)}: text }`,
-  'version: 1\nfields: { a: 5 }',
-  'version: 1\nfields: { a: Text }',
+  `version: 1\nfields: { a${'b'.repeat(1_000)}: text }\nelsewhere: pass`,
+  'version: 1\nfields: { a: 5 }\nelsewhere: pass',
+  'version: 1\nfields: { a: Text }\nelsewhere: pass',
   'version: 1\nrights: { a: full }',
   'version: 1\nrights: { a: {} }',
   'version: 1\nrights: { a: { text: mask } }',
@@ -80,9 +85,9 @@ const BAD = [
 
 /** What a schema cannot tell. */
 const ONLY_PARSER = [
-  'version: 1\nfields: { a: card }',
-  'version: 1\nfields: { a: text, a.b: text }',
-  'version: 1\nfields: { "a[": text }',
+  'version: 1\nfields: { a: card }\nelsewhere: pass',
+  'version: 1\nfields: { a: text, a.b: text }\nelsewhere: pass',
+  'version: 1\nfields: { "a[": text }\nelsewhere: pass',
   'version: 1\nrights: { a: { card: full } }',
 ];
 

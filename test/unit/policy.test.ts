@@ -19,10 +19,14 @@ fields:
   customer.email: email
   cards[*].number: card
   $.customer["full name"]: text
+elsewhere: pass
 rights:
   support: { card: masked, "*": full }
   "*": { "*": none }
 `;
+
+const NEEDS_ELSEWHERE =
+  'say what happens to strings at all other paths: add elsewhere: pass (they go through unchanged, in clear) or refuse (they make the request fail) or tokenize (they are tokenized, as text)';
 
 function parsed(text: string): DeclaredPolicy {
   const { policy, mistakes } = parsePolicy(text);
@@ -82,6 +86,7 @@ describe('a policy', () => {
         },
       },
       fields: Object.fromEntries(policy.fields!.map(({ path, kind }) => [path, kind])),
+      elsewhere: 'pass',
       rights: policy.rights,
     });
     for (const text of [json, `\ufeff${FULL}`, FULL.replaceAll('\n', '\r\n')])
@@ -89,12 +94,21 @@ describe('a policy', () => {
   });
 
   test('without fields and rights says nothing of them', () => {
-    const { fields, rights } = parsed('version: 1\n');
-    expect([fields, rights]).toEqual([undefined, undefined]);
+    const { fields, elsewhere, rights } = parsed('version: 1\n');
+    expect([fields, elsewhere, rights]).toEqual([undefined, 'tokenize', undefined]);
+  });
+
+  test('of before goes on as it is, when its fields do not say what happens elsewhere', () => {
+    const before = 'version: 1\nfields: { a: text }';
+    const { policy, mistakes } = parsePolicy(before, true);
+    expect([policy?.elsewhere, mistakes]).toEqual(['pass', []]);
+    expect(parsePolicy('version: 1\nfields: { a: txt }', true).mistakes).toHaveLength(1);
+    expect(parsePolicy('version: 1', true).policy?.elsewhere).toBe('tokenize');
   });
 
   test('may name clients and fields as properties that every object has', () => {
-    const text = 'version: 1\nfields: { __proto__: text }\nrights: { __proto__: { "*": masked } }';
+    const text =
+      'version: 1\nfields: { __proto__: text }\nelsewhere: pass\nrights: { __proto__: { "*": masked } }';
     const policy = structuredClone(parsed(text));
     expect(policy.fields).toEqual([{ path: '__proto__', kind: 'text' }]);
     const seen = (name: string) => rightOf(policy, { client_id: 'id', name }, 'text');
@@ -178,7 +192,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '17:34: spelling: trm (did you mean trim?) is not known: choose trim, lower_case, e164',
       '17:63: last goes with show: ends only: leave it out',
       '17:90: time_to_live_s must be a whole number, 1 to 864000000',
-      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, rights',
+      '18:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights',
+      `19:1: ${NEEDS_ELSEWHERE}`,
       '21:3: fields names a and something inside it: name one of them',
       '22:3: fields: no path at "[0"; write paths like customer.emails[*],name or ["full name"]',
       '23:3: leave out the ?: no field of a policy need be in a request',
@@ -198,11 +213,14 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ['[]', '1:1: the policy must be lines of a name, a colon and a value'],
     ['a CSV file', '1:1: the policy must be lines of a name, a colon and a value'],
     ['{}', '1:1: the policy is empty: leave it out, or write what belongs there'],
-    ['fields: { a: text }', '1:1: the version of the format is missing: add version: 1'],
+    [
+      'fields: { a: text }\nelsewhere: pass',
+      '1:1: the version of the format is missing: add version: 1',
+    ],
     ['version: "1"', '1:10: the version of the format must be 1'],
     ['version: 2', '1:10: this program knows version 1 of the format only: use a newer release'],
     [
-      'version: 1\nfields: { "$[*].a": text }',
+      'version: 1\nfields: { "$[*].a": text }\nelsewhere: pass',
       '2:11: begin the path with a name: paths lead into a record, also in a list of records',
     ],
     ['version: 1\n---\nversion: 1', '2:1: there is a second document: leave out the line ---'],
@@ -219,10 +237,22 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     ['version: 1 # \u202e', '1:14: the character U+202E is not allowed: leave it out'],
     ['version: 1 # \0', '1:14: the character U+0000 is not allowed: leave it out'],
     ['version: 1\nkinds:', '2:7: kinds must be lines of a name, a colon and a value'],
-    ['version: 1\nfields: {}', '2:9: fields is empty: leave it out, or write what belongs there'],
+    [
+      'version: 1\nelsewhere: pass\nfields: {}',
+      '3:9: fields is empty: leave it out, or write what belongs there',
+    ],
+    ['version: 1\nfields:\n  a: text', `2:1: ${NEEDS_ELSEWHERE}`],
+    [
+      'version: 1\nelsewhere: pas\nfields: { a: text }',
+      '2:12: elsewhere: pas (did you mean pass?) is not known: choose pass, refuse, tokenize',
+    ],
+    [
+      'version: 1\nelsewhere: refuse',
+      '2:1: without fields, every string is tokenized as text: leave elsewhere out',
+    ],
     ['version: 1\nrights: {}', '2:9: rights is empty: leave it out, or write what belongs there'],
     [
-      'version: 1\nfields: { "a\\ud800": text }',
+      'version: 1\nfields: { "a\\ud800": text }\nelsewhere: pass',
       '2:11: the path has half a surrogate pair: correct the escape',
     ],
     [
@@ -262,7 +292,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     expect(mistakesOf(large)).toEqual(['1:1: a policy has at most 256 KiB']);
     parsed(large.slice(0, -7));
     const lines = Array.from({ length: MAX_FIELDS + 1 }, (_, i) => `  a${i}: text`);
-    expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}`)).toEqual([
+    expect(mistakesOf(`version: 1\nfields:\n${lines.join('\n')}\nelsewhere: pass`)).toEqual([
       '3:3: fields has 1001 lines; at most 1000 are allowed',
     ]);
     for (const text of ['['.repeat(200_000), '{a: '.repeat(60_000), '- '.repeat(100_000)])
@@ -273,7 +303,8 @@ rights: { support: { crad: masked, card: mask }, ops: full }
   });
 
   test('no text makes the parser throw, and a mistake is always in the text', () => {
-    const words = [...'{}[]:,-#&*!|>%@"\' \n\t?', 'version: 1', 'kinds', 'fields', 'rights'];
+    const parts = ['version: 1', 'kinds', 'fields', 'elsewhere', 'rights'];
+    const words = [...'{}[]:,-#&*!|>%@"\' \n\t?', ...parts];
     const piece = fc.oneof(fc.constantFrom(...words), fc.string({ unit: 'binary' }));
     const texts = fc.array(piece, { maxLength: 40 }).map((pieces) => pieces.join(''));
     fc.assert(
@@ -298,7 +329,7 @@ describe('the changes from one policy to the next', () => {
 
   test('are all lines of the first, in words', () => {
     expect(words(undefined, parsed(FULL))).toEqual([
-      ['what is tokenized', 'every string, as text', 'the fields that are listed'],
+      ['strings at all other paths', 'are tokenized, as text', 'go through unchanged, in clear'],
       ['what clients see', 'everything', 'what their rights say'],
       ['kind card', null, 'digits, keep_last 4, mask ends first 0 last 2'],
       [

@@ -5,7 +5,7 @@ const NAME = /^[A-Za-z_][\w -]{0,40}$/;
 const MAX_PATHS = 50;
 const MAX_DEPTH = 16;
 /** Most letters that a misspelt field has wrong. */
-const MAX_WRONG = 2;
+export const MAX_WRONG = 2;
 
 /** The fields of a file, for a message. */
 export function listed(fields: readonly string[]): string {
@@ -16,12 +16,17 @@ export function listed(fields: readonly string[]): string {
 
 /** A field and, in brackets, the field that was probably meant. */
 export function suggested(field: string, fields: readonly string[]): string {
+  const near = nearest(field, fields);
+  return near === undefined ? field : `${field} (did you mean ${listed([near])}?)`;
+}
+
+/** The field that was probably meant; undefined: none is near. */
+export function nearest(field: string, fields: readonly string[]): string | undefined {
   const plain = (name: string) => name.trim().toLowerCase();
-  const near = fields
+  return fields
     .map((name) => ({ name, wrong: distance(plain(field), plain(name)) }))
     .filter(({ wrong }) => wrong <= MAX_WRONG && wrong < field.length / 2)
-    .toSorted((a, b) => a.wrong - b.wrong)[0];
-  return near === undefined ? field : `${field} (did you mean ${listed([near.name])}?)`;
+    .toSorted((a, b) => a.wrong - b.wrong)[0]?.name;
 }
 
 /** Levenshtein's distance: how many letters must change. */

@@ -1,7 +1,7 @@
 import { badge } from './badge.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setChildren, setText } from './dom.ts';
-import { ago, date, si } from './format.ts';
+import { ago, date, si, whole } from './format.ts';
 import type { ClientState } from './protocol.ts';
 import { seenInShort } from './seen-kinds.ts';
 import { ShareBar } from './share-bar.ts';
@@ -11,6 +11,7 @@ export const HEADS = [
   'Space',
   'Allowed to',
   'Sees',
+  'In clear',
   'Tokens',
   'API keys',
   'Last use',
@@ -51,12 +52,13 @@ export class ClientRow {
       liveApiKeys,
       last_used_at: lastUsedAt,
     } = client;
-    const [space, may, sees, mode, keys, used] = this.#cells;
+    const [space, may, sees, passed, mode, keys, used] = this.#cells;
     setText(this.#link, name);
     this.#disabled.hidden = !isDisabled;
     setText(space!, client.space || '–');
     setText(may!, rightsOf(client));
     this.#showSeen(client, sees!);
+    setText(passed!, client.strings === null ? '–' : whole(client.strings.passed));
     setText(mode!, client.token_mode);
     setText(keys!, String(liveApiKeys));
     const usedMs = lastUsedAt === null ? null : Date.parse(lastUsedAt);

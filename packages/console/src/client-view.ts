@@ -5,9 +5,15 @@ import { rightsOf } from './client-row.ts';
 import { CopyButton } from './copy-button.ts';
 import { el, setChildren, setText } from './dom.ts';
 import type { Feed } from './feed.ts';
-import { ago, date, duration, si } from './format.ts';
+import { ago, date, duration, si, whole } from './format.ts';
 import { Polled } from './polled.ts';
-import { type ApiKeyState, type ClientDetail, HISTORY_MS, PATHS } from './protocol.ts';
+import {
+  type ApiKeyState,
+  type ClientDetail,
+  HISTORY_MS,
+  PATHS,
+  type StringsState,
+} from './protocol.ts';
 import { seenTable } from './seen-kinds.ts';
 import type { View } from './view.ts';
 
@@ -140,9 +146,15 @@ function factsOf(client: ClientDetail): [string, string][] {
     ...(client.space === '' ? [] : [['Space', client.space] as [string, string]]),
     ['Tokens', MODES[client.token_mode]],
     ['Tokens are kept', timeToLiveS === null ? 'for ever' : duration(timeToLiveS * 1_000)],
+    ...(client.strings === null ? [] : [stringsText(client.strings)]),
     ...client.limits.map((limit): [string, string] => limitText(limit)),
     ['Created', date(Date.parse(client.created_at))],
   ];
+}
+
+function stringsText({ replaced, passed }: StringsState): [string, string] {
+  const text = `${whole(replaced)} replaced, ${whole(passed)} passed in clear`;
+  return ['Strings under the policy', `${text} since the start of this node`];
 }
 
 function fact(name: string, text: string): HTMLElement {

@@ -1,5 +1,5 @@
-import { levelIcon } from './badge.ts';
-import { el, setChildren, setText } from './dom.ts';
+import { badge, levelIcon } from './badge.ts';
+import { el, setChildren } from './dom.ts';
 import { plural } from './format.ts';
 import { leavesOf } from './playground-input.ts';
 import type { Right } from './protocol.ts';
@@ -7,6 +7,7 @@ import { rightMark } from './seen-kinds.ts';
 
 /** More rows would make the page slow; the texts above have all fields. */
 const MAX_ROWS = 200;
+const MAX_PASSED = 20;
 const HEADS = ['Field', 'Kind', 'Value', 'Token', 'Restored'] as const;
 
 /** What is known of the fields, as parsed JSON; undefined: not asked. */
@@ -54,14 +55,23 @@ export class FieldTable {
     this.element.hidden = paths.length === 0;
     this.#table.classList.toggle('no-policy', kinds === undefined);
     setChildren(this.#body, ...paths.slice(0, MAX_ROWS).map((path) => row(path, columns, fields)));
-    setText(this.#more, notesOf(all.length - paths.length, paths.length - MAX_ROWS));
+    const hidden = paths.length - MAX_ROWS;
+    const rest = hidden > 0 && `${plural(hidden, 'further field')} not shown here. `;
+    const passed = kinds === undefined ? [] : all.filter((path) => !kinds.has(path));
+    setChildren(this.#more, rest, ...passedNotes(passed, columns[1]!));
   }
 }
 
-function notesOf(passed: number, hidden: number): string {
-  const pass = passed > 0 ? `${plural(passed, 'other value')} passed unchanged` : '';
-  const rest = hidden > 0 ? `${plural(hidden, 'further field')} not shown here` : '';
-  return [pass, rest].filter((note) => note !== '').join('; ');
+function passedNotes(paths: readonly string[], values: ReadonlyMap<string, unknown>) {
+  if (paths.length === 0) return [];
+  const named = paths.slice(0, MAX_PASSED).flatMap((path) => {
+    const value = values.get(path);
+    const isClear = typeof value === 'string' && value !== '';
+    const what = value === null ? 'null' : value === '' ? 'blank' : typeof value;
+    return [code(path), ' ', isClear ? badge('warning', 'in clear') : `(${what})`, ' '];
+  });
+  const others = paths.length - MAX_PASSED;
+  return ['Passed unchanged: ', ...named, others > 0 && `and ${plural(others, 'other value')}`];
 }
 
 function row(path: string, columns: Columns, fields: Fields): HTMLElement {

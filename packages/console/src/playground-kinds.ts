@@ -14,13 +14,14 @@ export function kindsIn(data: unknown, policy: PolicyDetail): ReadonlyMap<string
   if (policy.fields === null || isList(data, policy.fields))
     return new Map(strings.map(({ path }) => [path, TEXT]));
   const { fields } = policy;
-  // The service replaces no empty string at a path of the policy.
+  // The service replaces no empty string under a policy with fields.
   const named = strings.filter(({ value }) => value !== '');
   return new Map(
     named.flatMap(({ path }) => {
       const steps = leafSteps(path);
       const field = fields.find((one) => fits(one.steps, steps));
-      return field === undefined ? [] : [[path, field.kind] as const];
+      const kind = field?.kind ?? (policy.elsewhere === 'tokenize' ? TEXT : undefined);
+      return kind === undefined ? [] : [[path, kind] as const];
     }),
   );
 }

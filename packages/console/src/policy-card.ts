@@ -48,10 +48,13 @@ export class PolicyCard {
       );
   }
 
-  #take({ version, kinds, fields }: PolicyDetail): void {
+  #take({ version, kinds, fields, elsewhereWords }: PolicyDetail): void {
     setText(this.#version, `version ${version}`);
-    const every = fields === null ? 'It names no fields: every string is a text. ' : '';
-    setText(this.#note, `${every}To count the records of each kind and space: standin verify`);
+    const others =
+      fields === null
+        ? 'It names no fields: every string is a text.'
+        : `Strings at all other paths: they ${elsewhereWords}.`;
+    setText(this.#note, `${others} To count the records of each kind and space: standin verify`);
     setChildren(this.#kinds, ...kinds.map((kind) => kindRow(kind, fields ?? [])));
     this.#table.hidden = false;
   }

@@ -67,11 +67,7 @@ export interface Sample {
   readonly tokenize: OperationSample;
   readonly detokenize: OperationSample;
   /** Refusals by limit. */
-  readonly limited: {
-    readonly requests: number;
-    readonly detokenize: number;
-    readonly unknown_tokens: number;
-  };
+  readonly limited: Readonly<Record<'requests' | 'detokenize' | 'unknown_tokens', number>>;
   /** Requests refused with 503 before anything was read of them: a part of `refused`. */
   readonly shed: number;
   /** Average records per statement; null: no statement. */
@@ -139,6 +135,9 @@ export interface PolicyDetail {
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
+  /** What becomes of strings at all other paths, and in words that follow `they`. */
+  readonly elsewhere: 'pass' | 'refuse' | 'tokenize';
+  readonly elsewhereWords: string;
 }
 
 export interface KindState {
@@ -182,6 +181,8 @@ export interface RecentRequest {
   readonly route: string;
   readonly status: number;
   readonly values: number;
+  /** Strings that stayed in clear; null: not a success under a policy with fields. */
+  readonly passed: number | null;
   readonly duration_ms: number;
   /** Why it was refused or failed; '' for a success. */
   readonly why: string;
@@ -227,13 +228,25 @@ export interface ClientsState {
   readonly others: number;
 }
 
-export interface ClientState {
+/** What a list of clients and the page of a client show. */
+interface ClientFacts {
   readonly client_id: string;
   readonly name: string;
-  readonly isDisabled: boolean;
   readonly can_tokenize: boolean;
   readonly can_detokenize: boolean;
+  readonly can_lookup: boolean;
   readonly token_mode: 'deterministic' | 'random';
+  /** '': the default space. */
+  readonly space: string;
+  /** null: it sent nothing under a policy with fields. */
+  readonly strings: StringsState | null;
+}
+
+/** What became of strings on this node, since its start: replaced, or unchanged in clear. */
+export type StringsState = Readonly<Record<'replaced' | 'passed', number>>;
+
+export interface ClientState extends ClientFacts {
+  readonly isDisabled: boolean;
   readonly liveApiKeys: number;
   /** The last use on any node, to the minute; null: never. */
   readonly last_used_at: string | null;
@@ -241,27 +254,16 @@ export interface ClientState {
   readonly requestsPerS: number | null;
   /** Requests per second, without detokenize, which has its own limit; null: no limit. */
   readonly rate_limit: number | null;
-  readonly can_lookup: boolean;
-  /** '': the default space. */
-  readonly space: string;
   /** By right; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKinds[] | null;
 }
 
 /** A client with what only its own page shows. Times are ISO 8601. */
-export interface ClientDetail {
-  readonly client_id: string;
-  readonly name: string;
-  readonly can_tokenize: boolean;
-  readonly can_detokenize: boolean;
-  readonly token_mode: 'deterministic' | 'random';
+export interface ClientDetail extends ClientFacts {
   readonly created_at: string;
   readonly disabled_at: string | null;
   /** How long tokens stay known after they were last given out; null: for ever. */
   readonly time_to_live_s: number | null;
-  readonly can_lookup: boolean;
-  /** '': the default space. */
-  readonly space: string;
   /** What it sees of each kind; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKind[] | null;
   readonly limits: readonly LimitState[];

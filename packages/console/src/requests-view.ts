@@ -124,7 +124,7 @@ export class RequestsView implements View {
         : el('a', { href: clientAddress(id) }, this.#names.get(id) ?? id),
       el('code', {}, `${one.method} ${one.route}`),
       el('span', { class: 'result' }, badge(levelOf(one.status), String(one.status)), one.why),
-      whole(one.values),
+      el('span', { class: 'result' }, whole(one.values), inClear(one)),
       ms(one.duration_ms),
       el(
         'span',
@@ -137,6 +137,12 @@ export class RequestsView implements View {
     const time = el('span', { title: date(one.atMs) }, clock(one.atMs));
     return el('tr', {}, el('th', { scope: 'row', 'data-head': HEADS[0] }, time), ...cells);
   }
+}
+
+/** A request whose strings all passed is probably a mistake. */
+function inClear({ values, passed }: RecentRequest): HTMLElement | null {
+  if (!passed) return null;
+  return badge(values === 0 ? 'warning' : 'neutral', `${whole(passed)} in clear`);
 }
 
 function levelOf(status: number): Level {

@@ -19,6 +19,8 @@ const POLICY: PolicyDetail = {
     field('lines[2]', 'text', 'lines', 2),
     field('["e mail"].first', 'text', 'e mail', 'first'),
   ],
+  elsewhere: 'pass',
+  elsewhereWords: '',
 };
 const NO_FIELDS = { ...POLICY, fields: null };
 
@@ -36,6 +38,10 @@ describe('the kinds of a record', () => {
       ...{ 'cards[0].number': 'card', 'cards[3].number': 'card' },
     });
     expect(kinds({ cards: { 0: { number: '4242' } } })).toEqual({});
+    const all = { ...POLICY, elsewhere: 'tokenize' } as const;
+    expect(kinds({ name: 'Ann', other: 'x', n: 1, blank: '' }, all)).toEqual({
+      ...{ name: 'text', other: 'text' },
+    });
   });
 
   test('are text without fields, and in a list of values', () => {

@@ -35,7 +35,7 @@ const API_KEY = {
   last_used_at: null,
 };
 
-const DOCUMENT = 'version: 1\nfields:\n  customer.email: email\n';
+const DOCUMENT = 'version: 1\nfields:\n  customer.email: email\nelsewhere: refuse\n';
 const VERSION = { version: 3, applied_at: AT, applied_by: 'standin_admin' };
 const CHANGE = { what: 'field customer.email', before: null, after: 'email' };
 

@@ -3,5 +3,6 @@ export { type AdminDocument, adminDocument } from './admin-document.ts';
 export { type OpenApiDocument, openApiDocument } from './document.ts';
 export type { ErrorFacts, Facts, FieldContent } from './facts.ts';
 export { referencePage } from './reference.ts';
+export { STRINGS_HEADER } from './responses.ts';
 export type { HealthFields } from './schemas.ts';
 export { STYLE } from './style.ts';

@@ -5,7 +5,8 @@ import type { Limits } from './facts.ts';
  * schemas and rules against the service.
  */
 export const UNSTATED_RULES = {
-  strings: () => 'a number, `true`, `false` or `null` in `data`',
+  strings: () =>
+    'a number, `true`, `false` or `null` in `data`, without a policy that names fields',
   valueBytes: ({ valueBytes }: Limits) => `a value longer than ${valueBytes} bytes of UTF-8`,
   forbiddenName: ({ forbiddenName }: Limits) => `the field name \`${forbiddenName}\` in \`data\``,
   nameBytes: ({ nameBytes }: Limits) =>
@@ -20,13 +21,34 @@ export const UNSTATED_RULES = {
 const REQUESTS = `Standin replaces strings with tokens of the same shape, and turns tokens back
 into strings.
 
-Send a JSON object with \`data\`, an object. Standin replaces strings at any depth inside \`data\`;
-objects, arrays and field names stay. It refuses numbers, \`true\`, \`false\` and \`null\`: send them in
-quotes. It ignores fields beside \`data\`.
+Send a JSON object with \`data\`, an object. Standin ignores fields beside \`data\`. Which strings of
+\`data\` it replaces depends on the policy that the operator has applied.
 
 A request is all or nothing. If one value is not acceptable, or one token is unknown, the answer is a
 400 that names the place, and nothing is stored or returned. When tokenize returns 200, every token is
 stored durably.`;
+
+const WITHOUT_FIELDS = `## Without a policy, or with one that names no fields
+
+Standin replaces every string at any depth inside \`data\`; objects, arrays and field names stay. It
+refuses numbers, \`true\`, \`false\` and \`null\`: send them in quotes.`;
+
+const WITH_FIELDS = `## With a policy that names fields
+
+\`GET /api/v1/policy\` says which fields the policy names. Standin replaces the strings there. Numbers,
+\`true\`, \`false\`, \`null\`, blank strings and white space stay byte for byte; at a path of the policy,
+only a string or \`null\` may be. \`elsewhere\` of the policy says what happens to all other strings:
+
+- \`pass\`: they go through unchanged, in clear
+- \`refuse\`: the answer is a 400 that names the path
+- \`tokenize\`: they are values of the kind \`text\`; detokenize takes only tokens there
+
+The header \`Standin-Strings\` of each success says how many strings were replaced, and how many passed in
+clear: \`replaced=2, passed=1\`.
+
+\`data\` may also be a list of records, each of them an object. To replace strings whatever fields the
+policy names, send \`{"data":{"values":["..."]}}\`: they are values of the kind \`text\`, unless the policy
+has a path that begins with \`values\`.`;
 
 const UNSTATED = `## What the schemas do not say
 
@@ -62,8 +84,11 @@ export function introduction(limits: Limits): string {
   const rules = Object.values(UNSTATED_RULES).map((rule) => `- ${rule(limits)}`);
   return [
     REQUESTS,
+    WITHOUT_FIELDS,
+    WITH_FIELDS,
     UNSTATED,
     rules.join('\n'),
+    'With a policy that names fields, what stays as it is may break these rules, except the one about equal names.',
     `A body larger than ${limits.bodyBytes} bytes is a 413. A detokenize request whose values have more than ${limits.answerBytes} bytes of JSON together is a 400.`,
     HEADERS,
     RETRIES,

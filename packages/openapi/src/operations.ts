@@ -1,6 +1,6 @@
 import { answerExamples, type Examples, requestExamples } from './examples.ts';
 import type { Facts, Schema } from './facts.ts';
-import { errorReferences, OF_LIMITS, type Response, response } from './responses.ts';
+import { errorReferences, OF_DATA, OF_LIMITS, type Response, response } from './responses.ts';
 import { ref } from './schemas.ts';
 import { TEXT_REQUEST_EXAMPLES, textAnswerExamples } from './text.ts';
 
@@ -65,7 +65,7 @@ function tokenize(facts: Facts): Operation {
     tags: ['Vault'],
     summary: 'Values to tokens',
     description:
-      'Replaces every string in `data` with a token. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
+      'Replaces every string in `data` with a token; with a policy that names fields, the strings there. Equal values get equal tokens, so you can safely repeat a request. A client in random mode gets new tokens each time.',
     security: [{ apiKey: [] }],
     parameters: [IF_MATCH],
     requestBody: requestBody('TokenizeRequest', 'The values.', requestExamples('values')),
@@ -74,7 +74,7 @@ function tokenize(facts: Facts): Operation {
         'Tokens in the places of the values. Their records are stored durably.',
         ref('TokenizeAnswer'),
         answerExamples(facts, 'tokenize'),
-        OF_LIMITS,
+        OF_DATA,
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),
     },
@@ -87,7 +87,7 @@ function detokenize(facts: Facts): Operation {
     tags: ['Vault'],
     summary: 'Tokens to values',
     description:
-      'Replaces every token in `data` with its value. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
+      'Replaces every token in `data` with its value; with a policy that names fields, the tokens there. A mistyped token and a token that never existed get the same answer. Unknown tokens have their own limit, so that nobody can guess tokens: a client that sends too many gets a 429. Forgotten and expired tokens do not count.',
     security: [{ apiKey: [] }],
     parameters: [IF_MATCH, PREFER],
     requestBody: requestBody(
@@ -100,7 +100,7 @@ function detokenize(facts: Facts): Operation {
         'Values in the places of the tokens.',
         ref('DetokenizeAnswer'),
         answerExamples(facts, 'detokenize'),
-        [...OF_LIMITS, 'Preference-Applied'],
+        [...OF_DATA, 'Preference-Applied'],
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),
     },
@@ -139,7 +139,7 @@ function lookup(facts: Facts): Operation {
         'Tokens in the places of the values that have one, else null.',
         ref('LookupAnswer'),
         answerExamples(facts, 'lookup'),
-        OF_LIMITS,
+        OF_DATA,
       ),
       ...errors(facts, [...VAULT, facts.limitCode]),
     },
@@ -211,7 +211,11 @@ function policy(facts: Facts): Operation {
         {
           fields: {
             summary: 'Fields',
-            value: { version: 3, fields: [{ path: 'customer.email', kind: 'email' }] },
+            value: {
+              version: 3,
+              fields: [{ path: 'customer.email', kind: 'email' }],
+              elsewhere: 'refuse',
+            },
           },
         },
         [...OF_LIMITS, 'ETag'],

@@ -16,6 +16,8 @@ const limitList = (count: string, seconds: string): string => {
   return `^${item}(, ${item})*$`;
 };
 
+export const STRINGS_HEADER = 'Standin-Strings';
+
 export const HEADERS = {
   'X-Request-Id': {
     description: 'Identifies the request in the log of the service.',
@@ -76,6 +78,12 @@ export const HEADERS = {
     schema: { type: 'string', const: 'handling=lenient' },
     example: 'handling=lenient',
   },
+  [STRINGS_HEADER]: {
+    description:
+      'RFC 9651. Only under a policy with fields: how many strings of `data` were replaced, and how many passed unchanged, in clear. Blank strings do not count.',
+    schema: { type: 'string', pattern: '^replaced=\\d+, passed=\\d+$' },
+    example: 'replaced=2, passed=1',
+  },
 } as const satisfies Record<string, Header>;
 
 type HeaderName = keyof typeof HEADERS;
@@ -89,6 +97,8 @@ export interface Response {
 const EVERY: readonly HeaderName[] = ['X-Request-Id', 'Cache-Control', 'X-Content-Type-Options'];
 /** Headers of answers to known clients. */
 export const OF_LIMITS: readonly HeaderName[] = ['RateLimit-Policy', 'RateLimit'];
+/** Headers of answers with `data`. */
+export const OF_DATA: readonly HeaderName[] = [...OF_LIMITS, STRINGS_HEADER];
 const MORE: Readonly<Record<string, readonly HeaderName[]>> = {
   unauthorized: ['WWW-Authenticate'],
   method_not_allowed: ['Allow'],

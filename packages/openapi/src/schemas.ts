@@ -18,11 +18,11 @@ const nested = (description: string): Schema => ({
 });
 
 const VALUES = nested(
-  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy, other JSON passes as it is, and a list of such objects may be sent.',
+  'Fields with names of your own. Each is a value (a string) or an array or object with values at any depth. A value stays byte for byte: also "", spaces, NUL and emoji. With a policy that names fields, only their strings are values, unless `elsewhere` says more; numbers, `true`, `false` and null stay as they are, and a list of such objects may be sent.',
 );
 
 const TOKENS = nested(
-  'The same fields, arrays and objects, with a token in the place of each value: printable ASCII in the shape of the value, `_` and the suffix.',
+  'The same fields, arrays and objects, with a token in the place of each value: printable ASCII in the shape of the value, `_` and the suffix. With a policy that names fields, everything else is as it was sent.',
 );
 
 const FOUND = nested(
@@ -148,6 +148,11 @@ export function schemasOf(facts: Facts): Record<string, Schema> {
         type: 'array',
         description: 'Empty: every string is a value of the kind `text`.',
         items: ref('PolicyField'),
+      },
+      elsewhere: {
+        description:
+          'Strings at all other paths: `pass` (they go through unchanged, in clear), `refuse` (they make the request fail) or `tokenize` (they are tokenized, as `text`).',
+        enum: ['pass', 'refuse', 'tokenize'],
       },
     }),
     PolicyField: answer('Strings that are tokenized.', {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { PerhapsDone, Unavailable } from '../../errors.ts';
+import { errorOfChange } from '../../errors.ts';
 import { parseObject } from '../../http/data.ts';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
@@ -96,22 +96,15 @@ export class AdminApi {
     try {
       // Nothing changes without a line, even if the line about its end cannot be written.
       if (!isReading(request)) await this.#options.onAct(done.entry('attempt', undefined));
+      const changes = !isReading(request) && !('changesNothing' in operation);
       done.answer = await operation.run(callOf(request, operation)).catch((error) => {
-        throw mayBeDone(operation, request, error) ? new PerhapsDone(error) : error;
+        throw changes ? errorOfChange(error) : error;
       });
       return done.answer;
     } finally {
       this.#underWay--;
     }
   }
-}
-
-function mayBeDone(
-  operation: FoundOperation,
-  request: IncomingMessage,
-  error: unknown,
-): error is Unavailable {
-  return error instanceof Unavailable && !isReading(request) && !('changesNothing' in operation);
 }
 
 /** What the logs say about a request. */

@@ -9,6 +9,8 @@ export interface Counters {
   readonly insert: BatchCounters;
   readonly find: BatchCounters;
   readonly clients: Map<string, number>;
+  /** By client: only of those with requests under a policy with fields. */
+  readonly strings: Map<string, { replaced: number; passed: number }>;
   /** null: REDIS_URL is not set. */
   areLimitsShared: boolean | null;
   /** null: not checked yet. */
@@ -52,6 +54,7 @@ export function countersOf(metrics: Snapshot): Counters {
     insert: { records: 0, statements: 0 },
     find: { records: 0, statements: 0 },
     clients: new Map(),
+    strings: new Map(),
     areLimitsShared: null,
     isDatabaseSafe: null,
   };
@@ -98,6 +101,12 @@ const ADD: Readonly<Record<string, (counters: Counters, series: Series) => void>
   standin_client_requests_total({ clients }, { labels, value }) {
     const clientId = String(labels.client_id);
     clients.set(clientId, (clients.get(clientId) ?? 0) + value);
+  },
+  standin_client_strings_total({ strings }, { labels, value }) {
+    const clientId = String(labels.client_id);
+    const ofClient = strings.get(clientId) ?? { replaced: 0, passed: 0 };
+    ofClient[labels.outcome as keyof typeof ofClient] += value;
+    strings.set(clientId, ofClient);
   },
   standin_rate_limit_shared(counters, { value }) {
     counters.areLimitsShared = value === 1;

@@ -107,6 +107,7 @@ export class CurrentState {
       ...{ client_id: clientId, name: client.name, token_mode: client.token_mode },
       ...{ can_tokenize: client.can_tokenize, can_detokenize: client.can_detokenize },
       ...{ can_lookup: client.can_lookup, space: client.space, sees: policy.seenBy(client) },
+      strings: sampler.stringsOf(clientId),
       created_at: client.created_at.toISOString(),
       disabled_at: client.disabled_at?.toISOString() ?? null,
       time_to_live_s: client.time_to_live_s,
@@ -219,6 +220,7 @@ export class CurrentState {
         rate_limit: (client.rate_limit ?? facts.rate_limit) || null,
         ...{ can_lookup: client.can_lookup, space: client.space },
         sees: policy.seenInShort(client),
+        strings: sampler.stringsOf(client.client_id),
       };
     });
     states.sort(byLastUse);

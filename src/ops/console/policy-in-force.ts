@@ -1,5 +1,6 @@
 import type { PolicyDetail, PolicyState, SeenKind, SeenKinds } from '#console';
 import { operatorError } from '../../errors.ts';
+import { ELSEWHERE } from '../../policy/policy.ts';
 import { describePolicy, seenBy } from '../../service/policies.ts';
 import { POLICY_LEASE_MS, type PolicyFollower } from '../../service/policy-follower.ts';
 import { monotonicMs } from '../../timeouts.ts';
@@ -13,7 +14,10 @@ const RIGHTS = ['full', 'masked', 'none'] as const;
 export class PolicyInForce {
   readonly #follower: PolicyFollower;
   readonly #suffix: string;
-  #detail: PolicyDetail = { version: 0, kinds: [], fields: null };
+  #detail: PolicyDetail = {
+    ...{ version: 0, kinds: [], fields: null },
+    ...{ elsewhere: 'tokenize', elsewhereWords: ELSEWHERE.tokenize },
+  };
 
   constructor(follower: PolicyFollower, suffix: string) {
     this.#follower = follower;

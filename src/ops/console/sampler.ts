@@ -4,6 +4,7 @@ import {
   type OperationSample,
   SAMPLE_INTERVAL_MS,
   type Sample,
+  type StringsState,
 } from '#console';
 import type { Snapshot } from '../../metrics.ts';
 import {
@@ -60,6 +61,11 @@ export class Sampler {
 
   get isDatabaseSafe(): boolean | null {
     return this.#readings.at(-1)?.counters.isDatabaseSafe ?? null;
+  }
+
+  /** Of a client since the start; null: it sent nothing under a policy with fields. */
+  stringsOf(clientId: string): StringsState | null {
+    return this.#readings.at(-1)?.counters.strings.get(clientId) ?? null;
   }
 
   /** Requests of a client per second, over the last RATE_INTERVALS. */
