@@ -140,6 +140,15 @@ export class Unavailable extends InternalError {
   }
 }
 
+/** Unavailable in the middle of a change, which may have been made. */
+export class PerhapsDone extends Unavailable {}
+
+/** The error of a change, as PerhapsDone if the database was unavailable. */
+export function errorOfChange(error: unknown): unknown {
+  const isOutage = error instanceof InternalError && error.reason === 'database_unavailable';
+  return isOutage ? new PerhapsDone(error.cause) : error;
+}
+
 /** A problem that the operator can fix. The command line prints it and exits with 1. */
 export class OperatorError extends Error {
   readonly problems: readonly string[];

@@ -11,6 +11,18 @@ export type Value = Brand<string, 'Value'>;
 /** Replaces a value: stem + `_` + suffix, printable ASCII. */
 export type Token = Brand<string, 'Token'>;
 
+/**
+ * What a failover keeps: its transaction ended with a commit that a synchronous standby confirmed.
+ * Only `Pool.durably` makes it. Every "done" and "already" takes it. `{ ...result }` keeps the
+ * brand.
+ */
+export type Durable<T> = T extends object ? Brand<T, 'Durable'> : T;
+
+/** A result in other words, which say no more than the durable result does. */
+export function restate<T extends object>(_: Durable<object>, words: T): Durable<T> {
+  return words as Durable<T>;
+}
+
 /** The drawn part of a token, before the suffix. */
 export type Stem = Brand<string, 'Stem'>;
 

@@ -7,11 +7,13 @@ import {
   revokeApiKey,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import type { ApiKey } from '../types.ts';
+import { type ApiKey, restate } from '../types.ts';
 import {
+  acting,
   command,
   type OutputOptions,
   print,
+  printDone,
   printTable,
   spanMs,
   time,
@@ -31,7 +33,7 @@ export function addApiKey(program: Command): void {
       'a time from now like 90d or 12h, or an ISO date; default: never',
       expiry,
     )
-    .action((options) => withVault((vault) => issue(vault, options)));
+    .action((options) => withVault((vault) => acting(issue(vault, options))));
   command(apiKey, 'new', 'Print a new API key for BOOTSTRAP_API_KEY_FILE; no vault knows it yet.', [
     'standin api-key new',
   ]).action(makeNew);
@@ -42,7 +44,7 @@ export function addApiKey(program: Command): void {
     .action((options) => withVault((vault) => list(vault, options)));
   command(apiKey, 'revoke <api_key_id>', 'Refuse an API key from now on.', [
     'standin api-key revoke key_0123456789ab',
-  ]).action((apiKeyId, options) => withVault((vault) => revoke(vault, apiKeyId, options)));
+  ]).action((apiKeyId, options) => withVault((vault) => acting(revoke(vault, apiKeyId, options))));
 }
 
 function expiry(text: string): Date {
@@ -67,16 +69,23 @@ function makeNew(options: OutputOptions): void {
   print(options, { api_key: apiKey }, apiKey);
 }
 
-async function issue(vault: Vault, options: IssueOptions): Promise<void> {
+async function issue(vault: Vault, options: IssueOptions) {
+  const issued = await issueApiKey(vault, options.client, options.expires ?? null);
   const {
     api_key: apiKey,
     api_key_id: apiKeyId,
     client_id: clientId,
     expires_at: expiresAt,
-  } = await issueApiKey(vault, options.client, options.expires ?? null);
-  print(
+  } = issued;
+  const result = {
+    api_key_id: apiKeyId,
+    client_id: clientId,
+    api_key: apiKey,
+    expires_at: expiresAt,
+  };
+  return printDone(
     options,
-    { api_key_id: apiKeyId, client_id: clientId, api_key: apiKey, expires_at: expiresAt },
+    restate(issued, result),
     `API key  ${apiKey}  (shown only this once)\nid       ${apiKeyId}\nexpires  ${time(expiresAt)}`,
   );
 }
@@ -108,9 +117,9 @@ async function list(
   });
 }
 
-async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions): Promise<void> {
+async function revoke(vault: Vault, apiKeyId: string, options: OutputOptions) {
   const apiKey = await revokeApiKey(vault, apiKeyId);
-  print(options, apiKey, `${apiKeyId} is revoked; it stops working within 5 s.`);
+  return printDone(options, apiKey, `${apiKeyId} is revoked; it stops working within 5 s.`);
 }
 
 function state(key: ApiKey): string {

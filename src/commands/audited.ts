@@ -18,15 +18,15 @@ interface AuditedRun {
 /**
  * Does the work between two lines of the audit log: one with the outcome `started`, one with its
  * counts and the outcome `success`, `interrupted` (Ctrl-C) or `failed`.
- * @param work resolves to whether all was done
+ * @param work resolves when all was done, or Ctrl-C has stopped it
  * @throws OperatorError when the first line cannot be written: nothing was done then
  */
-export async function audited(
+export async function audited<T extends { readonly is_complete: boolean }>(
   { keyring }: Vault,
   { AUDIT_LOG: path }: Config,
   { event, about, counts }: AuditedRun,
-  work: () => Promise<boolean>,
-): Promise<void> {
+  work: () => Promise<T>,
+): Promise<T> {
   const log = logAt(path, (last, bytes) => keyring.auditMac(last, bytes));
   if (path === undefined)
     process.stderr.write(`standin: AUDIT_LOG is not set, so no line says that this ${event} ran\n`);
@@ -45,7 +45,9 @@ export async function audited(
     await put('started', {}, `nothing was ${event}ed`);
     let outcome = 'failed';
     try {
-      outcome = (await work()) ? 'success' : 'interrupted';
+      const end = await work();
+      outcome = end.is_complete ? 'success' : 'interrupted';
+      return end;
     } finally {
       await put(outcome, counts(), `it lacks the end of this ${event} (${outcome})`);
     }

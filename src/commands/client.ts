@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseRate } from '../config/setting.ts';
 import {
+  CLIENT_TEXTS,
   createClient,
   DEFAULT_SETTINGS,
   issueApiKey,
@@ -9,7 +10,8 @@ import {
   updateClient,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
-import type { TokenMode } from '../types.ts';
+import { unsafeCharacter } from '../terminal.ts';
+import { restate, type TokenMode } from '../types.ts';
 import {
   canText,
   describe,
@@ -21,9 +23,10 @@ import {
   timeToLiveText,
 } from './client-text.ts';
 import {
+  acting,
   command,
   type OutputOptions,
-  print,
+  printDone,
   printTable,
   spanMs,
   time,
@@ -53,7 +56,7 @@ export function addClient(program: Command): void {
   addUpdate(client);
   command(client, 'disable', 'Refuse all API keys of a client.', ['standin client disable billing'])
     .argument('<client>', CLIENT)
-    .action((named, options) => withVault((vault) => disable(vault, named, options)));
+    .action((named, options) => withVault((vault) => acting(disable(vault, named, options))));
 }
 
 function addCreate(client: Command): void {
@@ -67,14 +70,14 @@ function addCreate(client: Command): void {
       'standin client create --name intake --can tokenize',
       'standin client create --name jobs --subject spiffe://example.org/jobs',
     ],
-  ).requiredOption('--name <name>', 'what people and commands call it', nonEmpty);
+  ).requiredOption('--name <name>', 'what people and commands call it', textOf('name'));
   addPermissionsAndLimits(creating, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
-    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', space)
-    .option('--subject <claim>', `${SUBJECT} instead of an API key`, subject)
+    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', textOf('space'))
+    .option('--subject <claim>', `${SUBJECT} instead of an API key`, textOf('subject'))
     .action((options) =>
-      withVault((vault, config) => create(vault, config.CLIENT_PREFIX, options)),
+      withVault((vault, config) => acting(create(vault, config.CLIENT_PREFIX, options))),
     );
 }
 
@@ -85,7 +88,7 @@ function addUpdate(client: Command): void {
     'standin client update standin_0123456789abcdef01234567 --enable',
   ])
     .argument('<client>', CLIENT)
-    .option('--name <name>', 'what people and commands call it', nonEmpty);
+    .option('--name <name>', 'what people and commands call it', textOf('name'));
   addPermissionsAndLimits(updating, '"default"', (text) => (text === 'default' ? text : rate(text)))
     .addOption(tokenMode())
     .option(
@@ -93,13 +96,13 @@ function addUpdate(client: Command): void {
       'how long its new tokens are known; "none": for ever',
       (text) => (text === 'none' ? text : timeToLive(text)),
     )
-    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, subject)
+    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, textOf('subject'))
     .option('--enable', 'undo disable')
     .action((named, options, itself: Command) => {
       const { json: _, ...changes } = options;
       if (Object.keys(changes).length === 0)
         itself.error('error: name what to change, for example --rate-limit 200');
-      return withVault((vault) => update(vault, named, options));
+      return withVault((vault) => acting(update(vault, named, options)));
     });
 }
 
@@ -142,22 +145,15 @@ function permissions(text: string): Permissions {
   ) as Permissions;
 }
 
-function space(text: string): string {
-  if (!SETTING_BOUNDS.space.test(text))
-    throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');
-  return text;
-}
-
-function nonEmpty(text: string): string {
-  if (text.trim() === '' || text.length > SETTING_BOUNDS.nameCharacters)
-    throw new InvalidArgumentError('It must have 1 to 200 characters.');
-  return text;
-}
-
-function subject(text: string): string {
-  if (text.trim() !== text || text === '' || text.length > SETTING_BOUNDS.subjectCharacters)
-    throw new InvalidArgumentError('It must have 1 to 512 characters, no space at the ends.');
-  return text;
+/** Reads a name, subject or space. */
+function textOf(what: keyof typeof CLIENT_TEXTS) {
+  const { words, fits } = CLIENT_TEXTS[what];
+  return (text: string) => {
+    // Of a character that is not safe, the service says which.
+    if (!fits(text) && unsafeCharacter(text) === undefined)
+      throw new InvalidArgumentError(`It must have ${words}.`);
+    return text;
+  };
 }
 
 function rate(text: string): number {
@@ -195,17 +191,18 @@ async function create(
   vault: Vault,
   clientPrefix: string,
   options: ClientOptions & { readonly name: string },
-): Promise<void> {
+) {
   const settings = { ...DEFAULT_SETTINGS, ...settingsOf(options), name: options.name };
   const { subject } = settings;
-  const { client_id: clientId } = await createClient(vault, clientPrefix, settings);
+  const client = await createClient(vault, clientPrefix, settings);
+  const { client_id: clientId } = client;
   // A client with JWTs needs no secret that somebody would have to keep.
   const { api_key: apiKey } = subject
     ? { api_key: null }
     : await issueApiKey(vault, clientId, null);
-  print(
+  return printDone(
     options,
-    { client_id: clientId, api_key: apiKey },
+    restate(client, { client_id: clientId, api_key: apiKey }),
     `client   ${clientId}
 can      ${mayText(settings, settings.name, clientId)}
 ${apiKey ? `API key  ${apiKey}  (shown only this once)` : `subject  ${subject}`}`,
@@ -235,16 +232,16 @@ const HEADINGS = [
   ...['TOKENS', 'TIME TO LIVE', 'SPACE', 'CREATED', 'LAST USED', 'DISABLED'],
 ];
 
-async function update(vault: Vault, named: string, options: ClientOptions): Promise<void> {
+async function update(vault: Vault, named: string, options: ClientOptions) {
   const client = await updateClient(vault, named, {
     ...settingsOf(options),
     name: options.name,
     disabled: options.enable && false,
   });
-  print(options, client, describe(client));
+  return printDone(options, client, describe(client));
 }
 
-async function disable(vault: Vault, named: string, options: OutputOptions): Promise<void> {
+async function disable(vault: Vault, named: string, options: OutputOptions) {
   const client = await updateClient(vault, named, { disabled: true });
-  print(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
+  return printDone(options, client, `${describe(client)}\nIts API keys stop working within 5 s.`);
 }

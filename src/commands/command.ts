@@ -1,7 +1,9 @@
 import type { Command } from 'commander';
 import { type Config, parseConfig, readEnvironment } from '../config/config.ts';
+import { errorOfChange } from '../errors.ts';
 import type { Vault } from '../service/vault.ts';
 import { painted, shown, shownLines } from '../terminal.ts';
+import type { Durable } from '../types.ts';
 
 /** A command with its examples. It has --json unless programs have no use for its output. */
 export function command(
@@ -27,6 +29,25 @@ export function examplesOf(made: Command): readonly string[] {
 export function examplesHelp(examples: readonly string[]): string {
   const heading = examples.length > 1 ? 'Examples' : 'Example';
   return `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`;
+}
+
+/** Parses an option that adds up when it is repeated: a list with commas. */
+export function addedUp(text: string, before: string | undefined): string {
+  return before === undefined ? text : `${before},${text}`;
+}
+
+/** Without this, a repeated option would lose its first value without a word. */
+export function refuseRepeated(made: Command): void {
+  for (const option of made.options) {
+    const takesOne = (option.required || option.optional) && !option.variadic;
+    if (!takesOne || option.parseArg === addedUp) continue;
+    let isGiven = false;
+    made.on(`option:${option.name()}`, () => {
+      if (isGiven) made.error(`error: option '${option.flags}' is given twice: give it once`);
+      isGiven = true;
+    });
+  }
+  for (const inner of made.commands) refuseRepeated(inner);
 }
 
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -63,6 +84,28 @@ export async function withVault(
  */
 export interface OutputOptions {
   readonly json?: boolean;
+}
+
+/**
+ * Runs a command that changes something, or finds it changed already. It ends with `printDone`, so
+ * a failover keeps what it says.
+ */
+export async function acting(work: Promise<Durable<object>>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    throw errorOfChange(error);
+  }
+}
+
+/** @returns the result, for `acting` */
+export function printDone<T extends object>(
+  options: OutputOptions,
+  result: Durable<T>,
+  text: string,
+): Durable<T> {
+  print(options, result, text);
+  return result;
 }
 
 /** @param text any names in it must have gone through `shown` */

@@ -2,14 +2,15 @@ import { statSync } from 'node:fs';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import { forgetTokens, type TokenState, tokenStates } from '../service/records/removal.ts';
-import type { Vault } from '../service/vault.ts';
-import type { Token } from '../types.ts';
+import { settled, type Vault } from '../service/vault.ts';
+import { type Durable, restate, type Token } from '../types.ts';
 import {
+  acting,
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
-  print,
+  printDone,
   withVault,
 } from './command.ts';
 import { Progress } from './progress.ts';
@@ -34,7 +35,7 @@ export function addForget(program: Command): void {
     .action((tokens: string[], options, itself: Command) => {
       if ((tokens.length === 0) === (options.file === undefined))
         itself.error('error: name tokens, or a file of them with --file');
-      return withVault((vault) => forget(vault, tokens, options));
+      return withVault((vault) => acting(forget(vault, tokens, options)));
     });
 }
 
@@ -72,30 +73,32 @@ async function forget(
   vault: Vault,
   tokens: readonly string[],
   options: ForgetOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const isSure = options.yes === true || options.dryRun === true;
   if (!isSure) demandTerminal(options.file);
   const look = (batch: readonly Token[]) => tokenStates(vault, batch, options.space);
   const remove = (batch: readonly Token[]) => forgetTokens(vault, batch, options.space);
-  await interruptible(async (stop) => {
+  const settledReport = async (tally: Tally, isDryRun = options.dryRun) =>
+    report(await settled(vault, tally), { ...options, dryRun: isDryRun === true });
+  return interruptible(async (stop) => {
     const source = await sourceOf(tokens, options.file);
     if (!isSure) {
       const found = await each(source, look, stop);
-      if (found.isStopped) return report(found, { ...options, dryRun: true });
+      if (found.isStopped) return settledReport(found, true);
       // Also goes on for forgotten tokens only, so that the report can promise that they stay
       // forgotten.
-      if (found.known + found.forgotten === 0) return report(found, options);
+      if (found.known + found.forgotten === 0) return settledReport(found);
       if (found.known > 0 && !(await isConfirmed(questionOf(found), stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
-    report(await each(source, options.dryRun ? look : remove, stop), options);
+    return settledReport(await each(source, options.dryRun ? look : remove, stop));
   });
 }
 
 /** Works through the tokens, a batch at a time, until `stop`. */
 async function each(
   source: Source,
-  work: (tokens: readonly Token[]) => Promise<TokenState[]>,
+  work: (tokens: readonly Token[]) => Promise<Durable<TokenState[]>>,
   stop: AbortSignal,
 ): Promise<Tally> {
   const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknown_lines: [], isStopped: false };
@@ -160,7 +163,7 @@ function questionOf({ known }: Counts): string {
   return `${values} will be removed. This cannot be undone; older backups still have them.`;
 }
 
-function report(tally: Tally, options: ForgetOptions): void {
+function report(tally: Durable<Tally>, options: ForgetOptions): Durable<object> {
   const { known, forgotten, unknown, unknown_lines: unknownLines, isStopped } = tally;
   const isDryRun = options.dryRun === true;
   const counts = isDryRun
@@ -168,13 +171,17 @@ function report(tally: Tally, options: ForgetOptions): void {
     : { forgotten: known, already_forgotten: forgotten, unknown };
   const done = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
   const stopped = isStopped ? '\nStopped before the end. Run it again to go on.' : '';
-  print(
+  const printed = printDone(
     options,
-    { is_dry_run: isDryRun, is_complete: !isStopped, ...counts, unknown_lines: unknownLines },
+    restate(tally, {
+      ...{ is_dry_run: isDryRun, is_complete: !isStopped },
+      ...{ ...counts, unknown_lines: unknownLines },
+    }),
     `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
   );
   if (isStopped) process.exitCode = EXIT_INTERRUPTED;
   else if (unknown > 0) throw new OperatorError(unknownText(unknown));
+  return printed;
 }
 
 /** A script that erases must not take tokens of another vault as done. */

@@ -5,10 +5,11 @@ import type { VaultOptions } from '../options.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Vault } from '../service/vault.ts';
 import {
+  acting,
   command,
   config,
   type OutputOptions,
-  print,
+  printDone,
   printTable,
   time,
   withVault,
@@ -28,13 +29,13 @@ export function addKeyring(program: Command): void {
   ).action((options) => withVault((vault) => status(vault, options)));
   command(keyring, 'rotate', 'Add a version of the dek key, which seals new records from now on.', [
     'standin keyring rotate',
-  ]).action((options) => withVault((vault, { vault: of }) => rotate(vault, of, options)));
+  ]).action((options) => withVault((vault, { vault: of }) => acting(rotate(vault, of, options))));
   addReseal(keyring);
   command(keyring, 'retire', 'Destroy a version of the dek key that no record needs.', [
     'standin keyring retire 1',
   ])
     .argument('<version>', 'of a dek key, as keyring status lists it', keyVersion)
-    .action((version, options) => withVault((vault) => retire(vault, version, options)));
+    .action((version, options) => withVault((vault) => acting(retire(vault, version, options))));
   addRewrap(keyring);
 }
 
@@ -54,7 +55,7 @@ function addRewrap(keyring: Command): void {
         itself.error(
           'error: name the new key-encryption key with either --new-kek-file or --new-kek-env',
         );
-      return rewrap(config().vault, newKekSettings({ file, env }), options);
+      return acting(rewrap(config().vault, newKekSettings({ file, env }), options));
     });
 }
 
@@ -79,41 +80,33 @@ async function status(vault: Vault, options: OutputOptions): Promise<void> {
   printTable(options, keys, { headings, rows });
 }
 
-async function rotate(
-  vault: Vault,
-  vaultOptions: VaultOptions,
-  options: OutputOptions,
-): Promise<void> {
+async function rotate(vault: Vault, vaultOptions: VaultOptions, options: OutputOptions) {
   const { rotateKey } = await lifecycle();
-  const version = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
-  print(
+  const made = await rotateKey(vault.wrappedKeys, kekSourceOf(vaultOptions));
+  return printDone(
     options,
-    { version },
-    `Version ${version} of the dek key is the primary: all nodes seal new records with it within 5 s.
+    made,
+    `Version ${made.version} of the dek key is the primary: all nodes seal new records with it within 5 s.
 Back up the database. Existing records keep their key version until you run: standin keyring reseal`,
   );
 }
 
-async function retire(vault: Vault, version: number, options: OutputOptions): Promise<void> {
+async function retire(vault: Vault, version: number, options: OutputOptions) {
   const { retireKey } = await lifecycle();
-  await retireKey(vault.wrappedKeys, version);
-  print(
+  return printDone(
     options,
-    { version },
+    await retireKey(vault.wrappedKeys, version),
     `Version ${version} of the dek key is gone. Records in an older backup need the keyring of that backup.`,
   );
 }
 
-async function rewrap(
-  vaultOptions: VaultOptions,
-  next: KekSettings,
-  options: OutputOptions,
-): Promise<void> {
+async function rewrap(vaultOptions: VaultOptions, next: KekSettings, options: OutputOptions) {
   const { rewrapKeys } = await lifecycle();
-  const { kek_id: kekId, keys } = await rewrapKeys(vaultOptions, next);
-  print(
+  const rewrapped = await rewrapKeys(vaultOptions, next);
+  const { kek_id: kekId, keys } = rewrapped;
+  return printDone(
     options,
-    { kek_id: kekId, keys },
+    rewrapped,
     `${keys === 0 ? 'Nothing changed: all keys are already' : `${keys} keys are now`} wrapped by the key-encryption key ${kekId}. What to do next:
 1. Back up the new key-encryption key, and replace the old one with it on all nodes.
    Running nodes keep working, but cannot start again with the old one.

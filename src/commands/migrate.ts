@@ -2,7 +2,8 @@ import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
 import type { GrantedRole, SchemaChanges } from '../service/vault.ts';
-import { command, config, type OutputOptions, print } from './command.ts';
+import type { Durable } from '../types.ts';
+import { acting, command, config, type OutputOptions, printDone } from './command.ts';
 
 export function addMigrate(program: Command): void {
   command(program, 'migrate', 'Bring the schema of the vault up to date, without serving.', [
@@ -17,14 +18,14 @@ export function addMigrate(program: Command): void {
       '--grant-admin-to <role>',
       'also give a database role the rights of the admin API, for ADMIN_DATABASE_URL',
     )
-    .action((options) => bringUp(config().vault, options));
+    .action((options) => acting(bringUp(config().vault, options)));
 }
 
 /** For deployments where the service has no right to change tables. */
 async function bringUp(
   vault: VaultOptions,
   options: OutputOptions & { readonly grantTo?: string; readonly grantAdminTo?: string },
-): Promise<void> {
+): Promise<Durable<object>> {
   const roles = [
     { role: options.grantTo, purpose: 'service' } as const,
     { role: options.grantAdminTo, purpose: 'admin' } as const,
@@ -41,11 +42,12 @@ async function bringUp(
   }
   // Imported here, so that help does not wait for the driver of the database.
   const { migrateVault } = await import('../service/vault.ts');
-  const { grants, ...changes } = await migrateVault(vault, roles);
-  if (roles.length === 0) return print(options, changes, sentences(changes));
+  const migrated = await migrateVault(vault, roles);
+  const { grants, ...changes } = migrated;
+  if (roles.length === 0) return printDone(options, changes, sentences(changes));
   const what = { service: 'the service', admin: 'the admin API' };
   const granted = `${roles.map(({ role, purpose }) => `${role} may do what ${what[purpose]} does`).join(', ')}, and nothing else:\n\n${grants.join(';\n')};`;
-  print(options, { ...changes, grants }, `${sentences(changes)}\n${granted}`);
+  return printDone(options, migrated, `${sentences(changes)}\n${granted}`);
 }
 
 function sentences({ applied, distributed = [] }: SchemaChanges): string {

@@ -5,11 +5,14 @@ import type { DeclaredPolicy } from '../policy/policy.ts';
 import type { PolicyPlan } from '../service/policies.ts';
 import type { Vault } from '../service/vault.ts';
 import { shown, shownLines } from '../terminal.ts';
+import type { Durable } from '../types.ts';
 import {
+  acting,
   command,
   interruptible,
   type OutputOptions,
   print,
+  printDone,
   printTable,
   time,
   withVault,
@@ -55,7 +58,7 @@ function addApply(policy: Command): void {
     .action(async (file: string, options: ApplyOptions) => {
       const document = await readDocument(file);
       const checked = demandPolicy(file, await parse(document));
-      await withVault((vault) => apply(vault, file, document, checked, options));
+      await withVault((vault) => acting(apply(vault, file, document, checked, options)));
     });
 }
 
@@ -112,27 +115,27 @@ async function apply(
   document: string,
   policy: DeclaredPolicy,
   options: ApplyOptions,
-): Promise<void> {
+): Promise<Durable<object>> {
   const { applyPolicy, planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
   const { changes, consequences } = plan;
   if (!options.json && !plan.is_same) process.stdout.write(`${changeLines(plan).join('\n')}\n`);
   for (const one of consequences) process.stderr.write(`${consequenceLine(one)}\n`);
-  if (plan.is_same) {
-    const text = `Nothing changed: version ${plan.version} is this document already.`;
-    print(options, { version: plan.version, is_new: false, changes: [], consequences }, text);
-    return;
-  }
-  if (consequences.length > 0 && !options.yes) {
+  if (consequences.length > 0 && !plan.is_same && !options.yes) {
     await demandConsent(file);
     const now = await planPolicy(vault, document, policy);
     if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);
   }
   const after = options.ifVersion ?? plan.version;
-  const { version } = await applyPolicy(vault.policies, document, after);
+  const applied = await applyPolicy(vault.policies, document, after);
+  const { version } = applied;
+  if (!applied.is_new) {
+    const text = `Nothing changed: version ${version} is this document already.`;
+    return printDone(options, { ...applied, changes: [], consequences }, text);
+  }
   const text = `Version ${version} of the policy is in force on all nodes within ${IN_FORCE_S} s.`;
-  const result = { version, is_new: true, changes, consequences, in_force_within_s: IN_FORCE_S };
-  print(options, result, text);
+  const result = { ...applied, changes, consequences, in_force_within_s: IN_FORCE_S };
+  return printDone(options, result, text);
 }
 
 const OUTDATED =

@@ -12,13 +12,14 @@ import {
   verify,
 } from '../service/records/verify.ts';
 import type { Vault } from '../service/vault.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, restate } from '../types.ts';
 import {
+  acting,
   command,
   EXIT_INTERRUPTED,
   interruptible,
   type OutputOptions,
-  print,
+  printDone,
   printPainted,
   tableText,
   withVault,
@@ -64,7 +65,9 @@ export function addReseal(keyring: Command): void {
       'Seal all records with the primary, online; Ctrl-C stops, the next run goes on.',
       ['standin keyring reseal', 'standin keyring reseal --rate 2000'],
     ),
-  ).action((options) => withVault((vault, { vault: of }) => resealRecords(vault, of, options)));
+  ).action((options) =>
+    withVault((vault, { vault: of }) => acting(resealRecords(vault, of, options))),
+  );
 }
 
 function addRate(made: Command): Command {
@@ -122,29 +125,20 @@ function byKindText(counts: readonly KindCount[]): string {
   return ['', table, ...notes].join('\n');
 }
 
-async function resealRecords(
-  vault: Vault,
-  vaultOptions: VaultOptions,
-  options: RecordsOptions,
-): Promise<void> {
+async function resealRecords(vault: Vault, vaultOptions: VaultOptions, options: RecordsOptions) {
   const { result, listed, seconds } = await watched(vault, vaultOptions, options, reseal);
   const { key_version: keyVersion, resealed, bad, next } = result;
   const isComplete = next === undefined;
-  print(
+  const report = { bad_records: listed, is_complete: isComplete, seconds };
+  const done = printDone(
     options,
-    {
-      key_version: keyVersion,
-      resealed,
-      bad,
-      bad_records: listed,
-      is_complete: isComplete,
-      seconds,
-    },
+    restate(result, { key_version: keyVersion, resealed, bad, ...report }),
     isComplete
       ? `${resealed} records were resealed with key version ${keyVersion}.`
       : `${resealed} records were resealed with key version ${keyVersion}. The rest: standin keyring reseal`,
   );
   conclude(result, bad);
+  return done;
 }
 
 type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { CommanderError } from 'commander';
-import { errorCode, InternalError, operatorError } from '../errors.ts';
+import { errorCode, InternalError, operatorError, PerhapsDone } from '../errors.ts';
 import { shownLines } from '../terminal.ts';
 import { buildProgram, wordsFor } from './program.ts';
 
@@ -19,6 +19,8 @@ function explain(error: unknown): string {
   return `Unexpected failure${detail}: ${error instanceof Error ? error.message : String(error)}`;
 }
 
+const PERHAPS_DONE = '. The change may have been made: run the command again.';
+
 /** Runs the command that the arguments of the process name. */
 export async function run(): Promise<void> {
   harden();
@@ -31,7 +33,8 @@ export async function run(): Promise<void> {
     await program.parseAsync(wordsFor(program, words), { from: 'user' });
   } catch (error) {
     if (error instanceof CommanderError) process.exit(error.exitCode === 0 ? 0 : WRONG_USAGE);
-    process.stderr.write(`standin: ${shownLines(explain(error))}\n`);
+    const again = error instanceof PerhapsDone ? PERHAPS_DONE : '';
+    process.stderr.write(`standin: ${shownLines(explain(error) + again)}\n`);
     process.exit(FAILED);
   }
 }

@@ -1,4 +1,5 @@
 import { suggested } from '#bulk';
+import type { Client } from '../types.ts';
 import { NO_POLICY } from './changes.ts';
 import { cut } from './document.ts';
 import {
@@ -12,17 +13,8 @@ import {
 } from './policy.ts';
 import { stepsOf } from './rules.ts';
 
-/** A client of the vault, as far as rights are about it. */
-interface Named {
-  readonly client_id: string;
-  readonly name: string;
-}
-
-interface Clients {
-  readonly all: readonly Named[];
-  /** Those that can detokenize. */
-  readonly seeing: readonly Named[];
-}
+type Named = Pick<Client, 'client_id' | 'name'>;
+type Known = Named & Pick<Client, 'can_detokenize' | 'disabled_at'>;
 
 /** More names are counted only. */
 const MAX_NAMES = 20;
@@ -38,14 +30,19 @@ const MAX_NEAR_CHARACTERS = 50;
 export function consequencesOf(
   before: DeclaredPolicy = NO_POLICY,
   after: DeclaredPolicy,
-  clients: Clients,
+  clients: readonly Known[],
 ): string[] {
   return [
     ...ofStrings(before, after),
     ...ofRemovedKinds(before, after),
-    ...ofRights(before, after, clients.seeing),
-    ...ofUnknownClients(after, clients.all),
+    ...ofRights(before, after, clients.filter(canSee)),
+    ...ofUnknownClients(after, clients),
   ];
+}
+
+/** Whether rights are of use to the client. */
+export function canSee({ can_detokenize: can, disabled_at: disabledAt }: Known): boolean {
+  return can && disabledAt === null;
 }
 
 function ofStrings(before: DeclaredPolicy, after: DeclaredPolicy): string[] {

@@ -1,11 +1,18 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
+import { isScopeName, SCOPE_NAMES } from '../crypto/scope.ts';
 import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
 import { allowedOr } from '../store/database-error.ts';
 import { unsafeCharacter } from '../terminal.ts';
 import { commandDeadline } from '../timeouts.ts';
-import { type ApiKey, type Client, DEFAULT_SPACE, type UsedApiKey } from '../types.ts';
+import {
+  type ApiKey,
+  type Client,
+  DEFAULT_SPACE,
+  type Durable,
+  type UsedApiKey,
+} from '../types.ts';
 import type { Vault } from './vault.ts';
 
 const CLIENT_ID_BYTES = 12;
@@ -18,14 +25,30 @@ export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
+/** What the texts of a client must be. The database does not check them. */
+export const CLIENT_TEXTS = {
+  name: {
+    words: '1 to 200 characters, none of which controls a terminal or turns its text',
+    fits: (text: string) => text.trim() !== '' && text.length <= 200 && isPrintable(text),
+  },
+  subject: {
+    words: '1 to 512 characters, no space at the ends, none that controls a terminal',
+    fits: (text: string) =>
+      text.trim() === text && text !== '' && text.length <= 512 && isPrintable(text),
+  },
+  /** Also of imported records: each space that has records can have a client. */
+  space: { words: SCOPE_NAMES, fits: isScopeName },
+} as const;
+
+function isPrintable(text: string): boolean {
+  return unsafeCharacter(text) === undefined;
+}
+
 /** Bounds of the settings. The database does not check them. */
 export const SETTING_BOUNDS = {
-  nameCharacters: 200,
-  subjectCharacters: 512,
   /** A second. */
   rate: 1_000_000,
   timeToLiveS: 10_000 * 86_400,
-  space: /^[a-z][a-z0-9_-]{0,31}$/,
 } as const;
 
 /** Settings of a client created with a name only. */
@@ -49,7 +72,7 @@ export async function createClient(
   clientPrefix: string,
   settings: ClientSettings,
   isDisabled = false,
-): Promise<Client> {
+): Promise<Durable<Client>> {
   demandPrintable(settings);
   const clientId = newClientId(clientPrefix);
   const client = await clients.insert(clientId, settings, isDisabled, commandDeadline());
@@ -65,7 +88,7 @@ export async function createFirstClient(
   vault: Vault,
   clientPrefix: string,
   takeApiKey: () => string,
-): Promise<IssuedApiKey | undefined> {
+): Promise<Durable<IssuedApiKey> | undefined> {
   if ((await vault.clients.list(commandDeadline())).length > 0) return undefined;
   const clientId = newClientId(clientPrefix);
   let apiKey = '';
@@ -130,7 +153,7 @@ export async function updateClient(
   named: string,
   change: ClientChange,
   check?: (client: Client) => void,
-): Promise<Client> {
+): Promise<Durable<Client>> {
   demandPrintable(change);
   const { client_id: clientId } = await findClient(vault, named);
   const client = await vault.clients.update(clientId, change, commandDeadline(), check);
@@ -145,7 +168,7 @@ export async function issueApiKey(
   vault: Vault,
   named: string,
   expiresAt: Date | null,
-): Promise<IssuedApiKey> {
+): Promise<Durable<IssuedApiKey>> {
   const { client_id: clientId, ...client } = await findClient(vault, named);
   if (client.disabled_at !== null) {
     throw new Conflict(
@@ -184,7 +207,7 @@ export async function getApiKey(vault: Vault, apiKeyId: string): Promise<UsedApi
   return found;
 }
 
-export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<ApiKey> {
+export async function revokeApiKey(vault: Vault, apiKeyId: string): Promise<Durable<ApiKey>> {
   const revoked = await vault.apiKeys.revoke(apiKeyId, commandDeadline());
   if (revoked === undefined) throw noApiKey(apiKeyId);
   return revoked;
@@ -223,7 +246,10 @@ function findIn<C extends Client>(clients: readonly C[], named: string): C {
   return client;
 }
 
-function orTaken(client: Client | Taken, { name, subject }: ClientChange): Client {
+function orTaken(
+  client: Durable<Client> | Taken,
+  { name, subject }: ClientChange,
+): Durable<Client> {
   if (client === 'name')
     throw new Conflict(
       `There is a client ${name} already. Choose another name, or change that client: standin client update`,

@@ -1,7 +1,7 @@
 import { randomLatin1 } from '../crypto/primitives.ts';
-import { Changed, NotFound, OperatorError, Unavailable } from '../errors.ts';
+import { Changed, NotFound } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
-import { consequencesOf } from '../policy/consequences.ts';
+import { canSee, consequencesOf } from '../policy/consequences.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
 import {
   type DeclaredPolicy,
@@ -12,9 +12,9 @@ import {
 } from '../policy/policy.ts';
 import { stepsOf } from '../policy/rules.ts';
 import { allowedOr } from '../store/database-error.ts';
-import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
+import type { AppliedPolicy, PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
-import type { Client } from '../types.ts';
+import type { Client, Durable } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
 
@@ -68,7 +68,7 @@ export async function planPolicy(
     version: newest?.version ?? 0,
     is_same: newest?.document === document,
     changes: changesOf(before, policy),
-    consequences: consequencesOf(before, policy, { all, seeing: all.filter(isSeeing) }),
+    consequences: consequencesOf(before, policy, all),
     unreadable,
   });
   try {
@@ -79,25 +79,19 @@ export async function planPolicy(
   }
 }
 
-function isSeeing({ can_detokenize: can, disabled_at: disabledAt }: Client): boolean {
-  return can && disabledAt === null;
-}
-
 /**
- * Makes the document the next version.
+ * Makes the document the next version, unless the newest is the same document.
  * @param after the version that it follows; 0: none
- * @throws Changed when another version is the newest; nothing was changed
+ * @throws Changed when another document is the newest; nothing was changed
  */
 export async function applyPolicy(
   store: PolicyStore,
   document: string,
   after: number,
-): Promise<PolicyVersion> {
+): Promise<Durable<AppliedPolicy>> {
   const applied = await allowedOr(
     "The user of DATABASE_URL may not change the policy. Run the command as the owner of the vault's tables.",
-    store.apply(document, after, commandDeadline()).catch((error) => {
-      throw error instanceof Unavailable ? new OperatorError(PERHAPS_APPLIED) : error;
-    }),
+    store.apply(document, after, commandDeadline()),
   );
   if (applied !== undefined) return applied;
   const newest = (await store.newestVersion(commandDeadline()))?.version ?? 0;
@@ -105,9 +99,6 @@ export async function applyPolicy(
     `The newest version of the policy is ${newest}, not ${after}: nothing was changed. Compare it with your document: standin policy diff FILE`,
   );
 }
-
-const PERHAPS_APPLIED =
-  'The database did not answer, so the version may have been made. Run the command again: a version that was made is not made twice.';
 
 /** @param version undefined: the newest */
 export async function findPolicy(
@@ -156,7 +147,7 @@ export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, R
 /** What the clients that can detokenize see. */
 export async function clientViews(vault: Vault, policy: DeclaredPolicy): Promise<ClientView[]> {
   const clients = await vault.clients.list(commandDeadline());
-  return clients.filter(isSeeing).map((client) => ({
+  return clients.filter(canSee).map((client) => ({
     client_id: client.client_id,
     name: client.name,
     sees: seenBy(policy, client),

@@ -10,10 +10,11 @@ import { PolicyStore } from '../store/policies.ts';
 import type { Pool } from '../store/pool.ts';
 import { Timeline } from '../store/primary.ts';
 import { grantRights, type RolePurpose } from '../store/rights.ts';
-import { distribute, migrate } from '../store/schema.ts';
+import { demandNewest, distribute, migrate } from '../store/schema.ts';
 import { type ServerFacts, serverFacts } from '../store/server.ts';
 import { WrappedKeyStore } from '../store/wrapped-keys.ts';
 import { commandDeadline, migrationDeadline, openDeadline } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
 import { kekSourceOf, type OpenedKey, openKeys } from './keys/open-keys.ts';
 import {
   HEALTH_CONNECTIONS,
@@ -118,14 +119,17 @@ function vaultOn(
 export async function migrateVault(
   options: VaultOptions,
   roles: readonly GrantedRole[] = [],
-): Promise<SchemaChanges & { readonly grants: readonly string[] }> {
+): Promise<Durable<SchemaChanges & { readonly grants: readonly string[] }>> {
   const pool = openPool(options);
   try {
     const changes = await bringUp(pool);
     const grants: string[] = [];
     for (const { role, purpose } of roles)
       grants.push(...(await grantRights(pool, role, purpose, commandDeadline())));
-    return { ...changes, grants };
+    return await pool.durably(commandDeadline(), async (query) => {
+      await demandNewest(query);
+      return { ...changes, grants };
+    });
   } finally {
     await pool.end();
   }
@@ -137,6 +141,14 @@ async function bringUp(pool: Pool): Promise<SchemaChanges> {
     migrate(pool, migrationDeadline()),
   );
   return { applied, distributed: await distribute(pool, commandDeadline()) };
+}
+
+/**
+ * The result of several transactions that were each durable. Waits once more, for what they have in
+ * common.
+ */
+export async function settled<T>({ pool }: Vault, result: T): Promise<Durable<T>> {
+  return pool.durably(commandDeadline(), async () => result);
 }
 
 /** A loss that no record can reveal; undefined: none is known. */

@@ -1,4 +1,4 @@
-import type { ApiKey, Client, UsedApiKey } from '../types.ts';
+import type { ApiKey, Client, Durable, UsedApiKey } from '../types.ts';
 import { byteaArray, latin1OfBytea } from './bytea-array.ts';
 import { CLIENT_COLUMNS, clientOf, dateOf } from './clients.ts';
 import type { Pool, Query, QueryResult } from './pool.ts';
@@ -62,8 +62,10 @@ export class ApiKeyStore {
     digest: string,
     expiresAt: Date | null,
     deadlineMs: number,
-  ): Promise<ApiKey> {
-    return insertApiKey(this.#pool.queryUntil(deadlineMs), apiKeyId, clientId, digest, expiresAt);
+  ): Promise<Durable<ApiKey>> {
+    return this.#pool.durably(deadlineMs, (query) =>
+      insertApiKey(query, apiKeyId, clientId, digest, expiresAt),
+    );
   }
 
   async list(clientId: string | undefined, deadlineMs: number): Promise<UsedApiKey[]> {
@@ -98,13 +100,12 @@ export class ApiKeyStore {
    * Returns the API key after the change, or undefined when no API key has this id. A second call
    * changes nothing.
    */
-  async revoke(apiKeyId: string, deadlineMs: number): Promise<ApiKey | undefined> {
-    const { rows } = await this.#pool.query(
-      `update standin.api_keys set revoked_at = least(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`,
-      [apiKeyId],
+  async revoke(apiKeyId: string, deadlineMs: number): Promise<Durable<ApiKey> | undefined> {
+    const text = `update standin.api_keys set revoked_at = least(revoked_at, now()) where api_key_id = $1 returning ${COLUMNS}`;
+    return this.#pool.durably(
       deadlineMs,
+      async (query) => (await query(text, [apiKeyId])).rows.map(apiKeyOf)[0],
     );
-    return rows[0] === undefined ? undefined : apiKeyOf(rows[0]);
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Client, TokenMode } from '../types.ts';
+import type { Client, Durable, TokenMode } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
 
 /** The columns of a client that commands can set. */
@@ -51,8 +51,8 @@ export class ClientStore {
     settings: ClientSettings,
     isDisabled: boolean,
     deadlineMs: number,
-  ): Promise<Client | Taken> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<Client> | Taken> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       const found = await taken(query, settings, clientId);
       if (found !== undefined) return found;
       const client = await insertClient(query, clientId, settings);
@@ -69,8 +69,8 @@ export class ClientStore {
     settings: ClientSettings,
     work: (query: Query) => Promise<T>,
     deadlineMs: number,
-  ): Promise<T | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<T | undefined>> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       await query(LOCK_NAMES);
       const { rows } = await query('select 1 from standin.clients limit 1');
       if (rows.length > 0) return undefined;
@@ -93,8 +93,8 @@ export class ClientStore {
     change: ClientChange,
     deadlineMs: number,
     check?: (client: Client) => void,
-  ): Promise<Client | Taken> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<Client> | Taken> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       check?.(await lockClient(query, clientId));
       return (await taken(query, change, clientId)) ?? updateClient(query, clientId, change);
     });

@@ -1,5 +1,5 @@
+import type { Durable } from '../types.ts';
 import type { Pool, Query } from './pool.ts';
-import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /** A version of the policy. */
 export interface PolicyVersion {
@@ -13,6 +13,12 @@ export interface PolicyVersion {
 export interface StoredPolicy extends PolicyVersion {
   /** As it was applied, byte for byte. */
   readonly document: string;
+}
+
+export interface AppliedPolicy {
+  readonly version: number;
+  /** false: the newest version was this document already. */
+  readonly is_new: boolean;
 }
 
 /** An arbitrary number, different from the locks of migrations, keys and names of clients. */
@@ -47,12 +53,8 @@ export class PolicyStore {
    * `newest`, as durable as a record that was written. A version whose wait for the standby was
    * cancelled is visible, but a failover loses it, and another document then gets its version.
    */
-  async newestDurable(deadlineMs: number): Promise<StoredPolicy | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      const newest = await newestOf(query);
-      await query(`select ${WAITS_FOR_STANDBY}`);
-      return newest;
-    });
+  async newestDurable(deadlineMs: number): Promise<Durable<StoredPolicy> | undefined> {
+    return this.#pool.durably(deadlineMs, newestOf);
   }
 
   /** Whether tokens without the suffix were imported, so that guesses at them count. */
@@ -60,11 +62,24 @@ export class PolicyStore {
     return (await this.#pool.query(HAS_BARE_TOKENS, [], deadlineMs)).rows.length > 0;
   }
 
-  /** Call it before the first such token is stored. Returns whether the vault had none so far. */
-  async addBareTokens(deadlineMs: number): Promise<boolean> {
+  /**
+   * Tells all nodes that such tokens will be stored. Returns whether they knew before: then
+   * `addBareTokens` was called, and no wait was cut short.
+   */
+  async announceBareTokens(deadlineMs: number): Promise<boolean> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      await query(`insert into standin.settings (name, value) values ('bare_tokens', 'announced')
+        on conflict do nothing`);
+      const { rows } = await query("select value from standin.settings where name = 'bare_tokens'");
+      return rows[0]!.value !== 'announced';
+    });
+  }
+
+  /** Call it when all nodes know, and before the first such token is stored. */
+  async addBareTokens(deadlineMs: number): Promise<void> {
     const text = `insert into standin.settings (name, value) values ('bare_tokens', 'imported')
-      on conflict do nothing returning 1`;
-    return (await this.#pool.query(text, [], deadlineMs)).rows.length > 0;
+      on conflict (name) do update set value = excluded.value`;
+    await this.#pool.query(text, [], deadlineMs);
   }
 
   /** undefined: there is no such version. */
@@ -79,21 +94,24 @@ export class PolicyStore {
   }
 
   /**
-   * Adds a version. Calls at the same time take turns, on all machines.
+   * Adds a version, unless the newest is this document already. Calls at the same time take turns,
+   * on all machines.
    * @param expectedVersion the newest version that the caller has seen; 0: none
-   * @returns the new version; undefined: another version is the newest, and nothing was changed
+   * @returns the newest version; undefined: another document is the newest, and nothing was changed
    */
   async apply(
     document: string,
     expectedVersion: number,
     deadlineMs: number,
-  ): Promise<PolicyVersion | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+  ): Promise<Durable<AppliedPolicy> | undefined> {
+    return this.#pool.durably(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [POLICY_LOCK]);
-      const newest = (await newestOf(query))?.version ?? 0;
-      if (newest !== expectedVersion) return undefined;
-      const text = `insert into standin.policies (version, document) values ($1, $2) returning ${HEAD}`;
-      return headOf((await query(text, [newest + 1, document])).rows[0]!);
+      const newest = await newestOf(query);
+      if (newest?.document === document) return { version: newest.version, is_new: false };
+      if ((newest?.version ?? 0) !== expectedVersion) return undefined;
+      const text = 'insert into standin.policies (version, document) values ($1, $2)';
+      await query(text, [expectedVersion + 1, document]);
+      return { version: expectedVersion + 1, is_new: true };
     });
   }
 }

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
 import { operatorError, Unavailable } from '../errors.ts';
 import { afterReading } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
 import {
   BEGIN,
   BEGIN_PINNED,
@@ -17,6 +18,7 @@ import {
 } from './connection.ts';
 import { databaseError, ReadOnlyServer } from './database-error.ts';
 import { Timeline } from './primary.ts';
+import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /**
  * Where a Postgres listens: a URL, or the folder and port number of a Unix socket (the embedded
@@ -97,6 +99,18 @@ export class Pool {
     return this.#use(deadlineMs, (query, { isPinned }) =>
       inTransaction(query, isPinned ? BEGIN : BEGIN_PINNED, () => work(query)),
     );
+  }
+
+  /**
+   * `transaction`, for "done" and "already": its commit waits for a synchronous standby also when
+   * `work` only reads. The wait of the commit that wrote what it reads may have been cancelled.
+   */
+  async durably<T>(deadlineMs: number, work: (query: Query) => Promise<T>): Promise<Durable<T>> {
+    return this.transaction(deadlineMs, async (query) => {
+      const result = await work(query);
+      await query(`select ${WAITS_FOR_STANDBY}`);
+      return result as Durable<T>;
+    });
   }
 
   /** Resolves when the newest primary answers; otherwise throws Unavailable. */

@@ -1,6 +1,6 @@
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
-import type { Pool } from './pool.ts';
+import type { Pool, QueryResult } from './pool.ts';
 import {
   hasValue,
   type Replacement,
@@ -8,6 +8,7 @@ import {
   replace,
   SEALED,
   tokenFingerprintOf,
+  WAITS_FOR_STANDBY,
 } from './record-sql.ts';
 import { VAULT_LOCK } from './wrapped-keys.ts';
 
@@ -17,14 +18,20 @@ const WINDOW_RECORDS = 1_000;
  * Windows by primary key bound each statement, whatever it finds. A record that the walk leaves out
  * returns only its fingerprint.
  */
-const NEXT = `select uuid_send(token_fingerprint) ||
-    case when key_version = $2::smallint or octet_length(sealed) = 0 then ''
+const NEXT = windowOf('octet_length(sealed) = 0');
+/** Waits for the standby: "nothing is left to reseal" must hold after a failover. */
+const NEXT_WITHOUT = windowOf(
+  'octet_length(sealed) = 0 or key_version = $3::smallint',
+  `, ${WAITS_FOR_STANDBY} as waited_for`,
+);
+
+function windowOf(isLeftOut: string, more = ''): string {
+  return `select uuid_send(token_fingerprint) || case when ${isLeftOut} then ''
     else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row,
-    extract(epoch from expires_at) as expires_s
+    extract(epoch from expires_at) as expires_s, expires_at <= now() as is_expired${more}
   from standin.records as there where token_fingerprint >= $1::uuid
-  order by token_fingerprint limit $3`;
-/** Not a key version: the walk leaves out no record for its version. */
-const NONE = -1;
+  order by token_fingerprint limit $2`;
+}
 
 /** The lowest possible fingerprint. */
 export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
@@ -32,6 +39,8 @@ export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
 export interface WalkedRecord extends SealedRecord {
   /** undefined: never. */
   readonly expires_at?: Date;
+  /** By the clock of the database. */
+  readonly isExpired?: boolean;
 }
 
 export interface Window {
@@ -52,22 +61,22 @@ export class RecordWalk {
 
   /**
    * The records from a fingerprint on, in order. Records without a value are left out.
-   * @param without leave out records sealed with this key version
+   * @param without leave out records sealed with this key version; a failover keeps that they are
    */
   async window(
     from: TokenFingerprint,
     without: number | undefined,
     deadlineMs: number,
   ): Promise<Window> {
-    const { rows } = await this.#pool.query(
-      NEXT,
-      [hexOf(from), without ?? NONE, WINDOW_RECORDS],
-      deadlineMs,
-    );
+    const values = [hexOf(from), WINDOW_RECORDS];
+    const { rows } =
+      without === undefined
+        ? await this.#pool.query(NEXT, values, deadlineMs)
+        : await this.#pool.query(NEXT_WITHOUT, [...values, without], deadlineMs);
     const all = rows.map(({ row }) => bytesOfBytea(row!));
     const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
     return {
-      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!.expires_s)] : [])),
+      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!)] : [])),
       seen: all.length,
       next: last && successor(tokenFingerprintOf(last)),
     };
@@ -82,7 +91,7 @@ export class RecordWalk {
     keyVersion: number,
     deadlineMs: number,
   ): Promise<number | undefined> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
+    return this.#pool.durably(deadlineMs, async (query) => {
       // A shared lock: `locked` of the keyring waits for this batch, but batches do not wait for
       // each other.
       await query('select pg_advisory_xact_lock_shared($1::bigint)', [VAULT_LOCK]);
@@ -95,9 +104,15 @@ export class RecordWalk {
   }
 }
 
-function walked(row: Buffer, expiresS: string | null | undefined): WalkedRecord {
+function walked(row: Buffer, times: QueryResult['rows'][number]): WalkedRecord {
+  const { expires_s: expiresS, is_expired: isExpired } = times;
   const record = recordOf(row);
-  return expiresS == null ? record : { ...record, expires_at: new Date(1_000 * Number(expiresS)) };
+  if (expiresS == null) return record;
+  return {
+    ...record,
+    expires_at: new Date(1_000 * Number(expiresS)),
+    isExpired: isExpired === 't',
+  };
 }
 
 /** 32 hex digits: how messages name a record. */

@@ -1,11 +1,19 @@
-import type { SealedRecord, TokenFingerprint } from '../types.ts';
+import type { Durable, SealedRecord, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea, uuidArray } from './bytea-array.ts';
 import { retried } from './database-error.ts';
-import type { Pool } from './pool.ts';
-import { byFingerprint, columnsWithoutValue, recordOf, UNSEALED } from './record-sql.ts';
+import type { Pool, Query } from './pool.ts';
+import {
+  byFingerprint,
+  columnsWithoutValue,
+  recordOf,
+  UNSEALED,
+  WAITS_FOR_STANDBY,
+} from './record-sql.ts';
 
 /** State of a token: with its value (expired or not), without its value, or never stored. */
 export type TokenState = 'known' | 'forgotten' | 'unknown';
+
+type Tokens = readonly (TokenFingerprint | undefined)[];
 
 interface Row {
   /** Without `sealed`, which nobody reads here. */
@@ -13,10 +21,11 @@ interface Row {
   readonly isRemoved: boolean;
 }
 
-const COLUMNS = `${UNSEALED} as row,
-  sealed = '' as is_removed from standin.records`;
-const FIND = `select ${COLUMNS} where token_fingerprint = any($1::uuid[])`;
-const FIND_EXPIRED = `select ${COLUMNS} where expires_at <= now() order by expires_at limit $1`;
+const COLUMNS = `${UNSEALED} as row, sealed = '' as is_removed`;
+/** Waits on the worker of each row (Citus). A token without a row has none after a failover too. */
+const FIND = `select ${COLUMNS}, ${WAITS_FOR_STANDBY} as waited_for
+  from standin.records where token_fingerprint = any($1::uuid[])`;
+const FIND_EXPIRED = `select ${COLUMNS} from standin.records where expires_at <= now() order by expires_at limit $1`;
 /**
  * An upsert instead of an update: it locks rows in the given order, like the inserts of records, so
  * the two cannot deadlock.
@@ -45,25 +54,18 @@ export class RemovalStore {
   /**
    * Returns the state of each token before the call, in order. When it resolves, the known tokens
    * are forgotten.
+   * @param tokens undefined: a token that counts as unknown
    */
-  async forget(
-    fingerprints: readonly TokenFingerprint[],
-    deadlineMs: number,
-  ): Promise<TokenState[]> {
-    return retried(deadlineMs, async () => {
-      const rows = await this.#look(fingerprints, deadlineMs);
-      // Also locks rows that are already forgotten. So this commit waits for a synchronous standby,
-      // which may not have the earlier removal yet.
-      if (rows.length > 0) await this.#pool.query(FORGET, columns(rows), deadlineMs);
-      return statesOf(fingerprints, rows);
+  forget(tokens: Tokens, deadlineMs: number): Promise<Durable<TokenState[]>> {
+    return this.#states(tokens, deadlineMs, async (query, rows) => {
+      // Also locks rows that are already forgotten.
+      if (rows.length > 0) await query(FORGET, columns(rows));
     });
   }
 
   /** The state of each token, in order. */
-  async look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<TokenState[]> {
-    return retried(deadlineMs, async () =>
-      statesOf(fingerprints, await this.#look(fingerprints, deadlineMs)),
-    );
+  look(tokens: Tokens, deadlineMs: number): Promise<Durable<TokenState[]>> {
+    return this.#states(tokens, deadlineMs, async () => {});
   }
 
   /** Removes the values of up to `limit` expired records, the longest expired first. */
@@ -71,32 +73,44 @@ export class RemovalStore {
     limit: number,
     deadlineMs: number,
   ): Promise<{ readonly found: number; readonly removed: number }> {
-    const rows = await this.#find(FIND_EXPIRED, [limit], deadlineMs);
+    const rows = await find(this.#pool.queryUntil(deadlineMs), FIND_EXPIRED, [limit]);
     if (rows.length === 0) return { found: 0, removed: 0 };
     const { rows: counts } = await this.#pool.query(EXPIRE, columns(rows), deadlineMs);
     return { found: rows.length, removed: Number(counts[0]!.count) };
   }
 
-  async #look(fingerprints: readonly TokenFingerprint[], deadlineMs: number): Promise<Row[]> {
-    const rows = await this.#find(FIND, [uuidArray(fingerprints)], deadlineMs);
-    // As in detokenize: a standby behind a pooler may not have the record yet.
-    if (rows.length < new Set(fingerprints).size) await this.#pool.ping(deadlineMs);
-    return rows;
-  }
-
-  async #find(text: string, values: readonly unknown[], deadlineMs: number): Promise<Row[]> {
-    const { rows } = await this.#pool.query(text, values, deadlineMs);
-    return rows.map(({ row, is_removed: isRemoved }) => ({
-      record: recordOf(bytesOfBytea(row!)),
-      isRemoved: isRemoved === 't',
-    }));
+  #states(
+    tokens: Tokens,
+    deadlineMs: number,
+    work: (query: Query, rows: readonly Row[]) => Promise<void>,
+  ): Promise<Durable<TokenState[]>> {
+    return retried(deadlineMs, async () => {
+      const states = await this.#pool.durably(deadlineMs, async (query) => {
+        const rows = await find(query, FIND, [
+          uuidArray(tokens.filter((one) => one !== undefined)),
+        ]);
+        await work(query, rows);
+        return statesOf(tokens, rows);
+      });
+      // As in detokenize: a standby behind a pooler may not have the record yet.
+      if (states.includes('unknown')) await this.#pool.ping(deadlineMs);
+      return states;
+    });
   }
 }
 
-function statesOf(fingerprints: readonly TokenFingerprint[], rows: readonly Row[]): TokenState[] {
+async function find(query: Query, text: string, values: readonly unknown[]): Promise<Row[]> {
+  const { rows } = await query(text, values);
+  return rows.map(({ row, is_removed: isRemoved }) => ({
+    record: recordOf(bytesOfBytea(row!)),
+    isRemoved: isRemoved === 't',
+  }));
+}
+
+function statesOf(tokens: Tokens, rows: readonly Row[]): TokenState[] {
   const byToken = new Map(rows.map((row) => [row.record.token_fingerprint, row]));
-  return fingerprints.map((fingerprint) => {
-    const row = byToken.get(fingerprint);
+  return tokens.map((token) => {
+    const row = token && byToken.get(token);
     if (row === undefined) return 'unknown';
     return row.isRemoved ? 'forgotten' : 'known';
   });

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { OperatorError } from '../errors.ts';
+import type { Durable } from '../types.ts';
 import { API_KEY_COLUMNS } from './api-keys.ts';
 import { SETTINGS } from './clients.ts';
 import type { Pool, Query } from './pool.ts';
@@ -83,8 +84,8 @@ export async function grantRights(
   role: string,
   purpose: RolePurpose,
   deadlineMs: number,
-): Promise<string[]> {
-  return pool.transaction(deadlineMs, async (query) => {
+): Promise<Durable<string[]>> {
+  return pool.durably(deadlineMs, async (query) => {
     await checkRole(query, role);
     const statements = grants(pg.escapeIdentifier(role), purpose, await hasCitus(query));
     for (const statement of statements) await query(statement);

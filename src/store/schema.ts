@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { OperatorError } from '../errors.ts';
+import { OperatorError, Unavailable } from '../errors.ts';
 import { allowedOr } from './database-error.ts';
 import type { Pool, Query } from './pool.ts';
 
@@ -60,7 +60,7 @@ export async function migrate(
   const applied: string[] = [];
   let current = await schemaVersion(pool, deadlineMs);
   while (current < newest) {
-    current = await pool.transaction(deadlineMs, async (query) => {
+    current = await pool.durably(deadlineMs, async (query) => {
       await takeMigrationLock(query);
       await query('create schema if not exists standin');
       await query(
@@ -84,6 +84,12 @@ export async function migrate(
     );
   }
   return applied;
+}
+
+/** @throws Unavailable when a failover has undone a migration */
+export async function demandNewest(query: Query): Promise<void> {
+  if ((await readVersion(query)) < readMigrations().at(-1)!.version)
+    throw new Unavailable(new Error('the schema is old again'));
 }
 
 async function readVersion(query: Query): Promise<number> {

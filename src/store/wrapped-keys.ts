@@ -1,8 +1,7 @@
 import { OperatorError } from '../errors.ts';
-import type { KeyPurpose, WrappedKey } from '../types.ts';
+import type { Durable, KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
-import { WAITS_FOR_STANDBY } from './record-sql.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -84,12 +83,8 @@ export class WrappedKeyStore {
    * cancelled is visible, but a failover loses it: the next rotation makes another key of the same
    * version.
    */
-  async listDurable(deadlineMs: number): Promise<WrappedKey[]> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      const keys = await listKeys(query);
-      await query(`select ${WAITS_FOR_STANDBY}`);
-      return keys;
-    });
+  async listDurable(deadlineMs: number): Promise<Durable<WrappedKey[]>> {
+    return this.#pool.durably(deadlineMs, listKeys);
   }
 
   async settings(deadlineMs: number): Promise<Map<string, string>> {
@@ -99,18 +94,10 @@ export class WrappedKeyStore {
   }
 
   /** Runs `work` in one transaction. On all machines, only one such transaction runs at a time. */
-  async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<T> {
-    return this.#locked(deadlineMs, (query, keys) => work(lockedKeys(query, keys)));
-  }
-
-  async #locked<T>(
-    deadlineMs: number,
-    work: (query: Query, keys: WrappedKey[]) => Promise<T>,
-  ): Promise<T> {
-    return this.#pool.transaction(deadlineMs, async (query) => {
-      await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
-      return work(query, await listKeys(query));
-    });
+  async locked<T>(deadlineMs: number, work: (keys: LockedKeys) => Promise<T>): Promise<Durable<T>> {
+    return this.#pool.durably(deadlineMs, async (query) =>
+      work(lockedKeys(query, await lockAndList(query))),
+    );
   }
 
   /** As in LockedKeys, without the lock. */
@@ -148,7 +135,8 @@ export class WrappedKeyStore {
     settings: ReadonlyMap<string, string>,
     deadlineMs: number,
   ): Promise<WrappedKey[]> {
-    return this.#locked(deadlineMs, async (query, existing) => {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      const existing = await lockAndList(query);
       if (existing.length > 0) return existing;
       const { rows: made } = await query('select name from standin.settings limit 1');
       if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);
@@ -159,6 +147,11 @@ export class WrappedKeyStore {
       return listKeys(query);
     });
   }
+}
+
+async function lockAndList(query: Query): Promise<WrappedKey[]> {
+  await query('select pg_advisory_xact_lock($1::bigint)', [VAULT_LOCK]);
+  return listKeys(query);
 }
 
 async function insertKey(query: Query, key: NewKey): Promise<void> {

@@ -1,54 +1,8 @@
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { newCluster, newProxy, newVault, start } from '../support/fault.ts';
-import type { FaultProxy } from '../support/fault-proxy.ts';
-import { type PostgresCluster, postgresBin, query } from '../support/postgres.ts';
+import { describe, expect, test } from 'vitest';
+import { postgresBin, query } from '../support/postgres.ts';
 import { call, createClient, type Place, runCli, type Service, until } from '../support/service.ts';
+import { ENDS, end, failOver, newPair, waiting } from '../support/standby.ts';
 import { detokenizeAll } from '../support/vault.ts';
-
-interface Pair {
-  readonly primary: PostgresCluster;
-  readonly standby: PostgresCluster;
-  /** Between the two. */
-  readonly proxy: FaultProxy;
-  readonly place: Place;
-  readonly nodes: readonly Service[];
-  readonly api_key: string;
-}
-
-/** Two nodes on a primary and its synchronous standby. */
-async function newPair(): Promise<Pair> {
-  const primary = await newCluster();
-  const place = await newVault(primary);
-  const proxy = await newProxy(primary);
-  const standby = await primary.startStandby(proxy.through(primary.directUrl('postgres')));
-  onTestFinished(() => standby.stop());
-  place.env.DATABASE_URL = place.env.DATABASE_URL!.replace(
-    /@[^/]*/,
-    `@127.0.0.1:${primary.port},127.0.0.1:${standby.port}`,
-  );
-  const nodes = [await start(place), await start(place)];
-  return { primary, standby, proxy, place, nodes, api_key: nodes[0]!.api_key };
-}
-
-/** Process ids of the backends of the service, and of its commands, that wait for the standby. */
-async function waiting({ primary }: Pair): Promise<number[]> {
-  const rows = await query(
-    primary.directUrl('postgres'),
-    "select pid from pg_stat_activity where application_name = 'standin' and wait_event = 'SyncRep'",
-  );
-  return rows.map((row) => row.pid);
-}
-
-/** What an administrator can do to a backend that waits. */
-const ENDS = ['pg_terminate_backend', 'pg_cancel_backend'] as const;
-
-async function end(
-  { primary }: Pair,
-  pids: readonly number[],
-  how: (typeof ENDS)[number] = 'pg_terminate_backend',
-): Promise<void> {
-  for (const pid of pids) await query(primary.directUrl('postgres'), `select ${how}($1)`, [pid]);
-}
 
 async function newClient(place: Place, ...options: string[]): Promise<string> {
   return (await createClient(place, ...options)).api_key;
@@ -62,18 +16,6 @@ async function tokenizeEach(node: Service, values: readonly string[], apiKey: st
   return answers.flatMap(({ status, body }, i) =>
     status === 200 ? [{ value: values[i]!, token: body.data.value as string }] : [],
   );
-}
-
-/** The standby becomes the primary, and the old one is gone for good. */
-async function failOver(pair: Pair): Promise<void> {
-  const { primary, standby, nodes, api_key: apiKey } = pair;
-  await primary.crash();
-  standby.promote();
-  for (const node of nodes) {
-    const works = async () =>
-      (await call(node, 'tokenize', { a: 'there again' }, apiKey)).status === 200;
-    await until(works, 'the new primary');
-  }
 }
 
 async function expectVerified(place: Place): Promise<void> {

@@ -1,8 +1,11 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { Changed } from '../../src/errors.ts';
+import { DEFAULT_SETTINGS } from '../../src/service/clients.ts';
 import { retireKey } from '../../src/service/keys/key-lifecycle.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
+import { ClientStore } from '../../src/store/clients.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
@@ -175,10 +178,30 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     expect(await sealedOf(old)).toEqual(old.sealed);
   });
 
+  test('of two changes of a client that expect the same state, only one is made', async () => {
+    const clients = new ClientStore(pool);
+    const id = 'standin_000000000000000000000001';
+    await clients.insert(id, { ...DEFAULT_SETTINGS, name: 'two' }, false, soon());
+    const change = (rate: number) =>
+      clients.update(id, { rate_limit: rate }, soon(), (client) => {
+        if (client.rate_limit !== null) throw new Changed('it has a limit');
+      });
+    let changes: Promise<unknown>[] = [];
+    await inTransaction(async (client) => {
+      await client.query('select from standin.clients where client_id = $1 for update', [id]);
+      changes = [change(1), change(2)];
+      for (const one of changes) one.catch(() => {});
+      const waiting = "select 1 from pg_stat_activity where wait_event_type = 'Lock'";
+      await until(async () => (await sql(place, waiting)).length === 2, 'both wait');
+    });
+    const ended = await Promise.allSettled(changes);
+    expect(ended.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  });
+
   test('retire waits for a transaction that wrote before the version was closed, and counts its record', async () => {
     await addKeyVersions(pool, 30, 31);
     const late = randomRecord({ key_version: 30 });
-    let retiring: Promise<void> | undefined;
+    let retiring: Promise<unknown> | undefined;
     await inTransaction(async (client) => {
       await client.query(
         'insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed) values ($1, $1, 30, $2)',

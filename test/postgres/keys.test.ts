@@ -1,11 +1,16 @@
 import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
+import { kekOf } from '../../src/crypto/kek.ts';
+import { Keyring } from '../../src/crypto/keyring.ts';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
+import { Unavailable } from '../../src/errors.ts';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
-import { kekSourceOf } from '../../src/service/keys/open-keys.ts';
+import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
+import { kekSourceOf, openKeys, wrap } from '../../src/service/keys/open-keys.ts';
+import { FIRST_RECORD, RecordWalk } from '../../src/store/record-walk.ts';
 import { MixedLoad } from '../support/journal.ts';
-import { freePort } from '../support/postgres.ts';
+import { freePort, PostgresCluster, query } from '../support/postgres.ts';
 import {
   call,
   kinds,
@@ -21,6 +26,7 @@ import {
   metric,
   openedVault,
   sealedWith,
+  soon,
   sql,
   tokenizeAll,
 } from '../support/vault.ts';
@@ -148,7 +154,7 @@ test('rotations at once each add a version, and none twice', async () => {
   const service = await start(place);
   const { keys, source } = openedVault(place);
   const made = await Promise.all(Array.from({ length: 4 }, () => rotateKey(keys, source)));
-  expect(made.toSorted()).toEqual([2, 3, 4, 5]);
+  expect(made.map(({ version }) => version).toSorted()).toEqual([2, 3, 4, 5]);
   await inForce([service], 5, 30_000);
 });
 
@@ -203,6 +209,87 @@ test('C15: records whose key version is gone: an error and never another value, 
   expect(verified.code).toBe(1);
   expect(JSON.parse(verified.stdout)).toMatchObject({ records: 4, bad: 3 });
   expect(verified.stderr.match(/: key version not in the keyring/g)).toHaveLength(3);
+});
+
+test('the key of another vault in the row of a version is never taken: nothing is sealed until the own key is back', async () => {
+  const place = await newVault();
+  await run(place, 'migrate');
+  const service = await start(place);
+  const { keys, source } = openedVault(place);
+  const opened = await openKeys(keys, source, 'tok', soon());
+  const follower = new KeyringFollower(keys, source, opened);
+  await follower.look();
+  const { keys: own } = follower.latest;
+  const wrapping = (bytes: Buffer) =>
+    keys.locked(soon(), async (locked) =>
+      locked.update(wrap(kekOf(await source.read()), 'dek', 1, bytes)),
+    );
+  await wrapping(newKeyBytes());
+  await follower.look();
+  expect(follower.latest).toEqual({ keys: own, asOfMs: -Infinity, failure: 'key_missing' });
+  let n = 0;
+  const status = async () => (await call(service, 'tokenize', { a: `new ${n++}` })).status;
+  await until(async () => (await status()) === 500, 'a refusal');
+  await wrapping(own.find(({ purpose }) => purpose === 'dek')!.bytes);
+  await until(async () => (await status()) === 200, 'the own key');
+});
+
+describe.skipIf(kind !== 'server')('with a standby that is away', () => {
+  /** @param standby '': commits wait for none */
+  async function newAbsence() {
+    const cluster = await PostgresCluster.start();
+    onTestFinished(() => cluster.stop());
+    const place = await newPlace('server', cluster.url('postgres'));
+    places.push(place);
+    await run(place, 'migrate');
+    const vault = openedVault(place);
+    const opened = await openKeys(vault.keys, vault.source, 'tok', soon());
+    const waitFor = async (standby: string) => {
+      const admin = cluster.directUrl('postgres');
+      await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
+      await query(admin, 'select pg_reload_conf()');
+    };
+    return { ...vault, place, opened, waitFor };
+  }
+
+  test('a key that a failover would lose seals nothing', async () => {
+    const { place, keys, source, opened, waitFor } = await newAbsence();
+    const follower = new KeyringFollower(keys, source, opened);
+    await follower.look();
+    await waitFor('absent');
+    // As a rotation whose wait for the standby was cancelled: visible, and on this server only.
+    const { kek_id: kekId, wrapped } = wrap(kekOf(await source.read()), 'dek', 2, newKeyBytes());
+    const insert = `insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', 2, '${kekId}', '\\x${wrapped.toString('hex')}')`;
+    await sql(place, `begin; set local synchronous_commit = local; ${insert}; commit`);
+    const isFailed = async () => {
+      await follower.look();
+      return follower.latest.failure !== undefined;
+    };
+    await until(isFailed, 'a failed read');
+    expect(follower.primaryVersion).toBe(1);
+    await waitFor('');
+    const hasKey = async () => {
+      await follower.look();
+      return follower.primaryVersion === 2;
+    };
+    await until(hasKey, 'the key');
+  });
+
+  test('a reseal does not say that nothing is left; verify goes on', async () => {
+    const { pool, opened, records, waitFor } = await newAbsence();
+    await records.insert([sealedWith(new Keyring(opened), 'Ann Lee', 'a_tok')]);
+    await waitFor('absent');
+    const walk = new RecordWalk(pool);
+    const window = (without?: number) =>
+      walk.window(FIRST_RECORD, without, performance.now() + 1_000);
+    const isRefused = () =>
+      window(1).then(
+        () => false,
+        (error) => error instanceof Unavailable,
+      );
+    await until(isRefused, 'a refusal');
+    expect((await window()).records).toHaveLength(1);
+  });
 });
 
 test('the row of the primary is lost: nothing more is sealed with it, the process still opens its records, and goes on when the row is back', async () => {

@@ -50,16 +50,17 @@ describe.each(kinds())('policies on the %s database', (kind) => {
 
   test('are kept byte for byte, in versions from 1, with their date and user', async () => {
     expect([await store.newest(soon()), await versions()]).toEqual([undefined, []]);
-    const first = await store.apply(FIRST, 0, soon());
+    expect(await store.apply(FIRST, 0, soon())).toEqual({ version: 1, is_new: true });
+    const first = await store.newestVersion(soon());
     expect(first).toEqual({
       version: 1,
       applied_at: expect.any(Date),
       applied_by: expect.stringMatching(/./),
     });
-    const second = await store.apply(SECOND, 1, soon());
+    expect(await store.apply(SECOND, 1, soon())).toEqual({ version: 2, is_new: true });
+    const second = await store.newestVersion(soon());
     expect(await store.newest(soon())).toEqual({ ...second, version: 2, document: SECOND });
     expect(await store.newestDurable(soon())).toEqual(await store.newest(soon()));
-    expect(await store.newestVersion(soon())).toEqual(second);
     expect(await store.get(1, soon())).toEqual({ ...first, document: FIRST });
     expect(await store.get(3, soon())).toBeUndefined();
     expect(await store.list(soon())).toEqual([second, first]);
@@ -69,6 +70,13 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(await store.apply(FIRST, 1, soon())).toBeUndefined();
     await store.apply(FIRST, 0, soon());
     for (const seen of [0, 2]) expect(await store.apply(SECOND, seen, soon())).toBeUndefined();
+    expect(await versions()).toEqual([1]);
+  });
+
+  test('a document that is the newest already makes no version, whatever the caller has seen', async () => {
+    await store.apply(FIRST, 0, soon());
+    for (const seen of [0, 1, 2])
+      expect(await store.apply(FIRST, seen, soon())).toEqual({ version: 1, is_new: false });
     expect(await versions()).toEqual([1]);
   });
 
@@ -191,7 +199,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       elsewhere: 'pass',
     });
     await lose();
-    await store.apply(FIRST, 1, soon());
+    await store.apply(`${FIRST}\n`, 1, soon());
     expect((await read(follower)).policy).toMatchObject({ version: 2, fields: undefined });
   });
 });

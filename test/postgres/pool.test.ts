@@ -1,7 +1,9 @@
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { Unavailable } from '../../src/errors.ts';
+import { OldPrimary } from '../../src/store/database-error.ts';
 import { type Address, Pool } from '../../src/store/pool.ts';
+import { Timeline } from '../../src/store/primary.ts';
 import { PostgresCluster, postgresBin, query } from '../support/postgres.ts';
 import { until } from '../support/service.ts';
 import { soon } from '../support/vault.ts';
@@ -93,22 +95,51 @@ describe.skipIf(postgresBin === undefined)('a pool of connections', () => {
     expect(await pidOf(pool)).toBe(pid);
   });
 
+  test('a connection that is open is not used any more once another pool has seen a newer primary', async () => {
+    const timeline = new Timeline();
+    const pool = new Pool({ connections: 1, locate: toPostgres, timeline });
+    onTestFinished(() => pool.end());
+    await pidOf(pool);
+    timeline.see(2);
+    await expect(pidOf(pool)).rejects.toBeInstanceOf(OldPrimary);
+  });
+
+  async function waitFor(standby: string): Promise<void> {
+    const admin = cluster.directUrl('postgres');
+    await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
+    await query(admin, 'select pg_reload_conf()');
+  }
+
+  /** Until the test ends, commits wait for a standby that does not exist. */
+  async function loseStandby(): Promise<void> {
+    onTestFinished(() => waitFor(''));
+    await waitFor('nobody');
+  }
+
+  async function cancelWait(): Promise<void> {
+    const admin = cluster.directUrl('postgres');
+    const find = () =>
+      query(admin, "select pid from pg_stat_activity where wait_event = 'SyncRep'");
+    await until(async () => (await find()).length === 1, 'a commit that waits');
+    const [{ pid }] = (await find()) as [{ pid: number }];
+    await query(admin, 'select pg_cancel_backend($1)', [pid]);
+  }
+
+  test('what durably only reads waits for the standby; a cancelled wait leaves it uncertain', async () => {
+    const pool = newPool(1, toPostgres);
+    await loseStandby();
+    const read = () => pool.durably(soon(), (ask) => ask('select 1 as one'));
+    const outcome = expect(read()).rejects.toBeInstanceOf(Unavailable);
+    await cancelWait();
+    await outcome;
+    await waitFor('');
+    expect(await read()).toEqual({ rows: [{ one: '1' }] });
+  });
+
   test('a cancelled wait for the standby, 01000, leaves the outcome unknown', async () => {
     const admin = cluster.directUrl('postgres');
-    const waitFor = async (standby: string) => {
-      await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
-      await query(admin, 'select pg_reload_conf()');
-    };
-    const cancelWait = async () => {
-      const find = () =>
-        query(admin, "select pid from pg_stat_activity where wait_event = 'SyncRep'");
-      await until(async () => (await find()).length === 1, 'a commit that waits');
-      const [{ pid }] = (await find()) as [{ pid: number }];
-      await query(admin, 'select pg_cancel_backend($1)', [pid]);
-    };
     await query(admin, 'create table public.waited (n int)');
-    await waitFor('nobody');
-    onTestFinished(() => waitFor(''));
+    await loseStandby();
 
     const client = new pg.Client({ connectionString: admin });
     const warnings: (string | undefined)[] = [];

@@ -3,13 +3,15 @@ import { consequencesOf } from '../../src/policy/consequences.ts';
 import { parsePolicy } from '../../src/policy/parse.ts';
 
 const parsed = (text: string) => parsePolicy(`version: 1\n${text}`, true).policy!;
-const named = (...names: string[]) => names.map((name) => ({ client_id: `id_${name}`, name }));
+const client = (name: string) => ({
+  ...{ client_id: `id_${name}`, name },
+  ...{ can_detokenize: true, disabled_at: null as Date | null },
+});
 
 /** Between two policies, for these clients, which all detokenize. */
 function between(before: string | undefined, after: string, ...names: string[]): string[] {
-  const all = named(...names);
   const old = before === undefined ? undefined : parsed(before);
-  return consequencesOf(old, parsed(after), { all, seeing: all });
+  return consequencesOf(old, parsed(after), names.map(client));
 }
 
 const KIND = 'kinds: { card: { shape: digits } }\n';
@@ -132,9 +134,13 @@ test('a kind that is removed says what its readers see then, unless everybody se
   expect(between(KIND, '', 'support')).toEqual([]);
 });
 
-test('a client that only tokenizes loses nothing, and is there to be named', () => {
-  const after = parsed('rights: { intake: { "*": none } }');
-  expect(consequencesOf(undefined, after, { all: named('intake'), seeing: [] })).toEqual([]);
+test('a client that cannot detokenize loses nothing, and is there to be named', () => {
+  const after = parsed('rights: { intake: { "*": none }, gone: { "*": none } }');
+  const clients = [
+    { ...client('intake'), can_detokenize: false },
+    { ...client('gone'), disabled_at: new Date() },
+  ];
+  expect(consequencesOf(undefined, after, clients)).toEqual([]);
 });
 
 test('names of rights that no client has are listed, with the one that was probably meant', () => {

@@ -38,6 +38,13 @@ test('keys that cannot be renewed do not seal: an error with the reason', async 
   await expect(cutOff.readyToSeal()).rejects.toThrow('key version not in the keyring');
 });
 
+test('a version that takes no more records does not seal again while there is no newer one', async () => {
+  const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () =>
+    setImmediate(() => keys.take(snapshot([1]))),
+  );
+  await expect(keys.readyToSealAfter(1)).rejects.toThrow('key version not in the keyring');
+});
+
 test('a version that is not known is waited for until the keyring was read after the question', async () => {
   let asked = 0;
   const before = monotonicMs() - 1;

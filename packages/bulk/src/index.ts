@@ -1,11 +1,11 @@
 /** Replaces cells of CSV, TSV and NDJSON files of any size. See docs/guides/bulk-files.md. */
 export { BadRowError, BulkError, WriteError } from './bulk-error.ts';
-export { MAX_WRONG, nearest, suggested } from './fields.ts';
+export { MAX_WRONG, nearest, shownField, suggested } from './fields.ts';
 export type { FormatOptions } from './header.ts';
 export type { Decode } from './input.ts';
 export type { Job, Take } from './job.ts';
 export { addPath, newTree, type PathNode } from './json-path.ts';
-export { nameAtLast, OutputFile, partialOf } from './output.ts';
+export { lockOf, nameAtLast, OutputFile, partialOf, writing } from './output.ts';
 export { LeastRecords, type PolicyFields } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export type { Row } from './row.ts';

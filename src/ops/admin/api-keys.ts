@@ -37,8 +37,8 @@ export function apiKeyRoutes({ openVault }: AdminParts): AdminRoutes {
         act: 'api_key.revoke',
         run: async ({ params: [id] }) => {
           const vault = await openVault();
-          await revokeApiKey(vault, id!);
-          return { status: 200, body: await getApiKey(vault, id!) };
+          const revoked = await revokeApiKey(vault, id!);
+          return { status: 200, body: { ...(await getApiKey(vault, id!)), ...revoked } };
         },
       },
     },

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { errorOfChange } from '../../errors.ts';
 import { parseObject } from '../../http/data.ts';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
@@ -95,7 +96,10 @@ export class AdminApi {
     try {
       // Nothing changes without a line, even if the line about its end cannot be written.
       if (!isReading(request)) await this.#options.onAct(done.entry('attempt', undefined));
-      done.answer = await operation.run(callOf(request, operation));
+      const changes = !isReading(request) && !('changesNothing' in operation);
+      done.answer = await operation.run(callOf(request, operation)).catch((error) => {
+        throw changes ? errorOfChange(error) : error;
+      });
       return done.answer;
     } finally {
       this.#underWay--;

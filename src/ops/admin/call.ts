@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
+import { CLIENT_TEXTS } from '../../service/clients.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
 import type { Vault } from '../../service/vault.ts';
+import type { Durable } from '../../types.ts';
 
 /** A request to the admin API. */
 export interface AdminCall {
@@ -36,6 +38,11 @@ export interface AdminParts {
   readonly tokenSuffix: string;
 }
 
+/** The answer of an act. A failover keeps what its body says. */
+export interface AdminDone extends AdminAnswer {
+  readonly body: Durable<object>;
+}
+
 export type AdminMethod = 'GET' | 'PUT' | 'PATCH' | 'POST' | 'DELETE';
 
 /** Whether a request can change nothing, whatever its path. */
@@ -50,10 +57,22 @@ export interface AdminOperation {
   readonly run: (call: AdminCall) => Promise<AdminAnswer>;
 }
 
+/** An operation that changes something, or finds it changed already. */
+export interface AdminAct extends AdminOperation {
+  readonly run: (call: AdminCall) => Promise<AdminDone>;
+}
+
+/** An operation that only reads, for which a path is too short. */
+export interface AdminQuestion extends AdminOperation {
+  readonly changesNothing: true;
+}
+
+type AdminMethods = { readonly GET?: AdminOperation } & {
+  readonly [Method in Exclude<AdminMethod, 'GET'>]?: AdminAct | AdminQuestion;
+};
+
 /** Operations by path below /admin/v1, such as `/clients/{client}`, and method. */
-export type AdminRoutes = Readonly<
-  Record<string, Readonly<Partial<Record<AdminMethod, AdminOperation>>>>
->;
+export type AdminRoutes = Readonly<Record<string, AdminMethods>>;
 
 /** A field of a body. */
 export interface Field<T> {
@@ -111,6 +130,11 @@ export function textField(accepts: string, isFit: (text: string) => boolean): Fi
     read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
   };
 }
+
+export const spaceField = textField(
+  `"", or ${CLIENT_TEXTS.space.words}`,
+  (text) => text === '' || CLIENT_TEXTS.space.fits(text),
+);
 
 export function choice<const T extends string>(...choices: readonly T[]): Field<T> {
   return {

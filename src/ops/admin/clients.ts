@@ -1,6 +1,7 @@
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
 import {
+  CLIENT_TEXTS,
   createClient,
   DEFAULT_SETTINGS,
   getClient,
@@ -10,11 +11,11 @@ import {
   updateClient,
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
-import { unsafeCharacter } from '../../terminal.ts';
-import type { Client } from '../../types.ts';
+import { type Client, type Durable, restate } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   choice,
@@ -23,16 +24,13 @@ import {
   numberField,
   orNull,
   readFields,
+  spaceField,
   textField,
 } from './call.ts';
 import { refusal } from './errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 
-const { nameCharacters, subjectCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
-const isName = (text: string) =>
-  text.trim() !== '' && text.length <= nameCharacters && unsafeCharacter(text) === undefined;
-const isSubject = (text: string) =>
-  text.trim() === text && text !== '' && text.length <= subjectCharacters;
+const { rate, timeToLiveS } = SETTING_BOUNDS;
 const THOUSAND = 1_000;
 
 const limit = orNull(
@@ -44,10 +42,7 @@ const limit = orNull(
 
 /** What a request can set. */
 const FIELDS = {
-  name: textField(
-    `1 to ${nameCharacters} characters, none of which controls a terminal or turns its text`,
-    isName,
-  ),
+  name: textField(CLIENT_TEXTS.name.words, CLIENT_TEXTS.name.fits),
   rate_limit: limit,
   token_mode: choice('deterministic', 'random'),
   can_tokenize: flag,
@@ -62,16 +57,8 @@ const FIELDS = {
       (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
     ),
   ),
-  space: textField(
-    '"", or 1 to 32 of a-z, 0-9, _ and -, a letter first',
-    (text) => text === '' || space.test(text),
-  ),
-  subject: orNull(
-    textField(
-      `1 to ${subjectCharacters} characters, no space at the ends, none that controls a terminal`,
-      (text) => isSubject(text) && unsafeCharacter(text) === undefined,
-    ),
-  ),
+  space: spaceField,
+  subject: orNull(textField(CLIENT_TEXTS.subject.words, CLIENT_TEXTS.subject.fits)),
   disabled: flag,
 } satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
 
@@ -120,6 +107,16 @@ function answerOf(client: UsedClient, status: 200 | 201 = 200): AdminAnswer {
   return { status, body: shown(client), etag: etagOfClient(client), target: client.client_id };
 }
 
+/** @param made as the store has just changed it */
+async function doneOf(
+  vault: Vault,
+  made: Durable<Client>,
+  status: 200 | 201 = 200,
+): Promise<AdminDone> {
+  const client = { ...(await getClient(vault, made.client_id)), ...made };
+  return { ...answerOf(client, status), body: restate(made, shown(client)) };
+}
+
 /** A use does not change it. */
 function etagOfClient(client: Client | UsedClient): string {
   const { last_used_at: _, ...rest } = { last_used_at: null, ...client };
@@ -127,7 +124,7 @@ function etagOfClient(client: Client | UsedClient): string {
 }
 
 /** Makes the client, or gives it all settings of the body. A setting that is missing is default. */
-async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminAnswer> {
+async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise<AdminDone> {
   const named = call.params[0]!;
   const { name, disabled = false, ...given } = readFields(await call.json(), FIELDS, READ_ONLY);
   const existing = await clientOrUndefined(vault, named);
@@ -137,11 +134,11 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
   checkMatch(call.headers, undefined);
   if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
-  if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
+  if (!CLIENT_TEXTS.name.fits(named))
+    throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
-    const client = await createClient(vault, clientPrefix, settings, disabled);
-    return answerOf(await getClient(vault, client.client_id), 201);
+    return doneOf(vault, await createClient(vault, clientPrefix, settings, disabled), 201);
   } catch (error) {
     // Somebody else made it just now.
     const made = error instanceof Conflict && (await clientOrUndefined(vault, named));
@@ -150,11 +147,11 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
 }
 
-async function patch(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function patch(vault: Vault, call: AdminCall): Promise<AdminDone> {
   return change(vault, call, readFields(await call.json(), FIELDS, READ_ONLY), false);
 }
 
-async function disable(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function disable(vault: Vault, call: AdminCall): Promise<AdminDone> {
   return change(vault, call, { disabled: true }, false);
 }
 
@@ -166,8 +163,8 @@ async function change(
   { params: [named], headers }: AdminCall,
   { space: wanted, ...changes }: Changes,
   isWhole: boolean,
-): Promise<AdminAnswer> {
-  const { client_id: clientId } = await updateClient(vault, named!, changes, (client) => {
+): Promise<AdminDone> {
+  const changed = await updateClient(vault, named!, changes, (client) => {
     checkMatch(headers, etagOfClient(client));
     if (wanted !== undefined && wanted !== client.space)
       throw refusal(
@@ -178,7 +175,7 @@ async function change(
     if (isWhole && isRenamed && named !== client.client_id)
       throw invalid('name: must be the name in the path; PATCH changes it');
   });
-  return answerOf(await getClient(vault, clientId));
+  return doneOf(vault, changed);
 }
 
 async function clientOrUndefined(vault: Vault, named: string): Promise<UsedClient | undefined> {

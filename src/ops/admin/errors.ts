@@ -9,6 +9,7 @@ import {
   NotFound,
   OperatorError,
   operatorError,
+  PerhapsDone,
 } from '../../errors.ts';
 import { Refusal } from '../server.ts';
 
@@ -65,9 +66,12 @@ export function refusalOf(error: unknown): Refusal {
   return refusal('internal_error', reasonOf(error));
 }
 
+const PERHAPS_DONE = 'the change may have been made. Send the request again.';
+
 /** Words for operators, who can read the log, too. */
 function reasonOf(error: unknown): string {
   const problem = error instanceof OperatorError ? error : operatorError(error);
   if (problem !== undefined) return problem.message;
+  if (error instanceof PerhapsDone) return `${error.message}: ${PERHAPS_DONE}`;
   return error instanceof InternalError ? error.message : INTERNAL_REASONS.unexpected;
 }

@@ -24,11 +24,11 @@ export function keyringRoutes({ openVault, vaultOptions }: AdminParts): AdminRou
         run: async (call) => {
           readFields(await call.json(), {});
           const { wrappedKeys } = await openVault();
-          const version = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
+          const made = await rotateKey(wrappedKeys, kekSourceOf(vaultOptions), (primary) =>
             checkMatch(call.headers, `"${primary}"`),
           );
-          const body = { version, in_force_within_s: IN_FORCE_S };
-          return { status: 200, body, etag: `"${version}"`, target: String(version) };
+          const body = { ...made, in_force_within_s: IN_FORCE_S };
+          return { status: 200, body, etag: `"${made.version}"`, target: String(made.version) };
         },
       },
     },

@@ -12,6 +12,7 @@ import type { Vault } from '../../service/vault.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   type Field,
@@ -69,6 +70,7 @@ export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoute
     '/policy/check': {
       POST: {
         act: 'policy.check',
+        changesNothing: true,
         run: async (call) => check(await openVault(), tokenSuffix, call),
       },
     },
@@ -91,7 +93,7 @@ async function fieldsOf(call: AdminCall) {
   return { document, confirmed };
 }
 
-async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
+async function apply(vault: Vault, call: AdminCall): Promise<AdminDone> {
   const { document, confirmed } = await fieldsOf(call);
   const { policy, mistakes, warnings } = parsePolicy(document);
   if (policy === undefined) {
@@ -107,22 +109,16 @@ async function apply(vault: Vault, call: AdminCall): Promise<AdminAnswer> {
   const unseen = consequences.filter((one) => !confirmed.includes(one));
   if (unseen.length > 0 && !plan.is_same && !confirmed.includes(ALL))
     throw refusal('unconfirmed', unconfirmed(unseen));
-  const { version } = plan.is_same
-    ? { version: plan.version }
-    : await applyPolicy(vault.policies, document, plan.version);
-  return {
-    status: 200,
-    body: {
-      version,
-      is_new: !plan.is_same,
-      changes: plan.is_same ? [] : plan.changes,
-      consequences,
-      warnings,
-      in_force_within_s: IN_FORCE_S,
-    },
-    etag: `"${version}"`,
-    target: String(version),
+  const applied = await applyPolicy(vault.policies, document, plan.version);
+  const { version, is_new: isNew } = applied;
+  const body = {
+    ...applied,
+    changes: isNew ? plan.changes : [],
+    consequences,
+    warnings,
+    in_force_within_s: IN_FORCE_S,
   };
+  return { status: 200, body, etag: `"${version}"`, target: String(version) };
 }
 
 function unconfirmed(unseen: readonly string[]): string {

@@ -1,16 +1,18 @@
 import { checkText, invalid, pathText } from '../../http/data.ts';
-import { SETTING_BOUNDS } from '../../service/clients.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
 import { forgetTokens, tokenStates } from '../../service/records/removal.ts';
-import type { Token, Value } from '../../types.ts';
+import { settled } from '../../service/vault.ts';
+import { restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
+  type AdminDone,
   type AdminParts,
   type AdminRoutes,
   type Field,
   flag,
   readFields,
+  spaceField,
   textField,
 } from './call.ts';
 
@@ -32,17 +34,16 @@ function texts(most: number): Field<readonly string[]> {
 
 const WHERE = {
   kind: textField('the name of a kind', (text) => text !== ''),
-  space: textField(
-    '"", or the name of a space',
-    (text) => text === '' || SETTING_BOUNDS.space.test(text),
-  ),
+  space: spaceField,
 };
 const LOOKUP = { values: texts(MAX_VALUES), ...WHERE };
 const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
 
 export function valueRoutes(parts: AdminParts): AdminRoutes {
   return {
-    '/lookup': { POST: { act: 'lookup', run: (call) => lookup(parts, call) } },
+    '/lookup': {
+      POST: { act: 'lookup', changesNothing: true, run: (call) => lookup(parts, call) },
+    },
     '/forget': { POST: { act: 'forget', run: (call) => forget(parts, call) } },
   };
 }
@@ -75,7 +76,7 @@ async function tokensOf({ finder }: AdminParts, values: readonly string[], where
 /** A token to forget, and its first place in the request. */
 type Places = Map<Token, string>;
 
-async function forget(parts: AdminParts, call: AdminCall): Promise<AdminAnswer> {
+async function forget(parts: AdminParts, call: AdminCall): Promise<AdminDone> {
   const {
     tokens,
     values,
@@ -93,17 +94,14 @@ async function forget(parts: AdminParts, call: AdminCall): Promise<AdminAnswer> 
   for (const { token } of found.flat()) places.set(token, '');
   const counts = await eachBatch(parts, places, where.space, isDryRun);
   const without = found.flatMap((one, i) => (one.length === 0 ? [pathText(['values', i])] : []));
-  return {
-    status: 200,
-    body: {
-      is_dry_run: isDryRun,
-      known: counts.known,
-      forgotten: isDryRun ? 0 : counts.known,
-      already_forgotten: counts.forgotten,
-      unknown: [...counts.unknown, ...without],
-    },
-    values: isDryRun ? 0 : counts.known,
-  };
+  const body = restate(counts, {
+    is_dry_run: isDryRun,
+    known: counts.known,
+    forgotten: isDryRun ? 0 : counts.known,
+    already_forgotten: counts.forgotten,
+    unknown: [...counts.unknown, ...without],
+  });
+  return { status: 200, body, values: isDryRun ? 0 : counts.known };
 }
 
 async function eachBatch(
@@ -123,5 +121,5 @@ async function eachBatch(
       else counts[state]++;
     });
   }
-  return counts;
+  return settled(vault, counts);
 }

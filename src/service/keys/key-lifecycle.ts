@@ -6,7 +6,7 @@ import type { VaultOptions } from '../../options.ts';
 import { countByVersion } from '../../store/record-counts.ts';
 import { type LockedKeys, WrappedKeyStore } from '../../store/wrapped-keys.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { WrappedKey } from '../../types.ts';
+import type { Durable, WrappedKey } from '../../types.ts';
 import { openPool } from '../pools.ts';
 import type { Vault } from '../vault.ts';
 import { demandVault } from '../vault-place.ts';
@@ -25,14 +25,13 @@ const SCAN_PATIENCE_MS = 3_600_000;
 /**
  * Adds a DEK version and makes it the primary. Concurrent calls each add one.
  * @param check gets the present primary, and may throw to keep it
- * @returns the version
  * @throws OperatorError when the KEK does not belong to this vault, or no version is left
  */
 export async function rotateKey(
   store: WrappedKeyStore,
   source: KekSource,
   check?: (primary: number) => void,
-): Promise<number> {
+): Promise<Durable<{ readonly version: number }>> {
   const kek = kekOf(await source.read());
   return store.locked(commandDeadline(), async ({ keys, insert }) => {
     // With a wrong KEK or a changed row, a new key would only hide the problem.
@@ -46,7 +45,7 @@ export async function rotateKey(
       );
     }
     await insert(wrap(kek, 'dek', version, newKeyBytes()));
-    return version;
+    return { version };
   });
 }
 
@@ -61,8 +60,9 @@ export async function retireKey(
   version: number,
   minPrimaryAgeS = MIN_PRIMARY_AGE_S,
   writersPatienceMs = WRITERS_PATIENCE_MS,
-): Promise<void> {
-  refusePrimaryVersion(await store.list(commandDeadline()), version);
+): Promise<Durable<{ readonly version: number }>> {
+  // Durably, because "there is no such version" says that an uncertain run has removed it.
+  refusePrimaryVersion(await store.listDurable(commandDeadline()), version);
   // Counted before the close, and before the lock, which would block a reseal.
   const needed = await store.countRecords(version, performance.now() + SCAN_PATIENCE_MS);
   refuseNeeded(version, needed, 'nothing was changed');
@@ -72,10 +72,11 @@ export async function retireKey(
     await locked.close(version);
   });
   refuseWriters(version, await store.writersGone(writersPatienceMs));
-  await store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
+  return store.locked(performance.now() + SCAN_PATIENCE_MS, async (locked) => {
     refusePrimaryVersion(locked.keys, version);
     refuseNeeded(version, await locked.countRecords(version), STAYS_CLOSED);
     await locked.remove(version);
+    return { version };
   });
 }
 
@@ -133,7 +134,10 @@ interface Rewrapped {
  * new KEK opens it.
  * @throws OperatorError; nothing was changed
  */
-export async function rewrapKeys(options: VaultOptions, next: KekSettings): Promise<Rewrapped> {
+export async function rewrapKeys(
+  options: VaultOptions,
+  next: KekSettings,
+): Promise<Durable<Rewrapped>> {
   await demandVault(options);
   const target = kekSourceOf({ ...options, kek: next });
   const kek = kekOf(await target.read());

@@ -4,7 +4,7 @@ import type { Pool } from '../../store/pool.ts';
 import { RecordStore } from '../../store/records.ts';
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
 import { COMMAND_PATIENCE_MS, commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import { DEFAULT_SPACE, type Token, type TokenFingerprint } from '../../types.ts';
+import { DEFAULT_SPACE, type Durable, type Token } from '../../types.ts';
 import type { Vault } from '../vault.ts';
 import { Throttle } from './record-pass.ts';
 
@@ -19,8 +19,8 @@ export function forgetTokens(
   vault: Vault,
   tokens: readonly Token[],
   space?: string,
-): Promise<TokenState[]> {
-  return eachState(vault, tokens, space, (store, known) => store.forget(known, commandDeadline()));
+): Promise<Durable<TokenState[]>> {
+  return eachState('forget', vault, tokens, space);
 }
 
 /**
@@ -31,27 +31,26 @@ export function tokenStates(
   vault: Vault,
   tokens: readonly Token[],
   space?: string,
-): Promise<TokenState[]> {
-  return eachState(vault, tokens, space, (store, known) => store.look(known, commandDeadline()));
+): Promise<Durable<TokenState[]>> {
+  return eachState('look', vault, tokens, space);
 }
 
 /** Nobody was given the token of an alias: it is unknown, and the alias stays. */
 async function eachState(
+  act: 'forget' | 'look',
   { keyring, pool }: Vault,
   tokens: readonly Token[],
   space = DEFAULT_SPACE,
-  work: (store: RemovalStore, known: readonly TokenFingerprint[]) => Promise<TokenState[]>,
-): Promise<TokenState[]> {
+): Promise<Durable<TokenState[]>> {
   const bytes = spaceBytes(space);
   const all = tokens.map((token) => keyring.tokenFingerprint(token, bytes));
   const records = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
   const found = await records.find(all);
-  const isAlias = found.map((record) => !!record && 'alias' in keyring.open(record));
-  const states = await work(
-    new RemovalStore(pool),
-    all.filter((_, i) => !isAlias[i]),
-  );
-  return isAlias.map((alias) => (alias ? 'unknown' : states.shift()!));
+  const known = all.map((token, i) => {
+    const record = found[i];
+    return record && 'alias' in keyring.open(record) ? undefined : token;
+  });
+  return new RemovalStore(pool)[act](known, commandDeadline());
 }
 
 /** Rows that a statement locks, for about 10 ms. */

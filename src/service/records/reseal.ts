@@ -4,11 +4,12 @@ import { OperatorError } from '../../errors.ts';
 import type { Replacement } from '../../store/record-sql.ts';
 import { RecordWalk } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { Vault } from '../vault.ts';
+import type { Durable } from '../../types.ts';
+import { settled, type Vault } from '../vault.ts';
 import { type PassEnd, passOver, persistently } from './record-pass.ts';
 import { type OpenedRecord, type ReadSettings, RecordReader } from './verify.ts';
 
-interface Resealed extends PassEnd {
+interface Resealed extends Omit<PassEnd, 'error'> {
   /** The primary key version. */
   readonly key_version: number;
   /** Records that this run sealed with the primary. */
@@ -22,7 +23,7 @@ interface Resealed extends PassEnd {
  * the rows, so another run finishes an interrupted one.
  * @throws OperatorError when the keyring was rotated meanwhile
  */
-export async function reseal(vault: Vault, settings: ReadSettings): Promise<Resealed> {
+export async function reseal(vault: Vault, settings: ReadSettings): Promise<Durable<Resealed>> {
   const { keyring, pool } = vault;
   const { stop } = settings;
   const keyVersion = keyring.primaryVersion;
@@ -38,7 +39,7 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Rese
   };
   // Writes one batch while opening and sealing the next.
   let writing = Promise.resolve();
-  const end = await passOver({
+  const { next, error } = await passOver({
     ...settings,
     walk,
     without: keyVersion,
@@ -53,7 +54,8 @@ export async function reseal(vault: Vault, settings: ReadSettings): Promise<Rese
     },
     settled: () => writing,
   });
-  return { key_version: keyVersion, resealed, bad: reader.bad, ...end };
+  if (error !== undefined) throw error;
+  return settled(vault, { key_version: keyVersion, resealed, bad: reader.bad, next });
 }
 
 /** An overwritten value is lost, so the new record is opened before it replaces the old. */

@@ -1,0 +1,39 @@
+import type { Command } from 'commander';
+import { expect, test } from 'vitest';
+import { buildProgram } from '../../src/commands/program.ts';
+import type { AdminParts } from '../../src/ops/admin/call.ts';
+import { adminRoutes } from '../../src/ops/admin/routes.ts';
+import { ACTS, KEY_ACTS } from '../support/acts.ts';
+
+/** Commands that say nothing of the sort "done" or "already" about the vault. */
+const READING = [
+  ...['client list', 'api-key new', 'api-key list', 'policy check', 'policy show', 'policy diff'],
+  ...['policy schema', 'export', 'keyring status', 'audit verify', 'verify', 'openapi', 'config'],
+  ...['doctor', 'license verify', 'completion bash', 'completion fish', 'completion zsh'],
+];
+/** Their answers are those of the service, which F29 tests. */
+const OF_THE_SERVICE = ['serve', 'tokenize', 'detokenize'];
+
+function wordsOf(command: Command, before: readonly string[] = []): string[] {
+  return command.commands.flatMap((one) => {
+    const words = [...before, one.name()];
+    return one.commands.length > 0 ? wordsOf(one, words) : [words.join(' ')];
+  });
+}
+
+const acts = Object.keys({ ...ACTS, ...KEY_ACTS });
+
+test('every command that changes something is in the table of acts, which a failover must not undo', async () => {
+  const known = [...READING, ...OF_THE_SERVICE, ...acts.filter((name) => !name.includes('.'))];
+  expect(wordsOf(await buildProgram()).sort()).toEqual(known.sort());
+});
+
+test('every operation of the admin API that changes something is in the table of acts', () => {
+  const changing = Object.values(adminRoutes({} as AdminParts)).flatMap(({ GET: _, ...methods }) =>
+    Object.values(methods).flatMap((one) => ('changesNothing' in one ? [] : [one.act])),
+  );
+  const tested = acts
+    .filter((name) => name.includes('.'))
+    .map((name) => name.replace(/^forget.*/, 'forget'));
+  expect([...new Set(tested)].sort()).toEqual(changing.sort());
+});
