@@ -69,7 +69,7 @@ const SETTINGS: Readonly<Record<string, Schema>> = {
   },
   space: {
     ...text('Its tokens are unknown outside this space; "": the default space. Never changes.'),
-    pattern: '^([a-z][a-z0-9_-]{0,31})?$',
+    pattern: '^[A-Za-z0-9_-]{0,32}$',
   },
   subject: {
     type: ['string', 'null'],
@@ -117,7 +117,7 @@ const WHERE: Readonly<Record<string, Schema>> = {
   kind: { ...text('Look under this kind only. Missing: every kind.'), minLength: 1 },
   space: {
     ...text('The space of the tokens. Missing: the default space.'),
-    pattern: '^([a-z][a-z0-9_-]{0,31})?$',
+    pattern: '^[A-Za-z0-9_-]{0,32}$',
   },
 };
 
@@ -242,7 +242,10 @@ const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
     known: count('That had values before.'),
     forgotten: count('Whose values are gone now.'),
     already_forgotten: count('Whose values were gone before.'),
-    unknown: list('Places of tokens and values that the vault does not know.', {
+    unknown: list('Places of tokens and values that the vault never had.', {
+      type: 'string',
+    }),
+    not_searched: list('Where tokens of the values may be left, in words, and how to find them.', {
       type: 'string',
     }),
   }),
