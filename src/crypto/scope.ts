@@ -16,13 +16,19 @@ export interface Scope {
   readonly spaceBytes: readonly number[];
 }
 
-const MAX_NAME_LENGTH = 32;
+/** The names of kinds and spaces, in words for a person. */
+export const SCOPE_NAMES = '1 to 32 letters (A to Z, a to z), digits, _ and -';
+
+/** Whether a kind or space can have this name. */
+export function isScopeName(name: string): boolean {
+  return /^[\w-]{1,32}$/.test(name);
+}
 
 const scopes = new Map<string, Scope>();
 
 /**
  * Returns the same object for the same names; undefined for a `text` of the default space.
- * @throws RangeError for a name that is not 1 to 32 letters, digits, `_` and `-`
+ * @throws RangeError unless isScopeName
  */
 export function scopeOf(kind: string, space: string): Scope | undefined {
   if (kind === DEFAULT_KIND && space === DEFAULT_SPACE) return undefined;
@@ -91,15 +97,25 @@ export function spaceBytes(space: string): readonly number[] {
   return [SPACE_MARK, ...Buffer.from(prefixOf(space), 'latin1')];
 }
 
+/**
+ * What stands before a text in its token fingerprint. No token begins with these bytes, but a
+ * caller of the default space can send a text that does. Without ESCAPE, it would be a token of the
+ * space that it names.
+ * @param space `spaceBytes` of the caller's space
+ */
+export function fingerprintPrefix(text: string, space: readonly number[]): readonly number[] {
+  return text.charCodeAt(0) <= ESCAPE && space.length === 0 ? ESCAPED : space;
+}
+
 const NO_BYTES: readonly number[] = [];
-/** No token begins with it: tokens are printable ASCII. */
 const SPACE_MARK = 1;
+const ESCAPE = 2;
+const ESCAPED: readonly number[] = [ESCAPE];
 
 function prefixOf(name: string): string {
   return String.fromCharCode(name.length) + name;
 }
 
 function checkName(name: string): void {
-  if (!/^[\w-]+$/.test(name) || name.length > MAX_NAME_LENGTH)
-    throw new RangeError('the name of a kind or space is 1 to 32 letters, digits, _ and -');
+  if (!isScopeName(name)) throw new RangeError(`the name of a kind or space is ${SCOPE_NAMES}`);
 }

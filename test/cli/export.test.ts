@@ -52,7 +52,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
     writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
     writeFileSync(join(place.folder, 'next.yaml'), NEXT_POLICY);
     await runJson(place, 'import', foreign(place), '--space', '');
-    await runJson(place, 'policy', 'apply', 'policy.yaml');
+    await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
     service = await startService(place);
     tenant = (await createClient(place, '--space', 'tenant')).api_key;
     const random = (await createClient(place, '--token-mode', 'random')).api_key;
@@ -61,7 +61,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
     tokens.tenant = (await call(service, 'tokenize', { mails: MAILS }, tenant)).body.data.mails;
     const drawn = await call(service, 'tokenize', { texts: ['x', 'x'] }, random);
     tokens.random = [drawn.body.data.texts[0]];
-    await runJson(place, 'policy', 'apply', 'next.yaml');
+    await runJson(place, 'policy', 'apply', 'next.yaml', '--yes');
   });
   afterAll(async () => {
     await service.stop();
@@ -87,8 +87,8 @@ describe.each(kinds())('export from the %s database', (kind) => {
     expect(made).toEqual({ is_complete: true, files: 1, pairs: 11, without_token: 0, bad: 0 });
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     const names = readdirSync(folder);
-    expect(names).toEqual(['pairs-0001.ndjson.age']);
-    expect(statSync(join(folder, names[0]!)).mode & 0o777).toBe(0o600);
+    expect(names).toEqual(['manifest.json', 'pairs-0001.ndjson.age']);
+    for (const name of names) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
     const pairs = await pairsIn(folder, identity);
     const has = (token: string, value: string, ofKind = 'text', space = '', use = 'both') =>
       expect(pairs).toContainEqual(
@@ -139,7 +139,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
 
   async function runJsonIn(to: Place, policy: string): Promise<void> {
     writeFileSync(join(to.folder, policy), NEXT_POLICY);
-    await runJson(to, 'policy', 'apply', policy);
+    await runJson(to, 'policy', 'apply', policy, '--yes');
   }
 });
 
@@ -188,7 +188,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
         return false;
       }
     };
-    await until(() => has('checkpoint.json'), 'the first part');
+    await until(() => has('manifest.json'), 'the first part');
     child.kill('SIGKILL');
     await ended;
     const bare = await runCli(args, place);
@@ -210,7 +210,9 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     const ended = endOf(child);
     const has = () => {
       try {
-        return readdirSync(folder).some((name) => statSync(join(folder, name)).size > 0);
+        return readdirSync(folder).some(
+          (name) => name.startsWith('pairs-') && statSync(join(folder, name)).size > 0,
+        );
       } catch {
         return false;
       }
@@ -218,7 +220,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     await until(has, 'the first rows');
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
-    expect(readdirSync(folder)).toEqual(['checkpoint.json', 'pairs-0001.ndjson']);
+    expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
     await runJson(place, ...args, '--resume');
     expect(await pairsIn(folder)).toHaveLength(5_000);
   });

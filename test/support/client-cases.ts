@@ -151,7 +151,7 @@ export class CaseServices {
       if (FILE.policies[name] !== undefined) {
         const file = join(folder, `${name}.json`);
         writeFileSync(file, JSON.stringify(FILE.policies[name]));
-        await succeed(place, 'policy', 'apply', file);
+        await succeed(place, 'policy', 'apply', file, '--yes');
       }
       for (const [client, options] of Object.entries<string[]>(FILE.clients[name]))
         this.#keys.set(`${name} ${client}`, (await createClient(place, ...options)).api_key);
