@@ -219,6 +219,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await forget.getByRole('button').click();
     await expect.poll(() => dialog().textContent(), PATIENCE).toContain('Forget 2 values');
     expect(await dialog().textContent()).toContain('values[1]');
+    expect(await dialog().textContent()).toContain('Not searched: tokens that no version');
     expect((await call(service, 'detokenize', { first, second })).status).toBe(200);
     await button('Forget 2 values').click();
     await expect.poll(outcome('Forget'), PATIENCE).toContain('Forgotten: 2.');

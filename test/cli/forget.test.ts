@@ -190,6 +190,48 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     return note(await askedOnTerminal(['forget', '--file', fileOf(...args)], place).answer(answer));
   }
 
+  test('values of a file lose every token, by the draws or by a scan, and none is printed', async () => {
+    const values = ['Ann Lee', ' two\nbreaks ', 'Ann Ray'];
+    const all = await tokenize(...values);
+    const file = join(place.folder, 'people.ndjson');
+    writeFileSync(file, [...values, 'nobody'].map((one) => `${JSON.stringify(one)}\n`).join(''));
+    const dry = await forget('--values', file, '--dry-run', '--json');
+    const unknown = { unknown: 1, unknown_lines: [4] };
+    expect(JSON.parse(dry.stdout)).toMatchObject({ known: 3, ...unknown });
+    expect(dry.stderr).toMatch(/^standin: 1 value is unknown to this vault/);
+    const scanned = await forget('--values', file, '--scan', '--yes', '--json');
+    expect(JSON.parse(scanned.stdout)).toMatchObject({
+      forgotten: 3,
+      ...unknown,
+      not_searched: [],
+    });
+    for (const token of all) expect(await restored(token)).toBeUndefined();
+    expect(await tokenize('Ann Lee')).toEqual([all[0]]);
+    const child = spawnCli(['forget', '--values', '-', '--yes'], place, {}, 'pipe');
+    child.stdin!.end('\ufeffAnn Lee\r\n');
+    const { code, stdout, stderr } = note(await endOf(child));
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(
+      /^forgotten 1; forgotten before 0; unknown 0\nNot searched: tokens that/,
+    );
+    for (const value of ['Ann Lee', 'breaks', 'Ann Ray']) expect(printed).not.toContain(value);
+  });
+
+  test('values that cannot be read or asked about are a failure, and nothing is forgotten', async () => {
+    const [token] = (await tokenize('kept as it is')) as [string];
+    const file = join(place.folder, 'values.ndjson');
+    writeFileSync(file, '"kept as it is"\nno JSON\n');
+    expect((await forget('--values', file)).stderr).toContain('Add --yes to forget the values');
+    const wrong = await forget('--values', file, '--yes');
+    expect(wrong.stderr).toContain('Line 2 is not a JSON string. Nothing was forgotten.');
+    const missing = await forget('--values', join(place.folder, 'nothing'), '--yes');
+    expect([wrong.code, missing.code]).toEqual([1, 1]);
+    expect(missing.stderr).toContain('cannot be read (ENOENT)');
+    for (const args of [[], ['--scan', token], ['--values', file, token]])
+      expect((await forget(...args, '--yes')).code).toBe(2);
+    expect(await restored(token)).toBe('kept as it is');
+  });
+
   test('Ctrl-C stops it after a batch, and a second run goes on', async () => {
     const [first, last] = (await tokenize('first of many', 'last of many')) as [string, string];
     const strangers = Array.from({ length: 300_000 }, (_, i) => `stranger ${i}_tok`).join('\n');

@@ -309,7 +309,8 @@ test('values are found and forgotten under every kind, or one, in their space on
   const request = { values: [email, 'nobody'], tokens: [texts.body.data.values[1], 'x_tok'] };
   const dry = await send('POST', '/forget', { ...request, dry_run: true });
   const unknown = ['tokens[1]', 'values[1]'];
-  const counts = { known: 3, already_forgotten: 0, unknown };
+  const notSearched = [expect.stringContaining('standin forget --values FILE --scan')];
+  const counts = { known: 3, already_forgotten: 0, unknown, not_searched: notSearched };
   expect(dry.body).toEqual({ is_dry_run: true, ...counts, forgotten: 0 });
   const done = await send('POST', '/forget', request);
   expect(done.body).toEqual({ is_dry_run: false, ...counts, forgotten: 3 });

@@ -327,6 +327,14 @@ export const POLICY: readonly Mutant[] = [
     name: 'another space',
   },
   {
+    id: 'space-imitated',
+    file: 'crypto/scope.ts',
+    old: 'return text.charCodeAt(0) <= ESCAPE && space.length === 0 ? ESCAPED : space;',
+    new: 'return space;',
+    promise: 'No text of a caller reaches a token of another space.',
+    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts', 'policy/spaces.test.ts'],
+  },
+  {
     id: 'lookup-forgotten',
     file: 'service/tokenizer.ts',
     old: '(leftS ?? 1) > 0',

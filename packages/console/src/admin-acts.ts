@@ -251,6 +251,7 @@ interface Forgotten {
   readonly known: number;
   readonly already_forgotten: number;
   readonly unknown: readonly string[];
+  readonly not_searched: readonly string[];
 }
 
 export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
@@ -273,6 +274,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
         title: `Forget ${plural(found.known, 'value')} for ever?`,
         lines: [
           `Their tokens are unknown from then on, to every client. Forgotten before: ${found.already_forgotten}. Not known to this vault: ${unknown}.`,
+          ...found.not_searched.map((place) => `Not searched: ${place}.`),
           'This cannot be undone. Older backups still have the values.',
         ],
         verb: `Forget ${plural(found.known, 'value')}`,
@@ -290,7 +292,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
     labelled(
       'Values, one a line',
       values,
-      'Under every kind. Random tokens are found by token only.',
+      'All tokens that were ever drawn from them, under every kind.',
     ),
     labelled('Tokens, one a line', tokens),
     labelled('Space', space, 'Empty: the default space.'),

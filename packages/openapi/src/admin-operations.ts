@@ -138,7 +138,7 @@ const VALUES_AND_KEYS: Readonly<Record<string, Methods>> = {
     post: {
       ...{ id: 'forget', tag: 'Values', summary: 'Forget values' },
       description:
-        'Removes the values behind tokens for ever, as `standin forget`. Values are looked up first, and forgotten under every kind, or one. After an error, send it again.',
+        'Removes values for ever, as `standin forget`: the named tokens, and every token of the values that any version of the policy drew, under every kind or one. `not_searched` says what it cannot find. After an error, send it again.',
       ...{ body: 'ForgetRequest', answers: { 200: 'ForgetAnswer' }, errors: [] },
     },
   },

@@ -242,7 +242,10 @@ const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
     known: count('That had values before.'),
     forgotten: count('Whose values are gone now.'),
     already_forgotten: count('Whose values were gone before.'),
-    unknown: list('Places of tokens and values that the vault does not know.', {
+    unknown: list('Places of tokens and values that the vault never had.', {
+      type: 'string',
+    }),
+    not_searched: list('Where tokens of the values may be left, in words, and how to find them.', {
       type: 'string',
     }),
   }),
