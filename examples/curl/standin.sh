@@ -28,9 +28,11 @@ CONFIG
   cat "$answer"
 }
 
+# A list under the name "values" gets tokens under any policy. Of any other data, a policy can leave
+# strings in clear.
 tokens=$(
   call tokenize <<'JSON'
-{"data":{"customer":{"name":"Ann Lee","emails":["ann@example.com","bo@example.org"]}}}
+{"data":{"values":["Ann Lee","ann@example.com","bo@example.org"]}}
 JSON
 )
 echo "$tokens"

@@ -45,19 +45,29 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s (request id %s)", said, e.RequestID)
 }
 
-// Tokenize replaces every string in data with a token.
-func (s *Standin) Tokenize(ctx context.Context, data any) (map[string]any, error) {
-	return s.call(ctx, "tokenize", data)
+// Tokenize returns the tokens of values, in the same order.
+func (s *Standin) Tokenize(ctx context.Context, values []string) ([]string, error) {
+	return s.call(ctx, "tokenize", values)
 }
 
-// Detokenize replaces every token in data with its value.
-func (s *Standin) Detokenize(ctx context.Context, data any) (map[string]any, error) {
-	return s.call(ctx, "detokenize", data)
+// Detokenize returns the values of tokens, in the same order.
+func (s *Standin) Detokenize(ctx context.Context, tokens []string) ([]string, error) {
+	return s.call(ctx, "detokenize", tokens)
+}
+
+// A list of strings, which the service replaces under any policy. Of any other data, a policy can
+// leave strings in clear.
+type list struct {
+	Data struct {
+		Values []string `json:"values"`
+	} `json:"data"`
 }
 
 // call retries limited and shed requests until ctx ends.
-func (s *Standin) call(ctx context.Context, operation string, data any) (map[string]any, error) {
-	body, err := json.Marshal(map[string]any{"data": data})
+func (s *Standin) call(ctx context.Context, operation string, texts []string) ([]string, error) {
+	var request list
+	request.Data.Values = texts
+	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +90,7 @@ func (s *Standin) call(ctx context.Context, operation string, data any) (map[str
 // send sends once. If it returns a time, the caller may retry after that time.
 func (s *Standin) send(
 	ctx context.Context, operation string, body []byte,
-) (map[string]any, time.Duration, error) {
+) ([]string, time.Duration, error) {
 	url := s.URL + "/api/v1/" + operation
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -95,11 +105,9 @@ func (s *Standin) send(
 	defer response.Body.Close()
 	decoder := json.NewDecoder(response.Body)
 	if response.StatusCode == http.StatusOK {
-		var answer struct {
-			Data map[string]any `json:"data"`
-		}
+		var answer list
 		err = decoder.Decode(&answer)
-		return answer.Data, 0, err
+		return answer.Data.Values, 0, err
 	}
 	failure := &Error{}
 	// An answer without JSON comes from a proxy, and its status is enough.
@@ -133,11 +141,8 @@ func run() error {
 	standin := &Standin{URL: url, APIKey: apiKey, HTTP: http.Client{Timeout: requestTimeout}}
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
 	defer cancel()
-	customer := map[string]any{
-		"name":   "Ann Lee",
-		"emails": []string{"ann@example.com", "bo@example.org"},
-	}
-	tokens, err := standin.Tokenize(ctx, map[string]any{"customer": customer})
+	customer := []string{"Ann Lee", "ann@example.com", "bo@example.org"}
+	tokens, err := standin.Tokenize(ctx, customer)
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,9 @@ public final class Standin {
    * Sends a request. Retries limited and shed requests until the deadline.
    *
    * @param operation tokenize or detokenize
-   * @param json an object with {@code data}
-   * @return the answer, an object with {@code data}
+   * @param json {@code {"data":{"values":[...]}}}, a list of strings, which are replaced under any
+   *     policy. Of any other data, a policy can leave strings in clear.
+   * @return the answer, with the same list
    */
   public String call(String operation, String json) throws IOException, InterruptedException {
     HttpRequest request =
@@ -99,7 +100,7 @@ public final class Standin {
     Standin standin = new Standin(url, apiKey);
     String values =
         """
-        {"data":{"customer":{"name":"Ann Lee","emails":["ann@example.com","bo@example.org"]}}}
+        {"data":{"values":["Ann Lee","ann@example.com","bo@example.org"]}}
         """;
     try {
       String tokens = standin.call("tokenize", values);

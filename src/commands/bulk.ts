@@ -23,6 +23,7 @@ import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
 import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
 import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
+import { lockOutput } from './output-lock.ts';
 import { Progress } from './progress.ts';
 
 type Operation = Job['operation'];
@@ -144,6 +145,7 @@ async function bulk(
     rejectedRowsPath: options.rejectedRows,
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
+    lock: lockOutput,
     ask: service.ask,
     takesBareTokens: options.bare,
     onProgress(count, share) {

@@ -1,6 +1,7 @@
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseRate } from '../config/setting.ts';
 import {
+  CLIENT_TEXTS,
   createClient,
   DEFAULT_SETTINGS,
   issueApiKey,
@@ -9,6 +10,7 @@ import {
   updateClient,
 } from '../service/clients.ts';
 import type { Vault } from '../service/vault.ts';
+import { unsafeCharacter } from '../terminal.ts';
 import { restate, type TokenMode } from '../types.ts';
 import {
   canText,
@@ -68,12 +70,12 @@ function addCreate(client: Command): void {
       'standin client create --name intake --can tokenize',
       'standin client create --name jobs --subject spiffe://example.org/jobs',
     ],
-  ).requiredOption('--name <name>', 'what people and commands call it', nonEmpty);
+  ).requiredOption('--name <name>', 'what people and commands call it', textOf('name'));
   addPermissionsAndLimits(creating, 'default', rate)
     .addOption(tokenMode().default('deterministic'))
     .option('--time-to-live <time>', 'how long its tokens are known; default: for ever', timeToLive)
-    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', space)
-    .option('--subject <claim>', `${SUBJECT} instead of an API key`, subject)
+    .option('--space <name>', 'its tokens are unknown outside this space (tenant)', textOf('space'))
+    .option('--subject <claim>', `${SUBJECT} instead of an API key`, textOf('subject'))
     .action((options) =>
       withVault((vault, config) => acting(create(vault, config.CLIENT_PREFIX, options))),
     );
@@ -86,7 +88,7 @@ function addUpdate(client: Command): void {
     'standin client update standin_0123456789abcdef01234567 --enable',
   ])
     .argument('<client>', CLIENT)
-    .option('--name <name>', 'what people and commands call it', nonEmpty);
+    .option('--name <name>', 'what people and commands call it', textOf('name'));
   addPermissionsAndLimits(updating, '"default"', (text) => (text === 'default' ? text : rate(text)))
     .addOption(tokenMode())
     .option(
@@ -94,7 +96,7 @@ function addUpdate(client: Command): void {
       'how long its new tokens are known; "none": for ever',
       (text) => (text === 'none' ? text : timeToLive(text)),
     )
-    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, subject)
+    .option('--subject <claim>', `${SUBJECT}; "none": no JWT`, textOf('subject'))
     .option('--enable', 'undo disable')
     .action((named, options, itself: Command) => {
       const { json: _, ...changes } = options;
@@ -143,22 +145,15 @@ function permissions(text: string): Permissions {
   ) as Permissions;
 }
 
-function space(text: string): string {
-  if (!SETTING_BOUNDS.space.test(text))
-    throw new InvalidArgumentError('It must be 1 to 32 of a-z, 0-9, _ and -, a letter first.');
-  return text;
-}
-
-function nonEmpty(text: string): string {
-  if (text.trim() === '' || text.length > SETTING_BOUNDS.nameCharacters)
-    throw new InvalidArgumentError('It must have 1 to 200 characters.');
-  return text;
-}
-
-function subject(text: string): string {
-  if (text.trim() !== text || text === '' || text.length > SETTING_BOUNDS.subjectCharacters)
-    throw new InvalidArgumentError('It must have 1 to 512 characters, no space at the ends.');
-  return text;
+/** Reads a name, subject or space. */
+function textOf(what: keyof typeof CLIENT_TEXTS) {
+  const { words, fits } = CLIENT_TEXTS[what];
+  return (text: string) => {
+    // Of a character that is not safe, the service says which.
+    if (!fits(text) && unsafeCharacter(text) === undefined)
+      throw new InvalidArgumentError(`It must have ${words}.`);
+    return text;
+  };
 }
 
 function rate(text: string): number {

@@ -1,60 +1,61 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Encrypter } from 'age-encryption';
-import { nameAtLast, OutputFile, partialOf } from '#bulk';
+import { lockOf, nameAtLast, OutputFile, partialOf } from '#bulk';
 import { OperatorError } from '../errors.ts';
-
-const FILE_MODE = 0o600;
-const CHECKPOINT = 'checkpoint.json';
-const VERSION = 1;
-
-/** What the parts so far have, and where the next one begins. */
-interface ExportPosition {
-  readonly parts: number;
-  readonly pairs: number;
-  readonly without_token: number;
-  /** Fingerprint, 32 hex digits; undefined: the first record. */
-  readonly next: string | undefined;
-}
-
-/** Options that a resumed run must repeat. */
-type ExportTerms = Readonly<Record<string, string>>;
-
-const NOWHERE: ExportPosition = { parts: 0, pairs: 0, without_token: 0, next: undefined };
+import {
+  FILE_MODE,
+  MANIFEST,
+  type Manifest,
+  newManifest,
+  partName,
+  readManifest,
+  requireListed,
+  wholeParts,
+  writeManifest,
+} from './export-manifest.ts';
+import { lockOutput } from './output-lock.ts';
 
 /**
  * The files of an export, in a private folder. A part has its name only when it is whole, so an
  * interrupted run loses at most one part: the end of an encrypted file cannot be moved.
  */
 export class ExportParts {
-  position: ExportPosition;
+  manifest: Manifest;
   readonly #folder: string;
-  readonly #terms: ExportTerms;
   readonly #encrypter: Encrypter | undefined;
   #part: Part | undefined;
   #pairs = 0;
   #withoutToken = 0;
 
+  private constructor(folder: string, manifest: Manifest, encrypter: Encrypter | undefined) {
+    this.#folder = folder;
+    this.manifest = manifest;
+    this.#encrypter = encrypter;
+  }
+
   /**
    * @param encrypter undefined: the parts are in clear
    * @throws OperatorError when the folder has other files, or a run that this one does not continue
    */
-  constructor(
+  static async open(
     folder: string,
-    terms: ExportTerms,
+    terms: Manifest['terms'],
     encrypter: Encrypter | undefined,
     isResume: boolean,
-  ) {
-    this.#folder = folder;
-    this.#terms = terms;
-    this.#encrypter = encrypter;
+  ): Promise<ExportParts> {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const names = readdirSync(folder);
-    if (!isResume && names.length > 0)
+    await lockOutput(join(folder, MANIFEST));
+    const isEmpty = readdirSync(folder).every((name) => name === lockOf(MANIFEST));
+    if (!isResume && !isEmpty)
       throw new OperatorError(
         `The folder ${folder} is not empty. Name a new one, or continue the run in it with --resume.`,
       );
-    this.position = names.includes(CHECKPOINT) ? this.#read() : NOWHERE;
+    const isEncrypted = encrypter !== undefined;
+    const manifest =
+      continued(folder, terms, isEncrypted) ?? newManifest(randomBytes(16).toString('hex'), terms);
+    return new ExportParts(folder, manifest, encrypter);
   }
 
   /** Pairs in the part that is not complete yet. */
@@ -63,7 +64,9 @@ export class ExportParts {
   }
 
   async write(text: string, pairs: number, withoutToken: number): Promise<void> {
-    this.#part ??= await Part.open(this.#pathOf(this.position.parts + 1), this.#encrypter);
+    const number = this.manifest.parts.length + 1;
+    const name = partName(number, this.#encrypter !== undefined);
+    this.#part ??= await Part.open(join(this.#folder, name), this.#encrypter);
     await this.#part.write(Buffer.from(text));
     this.#pairs += pairs;
     this.#withoutToken += withoutToken;
@@ -74,26 +77,21 @@ export class ExportParts {
    * @param next where the next part begins; undefined: the export is complete
    */
   async complete(next: string | undefined): Promise<void> {
-    const { parts, pairs, without_token: withoutToken } = this.position;
-    const added = this.#part === undefined ? 0 : 1;
-    await this.#part?.complete();
+    const { parts, pairs, without_token: withoutToken } = this.manifest;
+    const added = await this.#part?.complete();
+    const file = partName(parts.length + 1, this.#encrypter !== undefined);
     this.#part = undefined;
-    this.position = {
-      parts: parts + added,
+    this.manifest = {
+      ...this.manifest,
+      is_complete: next === undefined,
       pairs: pairs + this.#pairs,
       without_token: withoutToken + this.#withoutToken,
+      parts: added === undefined ? parts : [...parts, { file, pairs: this.#pairs, ...added }],
       next,
     };
     this.#pairs = 0;
     this.#withoutToken = 0;
-    const path = join(this.#folder, CHECKPOINT);
-    if (next === undefined) return rmSync(path, { force: true });
-    const file = await OutputFile.open(path, FILE_MODE, 0);
-    const text = JSON.stringify({ version: VERSION, terms: this.#terms, ...this.position });
-    await file.write(Buffer.from(`${text}\n`));
-    await file.settle();
-    await file.close();
-    await nameAtLast(path);
+    await writeManifest(this.#folder, this.manifest);
   }
 
   /** Removes a part that is not complete. */
@@ -101,31 +99,53 @@ export class ExportParts {
     await this.#part?.discard();
     this.#part = undefined;
   }
+}
 
-  #pathOf(part: number): string {
-    const ending = this.#encrypter === undefined ? '' : '.age';
-    return join(this.#folder, `pairs-${String(part).padStart(4, '0')}.ndjson${ending}`);
+/**
+ * The manifest of the run to continue; undefined: no part of one is complete.
+ * @throws OperatorError
+ */
+function continued(
+  folder: string,
+  terms: Manifest['terms'],
+  isEncrypted: boolean,
+): Manifest | undefined {
+  const manifest = readManifest(folder);
+  const [first] = wholeParts(folder);
+  if (manifest === undefined && first === undefined) return undefined;
+  if (manifest === undefined)
+    throw new OperatorError(
+      `The folder ${folder} has ${first}, but no ${MANIFEST} of a run to continue. Export into a new folder.`,
+    );
+  if (manifest.is_complete)
+    throw new OperatorError(
+      `The export in ${folder} is complete, so there is nothing to continue. Export into a new folder.`,
+    );
+  for (const [name, before] of Object.entries(manifest.terms)) {
+    if (terms[name] !== before)
+      throw new OperatorError(
+        `The run to continue had another ${name}. Use the same, or export into a new folder.`,
+      );
   }
-
-  #read(): ExportPosition {
-    const path = join(this.#folder, CHECKPOINT);
-    const { version, terms, ...position } = JSON.parse(readFileSync(path, 'utf8'));
-    if (version !== VERSION)
-      throw new OperatorError(`${path} is of another version: export into a new folder.`);
-    for (const [name, before] of Object.entries(terms)) {
-      if (this.#terms[name] !== before)
-        throw new OperatorError(
-          `The run to continue had another ${name}. Use the same, or export into a new folder.`,
-        );
-    }
-    return position;
+  for (const { file, bytes } of manifest.parts) {
+    const status = statSync(join(folder, file), { throwIfNoEntry: false });
+    if (status?.size !== bytes)
+      throw new OperatorError(
+        `${join(folder, file)} is missing or was changed. Export into a new folder.`,
+      );
   }
+  // A run that was killed may have completed a part that its manifest does not have yet.
+  rmSync(join(folder, partName(manifest.parts.length + 1, isEncrypted)), { force: true });
+  for (const name of wholeParts(folder)) requireListed(manifest, folder, name);
+  return manifest;
 }
 
 /** A file that is encrypted as it is written. */
 class Part {
   readonly #path: string;
   readonly #file: OutputFile;
+  readonly #hash = createHash('sha256');
+  #bytes = 0;
   readonly #input: WritableStreamDefaultWriter<Uint8Array> | undefined;
   /** Ends with everything in the file. */
   readonly #written: Promise<void>;
@@ -139,7 +159,7 @@ class Part {
     this.#path = path;
     this.#file = file;
     this.#input = input;
-    this.#written = output === undefined ? Promise.resolve() : pour(output, file);
+    this.#written = output === undefined ? Promise.resolve() : this.#pour(output);
     // The failure is thrown where the next write is awaited.
     this.#written.catch(() => {});
   }
@@ -153,19 +173,20 @@ class Part {
   }
 
   async write(bytes: Buffer): Promise<void> {
-    if (this.#input === undefined) return this.#file.write(bytes);
+    if (this.#input === undefined) return this.#put(bytes);
     await this.#input.write(bytes).catch(async (error) => {
       await this.#written;
       throw error;
     });
   }
 
-  async complete(): Promise<void> {
+  async complete(): Promise<{ readonly bytes: number; readonly sha256: string }> {
     await this.#input?.close();
     await this.#written;
     await this.#file.settle();
     await this.#file.close();
     await nameAtLast(this.#path);
+    return { bytes: this.#bytes, sha256: this.#hash.digest('hex') };
   }
 
   async discard(): Promise<void> {
@@ -174,8 +195,14 @@ class Part {
     await this.#file.close();
     rmSync(partialOf(this.#path), { force: true });
   }
-}
 
-async function pour(output: ReadableStream<Uint8Array>, file: OutputFile): Promise<void> {
-  for await (const chunk of output) await file.write(Buffer.from(chunk));
+  async #pour(output: ReadableStream<Uint8Array>): Promise<void> {
+    for await (const chunk of output) await this.#put(Buffer.from(chunk));
+  }
+
+  async #put(bytes: Buffer): Promise<void> {
+    this.#hash.update(bytes);
+    this.#bytes += bytes.length;
+    await this.#file.write(bytes);
+  }
 }

@@ -73,7 +73,12 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
   const recipients = recipientsOf(options.recipient ?? [], options.recipientsFile);
   const encrypter = options.plain ? undefined : await encrypterFor(recipients);
   const terms = { '--space': options.space ?? 'all', '--plain': `${options.plain === true}` };
-  const parts = new ExportParts(options.output, terms, encrypter, options.resume ?? false);
+  const parts = await ExportParts.open(
+    options.output,
+    terms,
+    encrypter,
+    options.resume ?? false,
+  ).catch(inWords('.'));
   if (options.plain)
     process.stderr.write(`standin: the files in ${options.output} have every value in clear\n`);
   const about = {
@@ -84,23 +89,29 @@ async function exportVault(vault: Vault, config: Config, options: ExportOptions)
     is_resumed: options.resume === true,
   };
   const counts = () => ({
-    pairs: parts.position.pairs,
-    without_token: parts.position.without_token,
+    pairs: parts.manifest.pairs,
+    without_token: parts.manifest.without_token,
   });
   const progress = new Progress({
     unit: 'records',
-    total: await recordsFrom(vault, parts.position.next),
+    total: await recordsFrom(vault, parts.manifest.next),
   });
   try {
     await audited(vault, config, { event: 'export', about, counts }, () =>
       run(vault, config, options, parts, progress),
     );
   } catch (error) {
-    throw error instanceof BulkError ? new OperatorError(`${error.message}.${AGAIN}`) : error;
+    inWords(`.${AGAIN}`)(error);
   } finally {
     await parts.close();
     progress.end();
   }
+}
+
+function inWords(remedy: string): (error: unknown) => never {
+  return (error) => {
+    throw error instanceof BulkError ? new OperatorError(`${error.message}${remedy}`) : error;
+  };
 }
 
 const AGAIN = ' The complete files stay: continue with the same options and --resume.';
@@ -123,7 +134,7 @@ async function run(
   };
   const end = await interruptible((stop) =>
     exportPairs(vault, {
-      ...{ from: parts.position.next, rate: options.rate, stop, follower, write },
+      ...{ from: parts.manifest.next, rate: options.rate, stop, follower, write },
       ...{ suffix: vaultOptions.token_suffix, space: options.space },
       onBad: ({ fingerprint, reason }) =>
         progress.note(`bad record ${fingerprint}: ${REASONS[reason]}`),
@@ -144,11 +155,11 @@ async function run(
 
 function report(
   options: ExportOptions,
-  { position }: ExportParts,
+  { manifest }: ExportParts,
   isComplete: boolean,
   bad: number,
 ): void {
-  const { parts, pairs, without_token: withoutToken } = position;
+  const { parts, pairs, without_token: withoutToken } = manifest;
   const unknown =
     withoutToken === 0
       ? ''
@@ -156,7 +167,7 @@ function report(
   const rest = isComplete ? '' : '\nStopped before the end. Continue with --resume.';
   print(
     options,
-    { is_complete: isComplete, files: parts, pairs, without_token: withoutToken, bad },
-    `${count(pairs, 'pair')} in ${count(parts, 'file')} in ${options.output}.${unknown}${rest}`,
+    { is_complete: isComplete, files: parts.length, pairs, without_token: withoutToken, bad },
+    `${count(pairs, 'pair')} in ${count(parts.length, 'file')} in ${options.output}.${unknown}${rest}`,
   );
 }

@@ -1,6 +1,15 @@
-import { resolve } from 'node:path';
+import { createReadStream, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
-import { BadRowError, BulkError, type Job, type RunEnd, RunFailure, runBulk } from '#bulk';
+import {
+  BadRowError,
+  BulkError,
+  type Decode,
+  type Job,
+  type RunEnd,
+  RunFailure,
+  runBulk,
+} from '#bulk';
 import type { Config } from '../config/config.ts';
 import { InternalError, OperatorError } from '../errors.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
@@ -27,6 +36,8 @@ import {
   printDone,
   withVault,
 } from './command.ts';
+import { checkedManifest, checkPart, MANIFEST } from './export-manifest.ts';
+import { lockOutput } from './output-lock.ts';
 import { fieldsOf, listOf, namesOf, type PairOptions, pairReader } from './pair-rows.ts';
 import { Progress } from './progress.ts';
 
@@ -46,10 +57,13 @@ export function addImport(program: Command): void {
     [
       'standin import pairs.csv --dry-run',
       'standin import pairs.csv --token-field old_token --value-field email --rejects rejects.csv',
-      'standin import pairs/pairs-0001.ndjson.age --identity key.txt --resume',
+      'standin import pairs --identity key.txt --resume',
     ],
   )
-    .argument('<file>', 'pairs of token and value; "-": standard input')
+    .argument(
+      '<file>',
+      'pairs of token and value, or a folder of standin export; "-": standard input',
+    )
     .option('--token-field <field>', 'column or path of the tokens', 'token')
     .option('--value-field <field>', 'column or path of the values', 'value')
     .option('--kind-field <field>', 'of the kinds; default of JSON: kind')
@@ -85,9 +99,10 @@ async function importPairs(
   options: ImportOptions,
 ): Promise<Durable<object>> {
   const { vault: vaultOptions } = config;
-  const source = kekSourceOf(vaultOptions);
-  const follower = new KeyringFollower(vault.wrappedKeys, source, vault.plainKeys);
-  const progress = new Progress({ unit: 'pairs' });
+  const kek = kekSourceOf(vaultOptions);
+  const follower = new KeyringFollower(vault.wrappedKeys, kek, vault.plainKeys);
+  const source = await sourceOf(file, options);
+  const progress = new Progress({ unit: 'pairs', total: source.pairs });
   const tally: Tally = { rejected: 0, imported: 0, already_known: 0, detokenize_only: 0 };
   const startedAtMs = performance.now();
   const work = async (stop: AbortSignal) => {
@@ -97,9 +112,7 @@ async function importPairs(
       isDryRun: options.dryRun ?? false,
       stop,
     });
-    const { identity } = options;
-    const decode = identity === undefined ? undefined : await decoderFor(identity);
-    return runBulk({ ...jobOf(file, options, importer, tally, progress), decode }, stop);
+    return runBulk(jobOf(source, options, importer, tally, progress), stop);
   };
   const run = async () => {
     const end = await interruptible(work)
@@ -121,26 +134,62 @@ async function importPairs(
   return audited(vault, config, { event: 'import', about, counts: () => tally }, run);
 }
 
+/** What an import reads: a file, or all parts of an export. */
+interface Source {
+  readonly path: string;
+  readonly inputPath: string;
+  readonly format: Job['format'];
+  readonly decode: Decode | undefined;
+  /** undefined: not known. */
+  readonly pairs?: number;
+}
+
+/** @throws OperatorError for a folder or a part that is not as the export wrote it */
+async function sourceOf(path: string, options: ImportOptions): Promise<Source> {
+  const isFolder = statSync(path, { throwIfNoEntry: false })?.isDirectory();
+  const manifest = isFolder ? await checkedManifest(path) : await checkPart(path);
+  const [name = 'empty.ndjson'] = manifest?.parts.map(({ file }) => file) ?? [path];
+  if (name.endsWith('.age') && options.identity === undefined)
+    throw new OperatorError(`${path} is encrypted: name the file of your key with --identity.`);
+  const decode = options.identity === undefined ? undefined : await decoderFor(options.identity);
+  const format = formatFor(name.replace(/\.age$/, ''), options);
+  if (manifest === undefined) return { path, inputPath: path, format, decode };
+  const files = manifest.parts.map(({ file }) => join(path, file));
+  return {
+    path: resolve(path),
+    // Stands for the parts, because it has their digests.
+    inputPath: join(path, MANIFEST),
+    format,
+    decode: () => joined(files, decode),
+    pairs: manifest.pairs,
+  };
+}
+
+async function* joined(files: readonly string[], decode: Decode | undefined) {
+  for (const file of files) {
+    const chunks: AsyncIterable<Buffer> = createReadStream(file);
+    yield* decode === undefined ? chunks : { [Symbol.asyncIterator]: () => decode(chunks) };
+  }
+}
+
 function jobOf(
-  file: string,
+  { path, inputPath, format, decode, pairs }: Source,
   options: ImportOptions,
   importer: Importer,
   tally: Tally,
   progress: Progress,
 ): Job {
-  if (file.endsWith('.age') && options.identity === undefined)
-    throw new OperatorError(`${file} is encrypted: name the file of your key with --identity.`);
-  const format = formatFor(file.replace(/\.age$/, ''), options);
   const isJson = format === 'ndjson' || format === 'json';
   const fields = fieldsOf(options, isJson);
-  const isKept = file !== '-' && !options.dryRun;
+  const isKept = path !== '-' && !options.dryRun;
   const names = namesOf(fields);
   const read = pairReader(names, options);
   return {
     operation: 'import',
-    inputPath: file,
+    inputPath,
+    decode,
     outputPath: undefined,
-    checkpointPath: isKept ? (options.checkpoint ?? `${file}.checkpoint`) : undefined,
+    checkpointPath: isKept ? (options.checkpoint ?? `${path}.checkpoint`) : undefined,
     format,
     fields: listOf(fields, isJson),
     delimiter: options.delimiter,
@@ -150,19 +199,20 @@ function jobOf(
     rejectedRowsPath: options.rejectedRows,
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
+    lock: lockOutput,
     terms: { '--kind': options.kind, '--space': options.space, '--random': `${options.random}` },
     ask: undefined,
     take: async (rows) => {
-      const pairs = rows.flatMap((row) => read(row) ?? []);
-      const results = await importer.take(pairs);
+      const taken = rows.flatMap((row) => read(row) ?? []);
+      const results = await importer.take(taken);
       const good = rows.filter((row) => row.problem === undefined);
       results.forEach((result, i) => {
         if (isRefusal(result)) good[i]!.problem = { ...result, field: names[result.field] };
-        else add(tally, result, pairs[i]!);
+        else add(tally, result, taken[i]!);
       });
       tally.rejected += rows.filter((row) => row.problem !== undefined).length;
     },
-    onProgress: (pairs, share) => progress.advance(pairs, share),
+    onProgress: (done, share) => progress.advance(done, pairs === undefined ? share : undefined),
   };
 }
 

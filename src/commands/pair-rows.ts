@@ -1,5 +1,5 @@
 import type { Row } from '#bulk';
-import { PAIR_USES, type Pair } from '../service/records/pairs.ts';
+import { EXPIRED, PAIR_USES, type Pair } from '../service/records/pairs.ts';
 
 /** What a field of a row says of its pair. */
 type Role = 'token' | 'value' | 'kind' | 'space' | 'expires' | 'use';
@@ -56,8 +56,8 @@ export function pairReader(fields: Fields, { kind, space, random }: PairOptions)
       row.problem = { field: fields[missing], reason: `is empty: a pair has a ${missing}` };
       return undefined;
     }
-    const timeToLiveS = expires ? timeToLive(expires) : null;
-    if (timeToLiveS !== null && !(timeToLiveS > 0)) {
+    const expiresAt = expires ? Date.parse(expires) : null;
+    if (Number.isNaN(expiresAt)) {
       row.problem = { field: fields.expires, reason: EXPIRED };
       return undefined;
     }
@@ -68,20 +68,8 @@ export function pairReader(fields: Fields, { kind, space, random }: PairOptions)
     }
     const terms = { kind: has.kind || kind, space: has.space || space };
     return {
-      ...{ token, value, ...terms, time_to_live_s: timeToLiveS, line: row.line },
+      ...{ token, value, ...terms, expires_at: expiresAt, line: row.line },
       use: random ? 'detokenize' : use,
     };
   };
-}
-
-const EXPIRED =
-  'is no time in the future such as 2030-01-31T00:00:00Z: leave the row out, or the time';
-const MAX_TIME_TO_LIVE_S = 2_000_000_000;
-/** A record lives a 16th longer than its time to live (src/store/record-sql.ts). */
-const LEASE = 1.0625;
-
-/** Seconds of a time to live with which the record ends at this time; NaN for other text. */
-function timeToLive(text: string): number {
-  const leftS = (Date.parse(text) - Date.now()) / 1000 / LEASE;
-  return Math.min(Math.ceil(leftS), MAX_TIME_TO_LIVE_S);
 }

@@ -16,13 +16,19 @@ export interface Scope {
   readonly spaceBytes: readonly number[];
 }
 
-const MAX_NAME_LENGTH = 32;
+/** The names of kinds and spaces, in words for a person. */
+export const SCOPE_NAMES = '1 to 32 letters (A to Z, a to z), digits, _ and -';
+
+/** Whether a kind or space can have this name. */
+export function isScopeName(name: string): boolean {
+  return /^[\w-]{1,32}$/.test(name);
+}
 
 const scopes = new Map<string, Scope>();
 
 /**
  * Returns the same object for the same names; undefined for a `text` of the default space.
- * @throws RangeError for a name that is not 1 to 32 letters, digits, `_` and `-`
+ * @throws RangeError unless isScopeName
  */
 export function scopeOf(kind: string, space: string): Scope | undefined {
   if (kind === DEFAULT_KIND && space === DEFAULT_SPACE) return undefined;
@@ -111,6 +117,5 @@ function prefixOf(name: string): string {
 }
 
 function checkName(name: string): void {
-  if (!/^[\w-]+$/.test(name) || name.length > MAX_NAME_LENGTH)
-    throw new RangeError('the name of a kind or space is 1 to 32 letters, digits, _ and -');
+  if (!isScopeName(name)) throw new RangeError(`the name of a kind or space is ${SCOPE_NAMES}`);
 }

@@ -1,4 +1,5 @@
 import { newApiKey, randomHex } from '../crypto/api-key.ts';
+import { isScopeName, SCOPE_NAMES } from '../crypto/scope.ts';
 import { Conflict, NotFound, OperatorError } from '../errors.ts';
 import { insertApiKey } from '../store/api-keys.ts';
 import type { ClientChange, ClientSettings, Taken } from '../store/clients.ts';
@@ -24,14 +25,30 @@ export interface IssuedApiKey extends ApiKey {
   readonly api_key: string;
 }
 
+/** What the texts of a client must be. The database does not check them. */
+export const CLIENT_TEXTS = {
+  name: {
+    words: '1 to 200 characters, none of which controls a terminal or turns its text',
+    fits: (text: string) => text.trim() !== '' && text.length <= 200 && isPrintable(text),
+  },
+  subject: {
+    words: '1 to 512 characters, no space at the ends, none that controls a terminal',
+    fits: (text: string) =>
+      text.trim() === text && text !== '' && text.length <= 512 && isPrintable(text),
+  },
+  /** Also of imported records: each space that has records can have a client. */
+  space: { words: SCOPE_NAMES, fits: isScopeName },
+} as const;
+
+function isPrintable(text: string): boolean {
+  return unsafeCharacter(text) === undefined;
+}
+
 /** Bounds of the settings. The database does not check them. */
 export const SETTING_BOUNDS = {
-  nameCharacters: 200,
-  subjectCharacters: 512,
   /** A second. */
   rate: 1_000_000,
   timeToLiveS: 10_000 * 86_400,
-  space: /^[a-z][a-z0-9_-]{0,31}$/,
 } as const;
 
 /** Settings of a client created with a name only. */

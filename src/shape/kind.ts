@@ -5,7 +5,7 @@ import { EmailForm } from './email.ts';
 import { type Form, isRefusal, type Refusal } from './form.ts';
 import type { KindSettings, MaskSettings, Shape } from './kind-settings.ts';
 import { maskOf } from './mask.ts';
-import { grow, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
+import { grow, olderShapeOf, SHAPED_CHARACTERS, shapeOf } from './shape.ts';
 import { spellerOf } from './spelling.ts';
 import { type ByteBlocks, type Drawn, type Draws, drawStem, firstAcceptable } from './token.ts';
 
@@ -28,7 +28,10 @@ export interface Kind {
 
 /** Compiles a kind. Does so once: each value must be cheap. */
 export function kindOf(settings: KindSettings): Kind {
-  const form = formOf(settings);
+  return compiled(settings, formOf(settings));
+}
+
+function compiled(settings: KindSettings, form: Form<unknown>): Kind {
   const spell = spellerOf(settings);
   const hasFixedLength = settings.shape === 'uuid' || settings.shape === 'word';
   const grows = settings.suffix && !hasFixedLength;
@@ -105,6 +108,9 @@ const TEXT: Form<string> = {
   plan: shapeOf,
   stem: (shape, extra, blocks) => drawStem(grow(shape, extra), blocks),
 };
+
+/** Draws the tokens that older programs gave to texts: see `olderShapeOf`. */
+export const OLDER_TEXT = compiled(defaultKind('text', 'text'), { ...TEXT, plan: olderShapeOf });
 
 /** Texts that need no longer token. */
 function exactText(name: string): Form<string> {

@@ -30,6 +30,15 @@ export function shapeOf(value: string): string {
 }
 
 /**
+ * The shape as programs made it before 0.1.0: a tab or Unicode space was a letter, and a text with
+ * spaces could be an e-mail. Only its tokens still exist.
+ */
+export function olderShapeOf(value: string): string {
+  const shape = shapeOf(value.replace(/\s/g, 'a'));
+  return EMAIL_SHAPE.test(shape) ? shape : shapeOf(value.replace(/[^\S ]/g, 'a'));
+}
+
+/**
  * The shape with `extra` more characters in its last drawn run. In the shape of an e-mail, the
  * local part grows.
  */

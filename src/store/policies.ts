@@ -62,11 +62,24 @@ export class PolicyStore {
     return (await this.#pool.query(HAS_BARE_TOKENS, [], deadlineMs)).rows.length > 0;
   }
 
-  /** Call it before the first such token is stored. Returns whether the vault had none so far. */
-  async addBareTokens(deadlineMs: number): Promise<boolean> {
+  /**
+   * Tells all nodes that such tokens will be stored. Returns whether they knew before: then
+   * `addBareTokens` was called, and no wait was cut short.
+   */
+  async announceBareTokens(deadlineMs: number): Promise<boolean> {
+    return this.#pool.transaction(deadlineMs, async (query) => {
+      await query(`insert into standin.settings (name, value) values ('bare_tokens', 'announced')
+        on conflict do nothing`);
+      const { rows } = await query("select value from standin.settings where name = 'bare_tokens'");
+      return rows[0]!.value !== 'announced';
+    });
+  }
+
+  /** Call it when all nodes know, and before the first such token is stored. */
+  async addBareTokens(deadlineMs: number): Promise<void> {
     const text = `insert into standin.settings (name, value) values ('bare_tokens', 'imported')
-      on conflict do nothing returning 1`;
-    return (await this.#pool.query(text, [], deadlineMs)).rows.length > 0;
+      on conflict (name) do update set value = excluded.value`;
+    await this.#pool.query(text, [], deadlineMs);
   }
 
   /** undefined: there is no such version. */

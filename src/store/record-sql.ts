@@ -139,6 +139,11 @@ const KEEP = `with kept as (
       or (there.expires_at is not null and excluded.expires_at is null))
   returning 1
 ) select count(*) as count, ${OPEN_VERSIONS} as open_versions from kept`;
+/** A record gives its place to one of another value, only while it is the one that was read. */
+const SUPERSEDE = `${LEASED} do update
+  set value_fingerprint = excluded.value_fingerprint, key_version = excluded.key_version,
+    sealed = excluded.sealed, expires_at = excluded.expires_at
+  where there.sealed = any($6::bytea[])`;
 /**
  * Changes a record only if it is still the one that was read. Counts the changed rows, because the
  * row count of Citus differs, as on insert.
@@ -174,6 +179,16 @@ export async function keep(
   const { count, open_versions: openVersions } = (await query(KEEP, leasedColumns(rows))).rows[0]!;
   const versions = openVersions!.slice(1, -1).split(',').map(Number);
   return { count: Number(count), openVersions: new Set(versions) };
+}
+
+/** Puts records in the place of old ones that have not changed since they were read. */
+export async function supersede(
+  query: Query,
+  rows: readonly NewRecord[],
+  old: readonly SealedRecord[],
+): Promise<void> {
+  const sealed = byteaArray(old.map((record) => record.sealed));
+  await query(SUPERSEDE, [...leasedColumns(rows), sealed]);
 }
 
 /** Replaces records that have not changed since they were read; returns how many. */

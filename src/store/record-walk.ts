@@ -1,6 +1,6 @@
 import type { SealedRecord, TokenFingerprint } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
-import type { Pool } from './pool.ts';
+import type { Pool, QueryResult } from './pool.ts';
 import {
   hasValue,
   type Replacement,
@@ -28,7 +28,7 @@ const NEXT_WITHOUT = windowOf(
 function windowOf(isLeftOut: string, more = ''): string {
   return `select uuid_send(token_fingerprint) || case when ${isLeftOut} then ''
     else uuid_send(value_fingerprint) || int2send(key_version) || ${SEALED} end as row,
-    extract(epoch from expires_at) as expires_s${more}
+    extract(epoch from expires_at) as expires_s, expires_at <= now() as is_expired${more}
   from standin.records as there where token_fingerprint >= $1::uuid
   order by token_fingerprint limit $2`;
 }
@@ -39,6 +39,8 @@ export const FIRST_RECORD = fingerprintOf('0'.repeat(32));
 export interface WalkedRecord extends SealedRecord {
   /** undefined: never. */
   readonly expires_at?: Date;
+  /** By the clock of the database. */
+  readonly isExpired?: boolean;
 }
 
 export interface Window {
@@ -74,7 +76,7 @@ export class RecordWalk {
     const all = rows.map(({ row }) => bytesOfBytea(row!));
     const last = rows.length < WINDOW_RECORDS ? undefined : all.at(-1);
     return {
-      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!.expires_s)] : [])),
+      records: all.flatMap((row, i) => (hasValue(row) ? [walked(row, rows[i]!)] : [])),
       seen: all.length,
       next: last && successor(tokenFingerprintOf(last)),
     };
@@ -102,9 +104,15 @@ export class RecordWalk {
   }
 }
 
-function walked(row: Buffer, expiresS: string | null | undefined): WalkedRecord {
+function walked(row: Buffer, times: QueryResult['rows'][number]): WalkedRecord {
+  const { expires_s: expiresS, is_expired: isExpired } = times;
   const record = recordOf(row);
-  return expiresS == null ? record : { ...record, expires_at: new Date(1_000 * Number(expiresS)) };
+  if (expiresS == null) return record;
+  return {
+    ...record,
+    expires_at: new Date(1_000 * Number(expiresS)),
+    isExpired: isExpired === 't',
+  };
 }
 
 /** 32 hex digits: how messages name a record. */

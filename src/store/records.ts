@@ -17,6 +17,7 @@ import {
   SEALED,
   type StoredRecord,
   sortedDistinct,
+  supersede,
   tokenFingerprintOf,
   UNSEALED,
 } from './record-sql.ts';
@@ -25,6 +26,9 @@ export interface RecordsOptions {
   readonly patienceMs: number;
   readonly onBatch: (statement: 'insert' | 'find', records: number) => void;
 }
+
+/** What became of a record; a StoredRecord: the row that is there instead. */
+type Written = StoredRecord | 'stored' | 'key_retired';
 
 /** An expired record counts as removed, even before its value is removed. */
 const FIND = `select ${UNSEALED} || case when expires_at <= now() then '' else ${SEALED} end as row
@@ -35,10 +39,7 @@ const SIZES = `select ${FINGERPRINTS} as row,
   from standin.records where token_fingerprint = any($1::uuid[])`;
 
 const MAX_BATCH_RECORDS = 1_000;
-/**
- * Sealed bytes. The driver holds the text of a batch, twice as long, and its bytes at the same
- * time.
- */
+/** Sealed bytes. The driver holds the text of a batch, twice as long, and its bytes at once. */
 const MAX_BATCH_BYTES = 2_097_152;
 const MAX_WAITING_RECORDS = 100_000;
 const LANES = 2;
@@ -141,24 +142,40 @@ export class RecordStore {
     return this.#durableFinds.submit(fingerprints, 0, deadlineMs);
   }
 
+  /** Inserts records that have no row yet. Changes no row, not even a removed one. */
+  insertMissing(records: readonly NewRecord[], deadlineMs: number): Promise<readonly Written[]> {
+    return this.#written(records, deadlineMs, insertNew);
+  }
+
   /**
-   * Inserts records that have no row yet, and changes no row: neither a removed record nor one that
-   * expires. Returns the row that is there instead of a record.
+   * Puts records in the place of aliases, each while it is as it was read: nobody was given its
+   * token.
    */
-  insertMissing(
-    records: readonly SealedRecord[],
+  supersede(
+    old: readonly SealedRecord[],
+    records: readonly NewRecord[],
     deadlineMs: number,
-  ): Promise<readonly (StoredRecord | 'stored' | 'key_retired')[]> {
+  ): Promise<readonly Written[]> {
+    return this.#written(records, deadlineMs, (query, rows) => supersede(query, rows, old), old);
+  }
+
+  #written(
+    records: readonly NewRecord[],
+    deadlineMs: number,
+    write: (query: Query, rows: readonly NewRecord[]) => Promise<unknown>,
+    old: readonly SealedRecord[] = [],
+  ): Promise<readonly Written[]> {
     return retried(deadlineMs, () =>
       this.#pool.transaction(deadlineMs, async (query) => {
         const rows = sortedDistinct(records);
-        const { count } = await insertNew(query, rows);
-        if (count === records.length) return records.map(() => 'stored');
+        await write(query, rows);
         const found = await this.#findRows(query, rows);
-        return records.map(({ token_fingerprint: token, sealed }) => {
+        return records.map(({ token_fingerprint: token, sealed }, i) => {
           const row = found.get(token);
-          if (row === undefined) return 'key_retired';
-          return row.record.sealed.equals(sealed) ? 'stored' : row;
+          if (row?.record.sealed.equals(sealed)) return 'stored';
+          return row === undefined || old[i]?.sealed.equals(row.record.sealed)
+            ? 'key_retired'
+            : row;
         });
       }),
     );

@@ -41,6 +41,12 @@ export async function serverFacts(pool: Pool, deadlineMs: number): Promise<Serve
   return { version_number: Number(row.version_number), version: row.version!, unsafeSettings };
 }
 
+/** The time by the clock of the database, which decides when records expire. */
+export async function databaseTimeMs(pool: Pool, deadlineMs: number): Promise<number> {
+  const text = 'select extract(epoch from now()) as now_s';
+  return 1_000 * Number((await pool.query(text, [], deadlineMs)).rows[0]!.now_s);
+}
+
 const PROBE = `insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
   values ($1::uuid, $1::uuid, $2::smallint, $3::bytea)`;
 

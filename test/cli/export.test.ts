@@ -87,8 +87,8 @@ describe.each(kinds())('export from the %s database', (kind) => {
     expect(made).toEqual({ is_complete: true, files: 1, pairs: 11, without_token: 0, bad: 0 });
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     const names = readdirSync(folder);
-    expect(names).toEqual(['pairs-0001.ndjson.age']);
-    expect(statSync(join(folder, names[0]!)).mode & 0o777).toBe(0o600);
+    expect(names).toEqual(['manifest.json', 'pairs-0001.ndjson.age']);
+    for (const name of names) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600);
     const pairs = await pairsIn(folder, identity);
     const has = (token: string, value: string, ofKind = 'text', space = '', use = 'both') =>
       expect(pairs).toContainEqual(
@@ -188,7 +188,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
         return false;
       }
     };
-    await until(() => has('checkpoint.json'), 'the first part');
+    await until(() => has('manifest.json'), 'the first part');
     child.kill('SIGKILL');
     await ended;
     const bare = await runCli(args, place);
@@ -210,7 +210,9 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     const ended = endOf(child);
     const has = () => {
       try {
-        return readdirSync(folder).some((name) => statSync(join(folder, name)).size > 0);
+        return readdirSync(folder).some(
+          (name) => name.startsWith('pairs-') && statSync(join(folder, name)).size > 0,
+        );
       } catch {
         return false;
       }
@@ -218,7 +220,7 @@ describe.each(usualKinds())('export, on %s', (kind) => {
     await until(has, 'the first rows');
     child.kill('SIGINT');
     expect((await ended).code).toBe(130);
-    expect(readdirSync(folder)).toEqual(['checkpoint.json', 'pairs-0001.ndjson']);
+    expect(readdirSync(folder)).toEqual(['manifest.json', 'pairs-0001.ndjson']);
     await runJson(place, ...args, '--resume');
     expect(await pairsIn(folder)).toHaveLength(5_000);
   });

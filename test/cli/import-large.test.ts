@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { partsIn } from '../support/pairs.ts';
 import {
   endOf,
   makeVault,
@@ -40,13 +41,13 @@ describe.each(usualKinds())('100,000 pairs, on %s', (kind) => {
     const recipient = await identityToRecipient(identity);
     const folder = join(place.folder, 'pairs');
     const args = ['export', '-o', folder, '--recipient', recipient, '--part-size', '30000'];
-    await killed(place, args, () => readdirSync(folder).includes('checkpoint.json'));
+    await killed(place, args, () => readdirSync(folder).includes('manifest.json'));
     expect(await runJson(place, ...args, '--resume')).toMatchObject({
       ...{ pairs: PAIRS, without_token: 0, bad: 0 },
     });
     writeFileSync(join(other.folder, 'identity'), identity, { mode: 0o600 });
     let isKilled = false;
-    for (const name of readdirSync(folder).sort()) {
+    for (const name of partsIn(folder)) {
       const file = join(folder, name);
       const read = ['import', file, '--identity', 'identity'];
       const checkpoint = `${file}.checkpoint`;

@@ -33,7 +33,7 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     const sent: (string | undefined)[] = [];
     const server = createServer((request, response) => {
       sent.push(request.headers.authorization);
-      const body = { data: { a: 'c_tok' }, request_id: 'r', client_id: 'c' };
+      const body = { data: { values: ['c_tok'] }, request_id: 'r', client_id: 'c' };
       response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

@@ -55,7 +55,7 @@ describe('what passes is tried again', () => {
   ])('%s', async (_, trouble) => {
     front.troubles.push(trouble, trouble);
     const tokens = await standin().tokenize({ name: 'Ann Lee' }, PATIENT);
-    expect(front.bodies).toEqual(Array(3).fill('{"data":{"name":"Ann Lee"}}'));
+    expect(front.bodies).toEqual(Array(3).fill('{"data":{"values":["Ann Lee"]}}'));
     expect(await standin().detokenize(tokens)).toEqual({ name: 'Ann Lee' });
   });
 

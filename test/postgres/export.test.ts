@@ -177,7 +177,10 @@ function drawsOf({ settings }: Kind): string {
 function useOf({ drawnBy, kind, value, space }: Known, all: readonly Known[], rules: PolicyRules) {
   if (drawnBy === undefined) return 'detokenize';
   const now = rules.has(kind) ? rules.kind(kind) : undefined;
-  if (now === undefined || now.settings.tokens === 'random') return 'both';
+  if (now === undefined) return 'both';
+  const accepted = now.accept(value);
+  if (!('value' in accepted) || accepted.value !== value) return 'detokenize';
+  if (now.settings.tokens === 'random') return 'both';
   if (drawnBy === drawsOf(now)) return 'both';
   const isGiven = (one: Known) =>
     one.kind === kind && one.value === value && one.space === space && one.drawnBy === drawsOf(now);

@@ -15,10 +15,17 @@ export interface ExportedPair {
   readonly use: string;
 }
 
-/** The pairs in all files of a folder. */
+/** The names of the parts in a folder. */
+export function partsIn(folder: string): string[] {
+  return readdirSync(folder)
+    .filter((name) => name !== 'manifest.json')
+    .sort();
+}
+
+/** The pairs in all parts of a folder. */
 export async function pairsIn(folder: string, identity?: string): Promise<ExportedPair[]> {
   const pairs: ExportedPair[] = [];
-  for (const name of readdirSync(folder).sort()) {
+  for (const name of partsIn(folder)) {
     let bytes: Uint8Array = readFileSync(join(folder, name));
     if (identity !== undefined) {
       expect(name).toMatch(/^pairs-\d{4}\.ndjson\.age$/);

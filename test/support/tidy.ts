@@ -57,7 +57,7 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
   commands: [
     ...['#bulk', '#client', 'config', 'errors', 'http', 'main', 'service', 'terminal', 'types'],
-    ...['options', 'ops', 'policy', 'version', '#kek'],
+    ...['options', 'ops', 'policy', 'version', '#embedded', '#kek'],
   ],
   config: ['errors', 'memory', 'options', 'store', 'private-files', '#kek'],
   process: [

@@ -5,7 +5,7 @@ export type { FormatOptions } from './header.ts';
 export type { Decode } from './input.ts';
 export type { Job, Take } from './job.ts';
 export { addPath, newTree, type PathNode } from './json-path.ts';
-export { nameAtLast, OutputFile, partialOf } from './output.ts';
+export { lockOf, nameAtLast, OutputFile, partialOf, writing } from './output.ts';
 export { LeastRecords, type PolicyFields } from './policy-paths.ts';
 export { type Ask, RefusedValue } from './replace.ts';
 export type { Row } from './row.ts';

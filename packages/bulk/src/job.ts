@@ -4,7 +4,7 @@ import { BulkError } from './bulk-error.ts';
 import { type Checkpoint, checkContinues, checkpointOf, readCheckpoint } from './checkpoint.ts';
 import type { FormatOptions } from './header.ts';
 import type { Decode, Input } from './input.ts';
-import { partialOf } from './output.ts';
+import { lockOf, partialOf } from './output.ts';
 import type { Ask } from './replace.ts';
 import type { Row } from './row.ts';
 
@@ -39,6 +39,8 @@ export interface Job extends FormatOptions {
   readonly takesBareTokens?: boolean | undefined;
   /** Further options that a resumed run must repeat. */
   readonly terms?: Readonly<Record<string, string>>;
+  /** Keeps other runs from writing a file, until this process ends. @throws BulkError */
+  readonly lock?: (path: string) => Promise<void>;
   /** Called after each block: values in the block, and the share of the input that is done. */
   readonly onProgress: (values: number, share: number | undefined) => void;
 }
@@ -92,6 +94,9 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
   if (job.isResume && !isResumable(job, input))
     throw new BulkError('Only a run from a file to a file can be resumed, not a run with a pipe');
   const path = checkpointFor(job);
+  for (const one of paths.values()) await refuseNoFile(one);
+  for (const one of new Set([job.outputPath ?? path, ...paths.values()]))
+    if (one !== undefined && one !== '-') await job.lock?.(one);
   const isAnew = job.isForced || path === undefined;
   const checkpoint = isAnew ? undefined : await readCheckpoint(path);
   if (job.isResume && checkpoint !== undefined) {
@@ -102,11 +107,13 @@ export async function checkFiles(job: Job, input: Input): Promise<Checkpoint | u
       `${path} belongs to an unfinished run: continue with --resume, or start again with --force`,
     );
   }
-  for (const one of paths.values()) await refuseExisting(one, job.isForced);
+  for (const one of paths.values())
+    if (!job.isForced && (await statOf(one)) !== undefined)
+      throw new BulkError(`${one} exists: name another, or replace it with --force`);
   return checkpoint;
 }
 
-/** No output, under its final or its partial name, may be the input or another output. */
+/** No output, under any name that it has in a run, may be the input or another output. */
 async function refuseSameFiles(
   inputPath: string,
   outputs: Map<string, string>,
@@ -114,8 +121,10 @@ async function refuseSameFiles(
 ): Promise<void> {
   const seen = new Map<string, string>();
   const files: [string, string][] = [['the input', inputPath]];
-  for (const [option, path] of outputs) files.push([option, path], [option, partialOf(path)]);
-  if (checkpoint !== undefined) files.push(['the checkpoint', checkpoint]);
+  for (const [option, path] of outputs)
+    for (const name of [path, partialOf(path), lockOf(path)]) files.push([option, name]);
+  if (checkpoint !== undefined)
+    for (const name of [checkpoint, lockOf(checkpoint)]) files.push(['the checkpoint', name]);
   for (const [option, path] of files) {
     if (path === '-') continue;
     const status = await statOf(path);
@@ -132,12 +141,9 @@ async function refuseSameFiles(
   }
 }
 
-async function refuseExisting(path: string, isForced: boolean): Promise<void> {
-  const status = await statOf(path);
-  if (status === undefined) return;
-  if (!status.isFile())
+async function refuseNoFile(path: string): Promise<void> {
+  if ((await statOf(path))?.isFile() === false)
     throw new BulkError(`${path} is not a file: name a different one, or - for standard output`);
-  if (!isForced) throw new BulkError(`${path} exists: name another, or replace it with --force`);
 }
 
 async function statOf(path: string) {

@@ -1,5 +1,5 @@
 import { constants } from 'node:fs';
-import { access, type FileHandle, open, rename, rm } from 'node:fs/promises';
+import { access, type FileHandle, open, rename, rm, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
@@ -23,6 +23,11 @@ const gzipped = promisify(gzip);
 /** The name of an unfinished file. */
 export function partialOf(path: string): string {
   return `${path}.partial`;
+}
+
+/** The name of the file whose lock the run that writes has: see Job.lock. */
+export function lockOf(path: string): string {
+  return `${path}.lock`;
 }
 
 /**
@@ -74,8 +79,22 @@ export class OutputFile implements Output {
 
   async settle(): Promise<number> {
     await this.#flush();
-    await writing(partialOf(this.#path), () => this.#file.datasync());
+    await writing(partialOf(this.#path), async () => {
+      await this.#file.datasync();
+      await this.#checkOwn();
+    });
     return this.#length;
+  }
+
+  /** @throws BulkError when another process has replaced or changed the file */
+  async #checkOwn(): Promise<void> {
+    const partial = partialOf(this.#path);
+    const own = await this.#file.stat();
+    const named = await stat(partial).catch(() => undefined);
+    if (named?.ino === own.ino && own.size === this.#length) return;
+    throw new BulkError(
+      `${partial} is not as this run wrote it: another process has replaced or changed it. Start again with --force`,
+    );
   }
 
   async close(): Promise<void> {

@@ -9,7 +9,6 @@ import {
   snapshot,
   snapshotOfRecord,
   stringsIn,
-  utf8Bytes,
 } from './data.ts';
 import { inTermsOf } from './errors.ts';
 import { type Answer, badAnswer, parseBody, type Unapplied, unappliedIn } from './failures.ts';
@@ -59,12 +58,33 @@ export class Replacement {
     };
   }
 
-  /** Replaces all strings. A list, and what is too large, goes as lists of values. */
+  /**
+   * Replaces all strings. They go as lists of values, which the service replaces under any policy;
+   * of a record, it would replace only what a policy names.
+   */
   async ofStrings(data: unknown): Promise<Outcome> {
     const { copy, values } = snapshot(data);
-    const body = this.#wholeBody(copy, values);
-    if (body === undefined) return this.#ofValues(copy, values);
-    return this.#rebuilt(copy, await this.#send(body));
+    const replaced = new Map<string, string | null>();
+    const reasons = new Map<string | undefined, Unapplied['reason']>();
+    const batches = batchesOf(new Set(values), VALUES, this.#bounds);
+    await this.#inTurn(batches, async ({ items, body }) => {
+      const valueAt = (path: string) => items[Number(PLACE_IN_BATCH.exec(path)?.[1])];
+      const pathFor = (path: string) => {
+        const value = valueAt(path);
+        return value === undefined ? undefined : pathOf(copy, value);
+      };
+      const { twins, unapplied, answer } = await this.#send(body, {}, pathFor);
+      const list = (twins as { values?: unknown } | undefined)?.values;
+      items.forEach((value, i) => {
+        replaced.set(value, this.#checked(Array.isArray(list) ? list[i] : undefined, answer));
+      });
+      for (const { path, reason } of unapplied) reasons.set(valueAt(path), reason);
+    });
+    const unapplied = Array.from(stringsIn(copy, ['data'])).flatMap(([value, path]) => {
+      const reason = reasons.get(value);
+      return reason === undefined ? [] : { path: pathText(path), reason };
+    });
+    return { data: rebuilt(copy, (value) => replaced.get(value)!), unapplied };
   }
 
   /** Replaces what the policy names in a record, or in a list of records, which can be split. */
@@ -92,39 +112,6 @@ export class Replacement {
       data: outcomes.map(({ data }) => data),
       unapplied: outcomes.flatMap(({ unapplied }) => unapplied),
     };
-  }
-
-  /** The caller's structure as one request; undefined: the client must split it. */
-  #wholeBody(copy: Data, values: readonly string[]): string | undefined {
-    const { maxValues, maxBytes } = this.#bounds;
-    // Without a policy, the service accepts no list as `data`.
-    if (Array.isArray(copy) || values.length > maxValues) return undefined;
-    const body = JSON.stringify({ data: copy });
-    return utf8Bytes(body) > maxBytes ? undefined : body;
-  }
-
-  async #ofValues(copy: Data, values: readonly string[]): Promise<Outcome> {
-    const replaced = new Map<string, string | null>();
-    const reasons = new Map<string | undefined, Unapplied['reason']>();
-    const batches = batchesOf(new Set(values), VALUES, this.#bounds);
-    await this.#inTurn(batches, async ({ items, body }) => {
-      const valueAt = (path: string) => items[Number(PLACE_IN_BATCH.exec(path)?.[1])];
-      const pathFor = (path: string) => {
-        const value = valueAt(path);
-        return value === undefined ? undefined : pathOf(copy, value);
-      };
-      const { twins, unapplied, answer } = await this.#send(body, {}, pathFor);
-      const list = (twins as { values?: unknown } | undefined)?.values;
-      items.forEach((value, i) => {
-        replaced.set(value, this.#checked(Array.isArray(list) ? list[i] : undefined, answer));
-      });
-      for (const { path, reason } of unapplied) reasons.set(valueAt(path), reason);
-    });
-    const unapplied = Array.from(stringsIn(copy, ['data'])).flatMap(([value, path]) => {
-      const reason = reasons.get(value);
-      return reason === undefined ? [] : { path: pathText(path), reason };
-    });
-    return { data: rebuilt(copy, (value) => replaced.get(value)!), unapplied };
   }
 
   /** Works on several batches at once. */

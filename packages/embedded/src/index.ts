@@ -1,2 +1,3 @@
 export { EmbeddedDatabase, EmbeddedError, type SocketAddress } from './embedded-database.ts';
+export { lockPath } from './lock.ts';
 export { hasDatabase, openedTwice } from './owner.ts';

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { constants, fstatSync, openSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 /**
@@ -10,26 +10,26 @@ const O_EXLOCK = 0x20;
 const IS_LOCKED = 1;
 
 /**
- * Takes the lock of flock(2) on a folder until this process ends, however it ends. The kernel keeps
- * the lock with the inode. So containers that share the folder share the lock, and no removed file
- * releases it. Node cannot call flock(2), so flock(1) locks our descriptor and exits.
- * @returns false when another process has the lock
+ * Takes the lock of flock(2) on a file or folder until this process ends, however it ends. The
+ * kernel keeps the lock with the inode. So containers that share the folder share the lock, and no
+ * removed file releases it. Node cannot call flock(2), so flock(1) locks our descriptor and exits.
+ * @param flags of open(2)
+ * @returns the descriptor, which must stay open; undefined: another process has the lock
  */
-export async function lockFolder(folder: string): Promise<boolean> {
-  if (process.platform !== 'linux') return lockByOpening(folder);
-  // Never closed: the kernel releases the lock when the process ends.
-  const fd = openSync(folder, constants.O_RDONLY | constants.O_DIRECTORY);
+export async function lockPath(path: string, flags: number): Promise<number | undefined> {
+  if (process.platform !== 'linux') return lockByOpening(path, flags);
+  const fd = openSync(path, flags, 0o600);
   const { status } = spawnSync('flock', ['-n', '3'], { stdio: ['ignore', 'ignore', 'ignore', fd] });
-  if (status === 0 || status === IS_LOCKED) return status === 0;
-  return lockByName(fd);
+  if (status === 0 || (status !== IS_LOCKED && (await lockByName(fd)))) return fd;
+  closeSync(fd);
+  return undefined;
 }
 
-function lockByOpening(folder: string): boolean {
+function lockByOpening(path: string, flags: number): number | undefined {
   try {
-    openSync(folder, constants.O_RDONLY | constants.O_NONBLOCK | O_EXLOCK);
-    return true;
+    return openSync(path, flags | constants.O_NONBLOCK | O_EXLOCK, 0o600);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return false;
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return undefined;
     throw error;
   }
 }
@@ -41,7 +41,7 @@ function lockByOpening(folder: string): boolean {
  */
 function lockByName(fd: number): Promise<boolean> {
   const { dev, ino } = fstatSync(fd);
-  const server = createServer((socket) => socket.destroy());
+  const server = createServer((socket) => socket.destroy()).unref();
   return new Promise((resolve) => {
     server.once('error', () => resolve(false));
     server.listen(`\0standin-${dev}-${ino}`, () => resolve(true));

@@ -69,7 +69,7 @@ const SETTINGS: Readonly<Record<string, Schema>> = {
   },
   space: {
     ...text('Its tokens are unknown outside this space; "": the default space. Never changes.'),
-    pattern: '^([a-z][a-z0-9_-]{0,31})?$',
+    pattern: '^[A-Za-z0-9_-]{0,32}$',
   },
   subject: {
     type: ['string', 'null'],
@@ -117,7 +117,7 @@ const WHERE: Readonly<Record<string, Schema>> = {
   kind: { ...text('Look under this kind only. Missing: every kind.'), minLength: 1 },
   space: {
     ...text('The space of the tokens. Missing: the default space.'),
-    pattern: '^([a-z][a-z0-9_-]{0,31})?$',
+    pattern: '^[A-Za-z0-9_-]{0,32}$',
   },
 };
 

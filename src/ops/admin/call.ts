@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
+import { CLIENT_TEXTS } from '../../service/clients.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
 import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
@@ -131,6 +132,11 @@ export function textField(accepts: string, isFit: (text: string) => boolean): Fi
     read: (json) => (typeof json === 'string' && isFit(json) ? json : undefined),
   };
 }
+
+export const spaceField = textField(
+  `"", or ${CLIENT_TEXTS.space.words}`,
+  (text) => text === '' || CLIENT_TEXTS.space.fits(text),
+);
 
 export function choice<const T extends string>(...choices: readonly T[]): Field<T> {
   return {

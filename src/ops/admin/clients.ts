@@ -1,6 +1,7 @@
 import { Conflict, NotFound } from '../../errors.ts';
 import { invalid } from '../../http/data.ts';
 import {
+  CLIENT_TEXTS,
   createClient,
   DEFAULT_SETTINGS,
   getClient,
@@ -10,7 +11,6 @@ import {
   updateClient,
 } from '../../service/clients.ts';
 import type { Vault } from '../../service/vault.ts';
-import { unsafeCharacter } from '../../terminal.ts';
 import { type Client, type Durable, restate } from '../../types.ts';
 import {
   type AdminAnswer,
@@ -24,16 +24,13 @@ import {
   numberField,
   orNull,
   readFields,
+  spaceField,
   textField,
 } from './call.ts';
 import { refusal } from './errors.ts';
 import { checkMatch, etagOf } from './etags.ts';
 
-const { nameCharacters, subjectCharacters, rate, timeToLiveS, space } = SETTING_BOUNDS;
-const isName = (text: string) =>
-  text.trim() !== '' && text.length <= nameCharacters && unsafeCharacter(text) === undefined;
-const isSubject = (text: string) =>
-  text.trim() === text && text !== '' && text.length <= subjectCharacters;
+const { rate, timeToLiveS } = SETTING_BOUNDS;
 const THOUSAND = 1_000;
 
 const limit = orNull(
@@ -45,10 +42,7 @@ const limit = orNull(
 
 /** What a request can set. */
 const FIELDS = {
-  name: textField(
-    `1 to ${nameCharacters} characters, none of which controls a terminal or turns its text`,
-    isName,
-  ),
+  name: textField(CLIENT_TEXTS.name.words, CLIENT_TEXTS.name.fits),
   rate_limit: limit,
   token_mode: choice('deterministic', 'random'),
   can_tokenize: flag,
@@ -63,16 +57,8 @@ const FIELDS = {
       (one) => Number.isInteger(one) && one >= 1 && one <= timeToLiveS,
     ),
   ),
-  space: textField(
-    '"", or 1 to 32 of a-z, 0-9, _ and -, a letter first',
-    (text) => text === '' || space.test(text),
-  ),
-  subject: orNull(
-    textField(
-      `1 to ${subjectCharacters} characters, no space at the ends, none that controls a terminal`,
-      (text) => isSubject(text) && unsafeCharacter(text) === undefined,
-    ),
-  ),
+  space: spaceField,
+  subject: orNull(textField(CLIENT_TEXTS.subject.words, CLIENT_TEXTS.subject.fits)),
   disabled: flag,
 } satisfies Record<keyof typeof DEFAULT_SETTINGS | 'name' | 'disabled', Field<unknown>>;
 
@@ -148,7 +134,8 @@ async function put(vault: Vault, clientPrefix: string, call: AdminCall): Promise
   }
   checkMatch(call.headers, undefined);
   if (name !== undefined && name !== named) throw invalid('name: must be the name in the path');
-  if (!isName(named)) throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
+  if (!CLIENT_TEXTS.name.fits(named))
+    throw invalid(`path: the name must be ${FIELDS.name.accepts}`);
   try {
     const settings = { ...DEFAULT_SETTINGS, ...given, name: named };
     return doneOf(vault, await createClient(vault, clientPrefix, settings, disabled), 201);

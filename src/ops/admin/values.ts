@@ -1,8 +1,7 @@
 import { checkText, invalid, pathText } from '../../http/data.ts';
-import { SETTING_BOUNDS } from '../../service/clients.ts';
+import type { EveryKind } from '../../service/every-kind.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
-import type { KindHistory } from '../../service/records/kind-history.ts';
 import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminAnswer,
@@ -13,6 +12,7 @@ import {
   type Field,
   flag,
   readFields,
+  spaceField,
   textField,
 } from './call.ts';
 
@@ -34,10 +34,7 @@ function texts(most: number): Field<readonly string[]> {
 
 const WHERE = {
   kind: textField('the name of a kind', (text) => text !== ''),
-  space: textField(
-    '"", or the name of a space',
-    (text) => text === '' || SETTING_BOUNDS.space.test(text),
-  ),
+  space: spaceField,
 };
 const LOOKUP = { values: texts(MAX_VALUES), ...WHERE };
 const FORGET = { tokens: texts(MAX_TOKENS), ...LOOKUP, dry_run: flag };
@@ -113,10 +110,10 @@ function checked(name: string, given: readonly string[] = []): string[] {
 }
 
 /** Each value is drawn for each kind that any version of the policy had. */
-async function checkDraws(kinds: KindHistory, { values, kind }: ForgetRequest): Promise<void> {
+async function checkDraws(kinds: EveryKind, { values, kind }: ForgetRequest): Promise<void> {
   await kinds.update();
   const names = kind === undefined ? kinds.names : [kind];
-  const draws = names.flatMap((name) => kinds.drawing(name)).length;
+  const draws = names.flatMap((name) => kinds.deterministic(name)).length;
   if (draws === 0) throw invalid('kind: must be a kind whose tokens are not random');
   const most = Math.max(1, Math.floor(MAX_DRAWS / draws));
   if (values.length > most)

@@ -1,8 +1,6 @@
-import { PolicyRules } from '../../policy/rules.ts';
 import { hexOf, RecordWalk } from '../../store/record-walk.ts';
-import { commandDeadline } from '../../timeouts.ts';
 import { DEFAULT_KIND, DEFAULT_SPACE, type Token } from '../../types.ts';
-import { policyOf, UnreadablePolicy } from '../policy-follower.ts';
+import { EveryKind } from '../every-kind.ts';
 import type { Vault } from '../vault.ts';
 import type { PairUse } from './pairs.ts';
 import { type PassEnd, passOver } from './record-pass.ts';
@@ -45,16 +43,14 @@ interface Exported extends PassEnd {
 export async function exportPairs(vault: Vault, settings: ExportSettings): Promise<Exported> {
   const { space, write } = settings;
   const reader = new RecordReader(vault, settings);
-  const tokens = new TokensOfRecords(vault, settings, await everyPolicy(vault));
+  const tokens = new TokensOfRecords(vault, settings, await EveryKind.read(vault, settings.suffix));
   const end = await passOver({
     ...settings,
     walk: new RecordWalk(vault.pool),
     work: async (portion) => {
       const opened = await reader.open(portion);
-      const nowMs = Date.now();
       const exported = opened.flatMap(({ record, content }): OpenedValueRecord[] => {
-        const isOver = record.expires_at !== undefined && record.expires_at.getTime() <= nowMs;
-        if ('alias' in content || isOver) return [];
+        if ('alias' in content || record.isExpired) return [];
         const isAsked = space === undefined || (content.scope?.space ?? DEFAULT_SPACE) === space;
         return isAsked ? [{ record, content }] : [];
       });
@@ -70,18 +66,4 @@ function pairOf({ record, content }: OpenedValueRecord, { token, use }: TokenOfR
   const { kind, space } = content.scope ?? { kind: DEFAULT_KIND, space: DEFAULT_SPACE };
   const expiresAt = record.expires_at?.toISOString() ?? null;
   return { token, value: content.value, kind, space, expires_at: expiresAt, use };
-}
-
-/** All versions of the policy that this program can read, the newest first: each drew tokens. */
-async function everyPolicy({ policies }: Vault): Promise<PolicyRules[]> {
-  const all: PolicyRules[] = [];
-  for (const { version } of await policies.list(commandDeadline())) {
-    const stored = await policies.get(version, commandDeadline());
-    try {
-      all.push(new PolicyRules(policyOf(stored!)));
-    } catch (error) {
-      if (!(error instanceof UnreadablePolicy)) throw error;
-    }
-  }
-  return [...all, new PolicyRules(undefined)];
 }

@@ -1,17 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { InternalError } from '../../errors.ts';
-import { PolicyRules } from '../../policy/rules.ts';
-import type { Drawn } from '../../shape/token.ts';
+import type { Opened, OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
 import { allowedOr } from '../../store/database-error.ts';
-import type { PolicyStore } from '../../store/policies.ts';
 import type { NewRecord, StoredRecord } from '../../store/record-sql.ts';
-import { RecordStore } from '../../store/records.ts';
-import { COMMAND_PATIENCE_MS, commandDeadline } from '../../timeouts.ts';
-import type { SealedRecord, TokenFingerprint } from '../../types.ts';
+import { databaseTimeMs } from '../../store/server.ts';
+import { commandDeadline } from '../../timeouts.ts';
+import type { SealedRecord } from '../../types.ts';
+import { EveryKind } from '../every-kind.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
-import { POLICY_LEASE_MS, policyOf } from '../policy-follower.ts';
+import { POLICY_LEASE_MS } from '../policy-follower.ts';
 import type { Vault } from '../vault.ts';
+import { Aliases, isOfValue } from './aliases.ts';
 import { FilePairs, type Fit } from './file-pairs.ts';
+import { type Found, ImportRecords, Turns } from './import-records.ts';
 import {
   type Draft,
   draftOf,
@@ -38,33 +38,39 @@ export interface ImportOptions extends Pick<PairTerms, 'suffix'> {
   readonly stop: AbortSignal;
 }
 
-/** The row of the vault; 'stored': there was none, and so it was written. */
-type Found = StoredRecord | 'stored';
+/** A draft, and what the vault has at its token. */
+interface Placed {
+  readonly draft: Draft;
+  readonly found: Found;
+  /** undefined: the row has no value. */
+  readonly content: Opened | undefined;
+}
 
 /** Stores values under the tokens of another vault (docs/decisions/0023). */
 export class Importer {
-  readonly #records: RecordStore;
+  readonly #vault: Vault;
+  readonly #records: ImportRecords;
+  readonly #aliases: Aliases;
+  readonly #kinds: EveryKind;
   readonly #terms: PairTerms;
-  readonly #follower: KeyringFollower;
   readonly #options: ImportOptions;
   readonly #seen = new FilePairs();
-  readonly #policies: PolicyStore;
   #isMarked = false;
   readonly #placing = new Turns();
   readonly #leading = new Turns();
 
   private constructor(
-    { pool, keyring, policies }: Vault,
-    rules: PolicyRules,
+    vault: Vault,
+    kinds: EveryKind,
     follower: KeyringFollower,
     options: ImportOptions,
   ) {
-    this.#terms = { ...options, keyring, rules };
-    this.#policies = policies;
-    this.#follower = follower;
+    this.#vault = vault;
+    this.#kinds = kinds;
+    this.#terms = { ...options, keyring: vault.keyring, rules: kinds.newest };
     this.#options = options;
-    const patienceMs = COMMAND_PATIENCE_MS;
-    this.#records = new RecordStore(pool, { patienceMs, onBatch: () => {} });
+    this.#records = new ImportRecords(vault, follower, options.stop);
+    this.#aliases = new Aliases(this.#records, this.#terms, kinds, options.isDryRun);
   }
 
   /** @param follower started: it finds key versions that other processes add */
@@ -73,9 +79,8 @@ export class Importer {
     follower: KeyringFollower,
     options: ImportOptions,
   ): Promise<Importer> {
-    const newest = await vault.policies.newest(commandDeadline());
-    follower.subscribe(({ keys }) => vault.keyring.renew(keys));
-    return new Importer(vault, new PolicyRules(newest && policyOf(newest)), follower, options);
+    const kinds = await EveryKind.read(vault, options.suffix);
+    return new Importer(vault, kinds, follower, options);
   }
 
   /**
@@ -84,23 +89,31 @@ export class Importer {
    * @throws InternalError when the database is away for long, or the keys cannot be read
    */
   async take(pairs: readonly Pair[]): Promise<(Imported | Refusal)[]> {
-    const checked = pairs.map((pair) => draftOf(pair, this.#terms));
+    const nowMs = pairs.some((pair) => pair.expires_at !== null) ? await this.#nowMs() : 0;
+    const checked = pairs.map((pair) => draftOf(pair, this.#terms, nowMs));
     const drafts = checked.filter((one): one is Draft => !isRefusal(one));
     const fits = drafts.map((draft) => this.#fitOf(draft));
-    const found = await this.#placing.run(() => this.#place(drafts));
-    await this.#knowKeysOf(found);
-    const verdicts = drafts.map((draft, i) => this.#verdict(draft, found[i]!, fits[i]));
-    const leading = drafts.filter((draft, i) => {
+    const placed = await this.#placing.run(() => this.#place(drafts));
+    const verdicts = placed.map((one, i) => this.#verdict(one, fits[i]));
+    const leading = placed.filter((one, i) => {
       const mayLead = !isRefusal(verdicts[i]!) && fits[i]?.isFirst !== false;
-      return mayLead && isLeading(draft, found[i]!);
+      return mayLead && isLeading(one);
     });
-    const given = await this.#leading.run(() => this.#lead(leading));
-    const results = drafts.map((draft, i): Imported | Refusal => {
+    const given = await this.#leading.run(() =>
+      this.#aliases.lead(leading.map(({ draft }) => draft)),
+    );
+    const results = placed.map(({ draft }, i): Imported | Refusal => {
       const verdict = verdicts[i]!;
       if (isRefusal(verdict)) return verdict;
       return { isKnown: verdict.isKnown, isGiven: given.has(draft) };
     });
     return checked.map((one) => (isRefusal(one) ? one : results.shift()!));
+  }
+
+  #nowMs(): Promise<number> {
+    return persistently(this.#options.stop, () =>
+      databaseTimeMs(this.#vault.pool, commandDeadline()),
+    );
   }
 
   /** undefined: the vault itself tells, because earlier pairs are in it. */
@@ -111,32 +124,110 @@ export class Importer {
     return this.#seen.add(fingerprint, own.value_fingerprint, line);
   }
 
-  /** Writes the pairs whose tokens have no row yet, or a removed one of the same value. */
-  async #place(drafts: readonly Draft[]): Promise<Found[]> {
-    const { isDryRun, suffix } = this.#options;
-    if (isDryRun) return this.#rowsAt(drafts.map((draft) => draft.token_fingerprint));
-    const hasBare = !this.#isMarked && drafts.some(({ token }) => !token.endsWith(`_${suffix}`));
-    if (hasBare) await this.#markBareTokens();
-    const outcomes = await this.#written(drafts, this.#sealed, (records, deadlineMs) =>
-      this.#records.insert(records, null, deadlineMs),
+  /** Writes the pairs whose tokens have no row yet, an alias, or a row that ends too early. */
+  async #place(drafts: readonly Draft[]): Promise<Placed[]> {
+    const { isDryRun } = this.#options;
+    const found = isDryRun ? await this.#rowsAt(drafts) : await this.#insert(drafts);
+    await this.#records.knowKeysOf(found);
+    const placed = drafts.map((draft, i) => this.#opened(draft, found[i]!));
+    await this.#takePlaces(placed);
+    if (!isDryRun) await this.#extend(placed.filter(isTooShort));
+    return placed;
+  }
+
+  async #insert(drafts: readonly Draft[]): Promise<Found[]> {
+    await this.#markBareTokens(drafts);
+    const outcomes = await this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
+      store.insert(records, null, deadlineMs),
     );
-    const rivals = drafts.filter((_, i) => outcomes[i] === 'collision');
-    const rows = await this.#rowsAt(rivals.map((draft) => draft.token_fingerprint));
+    const rows = await this.#rowsAt(drafts.filter((_, i) => outcomes[i] === 'collision'));
     return outcomes.map((outcome) => {
       if (outcome === 'collision') return rows.shift()!;
-      return outcome === 'stored' ? outcome : { record: outcome as SealedRecord, leftS: null };
+      return outcome === 'stored' ? outcome : { record: outcome, leftS: null };
     });
   }
 
+  #rowsAt(drafts: readonly Draft[]): Promise<Found[]> {
+    return this.#records.rowsAt(drafts.map((draft) => draft.token_fingerprint));
+  }
+
+  #opened(draft: Draft, found: Found): Placed {
+    const hasValue = found !== 'stored' && found.record.sealed.length > 0;
+    const content = hasValue ? this.#terms.keyring.open(found.record) : undefined;
+    return { draft, found, content };
+  }
+
+  /** Imported tokens take the places of aliases, which move to later draws. */
+  async #takePlaces(placed: Placed[]): Promise<void> {
+    for (let at = placesInWay(placed); at.length > 0; ) {
+      const inWay = at.map((i) => placed[i] as InWay);
+      const isFree = await this.#aliases.leave(
+        inWay.map(({ draft, found, content }) => ({
+          ...{ token: draft.token, record: found.record, content },
+        })),
+      );
+      at = at.filter((_, i) => isFree[i]);
+      const taking = inWay.filter((_, i) => isFree[i]);
+      const drafts = taking.map(({ draft }) => this.#besideDraws(draft));
+      const found = await this.#supersede(taking, drafts);
+      await this.#records.knowKeysOf(found);
+      for (const [n, i] of at.entries()) placed[i] = this.#opened(drafts[n]!, found[n]!);
+      // An alias that was resealed meanwhile is still in the way.
+      at = at.filter((i) => placesInWay([placed[i]!]).length > 0);
+    }
+  }
+
+  async #supersede(taking: readonly InWay[], drafts: readonly Draft[]): Promise<readonly Found[]> {
+    if (this.#options.isDryRun) return drafts.map(() => 'stored');
+    return this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
+      store.supersede(
+        taking.map(({ found }) => found.record),
+        records,
+        deadlineMs,
+      ),
+    );
+  }
+
+  /**
+   * The draft, so that its value keeps the token that it has. If this vault would draw the imported
+   * token for that very value, the alias was a collision, and the value may have a later draw.
+   */
+  #besideDraws(draft: Draft): Draft {
+    const { value, scope, kind, token } = draft;
+    const { keyring } = this.#terms;
+    const { draws } = keyring.deterministicDraws(value, scope);
+    const [drawn] = this.#kinds.draws(kind, value, draws, (one) => one === token);
+    return drawn ? { ...draft, source: keyring.randomDraws(), drawn: undefined } : draft;
+  }
+
+  /** Writes pairs again that the vault has, but not for long enough. */
+  async #extend(placed: readonly Placed[]): Promise<void> {
+    const { keyring } = this.#terms;
+    const seal = ({ draft, found, content }: Placed) => {
+      const { record } = found as StoredRecord;
+      const { value, scope, imported } = content as OpenedValue;
+      const { token_fingerprint: token, value_fingerprint: fingerprint } = record;
+      return leased(keyring.seal(value, token, fingerprint, scope, imported), draft);
+    };
+    await this.#records.write(placed, seal, (store, records, deadlineMs) =>
+      store.insert(records, null, deadlineMs),
+    );
+  }
+
   /** Before the first token without the suffix, each node must count guesses at such tokens. */
-  async #markBareTokens(): Promise<void> {
-    const { stop } = this.#options;
-    const isNew = await allowedOr(
+  async #markBareTokens(drafts: readonly Draft[]): Promise<void> {
+    const { stop, suffix } = this.#options;
+    if (this.#isMarked || drafts.every(({ token }) => token.endsWith(`_${suffix}`))) return;
+    const { policies } = this.#vault;
+    await allowedOr(
       "The user of DATABASE_URL may not import tokens without the suffix of this vault. Run the command as the owner of the vault's tables.",
-      persistently(stop, () => this.#policies.addBareTokens(commandDeadline())),
+      persistently(stop, async () => {
+        if (await policies.announceBareTokens(commandDeadline())) return;
+        await sleep(POLICY_LEASE_MS, undefined, { signal: stop });
+        await policies.addBareTokens(commandDeadline());
+      }),
     );
     this.#isMarked = true;
-    if (isNew) await sleep(POLICY_LEASE_MS, undefined, { signal: stop });
   }
 
   readonly #sealed = (draft: Draft): NewRecord => {
@@ -145,104 +236,25 @@ export class Importer {
     const imported = drawn?.token === token ? undefined : token;
     const { keyring } = this.#terms;
     const record = keyring.seal(value, fingerprint, source.value_fingerprint, scope, imported);
-    const { time_to_live_s: timeToLiveS } = draft;
-    return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
+    return leased(record, draft);
   };
 
-  /** Seals again with a newer primary when the key version was retired meanwhile. */
-  async #written<Item, Outcome>(
-    items: readonly Item[],
-    seal: (item: Item) => NewRecord,
-    write: (records: readonly NewRecord[], deadlineMs: number) => Promise<readonly Outcome[]>,
-  ): Promise<readonly Exclude<Outcome, 'key_retired'>[]> {
-    const { keyring } = this.#terms;
-    if (items.length === 0) return [];
-    for (;;) {
-      const { primaryVersion } = keyring;
-      const records = items.map(seal);
-      const attempt = () => write(records, commandDeadline());
-      const outcomes = await persistently(this.#options.stop, attempt);
-      if (!outcomes.includes('key_retired' as Outcome))
-        return outcomes as Exclude<Outcome, 'key_retired'>[];
-      await this.#follower.look();
-      if (keyring.primaryVersion === primaryVersion) throw new InternalError('key_missing');
-    }
-  }
-
-  async #rowsAt(fingerprints: readonly TokenFingerprint[]): Promise<Found[]> {
-    const rows = await persistently(this.#options.stop, () =>
-      this.#records.findDurable(fingerprints, commandDeadline()),
-    );
-    const found = rows.map((row) => row ?? 'stored');
-    await this.#knowKeysOf(found);
-    return found;
-  }
-
-  /** Another process may seal with a key version that was added since. */
-  async #knowKeysOf(found: readonly Found[]): Promise<void> {
-    const { keyring } = this.#terms;
-    const isNew = (one: Found) => one !== 'stored' && !keyring.hasVersion(one.record.key_version);
-    if (found.some(isNew)) await this.#follower.look();
-  }
-
-  /**
-   * Leads tokenize from the tokens that would be drawn to those of the drafts. Never changes a row.
-   * Returns the drafts whose tokens their values get from now on.
-   */
-  async #lead(drafts: readonly Draft[]): Promise<ReadonlySet<Draft>> {
-    const given = new Set<Draft>();
-    const { suffix } = this.#terms;
-    for (let pending = drafts.map((draft) => stepTo(draft, draft.drawn)); ; ) {
-      for (const { draft, drawn } of pending) if (drawn?.token === draft.token) given.add(draft);
-      const steps = pending.filter((one): one is Step => isOpenStep(one));
-      if (steps.length === 0) return given;
-      const rows = await this.#aliases(steps);
-      pending = steps.flatMap(({ draft, drawn }, i) => {
-        const found = rows[i]!;
-        if (found === 'stored' || this.#isAlias(found.record, draft)) given.add(draft);
-        if (found === 'stored' || isOfValue(draft, found.record)) return [];
-        const { rule, value, source } = draft;
-        return [stepTo(draft, rule.drawToken(value, suffix, source.draws, drawn.draw + 1))];
-      });
-    }
-  }
-
-  #aliases(steps: readonly Step[]): Promise<readonly Found[]> {
-    const { keyring } = this.#terms;
-    const placeOf = ({ draft, drawn }: Step) =>
-      keyring.tokenFingerprint(drawn.token, draft.scope?.spaceBytes);
-    if (this.#options.isDryRun) return this.#rowsAt(steps.map(placeOf));
-    const seal = (step: Step) => {
-      const { token: alias, space, source } = step.draft;
-      return keyring.sealAlias({ alias, space }, placeOf(step), source.value_fingerprint);
-    };
-    return this.#written(steps, seal, (records, deadlineMs) =>
-      this.#records.insertMissing(records, deadlineMs),
-    );
-  }
-
-  #isAlias(record: SealedRecord, draft: Draft): boolean {
-    const opened = this.#terms.keyring.open(record);
-    return isOfValue(draft, record) && 'alias' in opened && opened.alias === draft.token;
-  }
-
-  #verdict(draft: Draft, found: Found, fit: Fit | undefined): Verdict {
+  #verdict(placed: Placed, fit: Fit | undefined): Verdict {
+    const { draft, found, content } = placed;
     const refuse = (reason: string) => refusal('token', reason);
     if (fit?.conflictLine !== undefined)
       return refuse(`stands for another value on line ${fit.conflictLine}: ${KEEP_ONE}`);
-    if (found === 'stored') return { isKnown: fit?.isKnown ?? false };
-    const { record } = found;
-    if (record.sealed.length === 0)
-      return isOfValue(draft, record)
-        ? { isKnown: false }
-        : refuse(`stands for another value, which was forgotten: ${RENEW}`);
-    const opened = this.#terms.keyring.open(record);
-    if ('failure' in opened)
+    const isKnown = fit?.isKnown ?? false;
+    if (found === 'stored') return { isKnown };
+    if (content === undefined)
+      return isOfValue(draft, found.record) ? { isKnown } : refuse(`${FORGOTTEN}: ${RENEW}`);
+    if ('failure' in content)
       return refuse('has a record in this vault that does not open: run standin verify');
-    if ('alias' in opened) return refuse(`would be drawn by this vault for a value: ${RENEW}`);
-    if (opened.value === draft.value && opened.scope === draft.scope) return { isKnown: true };
-    if (opened.value === draft.value) return refuse('stands for this value with another kind');
-    if (opened.imported !== undefined) return refuse(`stands for another value: ${KEEP_ONE}`);
+    if ('alias' in content)
+      return refuse(`would be drawn by this vault for a value that it cannot read: ${RENEW}`);
+    if (isSame(placed)) return { isKnown: isKnown || !isTooShort(placed) };
+    if (content.value === draft.value) return refuse('stands for this value with another kind');
+    if (content.imported !== undefined) return refuse(`stands for another value: ${KEEP_ONE}`);
     return refuse(`was drawn by this vault for another value: ${RENEW}`);
   }
 }
@@ -251,38 +263,33 @@ type Verdict = Omit<Imported, 'isGiven'> | Refusal;
 
 const KEEP_ONE = 'keep one of the two, and give the other a new token';
 const RENEW = 'give this value a new token in your data';
+const FORGOTTEN =
+  'stood for a value that was forgotten or has expired, and nobody can tell whether it was this one';
 
-/** A draft, and the drawn token where its alias may be. */
-interface Step {
-  readonly draft: Draft;
-  readonly drawn: Drawn;
+/** An alias is at the token. */
+type InWay = Placed & { readonly found: StoredRecord; readonly content: OpenedAlias };
+
+function placesInWay(placed: readonly Placed[]): number[] {
+  return placed.flatMap(({ content }, i) => (content && 'alias' in content ? [i] : []));
 }
 
-function stepTo(draft: Draft, drawn: Drawn | undefined) {
-  return { draft, drawn };
+function isSame({ draft, content }: Placed): boolean {
+  const isValue = content !== undefined && 'value' in content;
+  return isValue && content.value === draft.value && content.scope === draft.scope;
 }
 
-/** A token that equals the drawn one needs no alias. Without further draws there is no place. */
-function isOpenStep({ draft, drawn }: ReturnType<typeof stepTo>): boolean {
-  return drawn !== undefined && drawn.token !== draft.token;
-}
-
-function isOfValue({ source }: Draft, record: SealedRecord): boolean {
-  return record.value_fingerprint === source.value_fingerprint;
+/** Whether the vault has the pair, but has expired it, or will too early. */
+function isTooShort(placed: Placed): boolean {
+  const { draft, found } = placed;
+  if (found === 'stored' || found.leftS === null || !isSame(placed)) return false;
+  return draft.time_to_live_s === null || found.leftS < draft.time_to_live_s;
 }
 
 /** Whether tokenize would find the record of the token by the fingerprint of its value. */
-function isLeading(draft: Draft, found: Found): boolean {
+function isLeading({ draft, found }: Placed): boolean {
   return draft.drawn !== undefined && (found === 'stored' || isOfValue(draft, found.record));
 }
 
-/** Runs work one after the other, in the order of the calls. */
-class Turns {
-  #last: Promise<unknown> = Promise.resolve();
-
-  run<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#last.then(work);
-    this.#last = next.catch(() => {});
-    return next;
-  }
+function leased(record: SealedRecord, { time_to_live_s: timeToLiveS }: Draft): NewRecord {
+  return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
 }

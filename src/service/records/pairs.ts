@@ -1,8 +1,8 @@
 import type { Draws, Keyring } from '../../crypto/keyring.ts';
-import { type Scope, scopeOf } from '../../crypto/scope.ts';
+import { isScopeName, SCOPE_NAMES, type Scope, scopeOf } from '../../crypto/scope.ts';
 import type { Kind, PolicyRules } from '../../policy/rules.ts';
 import type { Drawn } from '../../shape/token.ts';
-import type { Token, TokenFingerprint, Value } from '../../types.ts';
+import { DEFAULT_SPACE, type Token, type TokenFingerprint, type Value } from '../../types.ts';
 import { mostValueBytes } from '../value-bytes.ts';
 
 /** What a token is for: `detokenize` alone, or also as what tokenize gives its value. */
@@ -16,8 +16,8 @@ export interface Pair {
   readonly kind: string;
   /** '': the default space. */
   readonly space: string;
-  /** Seconds from now; null: the token never expires. */
-  readonly time_to_live_s: number | null;
+  /** A time in milliseconds; null: the token never expires. */
+  readonly expires_at: number | null;
   readonly use: PairUse;
   /** In the file, for messages. */
   readonly line: number;
@@ -25,14 +25,16 @@ export interface Pair {
 
 /** Why a pair is not imported, without the token and the value. */
 export interface Refusal {
-  readonly field: 'token' | 'value' | 'kind' | 'space';
+  readonly field: 'token' | 'value' | 'kind' | 'space' | 'expires';
   readonly reason: string;
 }
 
 /** A pair that may be stored. */
 export interface Draft extends Pair {
   readonly token: Token;
-  /** As its kind spells it. */
+  /** Seconds from now; null: as `expires_at`. */
+  readonly time_to_live_s: number | null;
+  /** As its kind spells it, if tokenize is to give its token. */
   readonly value: Value;
   readonly rule: Kind;
   readonly scope: Scope | undefined;
@@ -52,9 +54,12 @@ export interface PairTerms {
 
 /** `forget` reads tokens from lines, takes no longer ones, and trims them. */
 const TOKEN = /^[\x21-\x7e](?:[\x20-\x7e]{0,998}[\x21-\x7e])?$/;
-const SPACE = /^[\w-]{0,32}$/;
+/** A record lives a 16th longer than its time to live (src/store/record-sql.ts). */
+const LEASE = 1.0625;
+const MAX_TIME_TO_LIVE_S = 2_000_000_000;
 
-export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
+/** @param nowMs by the clock of the database */
+export function draftOf(pair: Pair, terms: PairTerms, nowMs: number): Draft | Refusal {
   const { kind: name, space } = pair;
   const token = pair.token as Token;
   if (!TOKEN.test(token))
@@ -62,20 +67,24 @@ export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
       'token',
       'is not 1 to 1,000 printable ASCII characters, space at the ends aside',
     );
-  if (!SPACE.test(space))
-    return refusal('space', 'is not 1 to 32 letters, digits, _ and -, the name of a space');
+  if (space !== DEFAULT_SPACE && !isScopeName(space))
+    return refusal('space', `is not the name of a space, ${SCOPE_NAMES}`);
   if (!terms.rules.has(name))
     return refusal('kind', 'is not in the policy: apply a policy that has this kind');
   const rule = terms.rules.kind(name);
-  const accepted = rule.accept(pair.value);
+  // What tokenize never gives may be older than what the kind accepts and spells now.
+  const isKept = pair.use === 'detokenize';
+  const accepted = isKept ? { value: pair.value as Value } : rule.accept(pair.value);
   if ('reason' in accepted) return refusal('value', accepted.reason);
   const { value } = accepted;
   if (pair.token === value) return refusal('token', 'is the value itself');
   const scope = scopeOf(name, space);
   const most = mostValueBytes(token, scope !== undefined, `_${terms.suffix}`);
   if (Buffer.byteLength(value) > most) return refusal('value', tooLong(most));
+  const timeToLiveS = timeToLive(pair.expires_at, nowMs);
+  if (timeToLiveS !== null && timeToLiveS <= 0) return refusal('expires', EXPIRED);
   const { keyring, suffix } = terms;
-  const isRandom = pair.use === 'detokenize' || rule.settings.tokens === 'random';
+  const isRandom = isKept || rule.settings.tokens === 'random';
   const source = isRandom ? keyring.randomDraws() : keyring.deterministicDraws(value, scope);
   // Without spreads, which would cost a third of the whole.
   return {
@@ -83,7 +92,8 @@ export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
     value,
     kind: name,
     space,
-    time_to_live_s: pair.time_to_live_s,
+    expires_at: pair.expires_at,
+    time_to_live_s: timeToLiveS,
     use: pair.use,
     line: pair.line,
     rule,
@@ -92,6 +102,15 @@ export function draftOf(pair: Pair, terms: PairTerms): Draft | Refusal {
     token_fingerprint: keyring.tokenFingerprint(token, scope?.spaceBytes),
     drawn: isRandom ? undefined : rule.drawToken(value, suffix, source.draws, 0),
   };
+}
+
+export const EXPIRED =
+  'is no time in the future such as 2030-01-31T00:00:00Z: leave the row out, or the time';
+
+/** Seconds of a time to live with which the record ends at this time; null: never. */
+function timeToLive(expiresAt: number | null, nowMs: number): number | null {
+  if (expiresAt === null) return null;
+  return Math.min(Math.ceil((expiresAt - nowMs) / 1_000 / LEASE), MAX_TIME_TO_LIVE_S);
 }
 
 /** The memory of a detokenize is planned by the lengths of its tokens. */

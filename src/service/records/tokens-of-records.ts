@@ -1,11 +1,11 @@
 import type { OpenedValue } from '../../crypto/keyring.ts';
 import { InternalError } from '../../errors.ts';
-import type { Kind, PolicyRules } from '../../policy/rules.ts';
-import type { Draws } from '../../shape/token.ts';
+import type { Kind } from '../../policy/rules.ts';
 import type { WalkedRecord } from '../../store/record-walk.ts';
 import { RecordStore } from '../../store/records.ts';
 import { COMMAND_PATIENCE_MS, commandDeadline } from '../../timeouts.ts';
 import { DEFAULT_KIND, type Token } from '../../types.ts';
+import type { EveryKind } from '../every-kind.ts';
 import { LeasedKeyring } from '../keys/leased-keyring.ts';
 import { Tokenizer } from '../tokenizer.ts';
 import type { Vault } from '../vault.ts';
@@ -33,27 +33,18 @@ export interface TokenOfRecord {
 export class TokensOfRecords {
   readonly #vault: Vault;
   readonly #settings: Settings;
-  readonly #newest: PolicyRules;
+  readonly #kinds: EveryKind;
   readonly #tokenizer: Tokenizer;
-  readonly #byName = new Map<string, Map<string, Kind>>();
 
-  /** @param policies all versions, the newest first: each drew tokens */
-  constructor(vault: Vault, settings: Settings, policies: readonly PolicyRules[]) {
+  constructor(vault: Vault, settings: Settings, kinds: EveryKind) {
     const { follower, suffix } = settings;
     this.#vault = vault;
     this.#settings = settings;
-    this.#newest = policies[0]!;
+    this.#kinds = kinds;
     const keys = new LeasedKeyring(follower.latest, () => void follower.look());
     follower.subscribe((snapshot) => keys.take(snapshot));
     const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
     this.#tokenizer = new Tokenizer(new RecordStore(vault.pool, options), keys, suffix, () => {});
-    for (const kind of policies.flatMap(({ kinds }) => kinds)) {
-      const { name } = kind.settings;
-      const sameName = this.#byName.get(name) ?? new Map<string, Kind>();
-      this.#byName.set(name, sameName);
-      const text = JSON.stringify(kind.settings);
-      if (!sameName.has(text)) sameName.set(text, kind);
-    }
   }
 
   /** In order. The fingerprint is compared, so a token is never wrong. */
@@ -78,47 +69,25 @@ export class TokensOfRecords {
     const own = keyring.deterministicDraws(value, scope);
     const isRandom = own.value_fingerprint !== record.value_fingerprint;
     const { draws } = isRandom ? keyring.randomDraws(record.value_fingerprint) : own;
-    const drawn = imported === undefined ? this.#drawn(record, content, draws) : undefined;
-    const token = imported ?? drawn?.token ?? null;
+    const name = scope?.kind ?? DEFAULT_KIND;
+    const isIts = (token: Token) =>
+      keyring.tokenFingerprint(token, scope?.spaceBytes) === record.token_fingerprint;
+    const [found] = imported === undefined ? this.#kinds.draws(name, value, draws, isIts) : [];
+    const token = imported ?? found?.drawn.token ?? null;
     if (token === null || isRandom) return { token, use: 'detokenize' };
+    // A vault whose policy has the kind can give the token.
+    if (!this.#kinds.newest.has(name)) return { token, use: 'both' };
     const now = this.#kindNow(content);
-    const isSure = now === undefined || now === drawn?.kind || now.settings.tokens === 'random';
+    if (now === undefined) return { token, use: 'detokenize' };
+    const isSure = now === found?.kind || now.settings.tokens === 'random';
     return { token, use: isSure ? 'both' : undefined };
   }
 
-  #drawn(
-    record: WalkedRecord,
-    content: OpenedValue,
-    draws: Draws,
-  ): { readonly token: Token; readonly kind: Kind } | undefined {
-    for (const kind of this.#byName.get(content.scope?.kind ?? DEFAULT_KIND)?.values() ?? []) {
-      const token = this.#drawnBy(kind, record, content, draws);
-      if (token !== undefined) return { token, kind };
-    }
-    return undefined;
-  }
-
-  #drawnBy(
-    kind: Kind,
-    record: WalkedRecord,
-    { value, scope }: OpenedValue,
-    draws: Draws,
-  ): Token | undefined {
-    // What this version of the kind refuses, it did not draw.
-    if ('reason' in kind.accept(value)) return undefined;
-    const draw = (from: number) => kind.drawToken(value, this.#settings.suffix, draws, from);
-    for (let drawn = draw(0); drawn !== undefined; drawn = draw(drawn.draw + 1)) {
-      const fingerprint = this.#vault.keyring.tokenFingerprint(drawn.token, scope?.spaceBytes);
-      if (fingerprint === record.token_fingerprint) return drawn.token;
-    }
-    return undefined;
-  }
-
-  /** The kind as the newest policy has it, if that accepts the value. */
+  /** The kind as the newest policy has it; undefined: it refuses the value, or spells another. */
   #kindNow({ value, scope }: OpenedValue): Kind | undefined {
-    const name = scope?.kind ?? DEFAULT_KIND;
-    const kind = this.#newest.has(name) ? this.#newest.kind(name) : undefined;
-    return kind !== undefined && 'value' in kind.accept(value) ? kind : undefined;
+    const kind = this.#kinds.kindNow(scope?.kind ?? DEFAULT_KIND);
+    const accepted = kind.accept(value);
+    return 'value' in accepted && accepted.value === value ? kind : undefined;
   }
 
   /** The tokens that tokenize now gives the values; null: none is stored yet. */

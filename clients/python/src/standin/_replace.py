@@ -86,9 +86,6 @@ class Replacement(Work[Any]):
         unapplied = unapplied_in(self._call.operation, answer, parsed.get("unapplied"))
         return _Reply(parsed.get("data"), unapplied, answer)
 
-    def _rebuilt(self, copy: Any, twins: Any, answer: Answer) -> Any:
-        return _data.rebuilt(copy, lambda _, twin: self._checked(twin, answer), twins)
-
     def _checked(self, twin: Any, answer: Answer) -> str | None:
         if isinstance(twin, str) or (twin is None and self._call.operation == "lookup"):
             return twin
@@ -102,7 +99,11 @@ class _Reply(NamedTuple):
 
 
 class Strings(Replacement):
-    """All strings replaced, or those at `fields`. What is too large goes as lists of values."""
+    """All strings replaced, or those at `fields`.
+
+    They go as lists of values, which the service replaces under any policy. Of a record, it would
+    replace only what a policy names.
+    """
 
     def __init__(
         self,
@@ -117,45 +118,23 @@ class Strings(Replacement):
         super().__init__(settings, operation, lenient, timeout_s)
         self._pick = None if fields is None else Pick(data, fields)
         self._copy, values = _data.snapshot(data if self._pick is None else self._pick.values)
-        self._whole: Any = None
-        self._unapplied: list[Unapplied] = []
         self._by_value: dict[str, str | None] = {}
         self._reasons: dict[str, str] = {}
-        body = self._whole_body(values)
-        self.requests = self._batches(values) if body is None else iter([self._at_once(body)])
+        bounds = (self._max_values, self._max_bytes)
+        batches = _data.batches_of(dict.fromkeys(values), _data.VALUES, *bounds)
+        self.requests = map(self._one_batch, batches)
 
     def _replaced(self) -> Any:
-        data = self._whole
-        if data is None:
-            data = _data.rebuilt(self._copy, lambda value, _: self._by_value[value])
+        data = _data.rebuilt(self._copy, lambda value, _: self._by_value[value])
         return data if self._pick is None else self._pick.filled(data)
 
     def _places(self) -> list[Unapplied]:
-        if not self._reasons:
-            return self._unapplied
         strings = enumerate(_data.places(self._copy, ["data"]))
         return [
             Unapplied(path if self._pick is None else self._pick.path(i), self._reasons[value])
             for i, (value, path) in strings
             if value in self._reasons
         ]
-
-    def _whole_body(self, values: Sequence[str]) -> bytes | None:
-        """The caller's structure as one request; None: the client must split it."""
-        # Without a policy, the service accepts no list as `data`.
-        if isinstance(self._copy, list) or len(values) > self._max_values:
-            return None
-        body = _data.to_json({"data": self._copy})
-        return None if len(body) > self._max_bytes else body
-
-    def _at_once(self, body: bytes) -> Steps[None]:
-        twins, self._unapplied, answer = yield from self._send(body, lambda _: None)
-        self._whole = self._rebuilt(self._copy, twins, answer)
-
-    def _batches(self, values: Sequence[str]) -> Iterator[Steps[None]]:
-        distinct = dict.fromkeys(values)
-        bounds = (self._max_values, self._max_bytes)
-        return map(self._one_batch, _data.batches_of(distinct, _data.VALUES, *bounds))
 
     def _one_batch(self, batch: _data.Batch[str]) -> Steps[None]:
         def value_at(path: str) -> str | None:
@@ -230,7 +209,8 @@ class Records(Replacement):
         if not isinstance(answers, list) or len(answers) != len(batch.items):
             raise bad_answer(self._call.operation, answer)
         for i, (record, one) in enumerate(zip(batch.items, answers)):
-            self._found[batch.start + i] = self._rebuilt(record.copy, one, answer)
+            made = _data.rebuilt(record.copy, lambda _, twin: self._checked(twin, answer), one)
+            self._found[batch.start + i] = made
         self._unapplied[batch.start] = [
             Unapplied(path_for(path), reason) for path, reason in unapplied
         ]

@@ -1,0 +1,184 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Keyring } from '../../src/crypto/keyring.ts';
+import { drawToken } from '../../src/shape/token.ts';
+import type { Value } from '../../src/types.ts';
+import {
+  call,
+  endOf,
+  kinds,
+  type Place,
+  runCli,
+  runJson,
+  servedVault,
+  spawnCli,
+} from '../support/service.ts';
+import { detokenizeAll, openedVault, sql, tokenizeAll } from '../support/vault.ts';
+
+/** A token that the vault would draw for a value, from this draw on. */
+function drawn(keyring: Keyring, value: string, from = 0): string {
+  const { draws } = keyring.deterministicDraws(value as Value);
+  return drawToken(value as Value, 'tok', draws, from)!.token;
+}
+
+let files = 0;
+
+function fileOf({ folder }: Place, pairs: readonly object[]): string {
+  const path = join(folder, `moves-${++files}.ndjson`);
+  writeFileSync(path, pairs.map((pair) => `${JSON.stringify(pair)}\n`).join(''));
+  return path;
+}
+
+describe.each(kinds())('an alias in the way of an imported token, on the %s database', (kind) => {
+  const at = servedVault(kind);
+
+  const importPairs = (pairs: readonly object[], ...options: string[]) =>
+    runJson(at.place, 'import', fileOf(at.place, pairs), ...options);
+  const keyring = () => openedVault(at.place).keyring();
+  const tokenOf = async (value: string) =>
+    (await call(at.service, 'tokenize', { value })).body.data.value;
+  const restored = async (token: string) => {
+    const { status, body } = await call(at.service, 'detokenize', { token });
+    return status === 200 ? body.data.token : status;
+  };
+
+  test('moves: its value keeps its token, and the imported one opens to its own value', async () => {
+    const keys = await keyring();
+    await importPairs([{ token: 'ann_tok', value: 'ann@example.com' }]);
+    const [first, second] = [0, 1].map((from) => drawn(keys, 'ann@example.com', from));
+    const pairs = [
+      { token: first, value: 'bob@example.com' },
+      { token: second, value: 'eve@example.com' },
+    ];
+    for (const options of [['--dry-run'], []])
+      expect(await importPairs(pairs, ...options)).toMatchObject({
+        ...{ imported: 2, rejected: 0, detokenize_only: 0 },
+      });
+    expect(await importPairs(pairs)).toMatchObject({ already_known: 2, detokenize_only: 0 });
+    const all = [{ token: 'ann_tok', value: 'ann@example.com' }, ...pairs];
+    for (const { token, value } of all) {
+      expect(await tokenOf(value)).toBe(token);
+      expect(await restored(token!)).toBe(value);
+    }
+    await runJson(at.place, 'keyring', 'rotate');
+    expect(await runJson(at.place, 'keyring', 'reseal')).toMatchObject({ bad: 0 });
+    for (const { token, value } of all) expect(await tokenOf(value)).toBe(token);
+    // A forgotten value comes back under its token, past both moves.
+    await runJson(at.place, 'forget', 'ann_tok', '--yes');
+    expect(await tokenOf('ann@example.com')).toBe('ann_tok');
+  });
+
+  test('stays when its value was forgotten, and the import says so', async () => {
+    const keys = await keyring();
+    const value = 'gus@example.com';
+    await importPairs([{ token: 'gus_tok', value }]);
+    await runJson(at.place, 'forget', 'gus_tok', '--yes');
+    const file = fileOf(at.place, [{ token: drawn(keys, value), value: 'hal@example.com' }]);
+    for (const options of [['--dry-run'], []]) {
+      const { code, stderr } = await runCli(['import', file, ...options], at.place);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('that it cannot read')]);
+    }
+    expect(await tokenOf(value)).toBe('gus_tok');
+    expect(await tokenOf('hal@example.com')).not.toBe(drawn(keys, value));
+  });
+
+  test('a value whose own draw the token is keeps the one that it has', async () => {
+    const keys = await keyring();
+    // Of so many short values, two would get the same token.
+    const byToken = new Map<string, string>();
+    let pair: [string, string] | undefined;
+    for (let i = 0; pair === undefined; i++) {
+      const [value, token] = [`${i}`, drawn(keys, `${i}`)];
+      const other = byToken.get(token);
+      if (other !== undefined) pair = [other, value];
+      byToken.set(token, value);
+    }
+    const [led, own] = pair;
+    const token = drawn(keys, led);
+    await importPairs([{ token: 'led_tok', value: led }]);
+    const later = await tokenOf(own);
+    expect(later).not.toBe(token);
+    expect(await importPairs([{ token, value: own }])).toMatchObject({ detokenize_only: 1 });
+    expect(await tokenOf(own)).toBe(later);
+    expect([await restored(token), await restored(later)]).toEqual([own, own]);
+    // Of the value whose alias it is, likewise.
+    await importPairs([{ token: 'kim_tok', value: 'kim@example.com' }]);
+    const kim = drawn(keys, 'kim@example.com');
+    const again = { token: kim, value: 'kim@example.com' };
+    expect(await importPairs([again])).toMatchObject({ imported: 1, detokenize_only: 1 });
+    expect(await tokenOf('kim@example.com')).toBe('kim_tok');
+    expect(await restored(kim)).toBe('kim@example.com');
+    expect(await tokenOf(led)).toBe('led_tok');
+  });
+
+  test('moves under two imports, tokenizes, rotations and kills at once: nothing has two tokens', async () => {
+    const keys = await keyring();
+    const values = Array.from({ length: 2_000 }, (_, i) => `led ${kind} ${i}`);
+    const tokens = values.map((_, i) => `led-${kind}-${i}_tok`);
+    await importPairs(values.map((value, i) => ({ token: tokens[i], value })));
+    const inWay = values.map((value) => drawn(keys, value));
+    const rival = (name: string) =>
+      fileOf(
+        at.place,
+        inWay.map((token, i) => ({ token, value: `${name} ${kind} ${i}` })),
+      );
+    let isOver = false;
+    const tokenizing = (async () => {
+      while (!isOver) expect(await tokenizeAll(at.service, values)).toEqual(tokens);
+    })();
+    const rotating = (async () => {
+      // Not for ever: each reseal makes the imports read the aliases again.
+      for (let rotated = 0; rotated < 3; rotated++) {
+        await runJson(at.place, 'keyring', 'rotate');
+        const { code, stderr } = await runCli(['keyring', 'reseal'], at.place);
+        // An import may seal with the version before.
+        expect(code, stderr).toBe(0);
+      }
+    })();
+    const importing = ['one', 'two'].map(async (name, i) => {
+      const args = ['import', rival(name), '--force', '--rejects', join(at.place.folder, name)];
+      for (let killed = 0; killed < 3; killed++) {
+        const child = spawnCli(args, at.place);
+        const ended = endOf(child);
+        while (child.exitCode === null && (await moved()) < 100 * (2 * killed + i));
+        child.kill('SIGKILL');
+        const { code, stderr } = await ended;
+        expect(['SIGKILL', 0, 3], stderr).toContain(code);
+      }
+      return endOf(spawnCli([...args, '--json'], at.place));
+    });
+    const ends = await Promise.all(importing).finally(() => {
+      isOver = true;
+    });
+    await Promise.all([tokenizing, rotating]);
+    // Each rejects what the other was first with.
+    expect(ends.map(({ code }) => [0, 3].includes(code as number))).toEqual([true, true]);
+    const counts = ends.map(({ stdout }) => JSON.parse(stdout));
+    expect(counts[0].rejected + counts[1].rejected).toBe(2_000);
+    const restoredValues = await detokenizeAll(at.service, inWay);
+    restoredValues.forEach((value, i) => {
+      expect([`one ${kind} ${i}`, `two ${kind} ${i}`]).toContain(value);
+    });
+    expect(await tokenizeAll(at.service, restoredValues)).toEqual(inWay);
+    expect(await tokenizeAll(at.service, values)).toEqual(tokens);
+    expect(await detokenizeAll(at.service, tokens)).toEqual(values);
+    expect(await runJson(at.place, 'verify')).toMatchObject({ bad: 0 });
+
+    /** How many of the aliases have given their place away, as far as rows tell. */
+    async function moved(): Promise<number> {
+      const places = inWay.map((token) => hex(keys.tokenFingerprint(token as never)));
+      const own = values.map((value) =>
+        hex(keys.deterministicDraws(value as Value).value_fingerprint),
+      );
+      const text = `select count(*)::int as moved from standin.records
+        join unnest($1::uuid[], $2::uuid[]) as alias (token, value) on token_fingerprint = token
+        where value_fingerprint <> value`;
+      return (await sql(at.place, text, [places, own]))[0]!.moved;
+    }
+  });
+});
+
+function hex(fingerprint: string): string {
+  return Buffer.from(fingerprint, 'latin1').toString('hex');
+}
