@@ -82,7 +82,7 @@ class Forgetter {
     await this.#forget([...this.#ofTokens, ...this.#ofValues.flatMap((records) => [...records])]);
     if (values.length === 0) return;
     this.#notSearched = [
-      ...unscanned(this.#parts.kinds, search.damaged),
+      ...unscanned(this.#parts.kinds, search.damaged.size),
       ...unread(this.#parts.kinds),
     ];
   }

@@ -46,7 +46,7 @@ const TURN_MS = 5;
  */
 export class ValueSearch {
   /** Records that do not open, so that nobody can tell whether they led to an imported token. */
-  damaged = 0;
+  readonly damaged = new Set<TokenFingerprint>();
   readonly #parts: Forgetting;
   readonly #records: RecordStore;
 
@@ -127,7 +127,7 @@ export class ValueSearch {
       const fingerprint = keyring.tokenFingerprint(opened.alias, scope?.spaceBytes);
       return [{ ...candidate, fingerprint }];
     }
-    if (opened !== undefined && 'failure' in opened) this.damaged++;
+    if (opened !== undefined && 'failure' in opened) this.damaged.add(record.token_fingerprint);
     found[index]!.add(record.token_fingerprint);
     return [];
   }
