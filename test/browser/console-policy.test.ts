@@ -110,7 +110,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
     beforeAll(async () => {
       const file = join(place.folder, 'policy.yaml');
       writeFileSync(file, POLICY);
-      await runJson(place, 'policy', 'apply', file);
+      await runJson(place, 'policy', 'apply', file, '--yes');
       tenant = await createClient(place, '--name', 'Acme shop', '--space', 'acme');
     });
 

@@ -1,9 +1,7 @@
-import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
-  CLI,
   call,
   type Ended,
   endOf,
@@ -16,11 +14,10 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
+import { askedOnTerminal, hasTerminal } from '../support/terminal.ts';
 import { sql } from '../support/vault.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
-/** The program of util-linux that gives a command a terminal. */
-const hasScript = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
 
 describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   let place: Place;
@@ -166,7 +163,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(long.stderr).not.toContain('xxx');
   });
 
-  test.skipIf(!hasScript)('on a terminal it says how many and asks; only yes is yes', async () => {
+  test.runIf(hasTerminal)('on a terminal it says how many and asks; only yes is yes', async () => {
     const [token] = (await tokenize('asked for')) as [string];
     const asked =
       'The value of 1 known token will be removed. This cannot be undone; older backups still have them.';
@@ -190,14 +187,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   /** Runs the command on a terminal of its own, types the answer, and gives what the terminal showed. */
   async function answered(answer: string, ...args: string[]): Promise<Ended> {
     // The tokens in a file: the terminal shows what is typed.
-    const command = `${process.execPath} ${CLI} forget --file ${fileOf(...args)}`;
-    const child = spawn('script', ['-qec', command, '/dev/null'], {
-      cwd: place.folder,
-      env: { PATH: process.env.PATH, ...place.env },
-      stdio: 'pipe',
-    });
-    child.stdin.write(`${answer}\n`);
-    return note(await endOf(child));
+    return note(await askedOnTerminal(['forget', '--file', fileOf(...args)], place).answer(answer));
   }
 
   test('values of a file lose every token, by the draws or by a scan, and none is printed', async () => {

@@ -37,6 +37,8 @@ const API_KEY = {
 
 const DOCUMENT = 'version: 1\nfields:\n  customer.email: email\nelsewhere: refuse\n';
 const VERSION = { version: 3, applied_at: AT, applied_by: 'standin_admin' };
+const CONSEQUENCE =
+  'Strings that no field names will make the request fail. Today they are tokenized, as text.';
 const CHANGE = { what: 'field customer.email', before: null, after: 'email' };
 
 /** A value of each schema that a body or an answer has. */
@@ -50,13 +52,14 @@ const VALUES: Readonly<Record<string, unknown>> = {
   IssuedApiKey: { ...API_KEY, api_key: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG' },
   Policy: { ...VERSION, document: DOCUMENT },
   PolicyVersions: { versions: [VERSION] },
-  PolicyDocument: { document: DOCUMENT },
+  PolicyDocument: { document: DOCUMENT, confirmed: [CONSEQUENCE] },
   AppliedPolicy: {
-    ...{ version: 3, is_new: true, changes: [CHANGE], warnings: [], missing_clients: [] },
-    in_force_within_s: 5,
+    ...{ version: 3, is_new: true, changes: [CHANGE], consequences: [CONSEQUENCE] },
+    ...{ warnings: [], in_force_within_s: 5 },
   },
   CheckedPolicy: {
     ...{ is_valid: true, mistakes: [], warnings: [], changes: [CHANGE] },
+    consequences: [CONSEQUENCE],
     kinds: [
       {
         kind: 'email',
@@ -66,7 +69,6 @@ const VALUES: Readonly<Record<string, unknown>> = {
       },
     ],
     clients: [{ client_id: CLIENT.client_id, name: 'billing', sees: { email: 'full' } }],
-    missing_clients: [],
   },
   LookupRequest: { values: ['ann@example.com'] },
   LookupAnswer: { tokens: [[{ kind: 'email', token: 'urb@waovwde.dhq_tok' }]] },

@@ -99,9 +99,9 @@ const POLICIES: Readonly<Record<string, Methods>> = {
     put: {
       ...{ ...POLICY, id: 'applyPolicy', summary: 'Apply a policy' },
       description:
-        'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes.',
+        'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes. A policy with consequences is applied only when `confirmed` names them: see `checkPolicy`.',
       ...{ body: 'PolicyDocument', answers: { 200: 'AppliedPolicy' }, isConditional: true },
-      errors: ['precondition_failed'],
+      errors: ['unconfirmed', 'precondition_failed'],
     },
   },
   '/policy/versions': {
@@ -119,7 +119,8 @@ const POLICIES: Readonly<Record<string, Methods>> = {
   '/policy/check': {
     post: {
       ...{ id: 'checkPolicy', tag: 'Policy', summary: 'Check a policy' },
-      description: 'All mistakes, what it would change, and what each client would see.',
+      description:
+        'All mistakes, what it would change, with its consequences in words, and what each client would see.',
       ...{ body: 'PolicyDocument', answers: { 200: 'CheckedPolicy' }, errors: [] },
     },
   },
