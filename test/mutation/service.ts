@@ -331,7 +331,7 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'forget-not-searched',
     file: 'service/records/forget.ts',
-    old: '...unscanned(this.#parts.kinds, search.damaged),',
+    old: '...unscanned(this.#parts.kinds, search.damaged.size),',
     new: '',
     promise: 'Forget by value says where it did not search.',
     tests: ['policy/forget-values.test.ts'],
