@@ -317,8 +317,8 @@ export const BULK: readonly Mutant[] = [
   {
     id: 'fields-add-up',
     file: 'commands/command.ts',
-    old: '`${before},${text}`',
-    new: 'text',
+    old: 'before === undefined ? text',
+    new: 'before !== null ? text',
     promise: 'Repeated --fields add up.',
     tests: ['cli/bulk-told.test.ts'],
   },
