@@ -8,6 +8,7 @@ import {
   call,
   endOf,
   kinds,
+  makeRole,
   type Place,
   runCli,
   runJson,
@@ -110,6 +111,19 @@ describe.each(kinds())('an alias in the way of an imported token, on the %s data
     expect(await tokenOf('kim@example.com')).toBe('kim_tok');
     expect(await restored(kim)).toBe('kim@example.com');
     expect(await tokenOf(led)).toBe('led_tok');
+  });
+
+  test.skipIf(kind === 'embedded')('moves only for the owner of the tables', async () => {
+    const keys = await keyring();
+    await importPairs([{ token: 'leo_tok', value: 'leo@example.com' }]);
+    const { name, url } = await makeRole(at.place);
+    await runJson(at.place, 'migrate', '--grant-to', name);
+    const pair = { token: drawn(keys, 'leo@example.com'), value: 'mia@example.com' };
+    const importing = ['import', fileOf(at.place, [pair])];
+    const { code, stderr } = await runCli(importing, at.place, { DATABASE_URL: url });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('may not move aliases')]);
+    expect(await tokenOf('leo@example.com')).toBe('leo_tok');
+    expect(await restored(pair.token)).toBe(400);
   });
 
   test('moves under two imports, tokenizes, rotations and kills at once: nothing has two tokens', async () => {
