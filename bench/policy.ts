@@ -52,7 +52,7 @@ export function policyStarters({ server }: Bench): Starter[] {
     async (part) => {
       const commands = (folder: string) => {
         writeFileSync(join(folder, 'policy.json'), policy());
-        return [['policy', 'apply', 'policy.json']];
+        return [['policy', 'apply', 'policy.json', '--yes']];
       };
       const standin = await startStandin('server', server, part, undefined, commands);
       return { ...standin, ...wide(WITH_POLICY) };

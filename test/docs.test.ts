@@ -21,6 +21,7 @@ import type { Token, Value } from '../src/types.ts';
 import {
   anchors,
   blocks,
+  blocksUnder,
   codePieces,
   documents,
   internalLinks,
@@ -215,6 +216,12 @@ test('README leads to every document, and the list of decisions to every decisio
   expect(internalLinks('docs/decisions/README.md')).toEqual(decisions.sort());
   for (const name of decisions)
     expect(readText(join('docs/decisions', name))).toMatch(new RegExp(`^# ${name.slice(0, 4)}: `));
+});
+
+test('README shows the two commands: one to try it, one to run its tests', () => {
+  expect(blocksUnder('README.md', 'Try it')[0]).toBe('npm ci && npm start\n');
+  const [, review] = readText('README.md').split('To review or change it:\n');
+  expect(review).toMatch(/^\n- `npm cit` .*\(CONTRIBUTING\.md#tests\)\n/);
 });
 
 test('npm commands and files of the source that documents name exist', () => {

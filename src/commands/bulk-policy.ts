@@ -2,7 +2,7 @@ import type { PolicyFields } from '#bulk';
 import { type PolicyInForce, StandinError } from '#client';
 import { OperatorError } from '../errors.ts';
 import type { BulkService } from './bulk-service.ts';
-import { readDocument } from './policy.ts';
+import { readDocument } from './policy-document.ts';
 
 /**
  * The fields of the policy in force, which all further requests of the service are held to.

@@ -129,11 +129,11 @@ export class BulkService {
     if (error instanceof LimitError)
       return `A limit of the client is exceeded (429) for ${Math.ceil(error.retryAfterMs / 1000)} s more, and --timeout is ${this.#timeoutS} s`;
     if (error instanceof UnauthorizedError)
-      return `${service} refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue`;
+      return `${service} refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue --client NAME`;
     if (error instanceof ForbiddenError && error.kind !== undefined)
       return `The client of this API key may not see values of kind ${error.kind}${inField(error.path)} (403). An operator can allow it in the policy`;
     if (error instanceof ForbiddenError)
-      return `The client of this API key may not ${this.#operation} (403). Allow it with standin client update --can`;
+      return `The client of this API key may not ${this.#operation} (403). An operator decides whether it may: standin client update NAME --can tokenize,detokenize`;
     if (error instanceof TimeoutError)
       return `${service} gave no result within ${this.#timeoutS} s${inBrackets(detail)}. --timeout sets how long to try`;
     if (error.code === 'not_found')

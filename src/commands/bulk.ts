@@ -6,6 +6,7 @@ import {
   type RunEnd,
   RunFailure,
   runBulk,
+  shownField,
   WriteError,
 } from '#bulk';
 import { StandinError } from '#client';
@@ -21,10 +22,17 @@ import {
 } from './bulk-options.ts';
 import { policyFields } from './bulk-policy.ts';
 import { BulkService } from './bulk-service.ts';
-import { command, EXIT_INTERRUPTED, interruptible, type OutputOptions } from './command.ts';
+import {
+  addedUp,
+  command,
+  EXIT_INTERRUPTED,
+  interruptible,
+  type OutputOptions,
+} from './command.ts';
 import { isOneValue, replaceOne, wrongOptions } from './one-value.ts';
 import { lockOutput } from './output-lock.ts';
 import { Progress } from './progress.ts';
+import { refusingTokens } from './token-form.ts';
 
 type Operation = Job['operation'];
 
@@ -36,6 +44,8 @@ interface BulkOptions extends OutputOptions, FileOptions {
   readonly output: string;
   /** Of detokenize: whether tokens may lack a suffix. */
   readonly bare?: boolean;
+  /** Of tokenize: whether the values may be tokens already. */
+  readonly retokenize?: boolean;
   /** Seconds for one request with all its attempts. */
   readonly timeout: number;
 }
@@ -76,7 +86,7 @@ function addOperation(
   made
     .argument(`<${operation === 'tokenize' ? 'value' : 'token'}-or-file>`, SUBJECT)
     .option('--value', 'take the argument as it is, even if a file has this name')
-    .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]')
+    .option('--fields <fields>', 'of a file: columns, or paths such as customer.emails[*]', addedUp)
     .option(
       '--policy [file]',
       'instead of --fields: those of the policy in force, with their kinds; refuse any other policy than the one in the file',
@@ -84,6 +94,7 @@ function addOperation(
     .option('-o, --output <file>', 'where the rows of a file go; "-": standard output');
   if (operation === 'detokenize')
     made.option('--bare', 'of a file: cells without a suffix may be tokens, as imported ones');
+  else made.option('--retokenize', 'of a file: make tokens of what are tokens already');
   addFormat(made)
     .option('--timeout <seconds>', 'how long to try a request that gets no answer', seconds, 60)
     .option('--api-key-file <file>', 'file with the API key; default: STANDIN_API_KEY')
@@ -98,7 +109,7 @@ function addOperation(
 }
 
 const SUBJECT =
-  'the name of an existing file, "-" for standard input, or else the text itself. Other users of the machine can see it';
+  'the name of an existing file, "-" for standard input, or else the text itself (--value, if it looks like a file). Other users of the machine can see it';
 
 function contradiction(options: BulkOptions): string | undefined {
   if (options.fields !== undefined && options.policy !== undefined)
@@ -131,6 +142,7 @@ async function bulk(
   const { timeout: timeoutS } = options;
   const service = new BulkService({ operation, service: settings, timeoutS, onWait });
   const startedAtMs = performance.now();
+  const isChecked = operation === 'tokenize' && !options.retokenize && !options.resume;
   let values = 0;
   const job: Job = {
     operation,
@@ -146,7 +158,7 @@ async function bulk(
     isResume: options.resume ?? false,
     isForced: options.force ?? false,
     lock: lockOutput,
-    ask: service.ask,
+    ask: isChecked ? refusingTokens(service.ask) : service.ask,
     takesBareTokens: options.bare,
     onProgress(count, share) {
       values += count;
@@ -198,7 +210,7 @@ async function explained(
 /** @param done work of this run only; earlier runs may have written rows of the same files */
 function conclude(
   job: Job,
-  { is_complete: isComplete, isResumable, rows, rejected, fields }: RunEnd,
+  { is_complete: isComplete, isResumable, rows, rejected, replaced, fields }: RunEnd,
   done: { readonly values: number; readonly seconds: number },
   { json }: BulkOptions,
 ): void {
@@ -207,6 +219,7 @@ function conclude(
     is_complete: isComplete,
     rows,
     rejected,
+    replaced: Object.fromEntries(replaced),
     ...(fields.length > 0 && { fields: Object.fromEntries(fields) }),
     ...done,
     values_per_second: valuesPerSecond,
@@ -215,8 +228,9 @@ function conclude(
   const inWords = [
     `${job.operation}d ${count(done.values, 'value')} in ${done.seconds} s (${count(valuesPerSecond)}/s)`,
     `${count(rows, 'row')}, ${rejected === 0 ? 'none' : count(rejected)} rejected`,
+    `replaced: ${replaced.map(([field, cells]) => `${shownField(field)} ${count(cells)}`).join(', ') || 'nothing'}`,
     ...fields
-      .filter(([, found]) => (isPolicy ? found > 0 : found < rows))
+      .filter(([, found]) => found < rows && (found > 0 || !isPolicy))
       .map(([field, found]) => `${field} is in ${count(found)} of ${count(rows, 'row')}`),
   ].join('; ');
   const text = json ? JSON.stringify(summary) : `${inWords}.`;

@@ -31,6 +31,25 @@ export function examplesHelp(examples: readonly string[]): string {
   return `\n${heading}:\n${examples.map((example) => `  ${example}`).join('\n')}`;
 }
 
+/** Parses an option that adds up when it is repeated: a list with commas. */
+export function addedUp(text: string, before: string | undefined): string {
+  return before === undefined ? text : `${before},${text}`;
+}
+
+/** Without this, a repeated option would lose its first value without a word. */
+export function refuseRepeated(made: Command): void {
+  for (const option of made.options) {
+    const takesOne = (option.required || option.optional) && !option.variadic;
+    if (!takesOne || option.parseArg === addedUp) continue;
+    let isGiven = false;
+    made.on(`option:${option.name()}`, () => {
+      if (isGiven) made.error(`error: option '${option.flags}' is given twice: give it once`);
+      isGiven = true;
+    });
+  }
+  for (const inner of made.commands) refuseRepeated(inner);
+}
+
 const UNITS_MS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** Milliseconds of a time like 30m, 12h or 90d; NaN for any other text. */

@@ -1,63 +1,68 @@
-import { once } from 'node:events';
-import { statSync } from 'node:fs';
-import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { OperatorError } from '../errors.ts';
-import { forgetTokens, type TokenState, tokenStates } from '../service/records/removal.ts';
-import { settled, type Vault } from '../service/vault.ts';
-import { type Durable, restate, type Token } from '../types.ts';
+import type { VaultOptions } from '../options.ts';
+import { forget, type TokenState } from '../service/records/forget.ts';
+import type { Vault } from '../service/vault.ts';
+import { DEFAULT_SPACE, type Durable, type Token } from '../types.ts';
+import { acting, command, interruptible, withVault } from './command.ts';
 import {
-  acting,
-  command,
-  EXIT_INTERRUPTED,
-  interruptible,
-  type OutputOptions,
-  printDone,
-  withVault,
-} from './command.ts';
+  demandTerminal,
+  type ForgetOptions,
+  forgettingIn,
+  isReadTwice,
+  MAX_UNKNOWN_LINES,
+  NO_WAY_BACK,
+  report,
+  type Tally,
+} from './forget-report.ts';
+import { forgetValues } from './forget-values.ts';
 import { Progress } from './progress.ts';
+import { isConfirmed } from './question.ts';
+import { addRate } from './records.ts';
 import { type TokenLine, tokenLines } from './token-lines.ts';
 
 export function addForget(program: Command): void {
-  command(
-    program,
-    'forget [token...]',
-    'Remove the values behind tokens for ever; the tokens are unknown from then on.',
-    [
-      'standin forget --file tokens.txt --dry-run',
-      'standin forget --file tokens.txt',
-      'standin forget --file - --yes --json',
-    ],
+  addRate(
+    command(
+      program,
+      'forget [token...]',
+      'Remove the values behind tokens for ever; the tokens are unknown from then on.',
+      [
+        'standin forget --file tokens.txt --dry-run',
+        'standin forget --file tokens.txt',
+        'standin forget --file - --yes --json',
+        'standin forget --values values.txt --scan',
+      ],
+    ),
   )
     .option('--file <file>', 'tokens, one a line; "-": standard input')
+    .option('--values <file>', 'values, one a line, whose tokens to forget; "-": standard input')
+    .option('--scan', 'open every record, to find all tokens of the values')
     .option('--space <name>', 'the space of the tokens, as in client list')
     .option('--dry-run', 'say how many are known, and change nothing')
     .option('--yes', 'do not ask')
     .action((tokens: string[], options, itself: Command) => {
-      if ((tokens.length === 0) === (options.file === undefined))
-        itself.error('error: name tokens, or a file of them with --file');
-      return withVault((vault) => acting(forget(vault, tokens, options)));
+      const { file, values, scan } = options;
+      if (
+        [tokens.length > 0, file !== undefined, values !== undefined].filter(Boolean).length !== 1
+      )
+        itself.error('error: name tokens, or a file of them with --file, or values with --values');
+      if (scan === true && values === undefined) itself.error('error: --scan needs --values');
+      return withVault((vault, { vault: of }) =>
+        acting(
+          values === undefined
+            ? forgetTokens(vault, of, tokens, options)
+            : forgetValues(vault, of, values, options),
+        ),
+      );
     });
 }
 
 /** Tokens in one statement. A longer statement would hold up requests for the same records. */
 const BATCH_TOKENS = 500;
-/** Unknown tokens whose line numbers are kept; all are counted. */
-const MAX_UNKNOWN_LINES = 10_000;
 
-interface ForgetOptions extends OutputOptions {
+interface TokensOptions extends ForgetOptions {
   readonly file?: string;
-  readonly space?: string;
-  readonly dryRun?: boolean;
-  readonly yes?: boolean;
-}
-
-/** How many tokens were known, had been forgotten before, or are unknown. */
-type Counts = Record<TokenState, number>;
-
-interface Tally extends Counts {
-  readonly unknown_lines: number[];
-  isStopped: boolean;
 }
 
 /** Tokens that can be read several times. */
@@ -70,46 +75,57 @@ interface Source {
  * Removes the values behind tokens. Prints no token.
  * @throws OperatorError when confirmation is needed, but nobody can be asked
  */
-async function forget(
+async function forgetTokens(
   vault: Vault,
+  vaultOptions: VaultOptions,
   tokens: readonly string[],
-  options: ForgetOptions,
+  options: TokensOptions,
 ): Promise<Durable<object>> {
+  const { file, space = DEFAULT_SPACE } = options;
   const isSure = options.yes === true || options.dryRun === true;
-  if (!isSure) demandTerminal(options.file);
-  const look = (batch: readonly Token[]) => tokenStates(vault, batch, options.space);
-  const remove = (batch: readonly Token[]) => forgetTokens(vault, batch, options.space);
-  const settledReport = async (tally: Tally, isDryRun = options.dryRun) =>
-    report(await settled(vault, tally), { ...options, dryRun: isDryRun === true });
+  if (!isSure) demandTerminal(file);
+  const parts = forgettingIn(vault, vaultOptions);
+  const work = (isDryRun: boolean) => async (batch: readonly Token[]) =>
+    (await forget(parts, { tokens: batch, values: [], space, isDryRun })).tokens;
   return interruptible(async (stop) => {
-    const source = await sourceOf(tokens, options.file);
+    const source = await sourceOf(tokens, file);
     if (!isSure) {
-      const found = await each(source, look, stop);
-      if (found.isStopped) return settledReport(found, true);
+      const found = await each(source, work(true), stop);
+      if (found.isStopped) return report(vault, found, { ...options, dryRun: true });
       // Also goes on for forgotten tokens only, so that the report can promise that they stay
       // forgotten.
-      if (found.known + found.forgotten === 0) return settledReport(found);
-      if (found.known > 0 && !(await isConfirmed(found, stop)))
+      if (found.known + found.forgotten === 0) return report(vault, found, options);
+      const what =
+        found.known === 1
+          ? 'The value of 1 known token'
+          : `The values of ${found.known} known tokens`;
+      if (found.known > 0 && !(await isConfirmed(`${what} will be removed. ${NO_WAY_BACK}`, stop)))
         throw new OperatorError('Nothing was forgotten.');
     }
-    return settledReport(await each(source, options.dryRun ? look : remove, stop));
+    return report(vault, await each(source, work(options.dryRun === true), stop), options);
   });
 }
 
 /** Works through the tokens, a batch at a time, until `stop`. */
 async function each(
   source: Source,
-  work: (tokens: readonly Token[]) => Promise<Durable<TokenState[]>>,
+  work: (tokens: readonly Token[]) => Promise<readonly TokenState[]>,
   stop: AbortSignal,
 ): Promise<Tally> {
-  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknown_lines: [], isStopped: false };
+  const unknownLines: number[] = [];
+  const tally: Tally = { known: 0, forgotten: 0, unknown: 0, unknownLines, isStopped: false };
   const progress = new Progress({ unit: 'tokens', total: source.total });
   let isLong = false;
   try {
     for await (const batch of source.batches()) {
       tally.isStopped = stop.aborted;
       if (tally.isStopped) break;
-      count(tally, batch, await work(batch.map(({ token }) => token)));
+      const states = await work(batch.map(({ token }) => token));
+      states.forEach((state, i) => {
+        tally[state]++;
+        if (state === 'unknown' && unknownLines.length < MAX_UNKNOWN_LINES)
+          unknownLines.push(batch[i]!.line);
+      });
       isLong ||= batch.length === BATCH_TOKENS;
       progress.advance(batch.length);
     }
@@ -117,14 +133,6 @@ async function each(
   } finally {
     if (isLong) progress.end();
   }
-}
-
-function count(tally: Tally, batch: readonly TokenLine[], states: readonly TokenState[]): void {
-  states.forEach((state, i) => {
-    tally[state]++;
-    const isListed = state === 'unknown' && tally.unknown_lines.length < MAX_UNKNOWN_LINES;
-    if (isListed) tally.unknown_lines.push(batch[i]!.line);
-  });
 }
 
 async function sourceOf(tokens: readonly string[], file: string | undefined): Promise<Source> {
@@ -143,66 +151,4 @@ async function* inBatches(all: readonly TokenLine[]): AsyncGenerator<TokenLine[]
   for (let from = 0; from < all.length; from += BATCH_TOKENS) {
     yield all.slice(from, from + BATCH_TOKENS);
   }
-}
-
-/**
- * A pipe can be read only once. A missing file counts as readable twice: reading it fails later.
- */
-function isReadTwice(file: string): boolean {
-  return file !== '-' && statSync(file, { throwIfNoEntry: false })?.isFile() !== false;
-}
-
-function demandTerminal(file: string | undefined): void {
-  const isAskedWell = process.stdin.isTTY && process.stderr.isTTY;
-  if (isAskedWell && (file === undefined || isReadTwice(file))) return;
-  throw new OperatorError(
-    'Forgetting cannot be undone, and this command cannot ask you first: there is no terminal, or the tokens can be read only once. Add --yes to forget the values, or --dry-run to see how many are known.',
-  );
-}
-
-async function isConfirmed({ known }: Counts, stop: AbortSignal): Promise<boolean> {
-  // Without terminal mode, so that Ctrl-C reaches the process.
-  const questions = createInterface({
-    input: process.stdin,
-    output: process.stderr,
-    terminal: false,
-  });
-  const question = `${known === 1 ? 'The value of 1 known token' : `The values of ${known} known tokens`} will be removed. This cannot be undone; older backups still have them. Go on? (yes/no) `;
-  const closed = once(questions, 'close').then(() => '');
-  try {
-    const answer = await Promise.race([questions.question(question, { signal: stop }), closed]);
-    return /^y(es)?$/i.test(answer.trim());
-  } catch {
-    // Ctrl-C means no.
-    return false;
-  } finally {
-    questions.close();
-  }
-}
-
-function report(tally: Durable<Tally>, options: ForgetOptions): Durable<object> {
-  const { known, forgotten, unknown, unknown_lines: unknownLines, isStopped } = tally;
-  const isDryRun = options.dryRun === true;
-  const counts = isDryRun
-    ? { known, already_forgotten: forgotten, unknown }
-    : { forgotten: known, already_forgotten: forgotten, unknown };
-  const done = isDryRun ? `known ${known}, nothing was changed` : `forgotten ${known}`;
-  const stopped = isStopped ? '\nStopped before the end. Run it again to go on.' : '';
-  const printed = printDone(
-    options,
-    restate(tally, {
-      ...{ is_dry_run: isDryRun, is_complete: !isStopped },
-      ...{ ...counts, unknown_lines: unknownLines },
-    }),
-    `${done}; forgotten before ${forgotten}; unknown ${unknown}${stopped}`,
-  );
-  if (isStopped) process.exitCode = EXIT_INTERRUPTED;
-  else if (unknown > 0) throw new OperatorError(unknownText(unknown));
-  return printed;
-}
-
-/** A script that erases must not take tokens of another vault as done. */
-function unknownText(unknown: number): string {
-  const what = unknown === 1 ? '1 token is' : `${unknown} tokens are`;
-  return `${what} unknown to this vault, so nothing was removed for ${unknown === 1 ? 'it' : 'them'}. Check the tokens, and that this is their vault; --json has the lines.`;
 }

@@ -6,6 +6,7 @@ import { OperatorError } from '../errors.ts';
 import { shownLines } from '../terminal.ts';
 import { BulkService } from './bulk-service.ts';
 import type { OutputOptions } from './command.ts';
+import { looksLikeFile, suffixOfTokens } from './token-form.ts';
 
 /** Options that only a file takes. */
 interface FileOptions {
@@ -39,7 +40,10 @@ export function isOneValue(argument: string, options: SubjectOptions): boolean {
 export function wrongOptions(argument: string, options: SubjectOptions): string | undefined {
   if (options.value)
     return namesFileOption(options) ? '--value takes no options for files' : undefined;
-  if (isOneValue(argument, options)) return undefined;
+  if (isOneValue(argument, options)) {
+    const isFile = options.kind === undefined && looksLikeFile(argument);
+    return isFile ? NO_FILE : undefined;
+  }
   if (options.kind !== undefined)
     return '--kind is for one value: the policy has the kinds of a file (--policy)';
   const hasFields = options.fields !== undefined || options.policy !== undefined;
@@ -47,6 +51,9 @@ export function wrongOptions(argument: string, options: SubjectOptions): string 
   const what = argument === '-' ? 'standard input' : `the file ${argument}`;
   return `${what} needs --fields or --policy, and --output; for the text itself, add --value`;
 }
+
+const NO_FILE =
+  'there is no such file: correct the name; or add --value, if the argument is the text itself';
 
 function namesFileOption(options: FileOptions): boolean {
   const { fields, policy, output, format, delimiter, rejects, rejectedRows, resume, force } =
@@ -75,7 +82,13 @@ export async function replaceOne(
   try {
     const field = kind === undefined ? '' : await fieldOf(service, kind);
     const [answer] = await service.ask([argument], new AbortController().signal, [field]);
-    const name = operation === 'tokenize' ? 'token' : 'value';
+    const isTokenize = operation === 'tokenize';
+    const name = isTokenize ? 'token' : 'value';
+    const suffix = isTokenize ? suffixOfTokens([argument], [answer!]) : undefined;
+    if (suffix !== undefined)
+      process.stderr.write(
+        `standin: the argument looks like a token already: it ends in ${suffix}\n`,
+      );
     const text = json ? JSON.stringify({ [name]: answer }) : answer!;
     // A program gets the exact value.
     process.stdout.write(`${process.stdout.isTTY ? shownLines(text) : text}\n`);

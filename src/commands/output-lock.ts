@@ -8,6 +8,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs';
+import { resolve } from 'node:path';
 import { BulkError, lockOf, writing } from '#bulk';
 import { lockPath } from '#embedded';
 
@@ -19,7 +20,7 @@ const FLAGS = constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0)
  * @throws BulkError when another run has it, or the file of the lock cannot be written
  */
 export async function lockOutput(path: string): Promise<void> {
-  const lock = lockOf(path);
+  const lock = lockOf(resolve(path));
   for (;;) {
     const fd = await writing(path, () => lockPath(lock, FLAGS));
     if (fd === undefined) throw isWritten(path, lock);
@@ -29,7 +30,7 @@ export async function lockOutput(path: string): Promise<void> {
   }
 }
 
-/** What a lock of ours has in it: nothing yet, or the process that took it last. */
+/** What a lock of ours has in it: the process that took it last, or nothing. */
 const SIGNATURE = /^\d*$/;
 
 function sign(lock: string, fd: number): void {
@@ -41,7 +42,11 @@ function sign(lock: string, fd: number): void {
 }
 
 function isWritten(path: string, lock: string): BulkError {
-  const pid = readFileSync(lock, { encoding: 'utf8', flag: 'a+' });
-  const who = pid === '' ? '' : ` (process ${pid})`;
+  let who = '';
+  try {
+    who = ` (process ${readFileSync(lock, 'utf8')})`;
+  } catch {
+    // The other run ends at this moment, and has removed it.
+  }
   return new BulkError(`Another run${who} is writing ${path}: wait until it ends, or end it first`);
 }

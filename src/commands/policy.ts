@@ -1,19 +1,15 @@
-import { createReadStream } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
-import { errorCode, OperatorError } from '../errors.ts';
+import { Changed, OperatorError } from '../errors.ts';
 import type { Change } from '../policy/changes.ts';
-import type { Mistake } from '../policy/document.ts';
-import { MAX_DOCUMENT_BYTES } from '../policy/format.ts';
-import type { ParsedPolicy } from '../policy/parse.ts';
 import type { DeclaredPolicy } from '../policy/policy.ts';
-import type { ClientView, PolicyPlan } from '../service/policies.ts';
+import type { PolicyPlan } from '../service/policies.ts';
 import type { Vault } from '../service/vault.ts';
 import { shown, shownLines } from '../terminal.ts';
 import type { Durable } from '../types.ts';
 import {
   acting,
   command,
-  config,
+  interruptible,
   type OutputOptions,
   print,
   printDone,
@@ -21,14 +17,15 @@ import {
   time,
   withVault,
 } from './command.ts';
+import { addCheck } from './policy-check.ts';
+import { consequenceLine, demandPolicy, FILE, parse, readDocument } from './policy-document.ts';
+import { canAsk, isConfirmed } from './question.ts';
 
 /** Nodes read the policy every 2 s, and use none that is older than this. */
 const IN_FORCE_S = 5;
 
 /** Imported when needed, so that help does not wait for YAML and the driver of the database. */
 const policies = () => import('../service/policies.ts');
-const parse = async (document: string): Promise<ParsedPolicy> =>
-  (await import('../policy/parse.ts')).parsePolicy(document);
 
 export function addPolicy(program: Command): void {
   const policy = program
@@ -50,38 +47,18 @@ export function addPolicy(program: Command): void {
   });
 }
 
-const FILE = 'policy in YAML or JSON; "-": standard input';
-
-function addCheck(policy: Command): void {
-  command(
-    policy,
-    'check',
-    'List all mistakes of a policy, or show an example of each kind. Changes nothing; exits with 1 when there are mistakes.',
-    ['standin policy check policy.yaml', 'standin policy check policy.yaml --clients'],
-  )
-    .argument('<file>', FILE)
-    .option('--clients', 'open the vault too, and show what each client will see')
-    .action(async (file: string, options: CheckOptions) => {
-      const document = await readDocument(file);
-      const parsed = await parse(document);
-      if (parsed.policy === undefined) return reportMistakes(file, parsed, options);
-      const { policy: checked } = parsed;
-      if (!options.clients) return report(file, parsed, checked, undefined, options);
-      await withVault((vault) => report(file, parsed, checked, vault, options));
-    });
-}
-
 function addApply(policy: Command): void {
   command(policy, 'apply', 'Make a policy the next version, on all nodes.', [
     'standin policy apply policy.yaml',
-    'standin policy apply policy.yaml --if-version 3 --json',
+    'standin policy apply policy.yaml --if-version 3 --yes --json',
   ])
     .argument('<file>', FILE)
     .option('--if-version <n>', 'only if n is the newest version; 0: there is none', version)
+    .option('--yes', 'do not ask')
     .action(async (file: string, options: ApplyOptions) => {
       const document = await readDocument(file);
       const checked = demandPolicy(file, await parse(document));
-      await withVault((vault) => acting(apply(vault, document, checked, options)));
+      await withVault((vault) => acting(apply(vault, file, document, checked, options)));
     });
 }
 
@@ -116,11 +93,9 @@ function addDiff(policy: Command): void {
     });
 }
 
-interface CheckOptions extends OutputOptions {
-  readonly clients?: boolean;
-}
 interface ApplyOptions extends OutputOptions {
   readonly ifVersion?: number;
+  readonly yes?: boolean;
 }
 interface ShowOptions extends OutputOptions {
   readonly versions?: boolean;
@@ -134,118 +109,47 @@ function version(text: string): number {
   return Number(text);
 }
 
-/** Reads no more than a policy may have: the parser says that the rest is too much. */
-export async function readDocument(file: string): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  try {
-    for await (const chunk of file === '-' ? process.stdin : createReadStream(file)) {
-      chunks.push(chunk);
-      bytes += chunk.length;
-      if (bytes > MAX_DOCUMENT_BYTES) break;
-    }
-  } catch (error) {
-    throw new OperatorError(`${file} cannot be read (${errorCode(error)})`);
-  }
-  try {
-    const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    return decoder.decode(Buffer.concat(chunks), { stream: bytes > MAX_DOCUMENT_BYTES });
-  } catch {
-    throw new OperatorError(
-      `${nameOf(file)} is not UTF-8: convert it, for example with iconv -f LATIN1 -t UTF-8`,
-    );
-  }
-}
-
-function nameOf(file: string): string {
-  return file === '-' ? 'standard input' : file;
-}
-
-/** In the form that editors follow. */
-function placed(file: string, { line, column, text }: Mistake): string {
-  return `${nameOf(file)}:${line}:${column}: ${text}`;
-}
-
-function warningText(file: string, { text, ...place }: Mistake): string {
-  return shown(placed(file, { ...place, text: `warning: ${text}` }));
-}
-
-/** @throws OperatorError with all mistakes */
-function demandPolicy(file: string, { policy, mistakes, warnings }: ParsedPolicy): DeclaredPolicy {
-  for (const warning of warnings) process.stderr.write(`${warningText(file, warning)}\n`);
-  if (policy !== undefined) return policy;
-  throw new OperatorError(
-    'The policy has mistakes:',
-    ...mistakes.map((one) => shown(placed(file, one))),
-  );
-}
-
-/** As for compilers, the mistakes are the result, on standard output. */
-function reportMistakes(file: string, { mistakes }: ParsedPolicy, options: OutputOptions): void {
-  const lines = mistakes.map((mistake) => shown(placed(file, mistake)));
-  print(options, { is_valid: false, mistakes }, lines.join('\n'));
-  throw new OperatorError(`${mistakes.length} mistake${mistakes.length > 1 ? 's' : ''} found.`);
-}
-
-/** @param vault undefined: say nothing of clients */
-async function report(
-  file: string,
-  { mistakes, warnings }: ParsedPolicy,
-  policy: DeclaredPolicy,
-  vault: Vault | undefined,
-  options: OutputOptions,
-): Promise<void> {
-  const { clientViews, kindExamples } = await policies();
-  const kinds = kindExamples(policy, config().vault.token_suffix);
-  const views = vault && (await clientViews(vault, policy));
-  const result = { is_valid: true, mistakes, warnings, kinds, ...views };
-  if (options.json) return print(options, result, '');
-  for (const warning of warnings) process.stdout.write(`${warningText(file, warning)}\n`);
-  const rows = kinds.map((one) =>
-    'token' in one
-      ? [one.kind, one.value, one.token, one.mask]
-      : [one.kind, one.value, `refused: ${one.refusal}`, ''],
-  );
-  printTable(options, kinds, { headings: ['KIND', 'EXAMPLE', 'TOKEN', 'MASKED'], rows });
-  if (views !== undefined) reportClients(views.clients, views.missing);
-}
-
-function reportClients(clients: readonly ClientView[], missing: readonly string[]): void {
-  const kinds = Object.keys(clients[0]?.sees ?? {});
-  process.stdout.write('\n');
-  printTable({}, clients, {
-    headings: ['CLIENT', ...kinds],
-    rows: clients.map(({ name, sees }) => [name, ...kinds.map((kind) => sees[kind]!)]),
-    empty: 'No client of the vault can detokenize.',
-  });
-  for (const text of missingTexts(missing)) process.stdout.write(`${shown(text)}\n`);
-}
-
-function missingTexts(missing: readonly string[]): string[] {
-  return missing.map((named) => `warning: rights name ${named}, and the vault has no such client`);
-}
-
 async function apply(
   vault: Vault,
+  file: string,
   document: string,
   policy: DeclaredPolicy,
   options: ApplyOptions,
 ): Promise<Durable<object>> {
-  const { applyPolicy, clientViews, planPolicy } = await policies();
-  const { missing } = await clientViews(vault, policy);
-  for (const text of missingTexts(missing)) process.stderr.write(`${shown(text)}\n`);
-  const { changes, unreadable, ...plan } = await planPolicy(vault.policies, document, policy);
+  const { applyPolicy, planPolicy } = await policies();
+  const plan = await planPolicy(vault, document, policy);
+  const { changes, consequences } = plan;
+  if (!options.json && !plan.is_same) process.stdout.write(`${changeLines(plan).join('\n')}\n`);
+  for (const one of consequences) process.stderr.write(`${consequenceLine(one)}\n`);
+  if (consequences.length > 0 && !plan.is_same && !options.yes) {
+    await demandConsent(file);
+    const now = await planPolicy(vault, document, policy);
+    if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);
+  }
   const after = options.ifVersion ?? plan.version;
   const applied = await applyPolicy(vault.policies, document, after);
   const { version } = applied;
   if (!applied.is_new) {
     const text = `Nothing changed: version ${version} is this document already.`;
-    return printDone(options, { ...applied, changes: [] }, text);
+    return printDone(options, { ...applied, changes: [], consequences }, text);
   }
-  const lines = linesOf({ changes, unreadable });
-  const end = `Version ${version} of the policy is in force on all nodes within ${IN_FORCE_S} s.`;
-  const result = { ...applied, changes, in_force_within_s: IN_FORCE_S };
-  return printDone(options, result, [...lines, end].join('\n'));
+  const text = `Version ${version} of the policy is in force on all nodes within ${IN_FORCE_S} s.`;
+  const result = { ...applied, changes, consequences, in_force_within_s: IN_FORCE_S };
+  return printDone(options, result, text);
+}
+
+const OUTDATED =
+  'The policy in force or the clients have changed since you were asked: nothing was changed. Run the command again.';
+
+/** @throws OperatorError without it, or when nobody can be asked */
+async function demandConsent(file: string): Promise<void> {
+  if (!canAsk() || file === '-')
+    throw new OperatorError(
+      'Nothing was changed: the policy has these consequences, and this command cannot ask you first: there is no terminal, or the policy is on standard input. Add --yes to apply it.',
+    );
+  const question = `All nodes will do this within ${IN_FORCE_S} s.`;
+  if (!(await interruptible((stop) => isConfirmed(question, stop))))
+    throw new OperatorError('Nothing was changed.');
 }
 
 async function diff(
@@ -255,13 +159,17 @@ async function diff(
   options: DiffOptions,
 ): Promise<void> {
   const { planPolicy } = await policies();
-  const plan = await planPolicy(vault.policies, document, policy);
-  print(options, plan, linesOf(plan).join('\n'));
+  const plan = await planPolicy(vault, document, policy);
+  const lines = [...changeLines(plan), ...plan.consequences.map(consequenceLine)];
+  print(options, plan, lines.join('\n'));
   if (options.exitCode && plan.changes.length > 0) process.exitCode = 1;
 }
 
 /** The changes in words, a line each. */
-function linesOf({ changes, unreadable }: Pick<PolicyPlan, 'changes' | 'unreadable'>): string[] {
+function changeLines({
+  changes,
+  unreadable,
+}: Pick<PolicyPlan, 'changes' | 'unreadable'>): string[] {
   const lines = changes.map(({ what, before, after }: Change) => {
     if (before === null) return `+ ${what}: ${after}`;
     return after === null ? `- ${what}: ${before}` : `~ ${what}: ${after} (was: ${before})`;

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Command, Option } from 'commander';
 import { shownLines } from '../terminal.ts';
 import { VERSION } from '../version.ts';
-import { command, config, examplesHelp, examplesOf } from './command.ts';
+import { command, config, examplesHelp, examplesOf, refuseRepeated } from './command.ts';
 import { addCompletion } from './completion.ts';
 
 type Add = (program: Command) => void;
@@ -53,6 +53,7 @@ export async function buildProgram(called?: string): Promise<Command> {
     add(program);
   }
   addCompletion(program);
+  refuseRepeated(program);
   teach(program);
   return program;
 }

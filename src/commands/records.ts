@@ -70,7 +70,7 @@ export function addReseal(keyring: Command): void {
   );
 }
 
-function addRate(made: Command): Command {
+export function addRate(made: Command): Command {
   return made.option('--rate <n>', 'most records a second; default: no limit', rate);
 }
 
@@ -147,10 +147,10 @@ type Work<T> = (vault: Vault, settings: ReadSettings) => Promise<T>;
  * Runs `work` with a progress bar until it ends or Ctrl-C stops it. Prints bad records as they are
  * found.
  */
-async function watched<T>(
+export async function watched<T>(
   vault: Vault,
   vaultOptions: VaultOptions,
-  { rate, from }: RecordsOptions,
+  { rate, from }: Pick<RecordsOptions, 'rate' | 'from'>,
   work: Work<T>,
 ): Promise<{ result: T; listed: readonly BadRecord[]; seconds: number }> {
   const follower = new KeyringFollower(

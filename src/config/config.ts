@@ -114,7 +114,7 @@ export function serviceSettings(apiKeyFile: string | undefined): ServiceSettings
   const { STANDIN_URL: url, STANDIN_API_KEY: apiKey } = values;
   if (apiKey === undefined) {
     throw new OperatorError(
-      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue',
+      'There is no API key: set STANDIN_API_KEY, or name its file with --api-key-file. Make one with: standin api-key issue --client NAME',
     );
   }
   return { url, api_key: apiKey };

@@ -12,6 +12,7 @@ import { RandomDraws } from './random-draws.ts';
 import { FINGERPRINT_BYTES, openRecord, sealRecord } from './record.ts';
 import {
   aliasPlaintext,
+  fingerprintPrefix,
   importedPlaintext,
   type OpenedAlias,
   type OpenedValue,
@@ -96,11 +97,12 @@ export class Keyring {
   }
 
   /**
-   * First 16 bytes of HMAC-SHA-256(fingerprint key, token).
+   * First 16 bytes of HMAC-SHA-256(fingerprint key, prefix of the space, token).
+   * @param token any text of a caller
    * @param space `spaceBytes` of the space that the token belongs to
    */
   tokenFingerprint(token: Token, space: readonly number[] = []): TokenFingerprint {
-    const digest = this.#fingerprintMac.digest(token, ...space);
+    const digest = this.#fingerprintMac.digest(token, ...fingerprintPrefix(token, space));
     return digest.slice(0, FINGERPRINT_BYTES) as TokenFingerprint;
   }
 

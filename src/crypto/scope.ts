@@ -97,9 +97,20 @@ export function spaceBytes(space: string): readonly number[] {
   return [SPACE_MARK, ...Buffer.from(prefixOf(space), 'latin1')];
 }
 
+/**
+ * What stands before a text in its token fingerprint. No token begins with these bytes, but a
+ * caller of the default space can send a text that does. Without ESCAPE, it would be a token of the
+ * space that it names.
+ * @param space `spaceBytes` of the caller's space
+ */
+export function fingerprintPrefix(text: string, space: readonly number[]): readonly number[] {
+  return text.charCodeAt(0) <= ESCAPE && space.length === 0 ? ESCAPED : space;
+}
+
 const NO_BYTES: readonly number[] = [];
-/** No token begins with it: tokens are printable ASCII. */
 const SPACE_MARK = 1;
+const ESCAPE = 2;
+const ESCAPED: readonly number[] = [ESCAPE];
 
 function prefixOf(name: string): string {
   return String.fromCharCode(name.length) + name;

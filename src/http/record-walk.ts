@@ -12,10 +12,13 @@ export interface Place {
   readonly path: string;
 }
 
+/** The paths of a policy, and what becomes of strings elsewhere. */
+type Walked = Pick<PolicyRules, 'tree' | 'elsewhere'>;
+
 interface WalkOptions {
   readonly maxPlaces: number;
-  /** The place that `pathOf` asks for. */
-  readonly wanted?: number;
+  /** Called with the path of each place. It changes afterwards. */
+  readonly onPlace?: (path: Readonly<Path>) => void;
   /** Called with each name that the policy does not have beside those that it has. */
   readonly onUnnamed?: (node: PathNode, name: string) => void;
 }
@@ -44,7 +47,6 @@ export class RecordWalk {
   /** The offsets of the value of `data`. */
   start = 0;
   end = 0;
-  #wantedPath: Path | undefined;
   readonly #options: WalkOptions;
   readonly #text: string;
   readonly #elsewhere: PolicyRules['elsewhere'];
@@ -53,12 +55,12 @@ export class RecordWalk {
   #checked = 1;
 
   /** @throws CallerError invalid_type when something cannot be where it is */
-  constructor(text: string, { tree, elsewhere }: PolicyRules, options: WalkOptions) {
+  constructor(text: string, { tree, elsewhere }: Walked, options: WalkOptions) {
     this.#text = text;
     this.#elsewhere = elsewhere;
     this.#options = options;
     this.#members(this.#skipSpace(0), (name, at) => {
-      if (name === 'data') return this.#data(at, tree!);
+      if (name === 'data') return this.#data(at, tree);
       const { passed } = this;
       const end = this.#skip(at);
       this.passed = passed;
@@ -67,14 +69,20 @@ export class RecordWalk {
   }
 
   /** The path of a place in the body. It walks again, because only errors need paths. */
-  static pathOf(text: string, rules: PolicyRules, wanted: number): Path {
-    return new RecordWalk(text, rules, { maxPlaces: Infinity, wanted }).#wantedPath!;
+  static pathOf(text: string, rules: Walked, wanted: number): Path {
+    let found: Path | undefined;
+    let left = wanted;
+    const onPlace = (path: Readonly<Path>) => {
+      if (left-- === 0) found = [...path];
+    };
+    new RecordWalk(text, rules, { maxPlaces: Infinity, onPlace });
+    return found!;
   }
 
-  #data(at: number, tree: PathNode): number {
+  #data(at: number, tree: PathNode | undefined): number {
     this.start = at;
     const isList = this.#text.charCodeAt(at) === OPEN_ARRAY;
-    this.end = this.#value(at, isList ? inEach(tree) : tree);
+    this.end = this.#value(at, isList ? tree && inEach(tree) : tree);
     return this.end;
   }
 
@@ -136,12 +144,12 @@ export class RecordWalk {
     if (node?.isValue === false)
       throw problem(this.#path, 'must not be a string: the policy names something inside it');
     if (end - start === BLANK_LENGTH) return end;
-    const { maxPlaces, wanted } = this.#options;
+    const { maxPlaces, onPlace } = this.#options;
     if (node === undefined) this.#checkElsewhere();
     const text = this.#read(start, end);
     checkText(text, this.#path);
     if (this.places.length === maxPlaces) throw tooMany(maxPlaces);
-    if (this.places.length === wanted) this.#wantedPath = [...this.#path];
+    onPlace?.(this.#path);
     this.places.push({ start, end, text, path: node?.path ?? '' });
     return end;
   }

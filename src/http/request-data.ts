@@ -175,7 +175,10 @@ export function addTo(counts: Map<string, number>, kind: string): void {
  * Whether the request has the form in which our client and the bulk commands send values:
  * `{"values":[...]}`. No path of the policy leads into it, so its values would stay in clear.
  */
-function isListOfValues(data: JsonObject | JsonObject[], { names }: PathNode): data is JsonObject {
+export function isListOfValues(
+  data: JsonObject | JsonObject[],
+  { names }: PathNode,
+): data is JsonObject {
   if (Array.isArray(data)) return false;
   return Object.keys(data).length === 1 && Array.isArray(data.values) && !names.has('values');
 }

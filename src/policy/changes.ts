@@ -21,7 +21,7 @@ export function changesOf(before: DeclaredPolicy | undefined, after: DeclaredPol
   });
 }
 
-const NO_POLICY: DeclaredPolicy = {
+export const NO_POLICY: DeclaredPolicy = {
   kinds: [],
   fields: undefined,
   elsewhere: 'tokenize',

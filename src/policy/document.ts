@@ -163,11 +163,21 @@ export function unknown(name: string, among: readonly string[]): string {
   return `${suggested(cut(name), among)} is not known: choose ${cut(among.join(', '))}`;
 }
 
+/** The mistakes that people make, with the remedy. */
+const SYNTAX: Partial<Record<YAMLError['code'], string>> = {
+  BAD_ALIAS: 'a name or a value that begins with * or & needs quotes: "*"',
+  BAD_INDENT:
+    'this line is not indented like those beside it: align them, or close the bracket before it',
+  BLOCK_AS_IMPLICIT_KEY:
+    'the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
+  MULTILINE_IMPLICIT_KEY: 'this line must be a name, a colon, a space and a value',
+  MULTIPLE_DOCS: 'there is a second document: leave out the line ---',
+  RESOURCE_EXHAUSTION: 'the document is nested too deep',
+  TAB_AS_INDENT: 'this line is indented with a tab: use spaces',
+  TAG_RESOLVE_FAILED: 'a policy has no tags (!): leave the tag out',
+};
+
 function wordsOf({ code, message }: YAMLError): string {
-  if (code === 'BAD_ALIAS') return 'a name or a value that begins with * or & needs quotes: "*"';
-  if (code === 'MULTIPLE_DOCS') return 'there is a second document: leave out the line ---';
-  if (code === 'RESOURCE_EXHAUSTION') return 'the document is nested too deep';
-  if (code === 'TAG_RESOLVE_FAILED') return 'a policy has no tags (!): leave the tag out';
   const [first = ''] = message.split('\n');
-  return cut(`this is not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`);
+  return SYNTAX[code] ?? cut(`this is not YAML: ${first.charAt(0).toLowerCase()}${first.slice(1)}`);
 }

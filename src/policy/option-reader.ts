@@ -31,6 +31,13 @@ export class OptionReader {
     return read === undefined ? [] : [[name, read]];
   }
 
+  /** Lists the options that no shape has, where the shape itself is a mistake. */
+  checkNames(options: readonly Entry[]): undefined {
+    const all = [...new Set(Object.values(OPTIONS).flatMap(Object.keys))];
+    for (const { at, name } of options)
+      if (!all.includes(name)) this.#document.add(at, unknown(name, all));
+  }
+
   #value(node: Node, named: string, form: Form): unknown {
     if (form.type === 'mask') return this.#mask(node, form.of);
     if (form.type === 'word') return this.word(node, named, form.of);

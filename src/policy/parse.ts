@@ -143,8 +143,8 @@ class PolicyParser {
       at,
       name,
     );
-    if (shape === undefined) return undefined;
     const others = entries.filter((one) => one.name !== 'shape');
+    if (shape === undefined) return this.#options.checkNames(others);
     const declared = others.flatMap((one) => this.#options.option(one, OPTIONS[shape], shape));
     const settings = { ...defaultKind(name, shape), ...Object.fromEntries(declared) };
     if (this.#document.mistakes.length > before) return undefined;

@@ -1,12 +1,12 @@
 import { randomLatin1 } from '../crypto/primitives.ts';
 import { Changed, NotFound } from '../errors.ts';
 import { type Change, changesOf, kindInWords } from '../policy/changes.ts';
+import { canSee, consequencesOf } from '../policy/consequences.ts';
 import { exampleOf, type KindExample } from '../policy/examples.ts';
 import {
   type DeclaredPolicy,
   ELSEWHERE,
   kindsInUse,
-  OTHERS,
   type Right,
   rightOf,
 } from '../policy/policy.ts';
@@ -50,24 +50,32 @@ export interface PolicyPlan {
   /** Whether the newest version is this document, byte for byte. */
   readonly is_same: boolean;
   readonly changes: readonly Change[];
+  /** See `consequencesOf`. Nobody should apply it before they have seen these. */
+  readonly consequences: readonly string[];
   /** Why the newest version cannot be compared; null: it can. */
   readonly unreadable: string | null;
 }
 
 /** @param policy the parsed document */
 export async function planPolicy(
-  store: PolicyStore,
+  { policies, clients }: Vault,
   document: string,
   policy: DeclaredPolicy,
 ): Promise<PolicyPlan> {
-  const newest = await store.newest(commandDeadline());
-  const plan = { version: newest?.version ?? 0, is_same: newest?.document === document };
+  const newest = await policies.newest(commandDeadline());
+  const all = await clients.list(commandDeadline());
+  const plan = (before: DeclaredPolicy | undefined, unreadable: string | null) => ({
+    version: newest?.version ?? 0,
+    is_same: newest?.document === document,
+    changes: changesOf(before, policy),
+    consequences: consequencesOf(before, policy, all),
+    unreadable,
+  });
   try {
-    const before = newest && policyOf(newest);
-    return { ...plan, changes: changesOf(before, policy), unreadable: null };
+    return plan(newest && policyOf(newest), null);
   } catch (error) {
     if (!(error instanceof UnreadablePolicy)) throw error;
-    return { ...plan, changes: changesOf(undefined, policy), unreadable: error.message };
+    return plan(undefined, error.message);
   }
 }
 
@@ -136,20 +144,12 @@ export function seenBy(policy: DeclaredPolicy, client: Client): Record<string, R
   return Object.fromEntries(kinds.map((kind) => [kind, rightOf(policy, client, kind)]));
 }
 
-/** The clients that can detokenize, and the names in `rights` that no client has. */
-export async function clientViews(
-  vault: Vault,
-  policy: DeclaredPolicy,
-): Promise<{ readonly clients: ClientView[]; readonly missing: string[] }> {
+/** What the clients that can detokenize see. */
+export async function clientViews(vault: Vault, policy: DeclaredPolicy): Promise<ClientView[]> {
   const clients = await vault.clients.list(commandDeadline());
-  const known = new Set([OTHERS, ...clients.flatMap((one) => [one.client_id, one.name])]);
-  const seeing = clients.filter((one) => one.can_detokenize && one.disabled_at === null);
-  return {
-    clients: seeing.map((client) => ({
-      client_id: client.client_id,
-      name: client.name,
-      sees: seenBy(policy, client),
-    })),
-    missing: Object.keys(policy.rights ?? {}).filter((named) => !known.has(named)),
-  };
+  return clients.filter(canSee).map((client) => ({
+    client_id: client.client_id,
+    name: client.name,
+    sees: seenBy(policy, client),
+  }));
 }

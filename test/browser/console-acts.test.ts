@@ -159,19 +159,53 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
   });
 
-  test('apply a policy that the dialog shows, and list the mistakes of another', async () => {
+  test('apply a policy after a dialog that says what it lets out and takes away', async () => {
     const apply = form('Apply a policy');
-    await apply.getByLabel('Policy').fill('version: 1\nfields:\n  a: nothing\nelsewhere: pass\n');
+    const field = apply.getByLabel('Policy');
+    await field.fill('version: 1\nfields:\n  a: nothing\nelsewhere: pass\n');
     await apply.getByRole('button').click();
     await expect.poll(outcome('Apply a policy'), PATIENCE).toMatch(/^3:6: /);
-    await apply.getByLabel('Policy').fill('version: 1\nkinds:\n  mail: {shape: email}\n');
+    const document = 'version: 1\nfields:\n  a: email\nelsewhere: pass\nrights:\n  Nobody: {}\n';
+    await field.fill(document.replace('{}', '{ "*": full }'));
     await apply.getByRole('button').click();
-    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('+ kind mail');
+    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('+ field a: email');
+    const { body: check } = await send('POST', '/policy/check', {
+      document: await field.inputValue(),
+    });
+    expect(check.consequences).toHaveLength(3);
+    for (const one of check.consequences) expect(await dialog().textContent()).toContain(one);
+    expect(await tab.accessibilityProblems()).toEqual([]);
+    // Between the dialog and the click, another client comes that loses.
+    await send('PUT', '/clients/latecomer', { can_detokenize: true });
+    await button('Apply the policy').click();
+    await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('latecomer will see less');
+    expect((await send('GET', '/policy')).status).toBe(404);
+    await apply.getByRole('button').click();
+    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('latecomer will see less');
     await button('Apply the policy').click();
     await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('Version 1 is in force');
     expect((await send('GET', '/policy')).body.version).toBe(1);
-    // Before a policy is there, the browser reports the 404 of the look for one.
-    expect(tab.errors.splice(0)).toEqual([expect.stringContaining('404')]);
+    // Before a policy is there, the browser reports the 404 of each look for one.
+    const problems = tab.errors.splice(0).filter((one) => !one.includes('404'));
+    expect(problems).toEqual([expect.stringContaining('409')]);
+  });
+
+  test('start from the policy in force, and clear nothing that is typed', async () => {
+    const field = form('Apply a policy').getByLabel('Policy');
+    const { body } = await send('GET', '/policy');
+    await field.fill('');
+    await field.blur();
+    await field.focus();
+    await expect.poll(() => field.inputValue(), PATIENCE).toBe(body.document);
+    await field.fill('version: 1');
+    await field.blur();
+    await field.focus();
+    expect(await field.inputValue()).toBe('version: 1');
+    await field.fill('version: 1\n');
+    await form('Apply a policy').getByRole('button').click();
+    await expect.poll(() => dialog().textContent(), PATIENCE).toContain('will see more');
+    await button('Apply the policy').click();
+    await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('Version 2 is in force');
   });
 
   const tokenOf = async (value: string) =>
@@ -185,6 +219,7 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await forget.getByRole('button').click();
     await expect.poll(() => dialog().textContent(), PATIENCE).toContain('Forget 2 values');
     expect(await dialog().textContent()).toContain('values[1]');
+    expect(await dialog().textContent()).toContain('Not searched: tokens that no version');
     expect((await call(service, 'detokenize', { first, second })).status).toBe(200);
     await button('Forget 2 values').click();
     await expect.poll(outcome('Forget'), PATIENCE).toContain('Forgotten: 2.');

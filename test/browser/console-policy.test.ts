@@ -110,7 +110,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
     beforeAll(async () => {
       const file = join(place.folder, 'policy.yaml');
       writeFileSync(file, POLICY);
-      await runJson(place, 'policy', 'apply', file);
+      await runJson(place, 'policy', 'apply', file, '--yes');
       tenant = await createClient(place, '--name', 'Acme shop', '--space', 'acme');
     });
 
@@ -168,12 +168,14 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
       await expect.poll(() => said('Restored: equal to the original'), PATIENCE).toBe(1);
       expect(await tab.page.locator('.fields .equal').count()).toBe(4);
       await go('requests');
-      await expect.poll(() => row('/api/v1/tokenize').textContent()).toContain('41 in clear');
+      await expect
+        .poll(() => row('/api/v1/tokenize').textContent(), PATIENCE)
+        .toContain('41 in clear');
       await go(`client/${service.client_id}`);
       const strings = tab.page.getByText('replaced, 2 passed in clear since the start');
       await expect.poll(() => strings.count(), PATIENCE).toBe(1);
       await go('clients');
-      await expect.poll(() => row('first').locator('td').nth(3).textContent()).toBe('2');
+      await expect.poll(() => row('first').locator('td').nth(3).textContent(), PATIENCE).toBe('2');
       await isUsable();
     });
 
@@ -213,7 +215,7 @@ describe.skipIf(chromiumBin === undefined)('the console with a policy', () => {
         '**** 1111masked',
         'left: forbidden',
       ]);
-      const code = tab.page.getByLabel('The call as code');
+      const code = tab.page.getByLabel('The call as a command');
       expect(await code.textContent()).toContain("-H 'Prefer: handling=lenient'");
       await isUsable();
       expect(tab.errors.every((text) => text.includes('status of 403'))).toBe(true);

@@ -81,7 +81,7 @@ test('the pictures of the acts', { timeout: 120_000 }, async () => {
   const tokens = await call(service, 'tokenize', { a: 'ann@example.com', b: '+1 415 555 2671' });
   const document =
     'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  support: {email: full}\n';
-  await admin(service.opsUrl, 'PUT', '/policy', { document });
+  await admin(service.opsUrl, 'PUT', '/policy', { document, confirmed: ['*'] });
   const viewport = { width: 1200, height: 1160 };
   const tab = await Tab.open(browser, `${service.opsUrl}/#/admin`, { viewport });
   const { page } = tab;

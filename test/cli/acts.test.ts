@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { expect, test } from 'vitest';
+import { printDone } from '../../src/commands/command.ts';
 import { buildProgram } from '../../src/commands/program.ts';
-import type { AdminParts } from '../../src/ops/admin/call.ts';
+import type { AdminDone, AdminParts } from '../../src/ops/admin/call.ts';
 import { adminRoutes } from '../../src/ops/admin/routes.ts';
 import { ACTS, KEY_ACTS } from '../support/acts.ts';
 
@@ -13,6 +14,14 @@ const READING = [
 ];
 /** Their answers are those of the service, which F29 tests. */
 const OF_THE_SERVICE = ['serve', 'tokenize', 'detokenize'];
+
+/** `npm run typecheck` fails when one of these compiles: nothing has waited for a standby. */
+void [
+  // @ts-expect-error
+  () => printDone({}, { version: 1 }, ''),
+  // @ts-expect-error
+  (): AdminDone => ({ status: 200, body: { version: 1 } }),
+];
 
 function wordsOf(command: Command, before: readonly string[] = []): string[] {
   return command.commands.flatMap((one) => {

@@ -113,7 +113,7 @@ describe('a field that occurs in no row is an error, and nothing is written in c
 test('a field that only some rows have is counted; with a question mark, a file may lack it', async () => {
   runs.write('b.ndjson', PEOPLE);
   expect(await seen('tokenize b.ndjson --fields email,phones[*],fax? -o b.out')).toBe(
-    'tokenized 3 values in id; 2 rows, none rejected; phones[*] is in 1 of 2 rows; fax is in 0 of 2 rows.\nexit 0',
+    'tokenized 3 values in id; 2 rows, none rejected; replaced: email 2, phones[*] 1; phones[*] is in 1 of 2 rows; fax is in 0 of 2 rows.\nexit 0',
   );
   const json = await runs.run('tokenize b.ndjson --fields email,phones[*] -o b.out --force --json');
   expect(JSON.parse(json.stdout)).toMatchObject({ rows: 2, fields: { email: 2, 'phones[*]': 1 } });
@@ -145,7 +145,7 @@ describe('JSON arrays', () => {
     const good = ARRAY.replace('7 }', '"\\u0041l" }');
     runs.write('c.json', good);
     expect(await seen('tokenize c.json --fields email -o c.out.json')).toMatch(
-      /^tokenized 3 values in id; 3 rows, none rejected\.\nexit 0$/,
+      /^tokenized 3 values in id; 3 rows, none rejected; replaced: email 3\.\nexit 0$/,
     );
     const there = runs.read('c.out.json');
     expect(there.replaceAll(/"[^"]*_tok"/g, 'T')).toBe(
@@ -216,7 +216,7 @@ describe('JSON arrays', () => {
     runs.write('g.json', text);
     const fields = 'first_name,last_name,email,phone,fax';
     expect(await seen(`tokenize g.json --fields ${fields} -o g.out.json`)).toMatch(
-      /; 59 rows, none rejected\.\nexit 0$/,
+      /; 59 rows, none rejected; replaced: first_name 59, .*\.\nexit 0$/,
     );
     const out = JSON.parse(runs.read('g.out.json'));
     for (const { email } of out) expect(email).toMatch(/_tok$/);
@@ -287,7 +287,7 @@ describe('failures of the service, in the words of the command', () => {
       'standin: The service at https://127.0.0.1:PORT does not answer over TLS (ERR_SSL_WRONG_VERSION_NUMBER). Does it speak HTTP? Then write http: in STANDIN_URL.',
     );
     expect(await failed({ STANDIN_API_KEY: `stk_${'a'.repeat(34)}` })).toBe(
-      'standin: The service at http://127.0.0.1:PORT refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue.',
+      'standin: The service at http://127.0.0.1:PORT refuses the API key (401): it is unknown, expired or revoked. Make another with standin api-key issue --client NAME.',
     );
     front.troubles.push({ status: 302, headers: { location: '/login' }, body: '' });
     expect(await failed({ STANDIN_URL: front.url })).toBe(

@@ -4,28 +4,39 @@ import { expect, test } from 'vitest';
 import { ADMIN_TOKEN, adminPlace } from '../support/admin.ts';
 import { blocks } from '../support/docs.ts';
 import { startWithOps } from '../support/ops.ts';
-import { call } from '../support/service.ts';
+import { CLI, call } from '../support/service.ts';
 
 const GUIDE = 'docs/guides/delete-my-account.md';
 
-test('the command of the guide forgets what it says', async () => {
+test('the commands of the guide forget what it says', async () => {
   const service = await startWithOps(await adminPlace());
   try {
     const values = { email: 'ann@example.com', phone: '+1 415 555 2671', name: 'Ann Lee' };
     const { body } = await call(service, 'tokenize', values);
-    const [command] = blocks(GUIDE, 'sh');
-    const [shown] = blocks(GUIDE, 'json');
-    const own = command!
+    const [request, scan] = blocks(GUIDE, 'sh');
+    const [answer] = blocks(GUIDE, 'json');
+    const [printed] = blocks(GUIDE, 'text');
+    const own = request!
       .replace('http://127.0.0.1:9464', service.opsUrl)
       .replace('qev mwi_tok', body.data.name);
     expect(own).not.toContain(':9464');
-    const env = { PATH: process.env.PATH, ADMIN_TOKEN: `terraform:${ADMIN_TOKEN}` };
-    const { stdout } = await promisify(execFile)('sh', ['-c', own], { env });
-    expect(JSON.parse(stdout)).toEqual(JSON.parse(shown!));
+    const { folder, env } = service.place;
+    const run = async (script: string) => {
+      const options = {
+        cwd: folder,
+        env: { ...env, PATH: process.env.PATH, ADMIN_TOKEN: `terraform:${ADMIN_TOKEN}` },
+      };
+      const command = `standin() { ${process.execPath} ${CLI} "$@"; }\n${script}`;
+      return (await promisify(execFile)('sh', ['-c', command], options)).stdout;
+    };
+    expect(JSON.parse(await run(own))).toEqual(JSON.parse(answer!));
     for (const token of Object.values(body.data)) {
       const { status } = await call(service, 'detokenize', { token });
       expect([token, status]).toEqual([token, 400]);
     }
+    const again = { ...JSON.parse(answer!), known: 0, forgotten: 0, already_forgotten: 3 };
+    expect(JSON.parse(await run(own))).toEqual(again);
+    expect((await run(scan!)).trim()).toBe(printed!.trim());
   } finally {
     await service.stop();
     service.place.remove();

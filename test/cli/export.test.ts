@@ -52,7 +52,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
     writeFileSync(join(place.folder, 'policy.yaml'), POLICY);
     writeFileSync(join(place.folder, 'next.yaml'), NEXT_POLICY);
     await runJson(place, 'import', foreign(place), '--space', '');
-    await runJson(place, 'policy', 'apply', 'policy.yaml');
+    await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
     service = await startService(place);
     tenant = (await createClient(place, '--space', 'tenant')).api_key;
     const random = (await createClient(place, '--token-mode', 'random')).api_key;
@@ -61,7 +61,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
     tokens.tenant = (await call(service, 'tokenize', { mails: MAILS }, tenant)).body.data.mails;
     const drawn = await call(service, 'tokenize', { texts: ['x', 'x'] }, random);
     tokens.random = [drawn.body.data.texts[0]];
-    await runJson(place, 'policy', 'apply', 'next.yaml');
+    await runJson(place, 'policy', 'apply', 'next.yaml', '--yes');
   });
   afterAll(async () => {
     await service.stop();
@@ -139,7 +139,7 @@ describe.each(kinds())('export from the %s database', (kind) => {
 
   async function runJsonIn(to: Place, policy: string): Promise<void> {
     writeFileSync(join(to.folder, policy), NEXT_POLICY);
-    await runJson(to, 'policy', 'apply', policy);
+    await runJson(to, 'policy', 'apply', policy, '--yes');
   }
 });
 

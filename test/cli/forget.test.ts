@@ -1,9 +1,7 @@
-import { spawn, spawnSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
-  CLI,
   call,
   type Ended,
   endOf,
@@ -16,11 +14,10 @@ import {
   until,
   usualKinds,
 } from '../support/service.ts';
+import { askedOnTerminal, hasTerminal } from '../support/terminal.ts';
 import { sql } from '../support/vault.ts';
 
 const UNKNOWN = 'aaaaaaa@aaaaaa.aaa_tok';
-/** The program of util-linux that gives a command a terminal. */
-const hasScript = String(spawnSync('script', ['--version']).stdout).includes('util-linux');
 
 describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   let place: Place;
@@ -166,7 +163,7 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
     expect(long.stderr).not.toContain('xxx');
   });
 
-  test.skipIf(!hasScript)('on a terminal it says how many and asks; only yes is yes', async () => {
+  test.runIf(hasTerminal)('on a terminal it says how many and asks; only yes is yes', async () => {
     const [token] = (await tokenize('asked for')) as [string];
     const asked =
       'The value of 1 known token will be removed. This cannot be undone; older backups still have them.';
@@ -190,15 +187,50 @@ describe.each(usualKinds())('standin forget on the %s database', (kind) => {
   /** Runs the command on a terminal of its own, types the answer, and gives what the terminal showed. */
   async function answered(answer: string, ...args: string[]): Promise<Ended> {
     // The tokens in a file: the terminal shows what is typed.
-    const command = `${process.execPath} ${CLI} forget --file ${fileOf(...args)}`;
-    const child = spawn('script', ['-qec', command, '/dev/null'], {
-      cwd: place.folder,
-      env: { PATH: process.env.PATH, ...place.env },
-      stdio: 'pipe',
-    });
-    child.stdin.write(`${answer}\n`);
-    return note(await endOf(child));
+    return note(await askedOnTerminal(['forget', '--file', fileOf(...args)], place).answer(answer));
   }
+
+  test('values of a file lose every token, by the draws or by a scan, and none is printed', async () => {
+    const values = ['Ann Lee', ' two\nbreaks ', 'Ann Ray'];
+    const all = await tokenize(...values);
+    const file = join(place.folder, 'people.ndjson');
+    writeFileSync(file, [...values, 'nobody'].map((one) => `${JSON.stringify(one)}\n`).join(''));
+    const dry = await forget('--values', file, '--dry-run', '--json');
+    const unknown = { unknown: 1, unknown_lines: [4] };
+    expect(JSON.parse(dry.stdout)).toMatchObject({ known: 3, ...unknown });
+    expect(dry.stderr).toMatch(/^standin: 1 value is unknown to this vault/);
+    const scanned = await forget('--values', file, '--scan', '--yes', '--json');
+    expect(JSON.parse(scanned.stdout)).toMatchObject({
+      forgotten: 3,
+      ...unknown,
+      not_searched: [],
+    });
+    for (const token of all) expect(await restored(token)).toBeUndefined();
+    expect(await tokenize('Ann Lee')).toEqual([all[0]]);
+    const child = spawnCli(['forget', '--values', '-', '--yes'], place, {}, 'pipe');
+    child.stdin!.end('\ufeffAnn Lee\r\n');
+    const { code, stdout, stderr } = note(await endOf(child));
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(
+      /^forgotten 1; forgotten before 0; unknown 0\nNot searched: tokens that/,
+    );
+    for (const value of ['Ann Lee', 'breaks', 'Ann Ray']) expect(printed).not.toContain(value);
+  });
+
+  test('values that cannot be read or asked about are a failure, and nothing is forgotten', async () => {
+    const [token] = (await tokenize('kept as it is')) as [string];
+    const file = join(place.folder, 'values.ndjson');
+    writeFileSync(file, '"kept as it is"\nno JSON\n');
+    expect((await forget('--values', file)).stderr).toContain('Add --yes to forget the values');
+    const wrong = await forget('--values', file, '--yes');
+    expect(wrong.stderr).toContain('Line 2 is not a JSON string. Nothing was forgotten.');
+    const missing = await forget('--values', join(place.folder, 'nothing'), '--yes');
+    expect([wrong.code, missing.code]).toEqual([1, 1]);
+    expect(missing.stderr).toContain('cannot be read (ENOENT)');
+    for (const args of [[], ['--scan', token], ['--values', file, token]])
+      expect((await forget(...args, '--yes')).code).toBe(2);
+    expect(await restored(token)).toBe('kept as it is');
+  });
 
   test('Ctrl-C stops it after a batch, and a second run goes on', async () => {
     const [first, last] = (await tokenize('first of many', 'last of many')) as [string, string];

@@ -60,6 +60,9 @@ describe.runIf(hasTerminal).each(GUIDES)('$paths', ({ paths, start: expected, en
         expect(kinds(written), command).toBe(kinds(shown));
         session.learn(shown, written);
       }
+      // Who calls as the README does gets tokens still.
+      const answer = await tokenize(service.url, apiKey!, { email: 'a@b.cc', name: 'Ann Lee' });
+      expect(await answer.text()).toMatch(/"email":"[^"]+_tok","name":"[^"]+_tok"/);
     } finally {
       await session.end();
     }
@@ -69,11 +72,15 @@ describe.runIf(hasTerminal).each(GUIDES)('$paths', ({ paths, start: expected, en
 /** Until a number, which is refused without a policy, passes. */
 async function untilPolicy(url: string, apiKey: string): Promise<void> {
   await until(async () => {
-    const { status } = await fetch(`${url}/api/v1/tokenize`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
-      body: '{"data":{"a":1}}',
-    });
+    const { status } = await tokenize(url, apiKey, { a: 1 });
     return status === 200;
   }, 'the policy is in force');
+}
+
+function tokenize(url: string, apiKey: string, data: object): Promise<Response> {
+  return fetch(`${url}/api/v1/tokenize`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ data }),
+  });
 }

@@ -57,5 +57,7 @@ test('what is refused is said without the value', async () => {
   const forbidden = await runs.run('detokenize qqq@qqqqqqq.qqq_tok');
   runs.env = env;
   expect(forbidden.code).toBe(1);
-  expect(forbidden.stderr).toMatch(/may not detokenize \(403\)\. .* --can\.\n$/);
+  expect(forbidden.stderr).toMatch(
+    /may not detokenize \(403\)\. .* --can tokenize,detokenize\.\n$/,
+  );
 });

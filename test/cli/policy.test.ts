@@ -73,7 +73,7 @@ describe('policy check', () => {
     expect(await check('bad.yaml')).toEqual({
       code: 1,
       stdout: `bad.yaml:3:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word
-bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, rights
+bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds, fields, elsewhere, rights
 `,
       stderr: 'standin: 2 mistakes found.\n',
     });
@@ -88,6 +88,69 @@ bad.yaml:4:1: feilds (did you mean fields?) is not known: choose version, kinds,
         ],
       },
     ]);
+  });
+
+  test('says what becomes of each string of a record, as the policy would name it', async () => {
+    write(place, 'good.yaml', POLICY);
+    const record = {
+      customer: { email: 'a@b.cc', Email: 'a@b.cc', 'full name': 'Ann' },
+      cards: [{ number: '4242 4242 4242 4242' }, { number: '4', note: 'n' }, { note: 'n' }],
+      ...{ order: 7, none: '', nothing: null },
+    };
+    write(place, 'record.json', JSON.stringify(record));
+    write(place, 'body.json', JSON.stringify({ data: record, more: 1 }));
+    const strings = async (policy: string, file: string) =>
+      (await runJson(place, 'policy', 'check', policy, '--record', file)).strings;
+    const row = (path: string, becomes: string, count = 1, meant: string | null = null) => ({
+      ...{ path, strings: count, becomes, meant },
+    });
+    const few = 'refused: has too few digits for kind card: 6 must be free';
+    const rows = (elsewhere: string) => [
+      row('customer.email', 'email'),
+      row('customer.Email', elsewhere, 1, 'customer.email'),
+      row('customer["full name"]', elsewhere),
+      row('cards[*].number', 'card'),
+      row('cards[*].number', few),
+      row('cards[*].note', elsewhere, 2),
+    ];
+    for (const file of ['record.json', 'body.json'])
+      expect(await strings('good.yaml', file)).toEqual(rows('in clear'));
+    const { stdout } = await check('good.yaml', '--record', 'record.json');
+    expect(stdout.split('\n\n')[1]).toMatch(
+      /^PATH +STRINGS +BECOMES\n.*\ncustomer.Email +1 +in clear \(did you mean customer.email\?\)\n/,
+    );
+    expect(stdout).not.toContain('a@b.cc');
+    for (const [elsewhere, becomes] of [
+      ['tokenize', 'text'],
+      ['refuse', 'refused: the policy names no such path'],
+    ] as const) {
+      write(place, 'other.yaml', POLICY.replace('pass', elsewhere));
+      expect(await strings('other.yaml', 'record.json')).toEqual(rows(becomes));
+    }
+    write(place, 'rows.ndjson', '{"customer":{"email":"a@b.cc"}}\n\n{"note":"n"}\n');
+    const inRows = [row('customer.email', 'email'), row('note', 'in clear')];
+    expect(await strings('good.yaml', 'rows.ndjson')).toEqual(inRows);
+    // As clients send it that know no policy.
+    write(place, 'values.json', '{"values":["a",["b"]]}');
+    write(place, 'plain.yaml', 'version: 1');
+    const texts = [row('values[*]', 'text'), row('values[*][*]', 'text')];
+    for (const policy of ['good.yaml', 'plain.yaml'])
+      expect(await strings(policy, 'values.json')).toEqual(texts);
+  });
+
+  test.each([
+    ['{"customer":{"email":5}}', 'data.customer.email: must be a string or null, not a number'],
+    ['{"customer":{"name":"a","name":"b"}}', 'the same field name twice'],
+    ['name,email\nAnn,a@b.cc', 'must be valid JSON'],
+    ['"text"', 'data: must be a JSON object'],
+    [' '.repeat(1_048_577), 'is larger than 1 MiB'],
+  ])('refuses a record that tokenize would refuse: %.40s', async (record, problem) => {
+    write(place, 'good.yaml', POLICY);
+    write(place, 'record.json', record);
+    const { code, stdout, stderr } = await check('good.yaml', '--record', 'record.json');
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^standin: record\.json/);
+    expect(stderr).toContain(problem);
   });
 
   test('says where a token could be real, and what a kind refuses; that is no mistake', async () => {
@@ -135,18 +198,18 @@ describe.each(usualKinds())('policies of a vault on the %s database', (kind) => 
   const policy = (...args: string[]) => runCli(['policy', ...args], place);
   const failure = async (...args: string[]) => {
     const { code, stdout, stderr } = await policy(...args);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect([code, stdout]).toEqual([1, expect.not.stringContaining('in force')]);
     return stderr;
   };
 
   test('are applied, shown byte for byte, compared and listed', async () => {
     expect(await failure('show')).toContain('This vault has no policy');
     expect((await policy('show', '--versions')).stdout).toContain('No policy yet.');
-    const first = await policy('apply', 'policy.yaml');
+    const first = await policy('apply', 'policy.yaml', '--yes');
     expect(first.code).toBe(0);
     expect(
       first.stdout,
-    ).toBe(`~ what is tokenized: the fields that are listed (was: every string, as text)
+    ).toBe(`~ strings at all other paths: go through unchanged, in clear (was: are tokenized, as text)
 ~ what clients see: what their rights say (was: everything)
 + kind card: digits, keep_last 4
 + kind code: digits, begins_with 9, suffix false
@@ -157,30 +220,32 @@ describe.each(usualKinds())('policies of a vault on the %s database', (kind) => 
 + right of * to text: masked
 Version 1 of the policy is in force on all nodes within 5 s.
 `);
-    expect(first.stderr).toBe('warning: rights name support, and the vault has no such client\n');
+    const nobody = 'No client of the vault is called support: nobody will have these rights.';
+    const inClear =
+      'Strings that no field names will go through unchanged, in clear. Today they are tokenized, as text.';
+    expect(first.stderr).toBe(`! ${inClear}\n! ${nobody}\n`);
     expect(await policy('show')).toEqual({ code: 0, stdout: POLICY, stderr: '' });
 
     const again = await policy('apply', 'policy.yaml');
     expect(again.stdout).toBe('Nothing changed: version 1 is this document already.\n');
-    expect(await runJson(place, 'policy', 'apply', 'policy.yaml')).toEqual({
-      version: 1,
-      is_new: false,
-      changes: [],
-    });
+    expect(again.stderr).toBe(`! ${nobody}\n`);
+    const same = { version: 1, is_new: false, changes: [], consequences: [nobody] };
+    expect(await runJson(place, 'policy', 'apply', 'policy.yaml')).toEqual(same);
 
-    const change = '~ kind card: digits, keep_last 2 (was: digits, keep_last 4)\n';
+    const change = `~ kind card: digits, keep_last 2 (was: digits, keep_last 4)\n! ${nobody}\n`;
     expect(await policy('diff', 'next.yaml')).toMatchObject({ code: 0, stdout: change });
     expect(await policy('diff', 'next.yaml', '--exit-code')).toMatchObject({ code: 1 });
     expect(await policy('diff', 'policy.yaml', '--exit-code')).toMatchObject({
       code: 0,
-      stdout: 'No kind, field or right changes.\n',
+      stdout: `No kind, field or right changes.\n! ${nobody}\n`,
     });
     expect((await policy('show')).stdout).toBe(POLICY);
 
-    expect(await runJson(place, 'policy', 'apply', 'next.yaml')).toEqual({
+    expect(await runJson(place, 'policy', 'apply', 'next.yaml', '--yes')).toEqual({
       version: 2,
       is_new: true,
       changes: [{ what: 'kind card', before: 'digits, keep_last 4', after: 'digits, keep_last 2' }],
+      consequences: [nobody],
       in_force_within_s: 5,
     });
     expect((await policy('show', '1')).stdout).toBe(POLICY);
@@ -202,10 +267,12 @@ Version 1 of the policy is in force on all nodes within 5 s.
     const newest = (await runJson(place, 'policy', 'show')).version as number;
     write(place, 'a.yaml', `${POLICY}# a\n`);
     write(place, 'b.yaml', `${POLICY}# b\n`);
-    const wrong = await failure('apply', 'a.yaml', '--if-version', String(newest - 1));
+    const wrong = await failure('apply', 'a.yaml', '--yes', '--if-version', String(newest - 1));
     expect(wrong).toContain(`The newest version of the policy is ${newest}, not ${newest - 1}: `);
     const both = await Promise.all(
-      ['a.yaml', 'b.yaml'].map((file) => policy('apply', file, '--if-version', String(newest))),
+      ['a.yaml', 'b.yaml'].map((file) =>
+        policy('apply', file, '--yes', '--if-version', String(newest)),
+      ),
     );
     expect(both.map(({ code }) => code).toSorted()).toEqual([0, 1]);
     const won = both[0]!.code === 0 ? 'a' : 'b';
@@ -231,26 +298,23 @@ Version 1 of the policy is in force on all nodes within 5 s.
     await runJson(place, 'client', 'create', '--name', 'reports');
     await runJson(place, 'client', 'create', '--name', 'intake', '--can', 'tokenize');
     write(place, 'rights.yaml', `${POLICY}  suport: { "*": full }\n`);
+    const consequences = [
+      'No client of the vault is called suport (did you mean support?): nobody will have these rights.',
+    ];
     const { code, stdout } = await policy('check', 'rights.yaml', '--clients');
     expect(code).toBe(0);
     expect(stdout.split('\n\n')[1]!.trimEnd().split('\n')).toEqual([
       expect.stringMatching(/^CLIENT +text +email +card +code$/),
       expect.stringMatching(/^support +full +full +masked +full$/),
       expect.stringMatching(/^reports +masked +none +none +none$/),
-      'warning: rights name suport, and the vault has no such client',
+      ...consequences.map((text) => `! ${text}`),
     ]);
-    const { clients, missing } = await runJson(
-      place,
-      'policy',
-      'check',
-      'rights.yaml',
-      '--clients',
-    );
-    expect(clients[0]).toMatchObject({
+    const checked = await runJson(place, 'policy', 'check', 'rights.yaml', '--clients');
+    expect(checked.clients[0]).toMatchObject({
       name: 'support',
       sees: { text: 'full', email: 'full', card: 'masked', code: 'full' },
     });
-    expect([clients.length, missing]).toEqual([2, ['suport']]);
+    expect([checked.clients.length, checked.consequences]).toEqual([2, consequences]);
   });
 
   test('of a newer release cannot be compared, and can be replaced', async () => {
@@ -267,7 +331,7 @@ Version 1 of the policy is in force on all nodes within 5 s.
     const diff = await policy('diff', 'policy.yaml');
     expect(diff.stdout).toMatch(/^Version \d+ of the policy cannot be read by this program: /);
     expect(diff.stdout).toContain('\n+ kind card: digits, keep_last 4\n');
-    expect((await policy('apply', 'policy.yaml')).code).toBe(0);
+    expect((await policy('apply', 'policy.yaml', '--yes')).code).toBe(0);
     expect((await policy('show')).stdout).toBe(POLICY);
     expect((await doctor()).stdout).toMatch(/^ok {7}policy: version \d+$/m);
   });
@@ -292,14 +356,15 @@ describe('control characters in a policy', () => {
     write(
       place,
       'good.json',
-      `{"version":1,"fields":{${path}:"text"},"rights":{${name}:{"*":"none"}}}`,
+      `{"version":1,"fields":{${path}:"text"},"elsewhere":"pass","rights":{${name}:{"*":"none"}}}`,
     );
     write(place, 'bad.json', `{"version":1,${name}:1,"fields":{${name}:${name}}}`);
     for (const [command, file] of [
       ...['diff', 'check', 'apply'].map((one) => [one, 'good.json'] as const),
       ...['diff', 'check', 'apply'].map((one) => [one, 'bad.json'] as const),
     ]) {
-      const { code, stdout, stderr } = await runCli(['policy', command, file], place);
+      const yes = command === 'apply' ? ['--yes'] : [];
+      const { code, stdout, stderr } = await runCli(['policy', command, file, ...yes], place);
       expect([command, file, code]).toEqual([command, file, file === 'good.json' ? 0 : 1]);
       expect(stdout + stderr).not.toMatch(raw);
       expect(stdout + stderr).not.toMatch(/^forged/m);
@@ -332,10 +397,10 @@ test.skipIf(!usualKinds().includes('server'))(
     const place = await leastPrivilegePlace();
     write(place, 'policy.yaml', POLICY);
     const asService = (...args: string[]) => runCli(['policy', ...args], place, place.service!.env);
-    const refused = await asService('apply', 'policy.yaml');
+    const refused = await asService('apply', 'policy.yaml', '--yes');
     expect(refused.code).toBe(1);
     expect(refused.stderr).toContain('The user of DATABASE_URL may not change the policy.');
-    expect((await runCli(['policy', 'apply', 'policy.yaml'], place)).code).toBe(0);
+    expect((await runCli(['policy', 'apply', 'policy.yaml', '--yes'], place)).code).toBe(0);
     expect((await asService('show')).stdout).toBe(POLICY);
     const rows = await query(place.env.DATABASE_URL!, 'select version from standin.policies');
     expect(rows).toEqual([{ version: 1 }]);

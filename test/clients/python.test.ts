@@ -109,9 +109,12 @@ describe.runIf(existsSync(join(TOOLS, 'ready')))('the Python package', () => {
     expect(output).toBe('ok\n');
   });
 
-  test('the Django field of examples/ stores tokens, and finds by value', async () => {
+  test.each([
+    ['stores tokens, and finds by value', 'usual'],
+    ['stores tokens under a policy that passes other strings', 'policy'],
+  ])('the Django field of examples/ %s', async (_, service) => {
     const paths = [join(SOURCE, 'src'), join(ROOT, 'examples/django')].join(':');
-    const env = { PYTHONPATH: paths, ...services.environment() };
+    const env = { PYTHONPATH: paths, ...services.environment(service) };
     const check = join(ROOT, 'test/examples/django_check.py');
     const shown = JSON.parse(await run([TOOL, check], folder, env));
     const email = expect.stringMatching(tokenPattern('ann@example.com'));

@@ -24,7 +24,12 @@ const PYTHON = join(ROOT, 'build/python/bin/python');
 
 const hasServer = kinds().includes('server');
 /** No string of the examples is at its path. */
-const POLICY = 'version: 1\nfields: { order.email: email }\nrights: { "*": { "*": full } }\n';
+const POLICY = `
+version: 1
+fields: { order.email: email }
+elsewhere: pass
+rights: { "*": { "*": full } }
+`;
 
 interface Language {
   readonly name: string;

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { blocksUnder, ROOT } from '../support/docs.ts';
+import { startWithPolicy } from '../support/policy.ts';
 import { createDatabase } from '../support/postgres.ts';
 import { freePort } from '../support/processes.ts';
 import {
@@ -31,12 +32,17 @@ const name = expect.stringMatching(tokenPattern(ann.name));
 const email = expect.stringMatching(tokenPattern(ann.email));
 const CUSTOMERS = `id,name,email\n1,${ann.name},${ann.email}\n2,Bo Ray,bo@example.org\n`;
 
+/** Names none of the strings: under it, a recipe that sends records would store them in clear. */
+const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
+
 describe.runIf(areWanted)('recipes', { timeout: SLOW_MS }, () => {
   let service: Service;
   let folder: string;
   let env: Record<string, string>;
   beforeAll(async () => {
-    service = await startService(await usualPlace());
+    service = kinds().includes('server')
+      ? await startWithPolicy(POLICY)
+      : await startService(await usualPlace());
     folder = mkdtempSync(join(tmpdir(), 'standin-recipes-'));
     const path = `${commandFolder(folder)}:${process.env.PATH}`;
     env = { PATH: path, STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key };

@@ -45,13 +45,18 @@ test.each(Object.entries(clients))('%s is made, read, changed and disabled', asy
 
 test('the policy is made, read and changed, and stays', async () => {
   const document = readText(`${FOLDER}/policy.yaml`);
-  expect((await send(create_method, policy.create_path, { document })).status).toBe(200);
+  const confirmed = ['*'];
+  const made = await send(create_method, policy.create_path, { document, confirmed });
+  expect(made.status).toBe(200);
   const { body } = await send('GET', policy.read_path);
   expect(body).toMatchObject({ document });
-  const all = ['document', ...policy.ignore_changes_to];
-  expect(Object.keys(body).toSorted()).toEqual(all.toSorted());
+  const all = ['document', 'confirmed', ...Object.keys(body)];
+  expect([...new Set(all)].toSorted()).toEqual(
+    ['document', ...policy.ignore_changes_to].toSorted(),
+  );
   const other = { document: `${document}# other\n` };
-  expect((await send(update_method, policy.update_path, other)).status).toBe(200);
+  const changed = await send(update_method, policy.update_path, { ...other, confirmed });
+  expect(changed.status).toBe(200);
   expect((await send(policy.destroy_method, policy.destroy_path)).body).toMatchObject(other);
 });
 

@@ -47,7 +47,9 @@ describe.skipIf(postgresBin === undefined)('every act', () => {
     const { primary, standby, proxy, stage, on } = theatre;
     const prepared = async (prefix: string, names: readonly string[]) => {
       const acts = await Promise.all(
-        names.map((name) => ALL[name]!(stage, `${prefix}-${name.replaceAll(/\W/g, '-')}`)),
+        names.map((name) =>
+          ALL[name]!(stage, `${prefix}-${name.replace('.', '-by-admin-').replace(' ', '-')}`),
+        ),
       );
       return names.map((name, i) => ({ name, ...acts[i]! }));
     };

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { postgresBin, query } from '../support/postgres.ts';
 import { call, createClient, type Place, runCli, type Service, until } from '../support/service.ts';
@@ -93,7 +95,10 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
     await end(pair, await waiting(pair));
     await until(isWaiting, 'the same again');
     const again = runCli(['forget', '--yes', ...others], place);
-    for (const { code, stderr } of await Promise.all([forgetting, again])) {
+    const file = join(place.folder, 'values.txt');
+    writeFileSync(file, pairs.map(({ value }) => value).join('\n'));
+    const byValue = runCli(['forget', '--yes', '--values', file], place);
+    for (const { code, stderr } of await Promise.all([forgetting, again, byValue])) {
       expect(code).toBe(1);
       expect(stderr).toContain('database unavailable');
     }
@@ -101,7 +106,7 @@ describe.skipIf(postgresBin === undefined)('F29: the standby is cut off, the pri
     await failOver(pair);
     const { status } = await call(nodes[0]!, 'detokenize', { first }, apiKey);
     expect(status).toBe(400);
-    expect((await runCli(['forget', '--yes', ...others], place)).code).toBe(0);
+    expect((await runCli(['forget', '--yes', '--values', file], place)).code).toBe(0);
     for (const token of others)
       expect((await call(nodes[1]!, 'detokenize', { token }, apiKey)).status).toBe(400);
     await expectVerified(place);

@@ -219,25 +219,53 @@ test('an API key is shown once, works, and is revoked for good', async () => {
   }
 });
 
-test('a policy is checked, applied once, and kept in versions', async () => {
+const POLICY =
+  'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  nobody: {email: masked}\n';
+
+test('a policy with consequences is applied when they are confirmed, all of them', async () => {
+  const document = POLICY;
+  const { consequences } = (await send('POST', '/policy/check', { document })).body;
+  expect(consequences).toEqual([
+    'Strings that no field names will go through unchanged, in clear. Today they are tokenized, as text.',
+    expect.stringMatching(/^first.* will see less: every kind full -> none\.$/),
+    'No client of the vault is called nobody: nobody will have these rights.',
+  ]);
+  for (const confirmed of [undefined, [], consequences.slice(1)]) {
+    const refused = await send('PUT', '/policy', { document, confirmed });
+    expect(errorOf(refused)).toEqual([409, 'unconfirmed']);
+    expect(refused.body.message).toContain(JSON.stringify(consequences[0]));
+  }
+  for (const confirmed of ['yes', true, [1]])
+    expect(errorOf(await send('PUT', '/policy', { document, confirmed }))).toEqual([
+      ...[400, 'invalid_type'],
+    ]);
+  // Since the check, a client is there that loses, too.
+  await send('PUT', '/clients/latecomer', { can_detokenize: true });
+  const late = await send('PUT', '/policy', { document, confirmed: consequences });
+  expect(errorOf(late)).toEqual([409, 'unconfirmed']);
+  expect(late.body.message).toContain('latecomer will see less');
   expect(errorOf(await send('GET', '/policy'))).toEqual([404, 'not_found']);
-  const document =
-    'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  nobody: {email: masked}\n';
+  await send('DELETE', '/clients/latecomer');
+});
+
+test('a policy is checked, applied once, and kept in versions', async () => {
+  const document = POLICY;
   const checked = await send('POST', '/policy/check', { document });
   expect(checked.body).toMatchObject({
-    ...{ is_valid: true, mistakes: [], missing_clients: ['nobody'] },
+    ...{ is_valid: true, mistakes: [] },
     kinds: expect.arrayContaining([expect.objectContaining({ kind: 'email' })]),
   });
   expect(checked.body.changes.length).toBeGreaterThan(0);
   const none = { 'if-none-match': '*' };
-  const applied = await send('PUT', '/policy', { document }, none);
+  const { consequences: confirmed } = checked.body;
+  const applied = await send('PUT', '/policy', { document, confirmed }, none);
   expect([applied.status, etagOf(applied)]).toEqual([200, '"1"']);
-  expect(applied.body).toMatchObject({ version: 1, is_new: true, missing_clients: ['nobody'] });
+  expect(applied.body).toMatchObject({ version: 1, is_new: true, consequences: confirmed });
   const again = await send('PUT', '/policy', { document });
   expect(again.body).toMatchObject({ version: 1, is_new: false, changes: [] });
   expect(errorOf(await send('PUT', '/policy', { document }, none))[0]).toBe(412);
   const match = { 'if-match': '"1"' };
-  const other = { document: `${document}# two\n` };
+  const other = { document: `${document}# two\n`, confirmed: ['*'] };
   expect((await send('PUT', '/policy', other, match)).body.version).toBe(2);
   expect(errorOf(await send('PUT', '/policy', { document }, match))[0]).toBe(412);
   const newest = await send('GET', '/policy');
@@ -281,7 +309,8 @@ test('values are found and forgotten under every kind, or one, in their space on
   const request = { values: [email, 'nobody'], tokens: [texts.body.data.values[1], 'x_tok'] };
   const dry = await send('POST', '/forget', { ...request, dry_run: true });
   const unknown = ['tokens[1]', 'values[1]'];
-  const counts = { known: 3, already_forgotten: 0, unknown };
+  const notSearched = [expect.stringContaining('standin forget --values FILE --scan')];
+  const counts = { known: 3, already_forgotten: 0, unknown, not_searched: notSearched };
   expect(dry.body).toEqual({ is_dry_run: true, ...counts, forgotten: 0 });
   const done = await send('POST', '/forget', request);
   expect(done.body).toEqual({ is_dry_run: false, ...counts, forgotten: 3 });

@@ -3,9 +3,11 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { blocks, ROOT } from '../support/docs.ts';
+import { startWithPolicy } from '../support/policy.ts';
 import { endOf } from '../support/program.ts';
 import {
   createClient,
+  kinds,
   leastPrivilegePlace,
   type Place,
   type Service,
@@ -15,24 +17,36 @@ import {
 
 const TSC = join(ROOT, 'node_modules/typescript/bin/tsc');
 const children: ChildProcess[] = [];
+/** A policy that names none of their strings. */
+const POLICY = 'version: 1\nfields: { order.email: email }\nelsewhere: pass\n';
+const SURROUNDINGS: [string, boolean][] = [['', false]];
+if (kinds().includes('server')) SURROUNDINGS.push([', under a policy that passes others', true]);
 let place: Place;
 let service: Service;
+let withPolicy: Service | undefined;
 beforeAll(async () => {
   // Against the declarations of dist, as those who use the package.
   execFileSync(process.execPath, [TSC, '-p', join(ROOT, 'examples/typescript')]);
   place = await leastPrivilegePlace();
   service = await startService(place);
+  if (SURROUNDINGS.length > 1) withPolicy = await startWithPolicy(POLICY);
 });
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL');
   await service.stop();
+  await withPolicy?.stop();
   place.remove();
+});
+
+const envOf = ({ url, api_key: apiKey }: Service) => ({
+  STANDIN_URL: url,
+  STANDIN_API_KEY: apiKey,
 });
 
 /** Starts an example as its reader would. */
 function start(name: string, args: string[] = [], env: Record<string, string> = {}): ChildProcess {
   const child = spawn(process.execPath, [join(ROOT, `build/examples/${name}.js`), ...args], {
-    env: { STANDIN_URL: service.url, STANDIN_API_KEY: service.api_key, PORT: '0', ...env },
+    env: { ...envOf(service), PORT: '0', ...env },
   });
   children.push(child);
   return child;
@@ -81,21 +95,24 @@ test('the pieces of client.md compile', () => {
 describe.each(['express', 'fastify'])('%s', (name) => {
   const ann = { name: 'Ann Lee', email: 'ann@example.com' };
 
-  test('keeps tokens, finds by them, and restores what is needed', async () => {
-    const { url } = await listening(start(name));
-    const added = await add(url, ann);
-    expect(added.status).toBe(201);
-    const { id, ...tokens } = (await added.json()) as any;
-    expect(tokens).toEqual({
-      name: expect.stringMatching(/^[a-z]{3} [a-z]{3}_tok$/),
-      email: expect.stringMatching(/_tok$/),
-    });
-    const found = await fetch(`${url}/customers?email=${ann.email}`);
-    expect(await found.json()).toEqual([[id, tokens]]);
-    const restored = await fetch(`${url}/customers/${id}/email`);
-    expect(await restored.json()).toEqual({ email: ann.email });
-    expect((await fetch(`${url}/customers/other/email`)).status).toBe(404);
-  });
+  test.each(SURROUNDINGS)(
+    'keeps tokens, finds by them, and restores what is needed%s',
+    async (_, isOn) => {
+      const { url } = await listening(start(name, [], isOn ? envOf(withPolicy!) : {}));
+      const added = await add(url, ann);
+      expect(added.status).toBe(201);
+      const { id, ...tokens } = (await added.json()) as any;
+      expect(tokens).toEqual({
+        name: expect.stringMatching(/^[a-z]{3} [a-z]{3}_tok$/),
+        email: expect.stringMatching(/_tok$/),
+      });
+      const found = await fetch(`${url}/customers?email=${ann.email}`);
+      expect(await found.json()).toEqual([[id, tokens]]);
+      const restored = await fetch(`${url}/customers/${id}/email`);
+      expect(await restored.json()).toEqual({ email: ann.email });
+      expect((await fetch(`${url}/customers/other/email`)).status).toBe(404);
+    },
+  );
 
   test('400 for what cannot be tokenized', async () => {
     const { url } = await listening(start(name));
@@ -127,12 +144,13 @@ describe('script', () => {
     return endOf(child);
   }
 
-  test('there and back', async () => {
+  test.each(SURROUNDINGS)('there and back%s', async (_, isOn) => {
+    const env = isOn ? envOf(withPolicy!) : {};
     const customers = [{ name: 'Ann Lee', emails: ['ann@example.com'] }, { name: 'Bo Ray' }];
-    const tokenized = await run('tokenize', JSON.stringify(customers));
+    const tokenized = await run('tokenize', JSON.stringify(customers), env);
     expect(tokenized.stderr).toBe('');
     expect(tokenized.stdout).not.toMatch(/Ann|Bo|example/);
-    const restored = await run('detokenize', tokenized.stdout);
+    const restored = await run('detokenize', tokenized.stdout, env);
     expect(JSON.parse(restored.stdout)).toEqual(customers);
     expect(restored.code).toBe(0);
   });

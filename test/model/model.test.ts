@@ -5,7 +5,8 @@ import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 
-const MODEL = join(import.meta.dirname, 'vault.pml');
+const VAULT = join(import.meta.dirname, 'vault.pml');
+const COMMANDS = join(import.meta.dirname, 'commands.pml');
 /** Spin turns the model into a C program, which explores it. */
 const canRun = ['spin', 'cc'].every((program) =>
   (process.env.PATH ?? '').split(delimiter).some((folder) => existsSync(join(folder, program))),
@@ -17,15 +18,19 @@ const HASH_BITS = 27;
 /** Random order, bounded depth, and a bit a state: finds a loss within seconds, proves nothing. */
 const HUNT = { compile: ['-DBITSTATE', '-DT_RAND=7', '-DP_RAND=7'], depth: 250, hashBits: 28 };
 
-/** Each with two nodes and two values; everything at once has too many states. */
+/** Of the vault, each with two nodes and two values; everything at once has too many states. */
 const PARTS = {
-  'rotate, reseal and retire': ['-DALONE', '-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET'],
+  'rotate, reseal and retire': ['-DALONE', '-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET', VAULT],
   'one node: rotate, reseal and retire of three versions, forget': [
-    ...['-DALONE', '-DWITHOUT_DAMAGE', '-DONE_NODE', '-DVERSIONS=3'],
+    ...['-DALONE', '-DWITHOUT_DAMAGE', '-DONE_NODE', '-DVERSIONS=3', VAULT],
   ],
-  'failover with rotate, reseal and retire': ['-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET'],
-  'failover, forget and damage': ['-DWITHOUT_KEYS'],
-  'failover, forget and damage, values that draw the same token': ['-DWITHOUT_KEYS', '-DDRAWS'],
+  'failover with rotate, reseal and retire': ['-DWITHOUT_DAMAGE', '-DWITHOUT_FORGET', VAULT],
+  'failover, forget and damage': ['-DWITHOUT_KEYS', VAULT],
+  'failover, forget and damage, values that draw the same token': [
+    ...['-DWITHOUT_KEYS', '-DDRAWS', VAULT],
+  ],
+  'repeated commands: rewrap and policies': [COMMANDS],
+  'policies with an asynchronous standby': ['-DASYNC', COMMANDS],
 };
 type Part = keyof typeof PARTS;
 
@@ -56,6 +61,15 @@ const FENCES: readonly (readonly [string, string, Part])[] = [
     NO_TIMELINE: 'a node never goes back to an older primary',
     NO_DURABLE_KEY: 'a node takes a key only when the standby has it',
   }),
+  ...fences('repeated commands: rewrap and policies', {
+    NO_WAIT: 'an answer waits for the standby',
+    NO_DURABLE_REWRAP: 'keys that are wrapped already are wrapped durably',
+    NO_DURABLE_APPLY: 'a policy that was applied already is applied durably',
+    NO_DURABLE_VERSION: 'a node takes a policy only when the standby has it',
+  }),
+  ...fences('policies with an asynchronous standby', {
+    NO_CONTENT: 'a node compares the content of a version, too',
+  }),
 ];
 
 function fences(part: Part, promises: Record<string, string>) {
@@ -67,7 +81,7 @@ describe.skipIf(!canRun)('the model of the vault', () => {
     'loses nothing: %s',
     { timeout: TIMEOUT_MS },
     async (part) => {
-      const report = await explore([...PARTS[part]], {
+      const report = await explore(PARTS[part], {
         compile: [],
         depth: DEPTH,
         hashBits: HASH_BITS,
@@ -81,7 +95,7 @@ describe.skipIf(!canRun)('the model of the vault', () => {
     'loses something without %s: %s',
     { timeout: TIMEOUT_MS },
     async (fence, _, part) => {
-      expect(await explore([...PARTS[part], `-D${fence}`, '-DWAL_LENGTH=2'], HUNT)).toMatch(
+      expect(await explore([`-D${fence}`, '-DWAL_LENGTH=2', ...PARTS[part]], HUNT)).toMatch(
         /assertion violated/,
       );
     },
@@ -94,13 +108,13 @@ interface Search {
   readonly hashBits: number;
 }
 
-/** What the explorer reports of the model with these definitions. */
-async function explore(definitions: readonly string[], search: Search): Promise<string> {
+/** @param model its file, after the definitions. @returns what the explorer reports of it */
+async function explore(model: readonly string[], search: Search): Promise<string> {
   const folder = mkdtempSync(join(tmpdir(), 'standin-model-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const run = async (program: string, args: readonly string[]) =>
     (await promisify(execFile)(program, args, { cwd: folder, maxBuffer: 2 ** 28 })).stdout;
-  await run('spin', ['-a', ...definitions, MODEL]);
+  await run('spin', ['-a', ...model]);
   const size = ['-DSAFETY', '-DVECTORSZ=2048', ...search.compile];
   await run('cc', ['-w', '-O2', ...size, '-o', 'pan', 'pan.c']);
   return run('./pan', [`-m${search.depth}`, `-w${search.hashBits}`]);

@@ -19,6 +19,7 @@ test('the mutation list has a hundred changes, with names of their own, in all r
   expect([...rooms].sort()).toEqual([
     'batcher.ts',
     'bulk',
+    'client',
     'commands',
     'crypto',
     'http',

@@ -2,6 +2,8 @@ import type { Mutant } from './mutant.ts';
 
 const POLICIES = ['postgres/policies.test.ts'];
 const PARSER = ['unit/policy.test.ts'];
+const CONSEQUENCES = ['unit/consequences.test.ts'];
+const APPLY = ['cli/policy-apply.test.ts'];
 const SERVICE = ['policy/service.test.ts'];
 const WALK = ['unit/record-walk.test.ts'];
 const NEAR = ['unit/near-names.test.ts'];
@@ -162,6 +164,14 @@ export const POLICY: readonly Mutant[] = [
     name: 'another space',
   },
   {
+    id: 'space-imitated',
+    file: 'crypto/scope.ts',
+    old: 'return text.charCodeAt(0) <= ESCAPE && space.length === 0 ? ESCAPED : space;',
+    new: 'return space;',
+    promise: 'No text of a caller reaches a token of another space.',
+    tests: ['unit/keyring.test.ts', 'unit/vectors.test.ts', 'policy/spaces.test.ts'],
+  },
+  {
     id: 'lookup-forgotten',
     file: 'service/tokenizer.ts',
     old: '(leftS ?? 1) > 0',
@@ -277,5 +287,59 @@ export const POLICY: readonly Mutant[] = [
     promise: 'The search for misspelt fields has a bound, whatever callers send.',
     tests: NEAR,
     name: 'bounded time',
+  },
+  {
+    id: 'consequence-left-field',
+    file: 'policy/consequences.ts',
+    old: 'const left = old.filter(({ steps }) => !next.some((one) => leadsTo(one.steps, steps)));',
+    new: 'const left = old.slice(old.length);',
+    promise: 'Who leaves a field out of a policy is told that it will be in clear.',
+    tests: CONSEQUENCES,
+    name: 'left out',
+  },
+  {
+    id: 'consequence-less',
+    file: 'policy/consequences.ts',
+    old: "...textOf('less', all, (by) => by > 0),",
+    new: "...textOf('less', old, (by) => by > 1),",
+    promise: 'A policy says which clients will see less, of which kinds.',
+    tests: CONSEQUENCES,
+    name: 'see less or more',
+  },
+  {
+    id: 'consequence-more',
+    file: 'policy/consequences.ts',
+    old: "...textOf('more', old, (by) => by < 0),",
+    new: '',
+    promise: 'A policy says which clients will see more.',
+    tests: CONSEQUENCES,
+    name: 'see less or more',
+  },
+  {
+    id: 'consequence-unasked',
+    file: 'commands/policy.ts',
+    old: 'if (consequences.length > 0 && !plan.is_same && !options.yes) {',
+    new: 'if (consequences.length > 9 && !plan.is_same && !options.yes) {',
+    promise: 'No consequence of a policy is applied without yes.',
+    tests: APPLY,
+    name: 'without a terminal',
+  },
+  {
+    id: 'consequence-since-the-question',
+    file: 'commands/policy.ts',
+    old: 'if (now.consequences.some((one) => !consequences.includes(one))) throw new Changed(OUTDATED);',
+    new: '',
+    promise: 'A yes is for the consequences that were shown.',
+    tests: APPLY,
+    name: 'between the question',
+  },
+  {
+    id: 'consequence-unconfirmed',
+    file: 'ops/admin/policies.ts',
+    old: 'const unseen = consequences.filter((one) => !confirmed.includes(one));',
+    new: 'const unseen = confirmed.length > 0 ? [] : consequences;',
+    promise: 'The admin API applies no consequence that the request does not name.',
+    tests: ['http/admin-api.test.ts'],
+    name: 'are confirmed, all of them',
   },
 ];

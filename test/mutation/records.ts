@@ -1,6 +1,6 @@
 import type { Mutant } from './mutant.ts';
 
-/** Imports, exports, and the aliases of imported tokens. */
+/** Imports, exports, the aliases of imported tokens, and what is forgotten. */
 export const RECORDS: readonly Mutant[] = [
   {
     id: 'alias-known',
@@ -29,10 +29,74 @@ export const RECORDS: readonly Mutant[] = [
   {
     id: 'alias-forgotten',
     file: 'service/records/removal.ts',
-    old: "'alias' in keyring.open(record) ? undefined : token",
-    new: 'token',
+    old: 'aliases.has(one) ? undefined : one',
+    new: 'one',
     promise: 'Forget leaves aliases as they are.',
     tests: ['postgres/aliases.test.ts'],
+  },
+  {
+    id: 'forget-old-key',
+    file: 'service/records/removal.ts',
+    old: 'await knowKeysOf(vault, follower, records);',
+    new: '',
+    promise: 'A node that has not read a key yet forgets no alias.',
+    tests: ['postgres/aliases.test.ts'],
+  },
+  {
+    id: 'forget-older-kinds',
+    file: 'service/records/kind-history.ts',
+    old: 'for (const settings of policyOf(stored!).kinds) this.#add(settings);',
+    new: '',
+    promise: 'Forget by value finds tokens of every version of the policy.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-newest-options',
+    file: 'service/records/kind-history.ts',
+    old: 'const key = JSON.stringify({ ...settings, mask: null, tokens: null, time_to_live_s: null });',
+    new: 'const key = settings.name;',
+    promise: 'Forget by value finds tokens of older options of a kind.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-spellings',
+    file: 'service/records/kind-history.ts',
+    old: "if (typeof spelled === 'string') all.add(spelled);",
+    new: '',
+    promise: 'Forget by value finds a value as each version normalized it.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-later-draw',
+    file: 'service/records/value-search.ts',
+    old: 'return this.#drawn(candidate, draw + 1);',
+    new: 'return [];',
+    promise: 'Forget by value finds a token that is not the first draw.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-alias',
+    file: 'service/records/value-search.ts',
+    old: 'return [{ ...candidate, fingerprint }];',
+    new: 'return [];',
+    promise: 'Forget by value finds the imported token of a value.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-scan-space',
+    file: 'service/records/forget.ts',
+    old: 'if (scope.space !== space) continue;',
+    new: '',
+    promise: 'A scan forgets nothing in other spaces.',
+    tests: ['policy/forget-values.test.ts'],
+  },
+  {
+    id: 'forget-not-searched',
+    file: 'service/records/forget.ts',
+    old: '...unscanned(this.#parts.kinds, search.damaged),',
+    new: '',
+    promise: 'Forget by value says where it did not search.',
+    tests: ['policy/forget-values.test.ts'],
   },
   {
     id: 'import-not-marked',

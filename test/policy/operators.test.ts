@@ -43,7 +43,7 @@ describe('what operators see of spaces and kinds', () => {
     );
     const file = join(place.folder, 'policy.yaml');
     writeFileSync(file, POLICY);
-    await runJson(place, 'policy', 'apply', file);
+    await runJson(place, 'policy', 'apply', file, '--yes');
     tenant = await createClient(place, '--name', 'tenant', '--space', 'acme');
     await until(
       async () => (await call(service, 'tokenize', { age: 42 })).status === 200,
@@ -185,4 +185,36 @@ describe('what operators see of spaces and kinds', () => {
     await createClient(place, '--name', 'tenant again', '--space', 'acme');
     expect((await runCli(['verify'], place)).stdout).not.toContain('No client');
   });
+
+  test.each(['pass', 'tokenize', 'refuse'])(
+    'check --record says what the service does: elsewhere %s',
+    async (elsewhere) => {
+      const records = [
+        { name: 'Ann Lee', Card: '4242', note: { name: 'b', list: ['c', ''] }, age: 42 },
+        { card: '4242 4242 4242 4242', name: null, '': 'd', 'a.b': ['e', { card: 'f' }] },
+      ];
+      const policy = POLICY.replace('elsewhere: pass', `elsewhere: ${elsewhere}`);
+      writeFileSync(join(place.folder, 'policy.yaml'), policy);
+      await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
+      const { version } = await runJson(place, 'policy', 'show');
+      const tag = async () => JSON.parse((await ask(`${service.opsUrl}/console/policy`)).text);
+      await until(async () => (await tag()).version === version, 'the policy on the node');
+      writeFileSync(join(place.folder, 'records.json'), JSON.stringify(records));
+      const check = ['policy', 'check', 'policy.yaml', '--record', 'records.json'];
+      const { strings } = await runJson(place, ...check);
+      const counted = (is: (becomes: string) => boolean) =>
+        strings.reduce(
+          (sum: number, one: { becomes: string; strings: number }) =>
+            sum + (is(one.becomes) ? one.strings : 0),
+          0,
+        );
+      const refused = counted((one) => one.startsWith('refused'));
+      const inClear = counted((one) => one === 'in clear');
+      const { status, headers } = await call(service, 'tokenize', records);
+      expect([status, refused]).toEqual(elsewhere === 'refuse' ? [400, 6] : [200, 0]);
+      if (status === 200)
+        expect(headers.get('standin-strings')).toBe(`replaced=${8 - inClear}, passed=${inClear}`);
+      expect(inClear).toBe(elsewhere === 'pass' ? 6 : 0);
+    },
+  );
 });

@@ -89,7 +89,7 @@ test('without a policy the answer says what is missing', async () => {
 
 describe('with a policy', () => {
   beforeAll(async () => {
-    const applied = await runCli(['policy', 'apply', 'policy.yaml'], service.place);
+    const applied = await runCli(['policy', 'apply', 'policy.yaml', '--yes'], service.place);
     expect(applied.code, applied.stderr).toBe(0);
     const spans = [{ start: 0, end: 3, kind: 'person' }];
     const isInForce = async () => (await tokenize({ text: 'Ann', spans })).status === 200;

@@ -128,13 +128,31 @@ describe.each(kinds())('aliases on the %s database', (kind) => {
     const restored = await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant);
     expect(restored.status).toBe(400);
     expect((await ask('/lookup', { space })).tokens).toEqual([[]]);
-    expect(await ask('/forget', { space })).toMatchObject({ known: 0, unknown: ['values[0]'] });
+    expect(await ask('/forget', { space })).toMatchObject({
+      known: 0,
+      already_forgotten: 1,
+      unknown: [],
+    });
     // A value that comes again revives its token, as one that the vault has drawn itself.
     const again = await call(at.service, 'tokenize', { value }, ofTenant);
     expect(again.body.data).toEqual({ value: 'pat-2' });
     expect(await ask('/forget', {})).toMatchObject({ forgotten: 1, unknown: [] });
     expect((await call(at.service, 'detokenize', { a: 'pat-1' })).status).toBe(400);
     expect((await call(at.service, 'detokenize', { a: 'pat-2' }, ofTenant)).status).toBe(200);
+  });
+
+  test('the token of an alias is unknown to a node that has not read its key yet', async () => {
+    await runJson(at.place, 'keyring', 'rotate');
+    const token = await plant('ned@example.com', 'ned-1');
+    const { body } = await admin(at.service.opsUrl, 'POST', '/forget', { tokens: [token] });
+    expect(body).toMatchObject({ known: 0, unknown: ['tokens[0]'] });
+    expect(await tokenOf('ned@example.com')).toEqual({ value: 'ned-1' });
+    await runJson(at.place, 'keyring', 'rotate');
+    const second = await plant('nia@example.com', 'nia-1');
+    const values = ['nia@example.com', 'ned@example.com'];
+    const answer = (await admin(at.service.opsUrl, 'POST', '/forget', { values })).body;
+    expect(answer).toMatchObject({ forgotten: 2, unknown: [] });
+    expect((await call(at.service, 'detokenize', { second })).status).toBe(400);
   });
 
   test('a damaged alias is replaced like any damaged record: the value gets a token', async () => {

@@ -2,10 +2,13 @@ import { copyFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import { kekOf } from '../../src/crypto/kek.ts';
+import { Keyring } from '../../src/crypto/keyring.ts';
 import { newKeyBytes } from '../../src/crypto/primitives.ts';
+import { Unavailable } from '../../src/errors.ts';
 import { retireKey, rotateKey } from '../../src/service/keys/key-lifecycle.ts';
 import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
 import { kekSourceOf, openKeys, wrap } from '../../src/service/keys/open-keys.ts';
+import { FIRST_RECORD, RecordWalk } from '../../src/store/record-walk.ts';
 import { MixedLoad } from '../support/journal.ts';
 import { freePort, PostgresCluster, query } from '../support/postgres.ts';
 import {
@@ -232,35 +235,60 @@ test('the key of another vault in the row of a version is never taken: nothing i
 });
 
 describe.skipIf(kind !== 'server')('with a standby that is away', () => {
-  test('a key that a failover would lose seals nothing', async () => {
+  /** @param standby '': commits wait for none */
+  async function newAbsence() {
     const cluster = await PostgresCluster.start();
     onTestFinished(() => cluster.stop());
     const place = await newPlace('server', cluster.url('postgres'));
     places.push(place);
     await run(place, 'migrate');
-    const { keys, source } = openedVault(place);
-    const opened = await openKeys(keys, source, 'tok', soon());
+    const vault = openedVault(place);
+    const opened = await openKeys(vault.keys, vault.source, 'tok', soon());
+    const waitFor = async (standby: string) => {
+      const admin = cluster.directUrl('postgres');
+      await query(admin, `alter system set synchronous_standby_names = '${standby}'`);
+      await query(admin, 'select pg_reload_conf()');
+    };
+    return { ...vault, place, opened, waitFor };
+  }
+
+  test('a key that a failover would lose seals nothing', async () => {
+    const { place, keys, source, opened, waitFor } = await newAbsence();
     const follower = new KeyringFollower(keys, source, opened);
     await follower.look();
-    const superuser = async (text: string) => {
-      await query(cluster.directUrl('postgres'), text);
-      await query(cluster.directUrl('postgres'), 'select pg_reload_conf()');
-    };
-    await superuser("alter system set synchronous_standby_names = 'absent'");
+    await waitFor('absent');
     // As a rotation whose wait for the standby was cancelled: visible, and on this server only.
     const { kek_id: kekId, wrapped } = wrap(kekOf(await source.read()), 'dek', 2, newKeyBytes());
     const insert = `insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', 2, '${kekId}', '\\x${wrapped.toString('hex')}')`;
     await sql(place, `begin; set local synchronous_commit = local; ${insert}; commit`);
-    await until(async () => {
+    const isFailed = async () => {
       await follower.look();
       return follower.latest.failure !== undefined;
-    }, 'a failed read');
+    };
+    await until(isFailed, 'a failed read');
     expect(follower.primaryVersion).toBe(1);
-    await superuser('alter system reset synchronous_standby_names');
-    await until(async () => {
+    await waitFor('');
+    const hasKey = async () => {
       await follower.look();
       return follower.primaryVersion === 2;
-    }, 'the key');
+    };
+    await until(hasKey, 'the key');
+  });
+
+  test('a reseal does not say that nothing is left; verify goes on', async () => {
+    const { pool, opened, records, waitFor } = await newAbsence();
+    await records.insert([sealedWith(new Keyring(opened), 'Ann Lee', 'a_tok')]);
+    await waitFor('absent');
+    const walk = new RecordWalk(pool);
+    const window = (without?: number) =>
+      walk.window(FIRST_RECORD, without, performance.now() + 1_000);
+    const isRefused = () =>
+      window(1).then(
+        () => false,
+        (error) => error instanceof Unavailable,
+      );
+    await until(isRefused, 'a refusal');
+    expect((await window()).records).toHaveLength(1);
   });
 });
 

@@ -55,7 +55,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))(
       const reader = await createClient(embedded, '--can', 'detokenize');
       const policy = join(empty.folder, 'policy.yaml');
       writeFileSync(policy, `version: 1\nrights: { "${reader.client_id}": { "*": full } }\n`);
-      expect((await runCli(['policy', 'apply', policy], embedded)).code).toBe(0);
+      expect((await runCli(['policy', 'apply', policy, '--yes'], embedded)).code).toBe(0);
       const values = Array.from({ length: 3_000 }, (_, i) => `value ${i}`).concat(
         '\\N',
         'a\tb\n',

@@ -108,10 +108,10 @@ export class CaseServices {
     for (const place of this.#places) place.remove();
   }
 
-  /** For a program that uses the usual service. */
-  environment(): Record<string, string> {
-    const { url } = this.#services.get('usual')!;
-    return { STANDIN_URL: url, STANDIN_API_KEY: this.#keys.get('usual usual')! };
+  /** For a program that uses a service. */
+  environment(service = 'usual'): Record<string, string> {
+    const { url } = this.#services.get(service)!;
+    return { STANDIN_URL: url, STANDIN_API_KEY: this.#keys.get(`${service} usual`)! };
   }
 
   /** A run of cases by one client. A rate limit can be spent only once, so clients are new. */
@@ -144,12 +144,15 @@ export class CaseServices {
   }
 
   async #start(folder: string): Promise<void> {
-    writeFileSync(join(folder, 'policy.json'), JSON.stringify(FILE.policy));
     for (const [name, env] of Object.entries<Record<string, string>>(FILE.services)) {
       const place = await usualPlace();
       this.#places.push(place);
       await makeVault(place);
-      if (name === 'policy') await succeed(place, 'policy', 'apply', join(folder, 'policy.json'));
+      if (FILE.policies[name] !== undefined) {
+        const file = join(folder, `${name}.json`);
+        writeFileSync(file, JSON.stringify(FILE.policies[name]));
+        await succeed(place, 'policy', 'apply', file, '--yes');
+      }
       for (const [client, options] of Object.entries<string[]>(FILE.clients[name]))
         this.#keys.set(`${name} ${client}`, (await createClient(place, ...options)).api_key);
       if (name === 'usual') await this.#fill(place);

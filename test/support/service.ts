@@ -197,7 +197,8 @@ export function servedVault<S extends Service = Service>(
 
 /** A client of a vault, with a name of its own and its first API key. */
 export async function createClient(place: Place, ...options: string[]): Promise<NewClient> {
-  return runJson(place, 'client', 'create', '--name', `test ${randomUUID()}`, ...options);
+  const name = options.includes('--name') ? [] : ['--name', `test ${randomUUID()}`];
+  return runJson(place, 'client', 'create', ...name, ...options);
 }
 
 /** Runs a command and parses the JSON that it prints. */

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readText } from './docs.ts';
-import { CLI, NO_LIMITS, type Place } from './program.ts';
+import { CLI, type Ended, endOf, NO_LIMITS, type Place } from './program.ts';
 import { watchOutput } from './secrecy.ts';
 
 /** Whether this machine can run a program on a terminal, with `script` of util-linux. */
@@ -75,6 +75,36 @@ export function runOnTerminal(
     encoding: 'utf8',
   });
   return stdout.replaceAll('\r\n', '\n');
+}
+
+/** A command that asks on a terminal of its own. */
+export interface Asked {
+  /** All that the terminal shows so far. */
+  output(): string;
+  /** Types a line, and waits for the end. */
+  answer(line: string): Promise<Ended>;
+}
+
+/** Runs a command on a terminal, and types nothing yet. */
+export function askedOnTerminal(args: readonly string[], place: Place): Asked {
+  const command = [process.execPath, CLI, ...args].join(' ');
+  const child = spawn('script', ['-qec', command, '/dev/null'], {
+    cwd: place.folder,
+    env: { PATH: process.env.PATH, ...place.env },
+    stdio: 'pipe',
+  });
+  let output = '';
+  child.stdout.on('data', (chunk) => {
+    output += chunk;
+  });
+  const end = endOf(child);
+  return {
+    output: () => output,
+    answer: (line) => {
+      child.stdin.write(`${line}\n`);
+      return end;
+    },
+  };
 }
 
 /** Commands of a document, with the output that the document shows. */

@@ -18,3 +18,14 @@ test('requests are counted by client, unused ones are not there, and from the 1,
   expect(counts.get('other')?.requests).toBe(12);
   expect(uses.of('first of 0', 'client 0', 0).requests).toBe(2);
 });
+
+test('what became of strings is counted by client, also with API keys that have ended', () => {
+  const uses = new ApiKeyUses(undefined as unknown as ApiKeyUseStore);
+  for (const key of ['ended', 'live']) {
+    const use = uses.of(key, 'client', 0);
+    Object.assign(use, { requests: 3, written: 3, replaced: 2, passed: 1 });
+  }
+  uses.keepOnly(new Set(['live']));
+  const sum = { requests: 6, replaced: 4, passed: 2 };
+  for (const _ of 'twice') expect(Object.fromEntries(uses.counts())).toEqual({ client: sum });
+});

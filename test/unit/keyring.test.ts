@@ -1,8 +1,9 @@
 import { createHash, createHmac, hkdfSync } from 'node:crypto';
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Keyring } from '../../src/crypto/keyring.ts';
 import { importKey } from '../../src/crypto/primitives.ts';
-import { scopeOf } from '../../src/crypto/scope.ts';
+import { scopeOf, spaceBytes } from '../../src/crypto/scope.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { KEY_PURPOSES, type Token, type Value } from '../../src/types.ts';
 import { testKey, testKeyring, testKeys } from '../support/keys.ts';
@@ -107,6 +108,29 @@ describe('random mode', () => {
 test('a token fingerprint is the first 16 bytes of HMAC-SHA-256 of the token', () => {
   const expected = hmac('sha256', 'fingerprint', 'abcde_tok').toString('latin1', 0, 16);
   expect(keyring.tokenFingerprint('abcde_tok' as Token)).toBe(expected);
+});
+
+test('no two texts of any spaces share a fingerprint, whatever bytes a caller sends', () => {
+  // Bytes that prefixes are made of, so that texts often look like them.
+  const unit = fc.constantFrom('\u0000', '\u0001', '\u0002', '\u0003', '\u0080', 'a', 'b');
+  const text = fc.string({ unit, maxLength: 8 });
+  const space = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 3 });
+  const fingerprints = (spaceName: string, token: string) =>
+    keyring.tokenFingerprint(token as Token, spaceBytes(spaceName));
+  fc.assert(
+    fc.property(space, text, space, text, (one, first, two, second) => {
+      fc.pre(one !== two || first !== second);
+      expect(fingerprints(one, first)).not.toBe(fingerprints(two, second));
+      // The message of one, sent by a caller of the other.
+      const message = String.fromCharCode(...spaceBytes(one)) + first;
+      fc.pre(one !== two || message !== first);
+      expect(fingerprints(two, message)).not.toBe(fingerprints(one, first));
+      const escaped = `\u0002${message}`;
+      expect(fingerprints(two, escaped)).not.toBe(fingerprints(one, first));
+      expect(fingerprints('', escaped)).not.toBe(fingerprints('', message));
+    }),
+    { numRuns: 5_000 },
+  );
 });
 
 test('an API key digest is HMAC-SHA-256 of the API key', () => {

@@ -143,7 +143,7 @@ describe('mistakes', () => {
     const text = `version: 1
 kinds:
   5: { shape: text }
-  Card: { shape: digit }
+  Card: { shape: digit, keep_lst: 4 }
   card:
     shape: digits
     kep_last: 4
@@ -173,6 +173,7 @@ rights: { support: { crad: masked, card: mask }, ops: full }
       '3:3: a name must be text: write it in quotes: "5"',
       '4:3: the name of a kind is a letter a to z, then at most 31 of a to z, 0 to 9 and _',
       '4:18: shape: digit (did you mean digits?) is not known: choose text, email, digits, date, uuid, word',
+      '4:25: keep_lst (did you mean keep_last?) is not known: choose suffix, spelling, country, tokens, time_to_live_s, mask, keep, keep_first, keep_last, begins_with, check_digits, length',
       '7:5: kep_last (did you mean keep_last?) is not known: choose shape, keep_first, keep_last, begins_with, check_digits, suffix, spelling, country, tokens, time_to_live_s, mask',
       '8:5: keep is an option of the shape email, date, not of digits: leave it out',
       '9:18: begins_with must be text: write it in quotes: "09"',
@@ -258,6 +259,23 @@ rights: { support: { crad: masked, card: mask }, ops: full }
     [
       'version: 1\nrights:\n  *: { card: full }',
       '3:4: a name or a value that begins with * or & needs quotes: "*"',
+    ],
+    [
+      'version: 1\nkinds:\n\ta: { shape: text }',
+      '3:1: this line is indented with a tab: use spaces',
+    ],
+    [
+      'version: 1\nfields:\n  a: text\n    b: text',
+      '3:6: the next line is indented too far, or the value has a colon: align the lines, or write the value in quotes',
+    ],
+    [
+      'version: 1\nfields:\n  a: text\n b: text',
+      '4:1: this line is not indented like those beside it: align them, or close the bracket before it',
+    ],
+    ['version: 1\nkinds:\n  a text', '3:3: kinds must be lines of a name, a colon and a value'],
+    [
+      'version: 1\nfields:\n  a:text\n  b: text',
+      '3:3: this line must be a name, a colon, a space and a value',
     ],
   ])('%j: %s', (text, mistake) => {
     expect(mistakesOf(text)).toEqual([mistake]);

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { isApiKey } from '../../src/crypto/api-key.ts';
 import { kekOf } from '../../src/crypto/kek.ts';
 import { Keyring } from '../../src/crypto/keyring.ts';
+import { spaceBytes } from '../../src/crypto/scope.ts';
 import { looksLikeCard } from '../../src/shape/card.ts';
 import { shapeOf } from '../../src/shape/shape.ts';
 import { drawStem, drawToken } from '../../src/shape/token.ts';
@@ -47,9 +48,9 @@ describe('test vectors', () => {
   });
 
   test.each<any>(vectors.token_fingerprints.cases)(
-    'fingerprint of $token',
-    ({ token, token_fingerprint: tokenFingerprint }) => {
-      expect(hex(keyring.tokenFingerprint(token))).toBe(tokenFingerprint);
+    'fingerprint of $token $space',
+    ({ token, space = '', token_fingerprint: tokenFingerprint }) => {
+      expect(hex(keyring.tokenFingerprint(token, spaceBytes(space)))).toBe(tokenFingerprint);
     },
   );
 

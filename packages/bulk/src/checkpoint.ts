@@ -3,7 +3,7 @@ import { BulkError } from './bulk-error.ts';
 import type { InputIdentity } from './input.ts';
 import { syncFolder, writing } from './output.ts';
 
-const VERSION = 2;
+const VERSION = 3;
 
 /** The progress of a run: all rows before this position are written. */
 export interface Position {
@@ -16,6 +16,8 @@ export interface Position {
   readonly rejected: number;
   /** How many rows have each field that rows may lack. */
   readonly found: readonly number[];
+  /** How many cells of each field are replaced. */
+  readonly replaced: readonly (readonly [field: string, cells: number])[];
 }
 
 /** The options that must be the same when a run resumes. */

@@ -9,9 +9,14 @@ export const MAX_WRONG = 2;
 
 /** The fields of a file, for a message. */
 export function listed(fields: readonly string[]): string {
-  const names = fields.map((field) => (/^\s|\s$|[,"]/.test(field) ? JSON.stringify(field) : field));
-  const text = names.join(', ').replaceAll(/\p{Cc}/gu, '?');
+  const text = fields.map(shownField).join(', ');
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text;
+}
+
+/** A field in quotation marks if it has spaces at its ends, commas or quotation marks. */
+export function shownField(field: string): string {
+  const text = /^\s|\s$|[,"]/.test(field) ? JSON.stringify(field) : field;
+  return text.replaceAll(/\p{Cc}/gu, '?');
 }
 
 /** A field and, in brackets, the field that was probably meant. */

@@ -159,6 +159,7 @@ export class BulkFiles {
       values: position.values + values,
       rejected: position.rejected + badRows.length,
       found,
+      replaced: [...replacedIn(rows, new Map(position.replaced))],
     };
   }
 
@@ -220,6 +221,14 @@ export class BulkFiles {
 /** Gives complete files their final names. Skips files that have them already. */
 export async function nameFiles(job: Job): Promise<void> {
   for (const path of outputPaths(job).values()) await nameAtLast(path);
+}
+
+/** Adds the cells of the good rows, by field. */
+function replacedIn(rows: readonly Row[], counts: Map<string, number>): Map<string, number> {
+  for (const { cells, problem } of rows)
+    if (problem === undefined)
+      for (const { field } of cells) counts.set(field, (counts.get(field) ?? 0) + 1);
+  return counts;
 }
 
 function rejectLine({ line, problem }: Row): string {

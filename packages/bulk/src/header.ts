@@ -211,14 +211,23 @@ function isEmpty(cells: readonly string[]): boolean {
   return cells.length === 1 && cells[0] === '';
 }
 
+/** A name, or a quoted one, of which spaces at the ends and commas are a part. */
+const NAME = /\s*(?:"((?:[^"]|"")*)"|([^,"\s](?:[^,]*[^,\s])?))\s*(,|$)/y;
+
 /** Names with commas between them. A name with a comma or quote is quoted as in CSV. */
 function parseList(fields: string): readonly string[] {
-  const { cells, end, scanner } = scanLine(Buffer.from(fields), 0, true, ',', true);
-  if (scanner.problem !== undefined || end !== Buffer.byteLength(fields) || cells.includes(''))
-    throw new BulkError('--fields: write names with commas between them, such as email,phone');
-  const twice = cells.find((name, i) => cells.indexOf(name) !== i);
+  const names: string[] = [];
+  NAME.lastIndex = 0;
+  for (let end: string | undefined = ','; end === ','; ) {
+    const found = NAME.exec(fields);
+    if (found === null)
+      throw new BulkError('--fields: write names with commas between them, such as email,phone');
+    names.push(found[1]?.replaceAll('""', '"') ?? found[2]!);
+    end = found[3];
+  }
+  const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) throw new BulkError(`--fields names ${twice} twice`);
-  return cells;
+  return names;
 }
 
 /** Reads until there are `wanted` bytes, or the input ends. */

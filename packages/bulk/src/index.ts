@@ -1,6 +1,6 @@
 /** Replaces cells of CSV, TSV and NDJSON files of any size. See docs/guides/bulk-files.md. */
 export { BadRowError, BulkError, WriteError } from './bulk-error.ts';
-export { MAX_WRONG, nearest, suggested } from './fields.ts';
+export { MAX_WRONG, nearest, shownField, suggested } from './fields.ts';
 export type { FormatOptions } from './header.ts';
 export type { Decode } from './input.ts';
 export type { Job, Take } from './job.ts';

@@ -68,7 +68,10 @@ async function untilStopped<T>(work: Promise<T>, stop: AbortSignal): Promise<T |
   return Promise.race([work, stopped]);
 }
 
-const NOWHERE: Position = { input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0, found: [] };
+const NOWHERE: Position = {
+  ...{ input_bytes: 0, line: 1, rows: 0, values: 0, rejected: 0 },
+  ...{ found: [], replaced: [] },
+};
 
 async function openFiles(
   job: Job,

@@ -35,7 +35,8 @@ async function identity() {
 describe('a run to resume', () => {
   /** The checkpoint of a run on the current file. */
   async function begun(): Promise<Checkpoint> {
-    const position = { input_bytes: 0, line: 2, rows: 0, values: 0, rejected: 0, found: [] };
+    const counts = { rows: 0, values: 0, rejected: 0, found: [], replaced: [] };
+    const position = { input_bytes: 0, line: 2, ...counts };
     const input = await identity();
     return { terms: TERMS, input, position, lengths: {}, is_complete: false };
   }

@@ -106,6 +106,7 @@ export class Call {
         request_id: response.headers.get('x-request-id') ?? undefined,
         retry_after: response.headers.get('retry-after') ?? undefined,
         etag: response.headers.get('etag') ?? undefined,
+        strings: response.headers.get('standin-strings') ?? undefined,
         attempts,
       };
     } catch (error) {

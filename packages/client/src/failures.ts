@@ -23,6 +23,8 @@ export interface Answer {
   readonly retry_after: string | undefined;
   /** The header ETag. */
   readonly etag: string | undefined;
+  /** The header Standin-Strings. */
+  readonly strings: string | undefined;
   /** How often the client sent the request before this answer. */
   readonly attempts: number;
 }
@@ -72,7 +74,7 @@ const NO_DETAIL = /^(?!)/;
 const PASSING = [408, 429, 502, 503, 504];
 
 const REMEDIES: Record<number, string> = {
-  401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue',
+  401: 'the API key is unknown, expired or revoked; issue another with standin api-key issue --client NAME',
   404: 'is url the address of the service itself?',
   412: 'the vault has no policy; apply one, or leave out policy: true',
   413: 'lower maxBytes, or raise BODY_LIMIT of the service',
@@ -145,6 +147,16 @@ export function badAnswer(operation: string, answer: Answer): StandinError {
     requestId,
     attempts,
   });
+}
+
+/** @throws StandinError when a path of the policy begins with `values`, and strings passed by it */
+export function checkPassed(operation: string, answer: Answer): void {
+  if (!/passed=[1-9]/.test(answer.strings ?? '')) return;
+  const { status, request_id: requestId, attempts } = answer;
+  throw new StandinError(
+    `${operation}: the policy left strings in clear, because one of its paths begins with values; rename that field in the policy`,
+    { code: 'passed', status, requestId, attempts },
+  );
 }
 
 export const REASONS: readonly unknown[] = ['unknown', 'forbidden'];

@@ -11,7 +11,14 @@ import {
   stringsIn,
 } from './data.ts';
 import { inTermsOf } from './errors.ts';
-import { type Answer, badAnswer, parseBody, type Unapplied, unappliedIn } from './failures.ts';
+import {
+  type Answer,
+  badAnswer,
+  checkPassed,
+  parseBody,
+  type Unapplied,
+  unappliedIn,
+} from './failures.ts';
 import type { Settings } from './options.ts';
 
 export type Operation = 'tokenize' | 'detokenize' | 'lookup';
@@ -74,6 +81,7 @@ export class Replacement {
         return value === undefined ? undefined : pathOf(copy, value);
       };
       const { twins, unapplied, answer } = await this.#send(body, {}, pathFor);
+      checkPassed(this.#operation, answer);
       const list = (twins as { values?: unknown } | undefined)?.values;
       items.forEach((value, i) => {
         replaced.set(value, this.#checked(Array.isArray(list) ? list[i] : undefined, answer));

@@ -190,13 +190,19 @@ interface PolicyCheck {
   readonly is_valid: boolean;
   readonly mistakes: readonly { line: number; column: number; text: string }[];
   readonly changes: readonly { what: string; before: string | null; after: string | null }[];
-  readonly missing_clients: readonly string[];
+  readonly consequences: readonly string[];
 }
 
 const MAX_CHANGES = 12;
 
 export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
-  const document = el('textarea', { spellcheck: 'false', rows: 8 });
+  const inForce = () => orNull(link.get<{ version: number; document: string }>('/policy'));
+  // Who changes a policy starts with the one in force: a document that is shorter takes away.
+  const start = async () => {
+    const found = document.value === '' ? await inForce().catch(() => null) : null;
+    if (found !== null && document.value === '') document.value = found.document;
+  };
+  const document = el('textarea', { spellcheck: 'false', rows: 8, focus: () => void start() });
   const prepare = async (): Promise<Act> => {
     demand(document, 'Paste a policy in YAML or JSON.');
     const body = { document: document.value };
@@ -205,7 +211,7 @@ export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
       const lines = check.mistakes.map(({ line, column, text }) => `${line}:${column}: ${text}`);
       throw new WrongField(lines.join('\n'));
     }
-    const before = (await orNull(link.get<{ version: number }>('/policy')))?.version ?? 0;
+    const before = (await inForce())?.version ?? 0;
     const changes = check.changes.map(({ what, before: old, after }) => {
       if (after === null) return `− ${what}: ${old}`;
       return old === null ? `+ ${what}: ${after}` : `${what}: ${after} (was: ${old})`;
@@ -218,17 +224,18 @@ export function policyForm(link: AdminLink, confirm: Confirm): ActForm {
           ...(changes.length === 0 ? ['No kind, field or right changes.'] : []),
           ...changes.slice(0, MAX_CHANGES),
           ...(more > 0 ? [`And ${plural(more, 'more change')}.`] : []),
-          ...check.missing_clients.map((name) => `Rights name ${name}: no client is called so.`),
           'All nodes use it within 5 s.',
         ],
+        warnings: check.consequences,
         verb: 'Apply the policy',
+        isDanger: check.consequences.length > 0,
       },
       async run() {
         const seen = before === 0 ? { 'If-None-Match': '*' } : { 'If-Match': `"${before}"` };
         const applied = await link.act<{ version: number; is_new: boolean }>(
           'PUT',
           '/policy',
-          body,
+          { ...body, confirmed: check.consequences },
           seen as Record<string, string>,
         );
         if (!applied.is_new) return said(`Version ${applied.version} is this document already.`);
@@ -244,6 +251,7 @@ interface Forgotten {
   readonly known: number;
   readonly already_forgotten: number;
   readonly unknown: readonly string[];
+  readonly not_searched: readonly string[];
 }
 
 export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
@@ -266,6 +274,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
         title: `Forget ${plural(found.known, 'value')} for ever?`,
         lines: [
           `Their tokens are unknown from then on, to every client. Forgotten before: ${found.already_forgotten}. Not known to this vault: ${unknown}.`,
+          ...found.not_searched.map((place) => `Not searched: ${place}.`),
           'This cannot be undone. Older backups still have the values.',
         ],
         verb: `Forget ${plural(found.known, 'value')}`,
@@ -283,7 +292,7 @@ export function forgetForm(link: AdminLink, confirm: Confirm): ActForm {
     labelled(
       'Values, one a line',
       values,
-      'Under every kind. Random tokens are found by token only.',
+      'All tokens that were ever drawn from them, under every kind.',
     ),
     labelled('Tokens, one a line', tokens),
     labelled('Space', space, 'Empty: the default space.'),

@@ -5,6 +5,8 @@ export interface Question {
   readonly title: string;
   /** What it means, a line each. */
   readonly lines: readonly string[];
+  /** What somebody loses, or what will be seen in clear. Before the lines. */
+  readonly warnings?: readonly string[];
   /** The word on the button. */
   readonly verb: string;
   /** Whether somebody loses what they have. */
@@ -37,9 +39,13 @@ export class Confirm {
     );
   }
 
-  ask({ title, lines, verb, isDanger = false }: Question): Promise<boolean> {
+  ask({ title, lines, warnings = [], verb, isDanger = false }: Question): Promise<boolean> {
     setText(this.#title, title);
-    setChildren(this.#lines, ...lines.map((line) => el('p', {}, line)));
+    setChildren(
+      this.#lines,
+      ...warnings.map((line) => el('p', { class: 'error' }, line)),
+      ...lines.map((line) => el('p', {}, line)),
+    );
     setText(this.#go, verb);
     this.#go.classList.toggle('danger', isDanger);
     this.element.returnValue = '';

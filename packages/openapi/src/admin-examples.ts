@@ -37,6 +37,8 @@ const API_KEY = {
 
 const DOCUMENT = 'version: 1\nfields:\n  customer.email: email\nelsewhere: refuse\n';
 const VERSION = { version: 3, applied_at: AT, applied_by: 'standin_admin' };
+const CONSEQUENCE =
+  'Strings that no field names will make the request fail. Today they are tokenized, as text.';
 const CHANGE = { what: 'field customer.email', before: null, after: 'email' };
 
 /** A value of each schema that a body or an answer has. */
@@ -50,13 +52,14 @@ const VALUES: Readonly<Record<string, unknown>> = {
   IssuedApiKey: { ...API_KEY, api_key: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG' },
   Policy: { ...VERSION, document: DOCUMENT },
   PolicyVersions: { versions: [VERSION] },
-  PolicyDocument: { document: DOCUMENT },
+  PolicyDocument: { document: DOCUMENT, confirmed: [CONSEQUENCE] },
   AppliedPolicy: {
-    ...{ version: 3, is_new: true, changes: [CHANGE], warnings: [], missing_clients: [] },
-    in_force_within_s: 5,
+    ...{ version: 3, is_new: true, changes: [CHANGE], consequences: [CONSEQUENCE] },
+    ...{ warnings: [], in_force_within_s: 5 },
   },
   CheckedPolicy: {
     ...{ is_valid: true, mistakes: [], warnings: [], changes: [CHANGE] },
+    consequences: [CONSEQUENCE],
     kinds: [
       {
         kind: 'email',
@@ -66,7 +69,6 @@ const VALUES: Readonly<Record<string, unknown>> = {
       },
     ],
     clients: [{ client_id: CLIENT.client_id, name: 'billing', sees: { email: 'full' } }],
-    missing_clients: [],
   },
   LookupRequest: { values: ['ann@example.com'] },
   LookupAnswer: { tokens: [[{ kind: 'email', token: 'urb@waovwde.dhq_tok' }]] },
@@ -74,6 +76,9 @@ const VALUES: Readonly<Record<string, unknown>> = {
   ForgetAnswer: {
     ...{ is_dry_run: false, known: 2, forgotten: 2, already_forgotten: 0 },
     unknown: ['tokens[0]'],
+    not_searched: [
+      'tokens that no version of the policy draws: random ones, imported ones that tokenize does not give, and those of programs before 0.1.0: to find them, run standin forget --values FILE --scan',
+    ],
   },
   Keyring: {
     keys: [

@@ -99,9 +99,9 @@ const POLICIES: Readonly<Record<string, Methods>> = {
     put: {
       ...{ ...POLICY, id: 'applyPolicy', summary: 'Apply a policy' },
       description:
-        'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes.',
+        'Makes the document the next version. The newest version once more changes nothing. The ETag is the version in quotes. A policy with consequences is applied only when `confirmed` names them: see `checkPolicy`.',
       ...{ body: 'PolicyDocument', answers: { 200: 'AppliedPolicy' }, isConditional: true },
-      errors: ['precondition_failed'],
+      errors: ['unconfirmed', 'precondition_failed'],
     },
   },
   '/policy/versions': {
@@ -119,7 +119,8 @@ const POLICIES: Readonly<Record<string, Methods>> = {
   '/policy/check': {
     post: {
       ...{ id: 'checkPolicy', tag: 'Policy', summary: 'Check a policy' },
-      description: 'All mistakes, what it would change, and what each client would see.',
+      description:
+        'All mistakes, what it would change, with its consequences in words, and what each client would see.',
       ...{ body: 'PolicyDocument', answers: { 200: 'CheckedPolicy' }, errors: [] },
     },
   },
@@ -137,7 +138,7 @@ const VALUES_AND_KEYS: Readonly<Record<string, Methods>> = {
     post: {
       ...{ id: 'forget', tag: 'Values', summary: 'Forget values' },
       description:
-        'Removes the values behind tokens for ever, as `standin forget`. Values are looked up first, and forgotten under every kind, or one. After an error, send it again.',
+        'Removes values for ever, as `standin forget`: the named tokens, and every token of the values that any version of the policy drew, under every kind or one. `not_searched` says what it cannot find. After an error, send it again.',
       ...{ body: 'ForgetRequest', answers: { 200: 'ForgetAnswer' }, errors: [] },
     },
   },

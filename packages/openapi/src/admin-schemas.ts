@@ -121,6 +121,11 @@ const WHERE: Readonly<Record<string, Schema>> = {
   },
 };
 
+const CONSEQUENCES = list(
+  'What will be in clear or refused, who will see less or more, and which rights are of no client. A sentence each.',
+  { type: 'string' },
+);
+
 const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
   PolicyVersion: answer('A version of the policy.', VERSION),
   PolicyVersions: answer('The versions, newest first.', {
@@ -130,13 +135,23 @@ const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
     ...VERSION,
     document: text('As it was applied, byte for byte.'),
   }),
-  PolicyDocument: body('A policy.', { document: text('YAML or JSON, as text.') }, ['document']),
+  PolicyDocument: body(
+    'A policy.',
+    {
+      document: text('YAML or JSON, as text.'),
+      confirmed: list(
+        'The `consequences` that you have seen: others, which came meanwhile, are refused. `*`: all, whatever they are.',
+        { type: 'string' },
+      ),
+    },
+    ['document'],
+  ),
   AppliedPolicy: answer('The version in force.', {
     version: VERSION.version!,
     is_new: flag('false: the newest version is this document already.'),
     changes: list('What it changes.', ref('PolicyChange')),
+    consequences: CONSEQUENCES,
     warnings: list('What is allowed, but perhaps not meant.', ref('PolicyMistake')),
-    missing_clients: list('Names in `rights` that no client has.', { type: 'string' }),
     in_force_within_s: IN_FORCE,
   }),
   PolicyChange: answer('A line of the policy that changes.', {
@@ -154,9 +169,9 @@ const POLICY_SCHEMAS: Readonly<Record<string, Schema>> = {
     mistakes: list('All mistakes.', ref('PolicyMistake')),
     warnings: list('What is allowed, but perhaps not meant.', ref('PolicyMistake')),
     changes: list('What it would change.', ref('PolicyChange')),
+    consequences: CONSEQUENCES,
     kinds: list('Each kind with a value that we made up.', ref('KindExample')),
     clients: list('What each client would see.', ref('ClientView')),
-    missing_clients: list('Names in `rights` that no client has.', { type: 'string' }),
   }),
   KindExample: {
     type: 'object',
@@ -227,7 +242,10 @@ const VALUE_SCHEMAS: Readonly<Record<string, Schema>> = {
     known: count('That had values before.'),
     forgotten: count('Whose values are gone now.'),
     already_forgotten: count('Whose values were gone before.'),
-    unknown: list('Places of tokens and values that the vault does not know.', {
+    unknown: list('Places of tokens and values that the vault never had.', {
+      type: 'string',
+    }),
+    not_searched: list('Where tokens of the values may be left, in words, and how to find them.', {
       type: 'string',
     }),
   }),

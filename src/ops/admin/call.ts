@@ -3,6 +3,7 @@ import { invalid, type JsonObject } from '../../http/data.ts';
 import type { VaultOptions } from '../../options.ts';
 import { CLIENT_TEXTS } from '../../service/clients.ts';
 import type { ValueFinder } from '../../service/records/found-values.ts';
+import type { Forgetting } from '../../service/records/value-search.ts';
 import type { Vault } from '../../service/vault.ts';
 import type { Durable } from '../../types.ts';
 
@@ -34,6 +35,7 @@ export interface AdminParts {
   readonly openVault: () => Promise<Vault>;
   readonly vaultOptions: VaultOptions;
   readonly finder: ValueFinder;
+  readonly openForgetting: () => Promise<Forgetting>;
   readonly clientPrefix: string;
   readonly tokenSuffix: string;
 }

@@ -23,6 +23,10 @@ export const ADMIN_ERRORS = {
   not_found: { status: 404, when: 'no such path, client, API key or version' },
   method_not_allowed: { status: 405, when: 'the path exists, but not with this method' },
   conflict: { status: 409, when: 'the request contradicts what exists' },
+  unconfirmed: {
+    status: 409,
+    when: 'the policy has consequences that `confirmed` does not name',
+  },
   precondition_failed: {
     status: 412,
     when: 'what exists is not what `If-Match` or `If-None-Match` expects',

@@ -15,15 +15,26 @@ import {
   type AdminDone,
   type AdminParts,
   type AdminRoutes,
+  type Field,
   readFields,
   textField,
 } from './call.ts';
+import { refusal } from './errors.ts';
 import { checkMatch } from './etags.ts';
 
 /** Nodes read the policy every 2 s, and use none that is older than this. */
 const IN_FORCE_S = 5;
 
-const DOCUMENT = { document: textField('a policy in YAML or JSON, as text', () => true) };
+const CONFIRMED: Field<readonly string[]> = {
+  accepts: 'a list of the consequences that you have seen, or ["*"]',
+  read: (json) => (isTexts(json) ? json : undefined),
+};
+/** In `confirmed`: all consequences, whatever they are. */
+const ALL = '*';
+const FIELDS = {
+  document: textField('a policy in YAML or JSON, as text', () => true),
+  confirmed: CONFIRMED,
+};
 const MAX_VERSION_DIGITS = 9;
 
 export function policyRoutes({ openVault, tokenSuffix }: AdminParts): AdminRoutes {
@@ -72,14 +83,18 @@ function numberOf(text: string): number {
   return Number(text);
 }
 
-async function documentOf(call: AdminCall): Promise<string> {
-  const { document } = readFields(await call.json(), DOCUMENT);
+function isTexts(json: unknown): json is string[] {
+  return Array.isArray(json) && json.every((one) => typeof one === 'string');
+}
+
+async function fieldsOf(call: AdminCall) {
+  const { document, confirmed = [] } = readFields(await call.json(), FIELDS);
   if (document === undefined) throw invalid('document: is missing');
-  return document;
+  return { document, confirmed };
 }
 
 async function apply(vault: Vault, call: AdminCall): Promise<AdminDone> {
-  const document = await documentOf(call);
+  const { document, confirmed } = await fieldsOf(call);
   const { policy, mistakes, warnings } = parsePolicy(document);
   if (policy === undefined) {
     const { line, column, text } = mistakes[0]!;
@@ -88,26 +103,32 @@ async function apply(vault: Vault, call: AdminCall): Promise<AdminDone> {
       `document: line ${line}, column ${column}: ${text}${others > 0 ? `; and ${others} more, which /admin/v1/policy/check lists` : ''}`,
     );
   }
-  const { missing } = await clientViews(vault, policy);
-  const plan = await planPolicy(vault.policies, document, policy);
+  const plan = await planPolicy(vault, document, policy);
+  const { consequences } = plan;
   checkMatch(call.headers, plan.version === 0 ? undefined : `"${plan.version}"`);
+  const unseen = consequences.filter((one) => !confirmed.includes(one));
+  if (unseen.length > 0 && !plan.is_same && !confirmed.includes(ALL))
+    throw refusal('unconfirmed', unconfirmed(unseen));
   const applied = await applyPolicy(vault.policies, document, plan.version);
   const { version, is_new: isNew } = applied;
   const body = {
     ...applied,
     changes: isNew ? plan.changes : [],
+    consequences,
     warnings,
-    missing_clients: missing,
     in_force_within_s: IN_FORCE_S,
   };
   return { status: 200, body, etag: `"${version}"`, target: String(version) };
 }
 
+function unconfirmed(unseen: readonly string[]): string {
+  return `Nothing was changed: the policy has consequences that you have not confirmed. To apply it, send "confirmed": ${JSON.stringify(unseen)}`;
+}
+
 async function check(vault: Vault, suffix: string, call: AdminCall): Promise<AdminAnswer> {
-  const document = await documentOf(call);
+  const { document } = await fieldsOf(call);
   const { policy, mistakes, warnings } = parsePolicy(document);
-  const views = policy && (await clientViews(vault, policy));
-  const plan = policy && (await planPolicy(vault.policies, document, policy));
+  const plan = policy && (await planPolicy(vault, document, policy));
   return {
     status: 200,
     body: {
@@ -115,9 +136,9 @@ async function check(vault: Vault, suffix: string, call: AdminCall): Promise<Adm
       mistakes,
       warnings,
       changes: plan?.changes ?? [],
+      consequences: plan?.consequences ?? [],
       kinds: policy ? kindExamples(policy, suffix) : [],
-      clients: views?.clients ?? [],
-      missing_clients: views?.missing ?? [],
+      clients: policy ? await clientViews(vault, policy) : [],
     },
   };
 }

@@ -1,8 +1,8 @@
 import { checkText, invalid, pathText } from '../../http/data.ts';
+import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
-import { forgetTokens, tokenStates } from '../../service/records/removal.ts';
-import { settled } from '../../service/vault.ts';
-import { restate, type Token, type Value } from '../../types.ts';
+import type { KindHistory } from '../../service/records/kind-history.ts';
+import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminAnswer,
   type AdminCall,
@@ -19,8 +19,8 @@ import {
 /** Each value is looked for under every kind. */
 const MAX_VALUES = 100;
 const MAX_TOKENS = 10_000;
-/** Tokens in one statement. A longer statement would hold up requests for the same records. */
-const BATCH_TOKENS = 500;
+/** Some 2 s of processor time. */
+const MAX_DRAWS = 100_000;
 
 function texts(most: number): Field<readonly string[]> {
   return {
@@ -73,53 +73,51 @@ async function tokensOf({ finder }: AdminParts, values: readonly string[], where
   }
 }
 
-/** A token to forget, and its first place in the request. */
-type Places = Map<Token, string>;
-
-async function forget(parts: AdminParts, call: AdminCall): Promise<AdminDone> {
+async function forget({ openForgetting }: AdminParts, call: AdminCall): Promise<AdminDone> {
   const {
     tokens,
     values,
+    kind,
+    space = DEFAULT_SPACE,
     dry_run: isDryRun = false,
-    ...where
   } = readFields(await call.json(), FORGET);
   if (tokens === undefined && values === undefined)
     throw invalid('body: must have tokens, values or both');
-  const places: Places = new Map();
-  tokens?.forEach((token, i) => {
-    checkText(token, ['tokens', i]);
-    if (!places.has(token as Token)) places.set(token as Token, pathText(['tokens', i]));
+  const request = {
+    tokens: checked('tokens', tokens) as Token[],
+    values: checked('values', values) as Value[],
+    ...{ kind, space, isDryRun },
+  };
+  const parts = await openForgetting();
+  if (request.values.length > 0) await checkDraws(parts.kinds, request);
+  const result = await forgetValues(parts, request);
+  const { known, forgotten, notSearched } = result;
+  const unknown = (['tokens', 'values'] as const).flatMap((list) =>
+    result[list].flatMap((state, i) => (state === 'unknown' ? [pathText([list, i])] : [])),
+  );
+  const body = restate(result, {
+    ...{ is_dry_run: isDryRun, known, forgotten: isDryRun ? 0 : known },
+    ...{ already_forgotten: forgotten, unknown, not_searched: notSearched },
   });
-  const found = await tokensOf(parts, values ?? [], where);
-  for (const { token } of found.flat()) places.set(token, '');
-  const counts = await eachBatch(parts, places, where.space, isDryRun);
-  const without = found.flatMap((one, i) => (one.length === 0 ? [pathText(['values', i])] : []));
-  const body = restate(counts, {
-    is_dry_run: isDryRun,
-    known: counts.known,
-    forgotten: isDryRun ? 0 : counts.known,
-    already_forgotten: counts.forgotten,
-    unknown: [...counts.unknown, ...without],
-  });
-  return { status: 200, body, values: isDryRun ? 0 : counts.known };
+  return { status: 200, body, values: isDryRun ? 0 : known };
 }
 
-async function eachBatch(
-  { openVault }: AdminParts,
-  places: Places,
-  space: string | undefined,
-  isDryRun: boolean,
-) {
-  const vault = await openVault();
-  const counts = { known: 0, forgotten: 0, unknown: [] as string[] };
-  const tokens = [...places.keys()];
-  for (let from = 0; from < tokens.length; from += BATCH_TOKENS) {
-    const batch = tokens.slice(from, from + BATCH_TOKENS);
-    const states = await (isDryRun ? tokenStates : forgetTokens)(vault, batch, space);
-    states.forEach((state, i) => {
-      if (state === 'unknown') counts.unknown.push(places.get(batch[i]!)!);
-      else counts[state]++;
-    });
-  }
-  return settled(vault, counts);
+function checked(name: string, given: readonly string[] = []): string[] {
+  given.forEach((text, i) => {
+    checkText(text, [name, i]);
+  });
+  return [...given];
+}
+
+/** Each value is drawn for each kind that any version of the policy had. */
+async function checkDraws(kinds: KindHistory, { values, kind }: ForgetRequest): Promise<void> {
+  await kinds.update();
+  const names = kind === undefined ? kinds.names : [kind];
+  const draws = names.flatMap((name) => kinds.drawing(name)).length;
+  if (draws === 0) throw invalid('kind: must be a kind whose tokens are not random');
+  const most = Math.max(1, Math.floor(MAX_DRAWS / draws));
+  if (values.length > most)
+    throw invalid(
+      `values: at most ${most}, because the versions of the policy have ${draws} kinds`,
+    );
 }

@@ -1,60 +1,56 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { spaceBytes } from '../../crypto/scope.ts';
 import type { Pool } from '../../store/pool.ts';
 import { RecordStore } from '../../store/records.ts';
 import { RemovalStore, type TokenState } from '../../store/removal.ts';
 import { COMMAND_PATIENCE_MS, commandDeadline, REQUEST_PATIENCE_MS } from '../../timeouts.ts';
-import { DEFAULT_SPACE, type Durable, type Token } from '../../types.ts';
+import type { SealedRecord, TokenFingerprint } from '../../types.ts';
+import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { Throttle } from './record-pass.ts';
-
-export type { TokenState };
-
-/**
- * Removes the values behind tokens, and returns the earlier state of each token, in order. When it
- * resolves, all nodes have forgotten the known tokens.
- * @throws InternalError database_unavailable: some tokens may be forgotten; call it again
- */
-export function forgetTokens(
-  vault: Vault,
-  tokens: readonly Token[],
-  space?: string,
-): Promise<Durable<TokenState[]>> {
-  return eachState('forget', vault, tokens, space);
-}
-
-/**
- * Returns the state of each token, in order.
- * @throws as forgetTokens
- */
-export function tokenStates(
-  vault: Vault,
-  tokens: readonly Token[],
-  space?: string,
-): Promise<Durable<TokenState[]>> {
-  return eachState('look', vault, tokens, space);
-}
-
-/** Nobody was given the token of an alias: it is unknown, and the alias stays. */
-async function eachState(
-  act: 'forget' | 'look',
-  { keyring, pool }: Vault,
-  tokens: readonly Token[],
-  space = DEFAULT_SPACE,
-): Promise<Durable<TokenState[]>> {
-  const bytes = spaceBytes(space);
-  const all = tokens.map((token) => keyring.tokenFingerprint(token, bytes));
-  const records = new RecordStore(pool, { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} });
-  const found = await records.find(all);
-  const known = all.map((token, i) => {
-    const record = found[i];
-    return record && 'alias' in keyring.open(record) ? undefined : token;
-  });
-  return new RemovalStore(pool)[act](known, commandDeadline());
-}
+import { knowKeysOf } from './verify.ts';
 
 /** Rows that a statement locks, for about 10 ms. */
 const BATCH_RECORDS = 500;
+
+/**
+ * Removes the values of records, and returns the earlier state of each. When it resolves, all nodes
+ * have forgotten the known ones.
+ * @param isDryRun only returns the states
+ * @throws InternalError database_unavailable: some records may be forgotten; call it again
+ */
+export async function forgetRecords(
+  vault: Vault,
+  follower: KeyringFollower,
+  fingerprints: Iterable<TokenFingerprint>,
+  isDryRun: boolean,
+): Promise<ReadonlyMap<TokenFingerprint, TokenState>> {
+  const states = new Map<TokenFingerprint, TokenState>();
+  const all = [...new Set(fingerprints)];
+  for (let from = 0; from < all.length; from += BATCH_RECORDS) {
+    const batch = all.slice(from, from + BATCH_RECORDS);
+    const aliases = await aliasesAmong(vault, follower, batch);
+    // Nobody was given the token of an alias: it is unknown, and the alias stays.
+    const tokens = batch.map((one) => (aliases.has(one) ? undefined : one));
+    const store = new RemovalStore(vault.pool);
+    const found = await store[isDryRun ? 'look' : 'forget'](tokens, commandDeadline());
+    for (const [i, one] of batch.entries()) states.set(one, found[i]!);
+  }
+  return states;
+}
+
+async function aliasesAmong(
+  vault: Vault,
+  follower: KeyringFollower,
+  fingerprints: readonly TokenFingerprint[],
+): Promise<ReadonlySet<TokenFingerprint>> {
+  const options = { patienceMs: COMMAND_PATIENCE_MS, onBatch: () => {} };
+  const found = await new RecordStore(vault.pool, options).find(fingerprints);
+  const records = found.filter((one): one is SealedRecord => !!one);
+  await knowKeysOf(vault, follower, records);
+  const aliases = records.filter((record) => 'alias' in vault.keyring.open(record));
+  return new Set(aliases.map((record) => record.token_fingerprint));
+}
+
 /** A removal takes 14 us of the database's CPU, so this rate takes a fourteenth of a core. */
 const RECORDS_PER_S = 5_000;
 /** Removal may be late, because an expired token is unknown at once. */

@@ -2,7 +2,7 @@ import type { OpenedAlias, OpenedValue } from '../../crypto/keyring.ts';
 import type { Scope } from '../../crypto/scope.ts';
 import { hexOf, RecordWalk, type WalkedRecord } from '../../store/record-walk.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import { DEFAULT_KIND, DEFAULT_SPACE } from '../../types.ts';
+import { DEFAULT_KIND, DEFAULT_SPACE, type SealedRecord } from '../../types.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
 import { type PassEnd, type PassSettings, passOver, persistently } from './record-pass.ts';
@@ -91,6 +91,17 @@ export interface OpenedRecord {
   readonly content: OpenedValue | OpenedAlias;
 }
 
+/** Reads the keyring again for key versions that other processes have added. */
+export async function knowKeysOf(
+  { keyring }: Vault,
+  follower: KeyringFollower,
+  records: readonly SealedRecord[],
+): Promise<void> {
+  if (records.every(({ key_version: keyVersion }) => keyring.hasVersion(keyVersion))) return;
+  await follower.look();
+  keyring.renew(follower.latest.keys);
+}
+
 /**
  * Opens records by the fingerprints in their own rows, because there is no token from a caller. So
  * it cannot detect a row that was swapped whole, fingerprint included.
@@ -109,10 +120,7 @@ export class RecordReader {
   async open(records: readonly WalkedRecord[]): Promise<OpenedRecord[]> {
     const { keyring } = this.#vault;
     const { follower, onBad } = this.#settings;
-    if (records.some(({ key_version: keyVersion }) => !keyring.hasVersion(keyVersion))) {
-      await follower.look();
-      keyring.renew(follower.latest.keys);
-    }
+    await knowKeysOf(this.#vault, follower, records);
     return records.flatMap((record) => {
       const content = keyring.open(record);
       if (!('failure' in content)) return [{ record, content }];

@@ -29,10 +29,12 @@ class Answer(NamedTuple):
     """The header Retry-After."""
     tag: str | None
     """The header ETag."""
+    strings: str | None
+    """The header Standin-Strings."""
 
 
 def answer_of(response: httpx.Response, body: bytes) -> Answer:
-    names = ("x-request-id", "retry-after", "etag")
+    names = ("x-request-id", "retry-after", "etag", "standin-strings")
     return Answer(response.status_code, body, *map(response.headers.get, names))
 
 
@@ -96,7 +98,10 @@ _DETAILS = {
 _PASSING = {408, 429, 502, 503, 504}
 
 _REMEDIES = {
-    401: "the API key is unknown, expired or revoked; issue another with standin api-key issue",
+    401: (
+        "the API key is unknown, expired or revoked;"
+        " issue another with standin api-key issue --client NAME"
+    ),
     404: "is url the address of the service itself?",
     412: (
         "the vault has no policy, or another one since the call began; apply one, call again,"
@@ -165,6 +170,20 @@ def bad_answer(operation: str, answer: Answer) -> StandinError:
     return StandinError(
         f"{operation}: the answer does not match the request: {_NOT_STANDIN}",
         code="bad_answer",
+        status=answer.status,
+        request_id=answer.request_id,
+        attempts=1,
+    )
+
+
+def check_passed(operation: str, answer: Answer) -> None:
+    """Raises StandinError when a path of the policy begins with `values`, and strings passed."""
+    if not re.search("passed=[1-9]", answer.strings or ""):
+        return
+    raise StandinError(
+        f"{operation}: the policy left strings in clear, because one of its paths begins with"
+        " values; rename that field in the policy",
+        code="passed",
         status=answer.status,
         request_id=answer.request_id,
         attempts=1,

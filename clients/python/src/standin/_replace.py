@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from . import _data
-from ._answers import Answer, Unapplied, bad_answer, parse_body, unapplied_in
+from ._answers import Answer, Unapplied, bad_answer, check_passed, parse_body, unapplied_in
 from ._call import Call, Health, Steps, headers_of
 from ._fields import Pick
 from ._options import Settings
@@ -150,6 +150,7 @@ class Strings(Replacement):
             return self._pick.path(found[0])
 
         twins, unapplied, answer = yield from self._send(batch.body, path_for)
+        check_passed(self._call.operation, answer)
         texts = twins.get("values") if isinstance(twins, dict) else None
         if not isinstance(texts, list) or len(texts) != len(batch.items):
             raise bad_answer(self._call.operation, answer)

@@ -1,0 +1,109 @@
+import { nearest } from '#bulk';
+import { CallerError, OperatorError } from '../errors.ts';
+import {
+  collectFields,
+  isObject,
+  type JsonObject,
+  parseBody,
+  parseRecords,
+  pathText,
+} from '../http/data.ts';
+import { RecordWalk } from '../http/record-walk.ts';
+import { isListOfValues } from '../http/request-data.ts';
+import type { DeclaredPolicy } from '../policy/policy.ts';
+import { type Kind, PolicyRules } from '../policy/rules.ts';
+import { DEFAULT_KIND } from '../types.ts';
+import { nameOf, readDocument } from './policy-document.ts';
+
+/** Strings of a record that have the same path, but for indexes, and become the same. */
+export interface Strings {
+  /** As a policy would name it. */
+  readonly path: string;
+  readonly strings: number;
+  /** A kind, `in clear`, or `refused: ` with the reason. */
+  readonly becomes: string;
+  /** The path of the policy that was probably meant. */
+  readonly meant: string | null;
+}
+
+const MAX_RECORD_BYTES = 1024 * 1024;
+
+/**
+ * What a policy does to the strings of a record, as the service does it.
+ * @param file a record, a list of records, a body with `data`, or a record a line
+ */
+export async function stringsIn(file: string, policy: DeclaredPolicy): Promise<Strings[]> {
+  const text = await readDocument(file, MAX_RECORD_BYTES);
+  if (Buffer.byteLength(text) > MAX_RECORD_BYTES)
+    throw new OperatorError(`${nameOf(file)} is larger than 1 MiB: take a part of it`);
+  try {
+    return stringsOf(Buffer.from(bodyOf(text)), policy);
+  } catch (error) {
+    if (!(error instanceof CallerError)) throw error;
+    throw new OperatorError(`${nameOf(file)}, sent to tokenize, is refused: ${error.message}`);
+  }
+}
+
+function bodyOf(text: string): string {
+  try {
+    const json = JSON.parse(text);
+    return isObject(json) && Object.hasOwn(json, 'data') ? text : `{"data":${text}}`;
+  } catch {
+    const lines = text.split('\n').filter((line) => line.trim() !== '');
+    return `{"data":[${lines.join(',')}]}`;
+  }
+}
+
+function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
+  const rules = new PolicyRules({ ...policy, version: 1, tag: '' });
+  const { text, data } = rules.tree === undefined ? parseBody(body) : parseRecords(body);
+  const isList = Array.isArray(data);
+  const isPlain = rules.tree === undefined || isListOfValues(data, rules.tree);
+  if (isPlain) collectFields(data as JsonObject, Infinity);
+  const paths: string[] = [];
+  const onPlace = ([, ...path]: readonly (string | number)[]) => {
+    paths.push(policyPath(isList ? path.slice(1) : path));
+  };
+  const tree = isPlain ? undefined : rules.tree;
+  const options = { maxPlaces: Infinity, onPlace };
+  const { places } = new RecordWalk(text, { tree, elsewhere: 'tokenize' }, options);
+  const found = new Map<string, Strings>();
+  for (const [i, place] of places.entries()) {
+    const isElsewhere = !isPlain && place.path === '';
+    const kind = isPlain ? rules.kind(DEFAULT_KIND) : rules.kindAt(place.path);
+    const becomes = (isElsewhere && ELSEWHERE[policy.elsewhere]) || outcome(kind, place.text);
+    const path = paths[i]!;
+    const key = JSON.stringify([path, becomes]);
+    const { strings, meant } = found.get(key) ?? {
+      strings: 0,
+      meant:
+        (isElsewhere &&
+          nearest(
+            path,
+            rules.fields.map((field) => field.path),
+          )) ||
+        null,
+    };
+    found.set(key, { path, strings: strings + 1, becomes, meant });
+  }
+  return [...found.values()];
+}
+
+/** '': as any text. */
+const ELSEWHERE = {
+  pass: 'in clear',
+  refuse: 'refused: the policy names no such path',
+  tokenize: '',
+};
+
+/** The path as a policy would name it, for each item of a list. */
+function policyPath(path: readonly (string | number)[]): string {
+  return pathText(['', ...path])
+    .replace(/^\./, '')
+    .replaceAll(/\[\d+\]/g, '[*]');
+}
+
+function outcome(kind: Kind, text: string): string {
+  const accepted = kind.accept(text);
+  return 'reason' in accepted ? `refused: ${accepted.reason}` : kind.settings.name;
+}

@@ -1,0 +1,167 @@
+import { suggested } from '#bulk';
+import type { Client } from '../types.ts';
+import { NO_POLICY } from './changes.ts';
+import { cut } from './document.ts';
+import {
+  type DeclaredPolicy,
+  ELSEWHERE,
+  kindsInUse,
+  lineOf,
+  OTHERS,
+  RIGHTS,
+  rightOf,
+} from './policy.ts';
+import { stepsOf } from './rules.ts';
+
+type Named = Pick<Client, 'client_id' | 'name'>;
+type Known = Named & Pick<Client, 'can_detokenize' | 'disabled_at'>;
+
+/** More names are counted only. */
+const MAX_NAMES = 20;
+/** Names that a misspelt one is compared with, and their length. */
+const MAX_NEAR = 1_000;
+const MAX_NEAR_CHARACTERS = 50;
+
+/**
+ * What a policy lets out or takes away, a sentence each: what will be in clear or refused, who
+ * will see less or more, and which rights are nobody's. An apply asks before it does this.
+ * @param before undefined: no policy
+ */
+export function consequencesOf(
+  before: DeclaredPolicy = NO_POLICY,
+  after: DeclaredPolicy,
+  clients: readonly Known[],
+): string[] {
+  return [
+    ...ofStrings(before, after),
+    ...ofRemovedKinds(before, after),
+    ...ofRights(before, after, clients.filter(canSee)),
+    ...ofUnknownClients(after, clients),
+  ];
+}
+
+/** Whether rights are of use to the client. */
+export function canSee({ can_detokenize: can, disabled_at: disabledAt }: Known): boolean {
+  return can && disabledAt === null;
+}
+
+function ofStrings(before: DeclaredPolicy, after: DeclaredPolicy): string[] {
+  const { elsewhere } = after;
+  if (elsewhere === 'tokenize') return [];
+  const will = `will ${ELSEWHERE[elsewhere]}.`;
+  const [old, next] = [stepped(before), stepped(after)];
+  const left = old.filter(({ steps }) => !next.some((one) => leadsTo(one.steps, steps)));
+  const texts = left.map(({ path, kind }) => `${path} ${will} Today it is tokenized, as ${kind}.`);
+  if (namesValues(next) && !namesValues(old))
+    texts.unshift(
+      'Requests of the form {"data":{"values":[...]}}, which clients without a policy send, will follow the fields. Today all their strings are tokenized, as text.',
+    );
+  if (elsewhere !== before.elsewhere)
+    texts.unshift(`Strings that no field names ${will} Today they ${ELSEWHERE[before.elsewhere]}.`);
+  return texts;
+}
+
+type Steps = ReturnType<typeof stepsOf>;
+
+function stepped({ fields = [] }: DeclaredPolicy) {
+  return fields.map((field) => ({ ...field, steps: stepsOf(field) }));
+}
+
+function namesValues(fields: readonly { readonly steps: Steps }[]): boolean {
+  return fields.some(({ steps }) => steps[0] === 'values');
+}
+
+/** Whether a path covers all of another. */
+function leadsTo(path: Steps, other: Steps): boolean {
+  const isAt = (step: Steps[number], i: number) =>
+    step === other[i] || (step === null && typeof other[i] === 'number');
+  return path.length === other.length && path.every(isAt);
+}
+
+function ofRemovedKinds(before: DeclaredPolicy, after: DeclaredPolicy): string[] {
+  const left = new Set(after.kinds.map(({ name }) => name));
+  const removed =
+    after.rights === undefined ? [] : before.kinds.filter((one) => !left.has(one.name));
+  return removed.map(
+    ({ name }) =>
+      `The kind ${name} is removed, its values stay: only a right to "${OTHERS}" will show them, and masked will show ****.`,
+  );
+}
+
+/** One sentence for all clients that lose or gain the same. */
+function ofRights(
+  before: DeclaredPolicy,
+  after: DeclaredPolicy,
+  clients: readonly Named[],
+): string[] {
+  const linesOf = (one: Named) => [lineOf(before.rights, one), lineOf(after.rights, one)];
+  // Clients of the same lines see the same.
+  const groups = grouped(clients, (one) => JSON.stringify(linesOf(one)));
+  const changes = [...groups.values()].flatMap((group) =>
+    textsOf(before, after, group[0]!).map((text) => ({ text, names: group.map(nameOf) })),
+  );
+  const byText = grouped(changes, ({ text }) => text);
+  return [...byText].map(
+    ([text, same]) => `${listed(same.flatMap(({ names }) => names))} will see ${text}.`,
+  );
+}
+
+/** What a client will see less or more of: `less: card full -> masked; text full -> none`. */
+function textsOf(before: DeclaredPolicy, after: DeclaredPolicy, client: Named): string[] {
+  const old = [...kindsInUse(before).map(nameOf), OTHERS];
+  const all = [...new Set([...kindsInUse(after).map(nameOf), ...old])];
+  const textOf = (how: string, kinds: readonly string[], isMove: (by: number) => boolean) => {
+    const moves = kinds
+      .map((kind) => ({
+        kind,
+        from: rightOf(before, client, kind),
+        to: rightOf(after, client, kind),
+      }))
+      .filter(({ from, to }) => isMove(RIGHTS.indexOf(to) - RIGHTS.indexOf(from)));
+    const byMove = grouped(moves, ({ from, to }) => `${from} -> ${to}`);
+    const texts = [...byMove].map(([move, same]) => {
+      const words = same.map(({ kind }) => (kind === OTHERS ? 'all other kinds' : kind));
+      return `${words.length === kinds.length ? 'every kind' : words.join(', ')} ${move}`;
+    });
+    return texts.length === 0 ? [] : [`${how}: ${texts.join('; ')}`];
+  };
+  return [
+    ...textOf('less', all, (by) => by > 0),
+    // Nobody has seen values of a new kind.
+    ...textOf('more', old, (by) => by < 0),
+  ];
+}
+
+function nameOf({ name }: { readonly name: string }): string {
+  return name;
+}
+
+function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group === undefined) groups.set(key, [item]);
+    else group.push(item);
+  }
+  return groups;
+}
+
+function ofUnknownClients({ rights = {} }: DeclaredPolicy, all: readonly Named[]): string[] {
+  const known = new Set([OTHERS, ...all.flatMap((one) => [one.client_id, one.name])]);
+  const missing = Object.keys(rights).filter((named) => !known.has(named));
+  if (missing.length === 0) return [];
+  // Each is compared with each, letter by letter.
+  const names = all.map(nameOf).filter(({ length }) => length <= MAX_NEAR_CHARACTERS);
+  const near = missing
+    .slice(0, MAX_NAMES)
+    .map((named) => suggested(cut(named), names.slice(0, MAX_NEAR)));
+  return [
+    `No client of the vault is called ${listed([...near, ...missing.slice(MAX_NAMES)])}: nobody will have these rights.`,
+  ];
+}
+
+function listed(names: readonly string[]): string {
+  const more = names.length - MAX_NAMES;
+  return names.slice(0, MAX_NAMES).join(', ') + (more > 0 ? ` and ${more} more` : '');
+}
