@@ -2,6 +2,7 @@ import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from '
 import { join } from 'node:path';
 import { generateIdentity, identityToRecipient } from 'age-encryption';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readText } from '../support/docs.ts';
 import { partsIn } from '../support/pairs.ts';
 import {
   endOf,
@@ -158,3 +159,24 @@ test('an export that did not end is not imported as a folder, and continues only
   await runJson(place, ...args, '--resume');
   expect(await runJson(other, 'import', folder, '--dry-run')).toMatchObject({ rows: 3_000 });
 });
+
+test('the commands of the guides run as written', async () => {
+  const commands = (guide: string) => {
+    const lines = readText(`docs/guides/${guide}.md`).match(/^ *standin .*/gm)!;
+    return lines.map((line) => line.trim().split(' ').slice(1));
+  };
+  const [exporting, ...importing] = commands('leaving');
+  const recipient = await identityToRecipient(identity);
+  const folder = join(place.folder, 'pairs');
+  await runJson(place, ...exporting!.map((one) => one.replace('age1...', recipient)));
+  for (const one of [place, other]) copyFileSync(join(one.folder, 'identity'), keyIn(one));
+  for (const args of importing)
+    await runJson(other, ...args.map((one) => (one === 'pairs' ? folder : one)));
+  const [checking] = commands('coming-from-another-vault');
+  writeFileSync(join(other.folder, 'pairs.csv'), 'old_token,email\nold_1_tok,ann@example.com\n');
+  expect(await runJson(other, ...checking!)).toMatchObject({ is_dry_run: true, imported: 1 });
+});
+
+function keyIn({ folder }: Place): string {
+  return join(folder, 'key.txt');
+}

@@ -6,6 +6,7 @@ import { HTTP } from './http.ts';
 import { IDENTITY } from './identity.ts';
 import type { Mutant } from './mutant.ts';
 import { POLICY } from './policy.ts';
+import { RECORDS } from './records.ts';
 import { SERVICE } from './service.ts';
 import { STORE } from './store.ts';
 
@@ -13,6 +14,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...STORE,
   ...FENCES,
   ...SERVICE,
+  ...RECORDS,
   ...CRYPTO,
   ...HTTP,
   ...IDENTITY,

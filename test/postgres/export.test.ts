@@ -7,6 +7,7 @@ import { type Kind, PolicyRules } from '../../src/policy/rules.ts';
 import { LeasedKeyring } from '../../src/service/keys/leased-keyring.ts';
 import { policyOf } from '../../src/service/policy-follower.ts';
 import { Tokenizer } from '../../src/service/tokenizer.ts';
+import { OLDER_TEXT } from '../../src/shape/kind.ts';
 import type { Token, Value, ValueFingerprint } from '../../src/types.ts';
 import { pairsIn } from '../support/pairs.ts';
 import { Random } from '../support/random.ts';
@@ -144,6 +145,42 @@ test('C34: an export has the right token of every record, under whatever policy 
       });
     });
     expect(sorted(text.trim().split('\n'))).toEqual(sorted(expected));
+  } finally {
+    place.remove();
+  }
+});
+
+test('an export has the tokens of older shapes, and says which of them tokenize gives', async () => {
+  const place = await newPlace('server', inject('serverUrl'));
+  try {
+    await makeVault(place);
+    const { records, keyring: makeKeys } = openedVault(place);
+    const keyring = await makeKeys();
+    const values = ['ann\tlee', 'ann\u00a0lee', 'ann lee@example.com'] as Value[];
+    const older = values.map((value) => {
+      const { draws, value_fingerprint: fingerprint } = keyring.deterministicDraws(value);
+      const { token } = OLDER_TEXT.drawToken(value, 'tok', draws, 0)!;
+      return { token, record: keyring.seal(value, keyring.tokenFingerprint(token), fingerprint) };
+    });
+    await records.insert(older.map(({ record }) => record));
+    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const tokenizer = new Tokenizer(
+      records,
+      new LeasedKeyring(snapshot, () => {}),
+      'tok',
+      () => {},
+    );
+    const terms = { token_mode: 'deterministic', time_to_live_s: null } as const;
+    const [now] = await tokenizer.tokenize(values.slice(0, 1), terms, soon());
+    const folder = join(place.folder, 'pairs');
+    const made = await runJson(place, 'export', '-o', folder, '--plain');
+    expect(made).toMatchObject({ pairs: 4, without_token: 0 });
+    const pairs = (await pairsIn(folder)).map(({ token, value, use }) => [token, value, use]);
+    const expected = [
+      [now, values[0], 'both'],
+      ...older.map(({ token }, i) => [token, values[i], i === 0 ? 'detokenize' : 'both']),
+    ];
+    expect(pairs.toSorted()).toEqual(expected.toSorted());
   } finally {
     place.remove();
   }

@@ -89,6 +89,27 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     return (await sql(place, text, [uuid(record)]))[0]!.sealed;
   }
 
+  test('a record takes the place of an alias only while that is as it was read, with an open key version', async () => {
+    const [old, other] = [randomRecord(), randomRecord()];
+    await records.insert([old, other]);
+    const inPlace = ({ token_fingerprint: token }: SealedRecord, parts = {}) =>
+      randomRecord({ token_fingerprint: token, ...parts });
+    const [fresh, rival, closed] = [
+      inPlace(old),
+      inPlace(old),
+      inPlace(other, { key_version: 99 }),
+    ];
+    expect(await records.supersede([old], [fresh], soon())).toEqual(['stored']);
+    // As a run does that did not get the answer, and another run.
+    expect(await records.supersede([old], [fresh], soon())).toEqual(['stored']);
+    expect(await records.supersede([old], [rival], soon())).toEqual([
+      { record: fresh, leftS: null },
+    ]);
+    expect(await records.supersede([other], [closed], soon())).toEqual(['key_retired']);
+    const tokens = [old, other].map((one) => one.token_fingerprint);
+    expect(await records.find(tokens)).toEqual([fresh, other]);
+  });
+
   test('a record with a closed key version, or none in the keyring, is refused; it may be forgotten all the same', async () => {
     const old = randomRecord();
     expect(await records.insert([old])).toEqual(['stored']);

@@ -79,7 +79,7 @@ const PACKAGES: Record<string, readonly string[]> = {
   pg: ['store'],
   '@electric-sql/pglite': ['#embedded'],
   '/assets/uplot.js': ['#console'],
-  'node:crypto': ['crypto', 'http', 'ops'],
+  'node:crypto': ['commands', 'crypto', 'http', 'ops'],
   'age-encryption': ['commands'],
   commander: ['commands', 'cli'],
   yaml: ['policy'],

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { grow, MIN_STEMS, SHAPED_CHARACTERS, shapeOf } from '../../src/shape/shape.ts';
+import {
+  grow,
+  MIN_STEMS,
+  olderShapeOf,
+  SHAPED_CHARACTERS,
+  shapeOf,
+} from '../../src/shape/shape.ts';
 
 /** Any well-formed string, often with what the rules single out. */
 const values = fc.oneof(
@@ -12,6 +18,23 @@ const values = fc.oneof(
 function stems(shape: string): number {
   return [...shape].reduce((n, c) => n * (c === 'a' ? 26 : c === '0' ? 10 : 1), 1);
 }
+
+// As the program of commit e0c8a12 made them.
+test.each([
+  ['ann\tlee bo', 'aaaaaaa aa'],
+  ['ann\u00a0lee\u3000bo', 'aaaaaaaaaa'],
+  ['\tab cd ', 'aaa aaa'],
+  ['ann lee@example.com', 'aaaaaaa@aaaaaaa.aaa'],
+  ['ann\tlee@example.com', 'aaaaaaa@aaaaaaa.aaa'],
+  ['@ ann.lee 12', '@ aaa.aaa 00'],
+])('the older shape of %j is %s', (value, shape) => {
+  expect(olderShapeOf(value)).toBe(shape);
+});
+
+test('a value without tab, Unicode space and e-mail with spaces has always had its shape', () => {
+  const usual = values.filter((value) => !/[^\S ]|@/.test(value));
+  fc.assert(fc.property(usual, (value) => olderShapeOf(value) === shapeOf(value)));
+});
 
 describe('text', () => {
   test.each([

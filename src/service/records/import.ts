@@ -179,12 +179,13 @@ export class Importer {
 
   async #supersede(taking: readonly InWay[], drafts: readonly Draft[]): Promise<readonly Found[]> {
     if (this.#options.isDryRun) return drafts.map(() => 'stored');
-    return this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
-      store.supersede(
-        taking.map(({ found }) => found.record),
-        records,
-        deadlineMs,
-      ),
+    const old = taking.map(({ found }) => found.record);
+    const writing = this.#records.write(drafts, this.#sealed, (store, records, deadlineMs) =>
+      store.supersede(old, records, deadlineMs),
+    );
+    return allowedOr(
+      `The user of DATABASE_URL may not move aliases of imported tokens. ${AS_OWNER}`,
+      writing,
     );
   }
 
@@ -220,7 +221,7 @@ export class Importer {
     if (this.#isMarked || drafts.every(({ token }) => token.endsWith(`_${suffix}`))) return;
     const { policies } = this.#vault;
     await allowedOr(
-      "The user of DATABASE_URL may not import tokens without the suffix of this vault. Run the command as the owner of the vault's tables.",
+      `The user of DATABASE_URL may not import tokens without the suffix of this vault. ${AS_OWNER}`,
       persistently(stop, async () => {
         if (await policies.announceBareTokens(commandDeadline())) return;
         await sleep(POLICY_LEASE_MS, undefined, { signal: stop });
@@ -261,6 +262,7 @@ export class Importer {
 
 type Verdict = Omit<Imported, 'isGiven'> | Refusal;
 
+const AS_OWNER = "Run the command as the owner of the vault's tables.";
 const KEEP_ONE = 'keep one of the two, and give the other a new token';
 const RENEW = 'give this value a new token in your data';
 const FORGOTTEN =
