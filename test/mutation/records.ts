@@ -191,7 +191,7 @@ export const RECORDS: readonly Mutant[] = [
   {
     id: 'export-older-shapes',
     file: 'service/every-kind.ts',
-    old: 'this.#kindsOf(DEFAULT_KIND).push(OLDER_TEXT);',
+    old: "this.#named(DEFAULT_KIND).kinds.set('older', OLDER_TEXT);",
     new: '',
     promise: 'Tokens of older shapes are exported.',
     tests: ['postgres/export.test.ts'],

@@ -163,7 +163,8 @@ test('an export has the tokens of older shapes, and says which of them tokenize 
       return { token, record: keyring.seal(value, keyring.tokenFingerprint(token), fingerprint) };
     });
     await records.insert(older.map(({ record }) => record));
-    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const keys = await plainKeys(place);
+    const snapshot = { keys, asOfMs: Infinity, isDurable: true, failure: undefined };
     const tokenizer = new Tokenizer(
       records,
       new LeasedKeyring(snapshot, () => {}),
