@@ -160,6 +160,8 @@ async function diff(
 ): Promise<void> {
   const { planPolicy } = await policies();
   const plan = await planPolicy(vault, document, policy);
+  // "Nothing would change" must hold after a failover: a pipeline skips the apply on it.
+  if (plan.is_same) await (await import('../service/vault.ts')).settled(vault, plan);
   const lines = [...changeLines(plan), ...plan.consequences.map(consequenceLine)];
   print(options, plan, lines.join('\n'));
   if (options.exitCode && plan.changes.length > 0) process.exitCode = 1;
