@@ -2,6 +2,8 @@
 export const REQUEST_PATIENCE_MS = 4_000;
 /** Least time of a statement, even after the deadline of its request. */
 export const LEAST_PATIENCE_MS = 1_000;
+/** For the standby and a new key or policy, on the connection of API keys, which would wait. */
+export const STANDBY_PATIENCE_MS = 1_000;
 /** A database that does not answer the goodbye must not keep the process alive. */
 export const CLOSE_TIMEOUT_MS = 2_000;
 /** Statements of commands and of the start. */
@@ -38,6 +40,24 @@ export function migrationDeadline(): number {
 /** Milliseconds of a clock that all threads of a process share. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint()) / 1e6;
+}
+
+/** Clocks are set in smaller steps, all the time. */
+const LEAST_SLEEP_MS = 1_000;
+let sleptMs = 0;
+let aheadMs = Date.now() - performance.now();
+
+/**
+ * Milliseconds of performance.now(), which stands still while the machine is suspended, and of that
+ * time, which the clock of the day shows. For leases of rights: when somebody sets that clock
+ * forward, they are read again, no more.
+ */
+export function leaseMs(): number {
+  const nowMs = performance.now();
+  const nowAheadMs = Date.now() - nowMs;
+  if (nowAheadMs - aheadMs >= LEAST_SLEEP_MS) sleptMs += nowAheadMs - aheadMs;
+  aheadMs = nowAheadMs;
+  return nowMs + sleptMs;
 }
 
 /**

@@ -1,10 +1,10 @@
 import { statSync } from 'node:fs';
 import { OperatorError } from '../errors.ts';
 import type { VaultOptions } from '../options.ts';
+import { EveryKind } from '../service/every-kind.ts';
 import { KeyringFollower } from '../service/keys/keyring-follower.ts';
 import { kekSourceOf } from '../service/keys/open-keys.ts';
 import type { Forgetting, TokenState } from '../service/records/forget.ts';
-import { KindHistory } from '../service/records/kind-history.ts';
 import { settled, type Vault } from '../service/vault.ts';
 import { type Durable, restate } from '../types.ts';
 import { EXIT_INTERRUPTED, type OutputOptions, printDone } from './command.ts';
@@ -31,9 +31,9 @@ export const NO_WAY_BACK = 'This cannot be undone; older backups still have them
 
 /** What forgets in an open vault. */
 export function forgettingIn(vault: Vault, options: VaultOptions): Forgetting {
-  const { wrappedKeys, plainKeys, policies } = vault;
+  const { wrappedKeys, plainKeys } = vault;
   const follower = new KeyringFollower(wrappedKeys, kekSourceOf(options), plainKeys);
-  return { vault, follower, kinds: new KindHistory(policies), suffix: options.token_suffix };
+  return { vault, follower, kinds: new EveryKind(vault, options.token_suffix) };
 }
 
 /**

@@ -67,6 +67,7 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
   const tree = isPlain ? undefined : rules.tree;
   const options = { maxPlaces: Infinity, onPlace };
   const { places } = new RecordWalk(text, { tree, elsewhere: 'tokenize' }, options);
+  const fields = rules.fields.map((field) => field.path);
   const found = new Map<string, Strings>();
   for (const [i, place] of places.entries()) {
     const isElsewhere = !isPlain && place.path === '';
@@ -74,17 +75,9 @@ function stringsOf(body: Buffer, policy: DeclaredPolicy): Strings[] {
     const becomes = (isElsewhere && ELSEWHERE[policy.elsewhere]) || outcome(kind, place.text);
     const path = paths[i]!;
     const key = JSON.stringify([path, becomes]);
-    const { strings, meant } = found.get(key) ?? {
-      strings: 0,
-      meant:
-        (isElsewhere &&
-          nearest(
-            path,
-            rules.fields.map((field) => field.path),
-          )) ||
-        null,
-    };
-    found.set(key, { path, strings: strings + 1, becomes, meant });
+    const known = found.get(key);
+    const meant = known === undefined && isElsewhere ? nearest(path, fields) : known?.meant;
+    found.set(key, { path, strings: (known?.strings ?? 0) + 1, becomes, meant: meant ?? null });
   }
   return [...found.values()];
 }

@@ -1,6 +1,4 @@
 import { CallerError } from '../errors.ts';
-import type { KindCounts } from '../metrics.ts';
-import type { Seen } from '../service/audit/audit-log.ts';
 import type { TokenCounts } from '../service/limits/client-limits.ts';
 import { PLAIN, SCOPED, splitKind, withMarks } from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
@@ -14,6 +12,7 @@ import { jsonBytes, largeAnswer, MAX_WHOLE_BYTES, mostJsonBytes } from './large-
 import { isLenient, type Unapplied, unappliedText } from './lenient.ts';
 import { readBody } from './request-body.ts';
 import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
+import { cutUnlessRight } from './rights.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 import { successFrame } from './success-frame.ts';
 import { inVault } from './tracing.ts';
@@ -37,25 +36,30 @@ export function detokenizeHandler(
   const needsNoMeasure = Math.min(maxBytes, MAX_WHOLE_BYTES);
   return async (exchange: Exchange): Promise<Answer> => {
     await admit(context, exchange, 'detokenize');
-    const asked = await read(context, exchange, await readBody(context, exchange));
-    const unapplied = hasGaps(exchange) ? [] : undefined;
-    const { request, found } = await lookUp(
-      context,
-      exchange,
-      asked,
-      maxBytes,
-      unapplied !== undefined,
-    );
-    const { values, kinds } = visible(request, found, unapplied);
-    const most = mostJsonBytes(values);
-    const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
-    if (bytes > maxBytes) throw tooLarge(maxBytes);
-    const [before, after] = frame(exchange);
-    const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
-    const body = bodyOf(context, exchange, request, values, ends, bytes);
-    exchange.seen = kinds && seenOf(request, kinds);
-    const replaced = values.length - (unapplied?.length ?? 0);
-    return { status: 200, body, values: replaced, passed: request.passed, kinds };
+    const sent = await readBody(context, exchange);
+    const again = async (): Promise<Answer> => {
+      exchange.shown = undefined;
+      const asked = await read(context, exchange, sent);
+      const unapplied = hasGaps(exchange) ? [] : undefined;
+      const { request, found } = await lookUp(
+        context,
+        exchange,
+        asked,
+        maxBytes,
+        unapplied !== undefined,
+      );
+      const { values, kinds } = visible(request, found, unapplied);
+      const most = mostJsonBytes(values);
+      const bytes = most <= needsNoMeasure ? most : jsonBytes(values);
+      if (bytes > maxBytes) throw tooLarge(maxBytes);
+      const [before, after] = frame(exchange);
+      const ends = [before, unapplied ? unappliedText(unapplied) + after : after] as const;
+      const body = bodyOf(context, exchange, request, values, ends, bytes);
+      exchange.shown = { rules: request.rules, view: request.view, kinds };
+      const replaced = values.length - (unapplied?.length ?? 0);
+      return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
+    };
+    return again();
   };
 }
 
@@ -97,29 +101,20 @@ function visible(
   return { values, kinds };
 }
 
-/** How many values of each kind the caller sees, by right; undefined: without a policy. */
-function seenOf({ view, rules }: RequestData, kinds: KindCounts): Seen | undefined {
-  if (view!.policy === 0 || kinds.size === 0) return undefined;
-  const seen: Seen = {};
-  for (const [kind, count] of kinds) seen[kind] = { [rules.right(view!.line, kind)]: count };
-  return seen;
-}
-
 function bodyOf(
-  { budget }: ServerContext,
+  context: ServerContext,
   exchange: Exchange,
   request: RequestData,
   values: readonly Value[],
   ends: readonly [string, string],
   valueBytes: number,
-) {
-  if (valueBytes <= MAX_WHOLE_BYTES) return ends[0] + request.json(values) + ends[1];
-  const onTaken = () => budget.move(exchange.held!);
+): Pick<Answer, 'body' | 'bytes'> {
+  if (valueBytes <= MAX_WHOLE_BYTES) return { body: ends[0] + request.json(values) + ends[1] };
+  const judge = () => cutUnlessRight(context, exchange);
+  const onTaken = () => context.budget.move(exchange.held!);
   const parts = (write: (value: string | null) => string) => request.parts(values, write);
   const line = [ends[0], `${ends[1]}${LINE_END}`] as const;
-  const { body, bytes } = largeAnswer(parts, line, valueBytes, onTaken);
-  exchange.headers['Content-Length'] = String(bytes);
-  return body;
+  return largeAnswer(parts, line, valueBytes, judge, onTaken);
 }
 
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */

@@ -41,34 +41,40 @@ function measure(value: string): number {
  * @param parts of `data`, with the values as `write` gives them
  * @param frame the text before and after `data`
  * @param valueBytes `jsonBytes` of the values in `data`
+ * @param beforeEach called before each piece
  * @param onTaken called whenever the reader has taken a piece
  */
 export function largeAnswer(
   parts: (write: (value: string | null) => string) => Iterable<string>,
   [before, after]: readonly [string, string],
   valueBytes: number,
+  beforeEach: () => Promise<void>,
   onTaken: () => void,
 ): { readonly body: Readable; readonly bytes: number } {
   let bytes = Buffer.byteLength(before + after) + valueBytes;
   for (const text of parts(() => QUOTES)) bytes += Buffer.byteLength(text);
-  return { body: Readable.from(pieces(parts(JSON.stringify), before, after, onTaken)), bytes };
+  const made = pieces(parts(JSON.stringify), before, after, beforeEach, onTaken);
+  return { body: Readable.from(made), bytes };
 }
 
 async function* pieces(
   parts: Iterable<string>,
   before: string,
   after: string,
+  beforeEach: () => Promise<void>,
   onTaken: () => void,
 ) {
   let piece = before;
   for (const text of parts) {
     piece += text;
     if (piece.length < PIECE_BYTES) continue;
+    await beforeEach();
     yield Buffer.from(piece);
     onTaken();
     await nextTurn();
     piece = '';
   }
+  await beforeEach();
   yield Buffer.from(piece + after);
 }
 

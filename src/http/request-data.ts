@@ -1,6 +1,12 @@
 import type { KindCounts } from '../metrics.ts';
 import type { Kind, PathNode, PolicyRules } from '../policy/rules.ts';
-import { kindMark, type MarkedView, type View, withMarks } from '../service/threads/messages.ts';
+import {
+  kindMark,
+  type MarkedView,
+  NO_POLICY,
+  type View,
+  withMarks,
+} from '../service/threads/messages.ts';
 import { requestDeadline } from '../service/threads/vault-client.ts';
 import { type Client, DEFAULT_KIND, DEFAULT_SPACE, type Value } from '../types.ts';
 import type { ServerContext } from './context.ts';
@@ -19,6 +25,7 @@ import type { Exchange } from './exchange.ts';
 import { checkPrecondition } from './guards.ts';
 import { jsonParts, jsonText, type NameOrder, nameOrder } from './name-order.ts';
 import { type Place, RecordWalk } from './record-walk.ts';
+import { judgeCaller } from './rights.ts';
 
 /** What takes the place of a text: null where nothing was found. */
 export type Replacement = string | null;
@@ -120,17 +127,19 @@ function plainData(
 }
 
 /**
- * The policy in force.
- * @throws CallerError precondition_failed, InternalError when it cannot be read
+ * The policy in force, for a caller who is still admitted now that the body has come.
+ * @throws CallerError as judgeCaller, or precondition_failed; InternalError when rights cannot be
+ * read
  */
-export async function rulesFor(
-  { policies }: ServerContext,
-  exchange: Exchange,
-): Promise<PolicyRules> {
-  const current = policies.current();
-  // The wait is part of the time that the request has.
-  if (current instanceof Promise) exchange.deadlineMs = requestDeadline();
-  const rules = current instanceof Promise ? await current : current;
+export async function rulesFor(context: ServerContext, exchange: Exchange): Promise<PolicyRules> {
+  const judged = judgeCaller(context, exchange);
+  const current = context.policies.current();
+  let rules = current as PolicyRules;
+  if (judged instanceof Promise || current instanceof Promise) {
+    // The wait is part of the time that the request has.
+    exchange.deadlineMs = requestDeadline();
+    [rules] = await Promise.all([current, judged]);
+  }
   checkPrecondition(exchange, rules);
   return rules;
 }
@@ -184,8 +193,8 @@ export function isListOfValues(
 }
 
 export function viewOf(rules: PolicyRules, client: Client): View | null {
-  if (rules.version === 0 && client.space === DEFAULT_SPACE) return null;
-  return { policy: rules.version, line: rules.lineOf(client), space: client.space };
+  if (rules.tag === undefined && client.space === DEFAULT_SPACE) return null;
+  return { policy: rules.tag ?? NO_POLICY, line: rules.lineOf(client), space: client.space };
 }
 
 /** All strings of `data`, as texts without a path in a policy. */

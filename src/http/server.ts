@@ -1,8 +1,9 @@
 import type { RequestListener, Server } from 'node:http';
 import { CallerError } from '../errors.ts';
+import { answerError, answerSuccess } from './answers.ts';
 import type { ServerContext } from './context.ts';
 import { detokenizeHandler } from './detokenize.ts';
-import { type Answer, answerError, answerSuccess, Exchange } from './exchange.ts';
+import { type Answer, Exchange } from './exchange.ts';
 import { checkProtocol } from './guards.ts';
 import { healthHandler, livenessHandler } from './health.ts';
 import { createListener } from './listener.ts';

@@ -1,5 +1,6 @@
 import { addPath, newTree, type PathNode } from '#bulk';
 import { defaultKind, type Kind, kindOf } from '../shape/kind.ts';
+import type { KindSettings } from '../shape/kind-settings.ts';
 import { type Client, DEFAULT_KIND, type TokenTerms } from '../types.ts';
 import { NearNames } from './near-names.ts';
 import {
@@ -89,6 +90,11 @@ export class PolicyRules {
     const kind = this.#byName.get(name);
     if (kind === undefined) throw new RangeError(`the policy has no kind ${name}`);
     return kind;
+  }
+
+  /** undefined: the policy does not have the kind. */
+  settingsOf(kind: string): KindSettings | undefined {
+    return this.#byName.get(kind)?.settings;
   }
 
   /** All kinds whose tokens can be found by value. */

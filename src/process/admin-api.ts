@@ -7,7 +7,7 @@ import { AdminRouter, adminRoutes } from '../ops/admin/routes.ts';
 import { adminSignInRoutes } from '../ops/admin/sign-in.ts';
 import type { Route } from '../ops/server.ts';
 import { AdminVault } from '../service/admin-vault.ts';
-import { KindHistory } from '../service/records/kind-history.ts';
+import { EveryKind } from '../service/every-kind.ts';
 import type { ListenerOptions, PublicListener } from './public-listener.ts';
 
 interface OpenAdminOptions extends ListenerOptions {
@@ -26,13 +26,10 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
   if (config.ADMIN_TOKEN === undefined) return undefined;
   const { shared } = listener;
   const adminVault = new AdminVault(vault, config.vault, config.ADMIN_DATABASE_URL);
-  const kinds = new KindHistory(vault.policies);
+  const kinds = new EveryKind(vault, config.TOKEN_SUFFIX);
   const routes = adminRoutes({
     openVault: adminVault.open,
-    async openForgetting() {
-      const suffix = config.TOKEN_SUFFIX;
-      return { vault: await adminVault.open(), follower: keys, kinds, suffix };
-    },
+    openForgetting: async () => ({ vault: await adminVault.open(), follower: keys, kinds }),
     vaultOptions: config.vault,
     finder: shared,
     clientPrefix: config.CLIENT_PREFIX,

@@ -20,7 +20,7 @@ import type { Buckets } from '../service/limits/buckets.ts';
 import { ByteBudget } from '../service/limits/byte-budget.ts';
 import { ClientLimits } from '../service/limits/client-limits.ts';
 import { openBuckets } from '../service/limits/shared-buckets.ts';
-import { PolicyFollower } from '../service/policy-follower.ts';
+import { PolicyFollower, PolicyNotDurable } from '../service/policy-follower.ts';
 import { PolicyGate } from '../service/policy-gate.ts';
 import { RecentRequests } from '../service/recent-requests.ts';
 import { VaultClient } from '../service/threads/vault-client.ts';
@@ -222,6 +222,8 @@ async function openParts(options: ListenerOptions): Promise<Parts> {
 function followedPolicies({ vault, log }: ListenerOptions): PolicyFollower {
   return new PolicyFollower(new PolicyStore(vault.vital.keys), (problem) => {
     if (problem === undefined) return log.info({}, 'the policy can be read again');
+    if (problem instanceof PolicyNotDurable)
+      return log.warn(problemFields(problem), 'the policy before goes on');
     log.warn(problemFields(problem), 'the policy cannot be read: requests get 500 in 5 s');
   });
 }

@@ -3,7 +3,7 @@ import { isApiKey } from '../crypto/api-key.ts';
 import type { Keyring } from '../crypto/keyring.ts';
 import { CallerError } from '../errors.ts';
 import type { ApiKeyStore, LiveApiKey, SubjectClient } from '../store/api-keys.ts';
-import { REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import type { Client } from '../types.ts';
 import type { ApiKeyUse, ApiKeyUses } from './api-key-uses.ts';
 import { isJwt, type JwtVerifier } from './jwt/jwt-verifier.ts';
@@ -83,6 +83,12 @@ export class Authenticator {
    * issuer is needed and does not answer
    */
   authenticate(authorization: string | undefined): Caller | Promise<Caller> {
+    const found = this.find(authorization);
+    return found instanceof Promise ? found.then(counted) : counted(found);
+  }
+
+  /** As `authenticate`, for a request that was counted before. */
+  find(authorization: string | undefined): Entry | Promise<Entry> {
     const known = this.#byHeader.get(authorization ?? '');
     if (known !== undefined && this.#isFresh()) return live(known);
     const apiKey = BEARER.exec(authorization ?? '')?.[1];
@@ -97,10 +103,10 @@ export class Authenticator {
   }
 
   #isFresh(): boolean {
-    return performance.now() - this.#loadedAtMs < MAX_AGE_MS;
+    return leaseMs() - this.#loadedAtMs < MAX_AGE_MS;
   }
 
-  #ofJwt(jwt: JwtVerifier, token: string): Caller | Promise<Caller> {
+  #ofJwt(jwt: JwtVerifier, token: string): Entry | Promise<Entry> {
     const subject = jwt.known(token);
     if (subject !== undefined && this.#isFresh()) return live(this.#bySubject.get(subject));
     return this.#waiting(async () => {
@@ -110,14 +116,14 @@ export class Authenticator {
     });
   }
 
-  async #waiting(work: () => Promise<Caller>): Promise<Caller> {
+  async #waiting(work: () => Promise<Entry>): Promise<Entry> {
     if (this.#waitingCount >= MAX_WAITING) throw new CallerError('overloaded', '', 1);
     this.#waitingCount++;
     return work().finally(() => this.#waitingCount--);
   }
 
   /** Asks the database, so that a key issued on another node works at once. */
-  async #findInDatabase(digest: string): Promise<Caller> {
+  async #findInDatabase(digest: string): Promise<Entry> {
     this.#wanted.add(digest);
     return live((await this.#asked()).get(digest));
   }
@@ -132,8 +138,8 @@ export class Authenticator {
    * must not cost a load of all keys.
    */
   async #ask(): Promise<ReadonlyMap<string, Entry>> {
-    await sleep(Math.max(0, this.#askedAtMs + MISS_INTERVAL_MS - performance.now()));
-    const askedAtMs = performance.now();
+    await sleep(Math.max(0, this.#askedAtMs + MISS_INTERVAL_MS - leaseMs()));
+    const askedAtMs = leaseMs();
     const digests = [...this.#wanted];
     this.#askedAtMs = askedAtMs;
     this.#wanted = new Set();
@@ -142,7 +148,7 @@ export class Authenticator {
       await this.#load();
       return this.#byDigest;
     }
-    const deadlineMs = askedAtMs + REQUEST_PATIENCE_MS;
+    const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
     const found = this.#entriesOf(await this.#apiKeys.findLive(digests, deadlineMs));
     // Keep the copy if it was loaded later: a key may have been revoked meanwhile.
     if (askedAtMs >= this.#loadedAtMs)
@@ -151,8 +157,8 @@ export class Authenticator {
   }
 
   async #load(): Promise<void> {
-    const startedAtMs = performance.now();
-    const deadlineMs = startedAtMs + REQUEST_PATIENCE_MS;
+    const startedAtMs = leaseMs();
+    const deadlineMs = performance.now() + REQUEST_PATIENCE_MS;
     const loaded = await this.#apiKeys.listLive(deadlineMs);
     const subjects = this.#jwt && (await this.#apiKeys.listSubjects(deadlineMs));
     // Drop the result of a slow load when a later load has already ended.
@@ -188,8 +194,12 @@ export class Authenticator {
   }
 }
 
-function live(entry: Entry | undefined): Caller {
+function live(entry: Entry | undefined): Entry {
   if (entry === undefined || entry.expiresAtMs <= Date.now()) throw new CallerError('unauthorized');
+  return entry;
+}
+
+function counted(entry: Entry): Entry {
   entry.use.requests++;
   return entry;
 }

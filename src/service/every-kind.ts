@@ -1,44 +1,102 @@
+import type { Policy } from '../policy/policy.ts';
 import { PolicyRules } from '../policy/rules.ts';
-import { type Kind, OLDER_TEXT } from '../shape/kind.ts';
+import { defaultKind, type Kind, kindOf, OLDER_TEXT } from '../shape/kind.ts';
+import type { KindSettings } from '../shape/kind-settings.ts';
+import { spellerOf } from '../shape/spelling.ts';
 import type { Drawn, Draws } from '../shape/token.ts';
+import type { PolicyStore } from '../store/policies.ts';
 import { commandDeadline } from '../timeouts.ts';
 import { DEFAULT_KIND, type Token, type Value } from '../types.ts';
 import { policyOf, UnreadablePolicy } from './policy-follower.ts';
 import type { Vault } from './vault.ts';
 
+/** What versions of the policy said of a name. */
+interface Named {
+  /** By what decides about a token. */
+  readonly kinds: Map<string, Kind>;
+  /** By what decides about a value. */
+  readonly spellers: Map<string, ReturnType<typeof spellerOf>>;
+}
+
 /** The kinds of all versions of the policy, and of older programs: each drew tokens. */
 export class EveryKind {
-  /** The newest version of the policy. */
-  readonly newest: PolicyRules;
-  readonly #suffix: string;
-  readonly #byName = new Map<string, Kind[]>();
+  readonly #store: PolicyStore;
+  /** Of tokens. */
+  readonly suffix: string;
+  readonly #byName = new Map<string, Named>();
+  /** Versions with their times: after a failover, another document can have the same number. */
+  readonly #read = new Set<string>();
+  readonly #unreadable = new Set<number>();
+  #newest = new PolicyRules(undefined);
+  #updated: Promise<void> = Promise.resolve();
 
-  /** @param policies all versions, the newest first */
-  private constructor(policies: readonly PolicyRules[], suffix: string) {
-    this.newest = policies[0]!;
-    this.#suffix = suffix;
-    const seen = new Set<string>();
-    for (const kind of policies.flatMap(({ kinds }) => kinds)) {
-      const text = JSON.stringify(kind.settings);
-      if (seen.has(text)) continue;
-      seen.add(text);
-      this.#kindsOf(kind.settings.name).push(kind);
-    }
-    this.#kindsOf(DEFAULT_KIND).push(OLDER_TEXT);
+  constructor({ policies }: Pick<Vault, 'policies'>, suffix: string) {
+    this.#store = policies;
+    this.suffix = suffix;
+    this.#add(defaultKind(DEFAULT_KIND, DEFAULT_KIND));
+    this.#named(DEFAULT_KIND).kinds.set('older', OLDER_TEXT);
   }
 
-  /** Leaves out versions that this program cannot read. */
-  static async read({ policies }: Vault, suffix: string): Promise<EveryKind> {
-    const all: PolicyRules[] = [];
-    for (const { version } of await policies.list(commandDeadline())) {
-      const stored = await policies.get(version, commandDeadline());
+  static async read(vault: Vault, suffix: string): Promise<EveryKind> {
+    const kinds = new EveryKind(vault, suffix);
+    await kinds.update();
+    return kinds;
+  }
+
+  /** Reads the versions that it does not know yet. Calls take turns: no document is read twice. */
+  update(): Promise<void> {
+    this.#updated = this.#updated.catch(() => {}).then(() => this.#update());
+    return this.#updated;
+  }
+
+  async #update(): Promise<void> {
+    let newest: Policy | undefined;
+    for (const { version, applied_at: appliedAt } of await this.#store.list(commandDeadline())) {
+      const id = `${version} ${appliedAt.toISOString()}`;
+      if (this.#read.has(id)) continue;
+      const stored = await this.#store.get(version, commandDeadline());
       try {
-        all.push(new PolicyRules(policyOf(stored!)));
+        const policy = policyOf(stored!);
+        newest ??= policy;
+        for (const settings of policy.kinds) this.#add(settings);
       } catch (error) {
         if (!(error instanceof UnreadablePolicy)) throw error;
+        this.#unreadable.add(version);
       }
+      this.#read.add(id);
     }
-    return new EveryKind([...all, new PolicyRules(undefined)], suffix);
+    if (newest !== undefined) this.#newest = new PolicyRules(newest);
+  }
+
+  /** The newest version of the policy that this program can read. */
+  get newest(): PolicyRules {
+    return this.#newest;
+  }
+
+  /** Versions that this program cannot read. */
+  get unreadable(): readonly number[] {
+    return [...this.#unreadable].toSorted((a, b) => a - b);
+  }
+
+  get names(): readonly string[] {
+    return [...this.#byName.keys()];
+  }
+
+  /** Whether versions of a kind normalized values in several ways. */
+  get hasSpellings(): boolean {
+    return [...this.#byName.values()].some(({ spellers }) => spellers.size > 1);
+  }
+
+  /** The kind as the newest policy has it: the same object as `draws` gives. */
+  kindNow(name: string): Kind {
+    return this.#of(name).kinds.get(keyOf(this.#newest.kind(name).settings))!;
+  }
+
+  /** The kinds of a name that draw from values; none draws the same tokens as another. */
+  deterministic(name: string): readonly Kind[] {
+    return [...this.#of(name).kinds.values()].filter(
+      ({ settings }) => settings.tokens !== 'random',
+    );
   }
 
   /** The draw of the value that matches, under each version of the kind that has one. */
@@ -48,19 +106,52 @@ export class EveryKind {
     draws: Draws,
     isMatch: (token: Token) => boolean,
   ): Generator<{ readonly kind: Kind; readonly drawn: Drawn }> {
-    for (const kind of this.#kindsOf(name)) {
+    for (const kind of this.#of(name).kinds.values()) {
       // What this version of the kind refuses, it did not draw.
       if ('reason' in kind.accept(value)) continue;
-      const draw = (from: number) => kind.drawToken(value, this.#suffix, draws, from);
+      const draw = (from: number) => kind.drawToken(value, this.suffix, draws, from);
       let drawn = draw(0);
       while (drawn !== undefined && !isMatch(drawn.token)) drawn = draw(drawn.draw + 1);
       if (drawn !== undefined) yield { kind, drawn };
     }
   }
 
-  #kindsOf(name: string): Kind[] {
-    const known = this.#byName.get(name) ?? [];
-    this.#byName.set(name, known);
-    return known;
+  /** How records of a kind may have the text: as it is, and as each version normalized it. */
+  spellings(name: string, text: string): ReadonlySet<string> {
+    const all = new Set([text]);
+    for (const spell of this.#of(name).spellers.values()) {
+      const spelled = spell(text);
+      if (typeof spelled === 'string') all.add(spelled);
+    }
+    return all;
   }
+
+  /** Equal for names whose `spellings` of a text are equal. */
+  spellingKey(name: string): string {
+    return [...this.#of(name).spellers.keys()].toSorted().join();
+  }
+
+  #add(settings: KindSettings): void {
+    const { kinds, spellers } = this.#named(settings.name);
+    const spelling = JSON.stringify([settings.spelling, settings.country]);
+    if (!spellers.has(spelling)) spellers.set(spelling, spellerOf(settings));
+    const key = keyOf(settings);
+    if (!kinds.has(key)) kinds.set(key, kindOf(settings));
+  }
+
+  #of(name: string): Named {
+    return this.#byName.get(name) ?? { kinds: new Map(), spellers: new Map() };
+  }
+
+  #named(name: string): Named {
+    const named = this.#of(name);
+    this.#byName.set(name, named);
+    return named;
+  }
+}
+
+/** Equal for kinds that draw the same tokens. */
+function keyOf(settings: KindSettings): string {
+  const tokens = settings.tokens === 'random';
+  return JSON.stringify({ ...settings, tokens, mask: null, time_to_live_s: null });
 }

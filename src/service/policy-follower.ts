@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { digestOf } from '../crypto/primitives.ts';
-import { OperatorError, operatorError } from '../errors.ts';
+import { OperatorError, operatorError, Unavailable } from '../errors.ts';
 import { parsePolicy } from '../policy/parse.ts';
 import type { Policy } from '../policy/policy.ts';
-import type { PolicyStore, PolicyVersion, StoredPolicy } from '../store/policies.ts';
-import { monotonicMs } from '../timeouts.ts';
+import {
+  type PolicyHead,
+  type PolicyStore,
+  type PolicyVersion,
+  type StoredPolicy,
+  versionOf,
+} from '../store/policies.ts';
+import { leaseMs, STANDBY_PATIENCE_MS } from '../timeouts.ts';
+import type { Durable } from '../types.ts';
 
 /** The policy of the vault, for all code that serves requests. */
 export interface PolicySnapshot {
@@ -13,11 +20,11 @@ export interface PolicySnapshot {
   /** Whether tokens without the suffix of the vault were imported. Stays true. */
   readonly hasBareTokens: boolean;
   /**
-   * When standin.policies was last read (a time of monotonicMs). -Infinity: it was not read yet, or
+   * When standin.policies was last read (a time of leaseMs). -Infinity: it was not read yet, or
    * this program cannot read the newest document. Serve nothing with an old snapshot.
    */
   readonly asOfMs: number;
-  /** Why the last read failed; undefined: it succeeded. */
+  /** Why the last read failed, or a PolicyNotDurable; undefined: it succeeded. */
   readonly problem: unknown;
 }
 
@@ -40,6 +47,15 @@ export class UnreadablePolicy extends OperatorError {
   }
 }
 
+/** The standby does not have the newest version. Requests go on with the one before. */
+export class PolicyNotDurable extends OperatorError {
+  constructor(version: number) {
+    super(
+      `Version ${version} of the policy is not in force: the synchronous standby does not have it. Repair the standby, then apply the document again: standin policy apply FILE`,
+    );
+  }
+}
+
 /** See Policy. */
 export function tagOf(document: string): string {
   return `"${digestOf(document)}"`;
@@ -53,7 +69,7 @@ export function policyOf({ version, document }: StoredPolicy): Policy {
   throw new UnreadablePolicy(version, `line ${line}, column ${column}: ${text}`);
 }
 
-/** What standin.policies had at a read that the standby had, too. */
+/** The newest durable version at a read. */
 interface Known {
   /** undefined: no policy was applied. */
   readonly version: PolicyVersion | undefined;
@@ -61,10 +77,12 @@ interface Known {
   readonly problem: UnreadablePolicy | undefined;
 }
 
+const NO_POLICY: Known = { version: undefined, policy: undefined, problem: undefined };
+
 /**
- * Keeps the policy of this process equal to the newest version in standin.policies, which commands
- * on other machines add. After a failed read, the process keeps the policy that it has, and
- * `asOfMs` stays.
+ * Keeps the policy of this process equal to the newest durable version in standin.policies, which
+ * commands on other machines add. After a failed read, the process keeps the policy that it has,
+ * and `asOfMs` stays.
  */
 export class PolicyFollower {
   readonly #store: PolicyStore;
@@ -122,53 +140,79 @@ export class PolicyFollower {
     const isUnderWay = this.#endedStartMs < this.#startedAtMs;
     const shareMs = isUnderWay ? SHARED_FOR_MS : DEMAND_INTERVAL_MS;
     // Not more than four reads are under way: they begin a second apart, and each ends after 4 s.
-    if (this.#startedAtMs + shareMs <= monotonicMs()) this.#looking = this.#look();
+    if (this.#startedAtMs + shareMs <= leaseMs()) this.#looking = this.#look();
     await this.#looking;
     return this.#latest;
   }
 
   async #look(): Promise<void> {
-    const asOfMs = monotonicMs();
+    const asOfMs = leaseMs();
     this.#startedAtMs = asOfMs;
     try {
       const deadlineMs = performance.now() + LOOK_PATIENCE_MS;
       this.#hasBareTokens ||= await this.#store.hasBareTokens(deadlineMs);
-      this.#tell(asOfMs, await this.#read(deadlineMs), undefined);
+      const { known, problem } = await this.#read(deadlineMs);
+      this.#tell(asOfMs, known, problem);
     } catch (error) {
       this.#tell(asOfMs, undefined, error);
     }
   }
 
   /**
-   * Waits for the standby when the newest version is another one: a version that a failover loses
-   * must not be in force.
+   * A version that a failover loses must not be in force. So a version that is not known to be
+   * durable waits for the standby, for a moment. Without it, the one before stays in force: nobody
+   * was told that the version is done, unless an older program applied it.
    */
-  async #read(deadlineMs: number): Promise<Known> {
-    const known = this.#known;
-    if (known !== undefined) {
-      const newest = await this.#store.newestVersion(deadlineMs);
-      if (isDeepStrictEqual(newest, known.version)) return known;
-    }
-    const stored = await this.#store.newestDurable(deadlineMs);
-    if (stored === undefined) return { version: undefined, policy: undefined, problem: undefined };
-    const { document: _, ...version } = stored;
+  async #read(
+    deadlineMs: number,
+  ): Promise<{ readonly known: Known; readonly problem: PolicyNotDurable | undefined }> {
+    const version = this.#known?.version;
+    const heads = await this.#store.candidates(version?.version ?? 0, deadlineMs);
+    const last = heads.find((head) => head.is_durable || isVersion(head, version));
+    const newer = last === undefined ? heads : heads.slice(0, heads.indexOf(last));
+    const durable = newer.length === 0 ? undefined : await this.#newestDurable(newer);
+    if (durable !== undefined) return { known: durable, problem: undefined };
+    const problem = newer[0] && new PolicyNotDurable(newer[0].version);
+    return { known: await this.#knownOf(last, deadlineMs), problem };
+  }
+
+  /** undefined: the standby does not answer, and all of these are noted when they are durable. */
+  async #newestDurable(newer: readonly PolicyHead[]): Promise<Known | undefined> {
+    const deadlineMs = performance.now() + STANDBY_PATIENCE_MS;
     try {
-      return { version, policy: policyOf(stored), problem: undefined };
+      const stored = await this.#store.newestDurable(deadlineMs);
+      if (stored === undefined) return NO_POLICY;
+      this.#note(stored);
+      return readKnown(stored);
     } catch (error) {
-      if (!(error instanceof UnreadablePolicy)) throw error;
-      return { version, policy: undefined, problem: error };
+      if (error instanceof Unavailable && newer.every((head) => head.is_noted)) return undefined;
+      throw error;
     }
   }
 
+  /** So that no start of a node waits for the standby. Another node may, if this one fails. */
+  #note(stored: Durable<StoredPolicy>): void {
+    const deadlineMs = performance.now() + STANDBY_PATIENCE_MS;
+    this.#store.note(stored, stored.document, deadlineMs).catch(() => {});
+  }
+
+  async #knownOf(head: PolicyHead | undefined, deadlineMs: number): Promise<Known> {
+    if (head === undefined) return NO_POLICY;
+    if (isVersion(head, this.#known?.version)) return this.#known!;
+    const stored = await this.#store.get(head.version, deadlineMs);
+    if (isVersion(head, stored)) return readKnown(stored!);
+    throw new Unavailable(new Error('the policies changed between two reads'));
+  }
+
   /** Drops the result of a slow read when a later read has already ended. */
-  #tell(startMs: number, known: Known | undefined, failure: unknown): void {
+  #tell(startMs: number, known: Known | undefined, otherwise: unknown): void {
     if (startMs < this.#endedStartMs || this.#hasStopped) return;
     this.#endedStartMs = startMs;
     const before = this.#latest.problem;
-    const problem = known === undefined ? failure : known.problem;
+    const problem = known?.problem ?? otherwise;
     if (known === undefined) this.#latest = { ...this.#latest, problem };
     else {
-      const asOfMs = problem === undefined ? startMs : -Infinity;
+      const asOfMs = known.problem === undefined ? startMs : -Infinity;
       this.#known = known;
       const { policy } = known;
       this.#latest = { policy, hasBareTokens: this.#hasBareTokens, asOfMs, problem };
@@ -176,6 +220,21 @@ export class PolicyFollower {
     for (const listener of this.#listeners) listener(this.#latest);
     if (inWords(before) !== inWords(problem)) this.#onChange(problem);
   }
+}
+
+function readKnown(stored: StoredPolicy): Known {
+  const version = versionOf(stored);
+  try {
+    return { version, policy: policyOf(stored), problem: undefined };
+  } catch (error) {
+    if (!(error instanceof UnreadablePolicy)) throw error;
+    return { version, policy: undefined, problem: error };
+  }
+}
+
+/** By its time, too: a failover can give its number to another document. */
+function isVersion(head: PolicyHead, version: PolicyVersion | undefined): boolean {
+  return version !== undefined && isDeepStrictEqual(versionOf(head), versionOf(version));
 }
 
 /** Reasons for an unavailable database differ only in their cause, so their texts are compared. */

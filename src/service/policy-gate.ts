@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { InternalError } from '../errors.ts';
 import type { Policy } from '../policy/policy.ts';
 import { PolicyRules } from '../policy/rules.ts';
-import { monotonicMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
+import { leaseMs, REQUEST_PATIENCE_MS } from '../timeouts.ts';
 import { POLICY_LEASE_MS, type PolicyFollower, UnreadablePolicy } from './policy-follower.ts';
 
 /** Between reads of a database that refuses connections at once. */
@@ -31,8 +31,8 @@ export class PolicyGate {
   }
 
   async #renewed(): Promise<PolicyRules> {
-    const untilMs = monotonicMs() + REQUEST_PATIENCE_MS;
-    for (; monotonicMs() < untilMs; await sleep(PAUSE_MS)) {
+    const untilMs = leaseMs() + REQUEST_PATIENCE_MS;
+    for (; leaseMs() < untilMs; await sleep(PAUSE_MS)) {
       const { problem } = await this.#follower.demand();
       if (this.#isFresh()) return this.#rules;
       if (problem instanceof UnreadablePolicy)
@@ -42,13 +42,16 @@ export class PolicyGate {
   }
 
   #isFresh(): boolean {
-    return monotonicMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;
+    return leaseMs() - this.#follower.latest.asOfMs < POLICY_LEASE_MS;
   }
 
   #take(): void {
-    const { policy, hasBareTokens } = this.#follower.latest;
-    const isNew = policy !== undefined && policy.version !== this.#rules.version;
-    if (isNew) this.#onPolicy(policy);
+    const { policy, hasBareTokens, asOfMs } = this.#follower.latest;
+    if (asOfMs === -Infinity) return;
+    const { version, tag } = this.#rules;
+    // The tag, too: a failover can give the number to another document, or leave no policy.
+    const isNew = policy?.tag !== tag || (policy?.version ?? 0) !== version;
+    if (isNew && policy !== undefined) this.#onPolicy(policy);
     if (isNew || (hasBareTokens && !this.#rules.hasBareTokens))
       this.#rules = new PolicyRules(policy, hasBareTokens);
   }

@@ -21,12 +21,34 @@ export interface AppliedPolicy {
   readonly is_new: boolean;
 }
 
+/** What a node must know of a version to serve by it. */
+export interface PolicyHead extends PolicyVersion {
+  /** It was found durable. */
+  readonly is_durable: boolean;
+  /** false: it may be durable without being known as such, because an older program applied it. */
+  readonly is_noted: boolean;
+}
+
 /** An arbitrary number, different from the locks of migrations, keys and names of clients. */
 const POLICY_LOCK = 7_382_162;
 
 const HEAD = 'version, applied_at, applied_by';
 const HEADS = `select ${HEAD} from standin.policies order by version desc`;
 const NEWEST = `select ${HEAD}, document from standin.policies order by version desc limit 1`;
+
+const DURABLE =
+  'select 1 from standin.durable_policies as noted where noted.version = policies.version and noted.applied_at = policies.applied_at';
+/** The newest version, the newest durable one, the newest that may be durable, and `$1`. */
+const CANDIDATES = `select ${HEAD}, is_noted, exists (${DURABLE}) as is_durable
+  from standin.policies where version in (
+    (select max(version) from standin.policies),
+    (select max(version) from standin.policies where not is_noted),
+    (select max(version) from standin.policies where exists (${DURABLE})),
+    $1::integer)
+  order by version desc`;
+const NOTE = `insert into standin.durable_policies (version, applied_at)
+  select version, applied_at from standin.policies where version = $1 and document = $2
+  on conflict do nothing`;
 
 const HAS_BARE_TOKENS = "select 1 from standin.settings where name = 'bare_tokens'";
 
@@ -47,6 +69,19 @@ export class PolicyStore {
   async newestVersion(deadlineMs: number): Promise<PolicyVersion | undefined> {
     const { rows } = await this.#pool.query(`${HEADS} limit 1`, [], deadlineMs);
     return rows.map(headOf)[0];
+  }
+
+  /**
+   * The versions that decide which one is in force, the newest first. Waits for no standby.
+   * @param known the version that the caller uses now; 0: none
+   */
+  async candidates(known: number, deadlineMs: number): Promise<PolicyHead[]> {
+    const { rows } = await this.#pool.query(CANDIDATES, [known], deadlineMs);
+    return rows.map((row) => ({
+      ...headOf(row),
+      is_durable: row.is_durable === 't',
+      is_noted: row.is_noted === 't',
+    }));
   }
 
   /**
@@ -104,16 +139,35 @@ export class PolicyStore {
     expectedVersion: number,
     deadlineMs: number,
   ): Promise<Durable<AppliedPolicy> | undefined> {
-    return this.#pool.durably(deadlineMs, async (query) => {
+    const applied = await this.#pool.durably(deadlineMs, async (query) => {
       await query('select pg_advisory_xact_lock($1::bigint)', [POLICY_LOCK]);
       const newest = await newestOf(query);
       if (newest?.document === document) return { version: newest.version, is_new: false };
       if ((newest?.version ?? 0) !== expectedVersion) return undefined;
-      const text = 'insert into standin.policies (version, document) values ($1, $2)';
+      const text =
+        'insert into standin.policies (version, document, is_noted) values ($1, $2, true)';
       await query(text, [expectedVersion + 1, document]);
       return { version: expectedVersion + 1, is_new: true };
     });
+    return applied && this.note(applied, document, deadlineMs);
   }
+
+  /** Notes that a version is durable. The note is durable, too, when the promise resolves. */
+  async note<T extends { readonly version: number }>(
+    applied: Durable<T>,
+    document: string,
+    deadlineMs: number,
+  ): Promise<Durable<T>> {
+    return this.#pool.durably(deadlineMs, async (query) => {
+      await query(NOTE, [applied.version, document]);
+      return applied;
+    });
+  }
+}
+
+/** The version alone, of what has more. */
+export function versionOf({ version, applied_at, applied_by }: PolicyVersion): PolicyVersion {
+  return { version, applied_at, applied_by };
 }
 
 async function newestOf(query: Query): Promise<StoredPolicy | undefined> {

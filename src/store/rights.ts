@@ -15,8 +15,8 @@ interface Rights {
 
 /**
  * The columns that the service writes; it reads all tables. It makes records, revives forgotten and
- * expired ones, and deletes nothing. It records when API keys were used. Commands, which run as the
- * owner, make clients, API keys and keys.
+ * expired ones, and deletes nothing. It notes when API keys were used and which policies are
+ * durable. Commands, which run as the owner, make clients, API keys and keys.
  */
 const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
   [
@@ -27,6 +27,7 @@ const SERVICE_RIGHTS: ReadonlyMap<string, Rights> = new Map([
     },
   ],
   ['api_key_uses', { insert: ['api_key_id', 'last_used_at'], update: ['last_used_at'] }],
+  ['durable_policies', { insert: ['version', 'applied_at'] }],
 ]);
 
 /**
@@ -53,7 +54,8 @@ const ADMIN_RIGHTS: ReadonlyMap<string, Rights> = new Map([
     },
   ],
   ['api_key_uses', { select: 'all' }],
-  ['policies', { select: 'all', insert: ['version', 'document'] }],
+  ['policies', { select: 'all', insert: ['version', 'document', 'is_noted'] }],
+  ['durable_policies', { select: 'all', ...SERVICE_RIGHTS.get('durable_policies') }],
   ['keyring', { select: 'all', insert: ['purpose', 'version', 'kek_id', 'wrapped'] }],
 ]);
 

@@ -165,7 +165,7 @@ describe('a client', () => {
     ['time_to_live_s', { time_to_live_s: 864_000_001 }],
     ['token_mode', { token_mode: 'other' }],
     ['can_tokenize', { can_tokenize: 1 }],
-    ['space', { space: 'Tenant 1' }],
+    ['space', { space: 'a tenant' }],
     ['disabled', { disabled: null }],
     ['"rate_limits"', { rate_limits: 5 }],
     ['"constructor"', { constructor: 5 }],

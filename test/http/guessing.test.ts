@@ -121,6 +121,14 @@ describe.each(usualKinds())('on the %s database', (kind) => {
     expect(count(answers, 429)).toBe(500 - restored - missed);
   });
 
+  test('tokens that were forgotten earn no guesses', async () => {
+    const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0.1');
+    const [forgotten] = await tokensOf(['forgotten, and sent again and again']);
+    await forget([forgotten!]);
+    const all = Array.from({ length: 240 }, (_, i) => (i % 12 === 11 ? guess() : forgotten));
+    expect(count(await inTurn(all, apiKey), 429)).toBeGreaterThan(0);
+  });
+
   test('none is the limit of a client that has 0', async () => {
     const { api_key: apiKey } = await createClient(place, '--unknown-token-limit', '0');
     const answers = await Promise.all(Array.from({ length: 300 }, () => ask(guess(), apiKey)));

@@ -196,7 +196,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-unread-open',
-    file: 'http/exchange.ts',
+    file: 'http/answers.ts',
     old: "if (isUnread || context.state.phase !== 'serving') exchange",
     new: "if (context.state.phase !== 'serving') exchange",
     promise: 'A body without bound is not read on after a refusal.',
@@ -204,7 +204,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-drain-open',
-    file: 'http/exchange.ts',
+    file: 'http/answers.ts',
     old: "if (isUnread || context.state.phase !== 'serving') exchange",
     new: 'if (isUnread) exchange',
     promise: 'Connections end while the service drains.',
@@ -213,7 +213,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-challenge',
-    file: 'http/exchange.ts',
+    file: 'http/answers.ts',
     old: "if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);",
     new: '',
     promise: 'A 401 says how to authenticate.',
@@ -221,7 +221,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-cached',
-    file: 'http/exchange.ts',
+    file: 'http/answers.ts',
     old: "'no-store',",
     new: "'private',",
     promise: 'No answer is kept by a cache.',
@@ -229,7 +229,7 @@ export const HTTP: readonly Mutant[] = [
   },
   {
     id: 'answer-message',
-    file: 'http/exchange.ts',
+    file: 'http/answers.ts',
     old: "if (message !== '') body.message",
     new: 'body.message',
     promise: 'A 401 and a 429 have no message.',

@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { OLDER_TEXT } from '../../src/shape/kind.ts';
+import type { Value } from '../../src/types.ts';
 import { admin, adminPlace } from '../support/admin.ts';
 import { send } from '../support/http.ts';
 import { startWithOps } from '../support/ops.ts';
@@ -16,6 +18,7 @@ import {
   spawnCli,
   until,
 } from '../support/service.ts';
+import { openedVault } from '../support/vault.ts';
 
 const FIELDS = 'fields: { card: card, nick: nick, mail: mail, code: code, note: text }';
 const FIRST = `version: 1
@@ -207,6 +210,20 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('forge
       "delete from standin.records where sealed <> '' and token_fingerprint <> all($1::uuid[])",
       [rows.map(({ id }) => id)],
     );
+  });
+
+  test('finds tokens that only older programs drew', async () => {
+    const { records, keyring: current } = openedVault(service.place);
+    const keyring = await current();
+    const value = 'a tab\there' as Value;
+    const source = keyring.deterministicDraws(value);
+    const { token } = OLDER_TEXT.drawToken(value, 'tok', source.draws, 0)!;
+    const fingerprint = keyring.tokenFingerprint(token);
+    await records.insert([keyring.seal(value, fingerprint, source.value_fingerprint)]);
+    const tokens = [token, await tokenOf('note', value)];
+    expect(await open(...tokens)).toEqual([...new Set(tokens)]);
+    expect((await forget({ values: [value] })).forgotten).toBe(2);
+    expect(await open(...tokens)).toEqual([]);
   });
 
   test('finds later draws: those of short values, which collided with others', async () => {

@@ -139,6 +139,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     });
   });
 
+  test('the audit line counts the values that the caller got, not the places that stayed', async () => {
+    const tokens = JSON.parse(dataIn((await send(service, 'tokenize', RECORD, key('app'))).text));
+    const data = JSON.stringify({ customer: tokens.customer, born: 'no token' });
+    const lenient = { prefer: 'handling=lenient' };
+    const { status, headers } = await send(service, 'detokenize', data, key('courier'), lenient);
+    const id = headers.get('x-request-id')!;
+    const line = () =>
+      service
+        .output()
+        .split('\n')
+        .find((one) => one.includes('"event":"detokenize"') && one.includes(id));
+    await until(() => line() !== undefined, 'the audit line');
+    // Its e-mail is of a kind that the courier may not see.
+    expect([status, JSON.parse(line()!).values]).toEqual([200, 1]);
+  });
+
   test('a card cannot be laundered through a path of another kind', async () => {
     const tokens = JSON.parse(dataIn((await send(service, 'tokenize', RECORD, key('app'))).text));
     const card = JSON.stringify(tokens.cards[0].number);

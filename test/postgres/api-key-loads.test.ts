@@ -5,10 +5,13 @@ import { CallerError } from '../../src/errors.ts';
 import { ApiKeyUses } from '../../src/service/api-key-uses.ts';
 import { Authenticator } from '../../src/service/authenticator.ts';
 import { createFirstClient } from '../../src/service/clients.ts';
+import { IssuerKeys } from '../../src/service/jwt/issuer-keys.ts';
+import { JwtVerifier } from '../../src/service/jwt/jwt-verifier.ts';
 import { KeyringFollower } from '../../src/service/keys/keyring-follower.ts';
 import { openKeys, primaryVersionOf } from '../../src/service/keys/open-keys.ts';
 import { openVault, type Vault } from '../../src/service/vault.ts';
 import { ApiKeyStore, ApiKeyUseStore } from '../../src/store/api-keys.ts';
+import { AUDIENCE, IssuerStandIn, SUBJECT } from '../support/issuer.ts';
 import { query } from '../support/postgres.ts';
 import {
   createClient,
@@ -63,14 +66,23 @@ interface Opened {
   issue(): Promise<{ readonly header: string; readonly api_key_id: string }>;
 }
 
-async function open(): Promise<Opened> {
+/** @param issuer its JWTs are accepted, too */
+async function open(issuer?: IssuerStandIn): Promise<Opened> {
   await makeVault(place);
   await createClient(place);
   const { pool, keys, source } = openedVault(place);
   const keyring = new Keyring(await openKeys(keys, source, 'tok', soon()));
   const apiKeys = new ApiKeyStore(pool);
   const uses = new ApiKeyUses(new ApiKeyUseStore(pool));
-  const authenticator = new Authenticator(apiKeys, keyring, uses);
+  const options = {
+    issuer: issuer?.url ?? '',
+    audience: AUDIENCE,
+    claim: 'sub',
+    jwksUrl: undefined,
+  };
+  const digestOf = (jwt: string) => keyring.apiKeyDigest(jwt);
+  const jwt = issuer && new JwtVerifier(options, new IssuerKeys(options, () => {}), digestOf);
+  const authenticator = new Authenticator(apiKeys, keyring, uses, jwt);
   onTestFinished(() => authenticator.stop());
   const issue = async () => {
     const apiKey = newApiKey();
@@ -164,6 +176,49 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     await expect(admitted(opened, header)).rejects.toThrow(CallerError);
   });
 
+  test('a look-up that began earlier does not bring a revoked one back', async () => {
+    const opened = await open();
+    await opened.authenticator.start();
+    opened.authenticator.stop();
+    const { header, api_key_id: apiKeyId } = await opened.issue();
+    const slow = heldBack(opened.apiKeys, 'findLive');
+    const first = admitted(opened, header);
+    await vi.waitFor(() => expect(opened.apiKeys.findLive).toHaveBeenCalled());
+    await slow.read();
+    await revoke(apiKeyId);
+    await opened.authenticator.start();
+    opened.authenticator.stop();
+    slow.release();
+    await first;
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  });
+
+  test('a JWT that was verified is not believed for longer than the clients in memory', async () => {
+    const issuer = await IssuerStandIn.start();
+    onTestFinished(() => issuer.stop());
+    const opened = await open(issuer);
+    await query(url, 'update standin.clients set subject = $1', [SUBJECT]);
+    await opened.authenticator.start();
+    const header = `Bearer ${await issuer.jwt()}`;
+    expect(await admitted(opened, header)).toMatchObject({ subject: SUBJECT });
+    expect(opened.authenticator.authenticate(header)).toMatchObject({ subject: SUBJECT });
+    opened.authenticator.stop();
+    await query(url, 'update standin.clients set disabled_at = now()');
+    passTime(5_000);
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  });
+
+  test('a copy from before the machine was suspended is not believed: its clock of the day has gone on', async () => {
+    const opened = await open();
+    const { header, api_key_id: apiKeyId } = await opened.issue();
+    await opened.authenticator.start();
+    opened.authenticator.stop();
+    expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
+    await revoke(apiKeyId);
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 5_000 });
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
+  });
+
   test('one in memory ends at its time', async () => {
     const opened = await open();
     const { header, api_key_id: apiKeyId } = await opened.issue();
@@ -176,7 +231,7 @@ describe.skipIf(!kinds().includes('server'))('API keys in memory', () => {
     expect(opened.authenticator.authenticate(header)).toMatchObject({ api_key_id: apiKeyId });
     opened.authenticator.stop();
     vi.useFakeTimers({ toFake: ['Date'], now: expiresAt });
-    expect(() => opened.authenticator.authenticate(header)).toThrow(CallerError);
+    await expect(admitted(opened, header)).rejects.toThrow(CallerError);
   });
 
   test('one that was revoked is forgotten, and its requests stay counted', async () => {

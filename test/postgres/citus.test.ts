@@ -31,6 +31,7 @@ const TABLES = [
   'api_key_uses',
   'api_keys',
   'clients',
+  'durable_policies',
   'keyring',
   'migrations',
   'policies',

@@ -75,7 +75,12 @@ test('C34: an export has the right token of every record, under whatever policy 
     await makeVault(place);
     const { records, keyring: makeKeys } = openedVault(place);
     await makeKeys();
-    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const snapshot = {
+      keys: await plainKeys(place),
+      asOfMs: Infinity,
+      isDurable: true,
+      failure: undefined,
+    };
     const keys = new LeasedKeyring(snapshot, () => {});
     const tokenizer = new Tokenizer(records, keys, 'tok', () => {});
     const known = new Map<string, Known>();
@@ -158,7 +163,8 @@ test('an export has the tokens of older shapes, and says which of them tokenize 
       return { token, record: keyring.seal(value, keyring.tokenFingerprint(token), fingerprint) };
     });
     await records.insert(older.map(({ record }) => record));
-    const snapshot = { keys: await plainKeys(place), asOfMs: Infinity, failure: undefined };
+    const keys = await plainKeys(place);
+    const snapshot = { keys, asOfMs: Infinity, isDurable: true, failure: undefined };
     const tokenizer = new Tokenizer(
       records,
       new LeasedKeyring(snapshot, () => {}),

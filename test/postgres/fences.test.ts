@@ -50,7 +50,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
 
   test('keys that were last read long ago seal nothing: tokenize reads them before', async () => {
     const longAgoMs = monotonicMs() - SEAL_LEASE_MS;
-    const old = { keys: testKeys([1]), asOfMs: longAgoMs, failure: undefined };
+    const old = { keys: testKeys([1]), asOfMs: longAgoMs, isDurable: true, failure: undefined };
     const leased: LeasedKeyring = new LeasedKeyring(old, () =>
       setImmediate(() => leased.take({ ...old, keys: testKeys([1, 2]), asOfMs: monotonicMs() })),
     );

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   PolicyFollower,
   type PolicySnapshot,
@@ -7,7 +7,7 @@ import {
 import { PolicyStore } from '../../src/store/policies.ts';
 import type { Pool } from '../../src/store/pool.ts';
 import { migrate } from '../../src/store/schema.ts';
-import { monotonicMs } from '../../src/timeouts.ts';
+import { leaseMs } from '../../src/timeouts.ts';
 import { PostgresCluster, query } from '../support/postgres.ts';
 import { kinds, newPlace, type Place, until } from '../support/service.ts';
 import { openTestPool, soon } from '../support/vault.ts';
@@ -105,7 +105,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
 
   /** Demands reads until one of them began after the call. */
   async function read(follower: PolicyFollower): Promise<PolicySnapshot> {
-    const sinceMs = monotonicMs();
+    const sinceMs = leaseMs();
     let began = false;
     follower.subscribe(() => {
       began ||= follower.latest.asOfMs >= sinceMs || follower.latest.problem !== undefined;
@@ -125,7 +125,7 @@ describe.each(kinds())('policies on the %s database', (kind) => {
       hasBareTokens: false,
       problem: undefined,
     });
-    const beforeMs = monotonicMs();
+    const beforeMs = leaseMs();
     await follower.start();
     expect(follower.latest).toMatchObject({ policy: undefined, problem: undefined });
     expect(follower.latest.asOfMs).toBeGreaterThanOrEqual(beforeMs);
@@ -182,6 +182,29 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     await until(async () => (await follower.demand()).problem === undefined, 'a read');
     expect(follower.latest.asOfMs).toBeGreaterThan(asOfMs);
     expect(problems).toHaveLength(2);
+  });
+
+  test('that a slow read brings are not taken after those of a later read', async () => {
+    const { follower } = following();
+    await store.apply(FIRST, 0, soon());
+    const candidates = store.candidates.bind(store);
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const old = candidates(0, soon());
+    vi.spyOn(store, 'candidates').mockImplementationOnce(() => held.then(() => old));
+    const slow = follower.demand();
+    await old;
+    await store.apply(SECOND, 1, soon());
+    const isNext = () => {
+      void follower.demand();
+      return follower.latest.policy?.version === 2;
+    };
+    await until(isNext, 'a later read');
+    release();
+    await slow;
+    expect(follower.latest.policy?.version).toBe(2);
   });
 
   test('of a database that was restored are those of the database', async () => {

@@ -30,7 +30,7 @@ export function testKeyring(dekVersions?: readonly number[]): Keyring {
 
 /** The test keys in the form of an engine, never too old to seal. */
 export function testLeasedKeyring(): LeasedKeyring {
-  const snapshot = { keys: testKeys(), asOfMs: Infinity, failure: undefined };
+  const snapshot = { keys: testKeys(), asOfMs: Infinity, isDurable: true, failure: undefined };
   return new LeasedKeyring(snapshot, () => {});
 }
 

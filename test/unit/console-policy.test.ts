@@ -6,13 +6,13 @@ import {
   type PolicySnapshot,
   UnreadablePolicy,
 } from '../../src/service/policy-follower.ts';
-import { monotonicMs } from '../../src/timeouts.ts';
+import { leaseMs } from '../../src/timeouts.ts';
 import type { Client } from '../../src/types.ts';
 
 const CLIENT = { client_id: 'c_1', name: 'support', can_detokenize: true } as Client;
 
 function shown(latest: Partial<PolicySnapshot>): PolicyInForce {
-  const snapshot = { policy: undefined, asOfMs: monotonicMs(), problem: undefined, ...latest };
+  const snapshot = { policy: undefined, asOfMs: leaseMs(), problem: undefined, ...latest };
   return new PolicyInForce({ latest: snapshot } as unknown as PolicyFollower, 'tok');
 }
 
@@ -22,9 +22,9 @@ function policyOf(version: number, document: string) {
 
 test('without a policy there is no version, and no client sees less than everything', () => {
   const none = shown({});
-  expect(none.state).toEqual({ version: 0, problem: null });
+  expect(none.state).toEqual({ version: 0, tag: null, problem: null });
   expect(none.detail).toEqual({
-    ...{ version: 0, kinds: [], fields: null },
+    ...{ version: 0, tag: null, kinds: [], fields: null },
     ...{ elsewhere: 'tokenize', elsewhereWords: 'are tokenized, as text' },
   });
   expect([none.seenBy(CLIENT), none.seenInShort(CLIENT)]).toEqual([null, null]);
@@ -35,8 +35,8 @@ test('a policy that requests cannot use is a problem, with what to do', () => {
   expect(unreadable.state.problem).toMatch(/^Version 4 of the policy .*standin policy apply FILE$/);
   const policy = policyOf(3, 'version: 1');
   expect(shown({ policy, problem: new Error('once') }).state.problem).toBeNull();
-  const old = shown({ policy, problem: new Error('for long'), asOfMs: monotonicMs() - 5_001 });
-  expect(old.state).toEqual({ version: 3, problem: 'The database does not answer.' });
+  const old = shown({ policy, problem: new Error('for long'), asOfMs: leaseMs() - 5_001 });
+  expect(old.state).toEqual({ version: 3, tag: 'x', problem: 'The database does not answer.' });
 });
 
 test('examples stay the same while the version does', () => {

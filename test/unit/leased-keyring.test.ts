@@ -6,7 +6,7 @@ import { monotonicMs } from '../../src/timeouts.ts';
 import { testKeys } from '../support/keys.ts';
 
 function snapshot(versions: readonly number[], asOfMs = monotonicMs()): KeySnapshot {
-  return { keys: testKeys(versions), asOfMs, failure: undefined };
+  return { keys: testKeys(versions), asOfMs, isDurable: true, failure: undefined };
 }
 
 /** Longer ago than keys are believed to be the newest. */

@@ -53,6 +53,7 @@ test('an answer in pieces keeps it, too', async () => {
     (write) => jsonParts(data, write, order),
     ['{', '}'],
     jsonBytes(strings),
+    async () => {},
     () => {},
   );
   const sent = Buffer.concat(await answer.body.toArray()).toString();

@@ -174,6 +174,17 @@ test('no window of one second lets more through than rate and burst', () => {
   );
 });
 
+test('look-ups have a limit of their own by default, too', () => {
+  const limits = new ClientLimits(
+    new MemoryBuckets(() => 0),
+    { ...NO_DEFAULTS, lookup: 1 },
+    () => {},
+  );
+  const refused = (operation: 'tokenize' | 'lookup') =>
+    (limits.admit(CLIENT, operation) as Admission).isRefused;
+  expect([refused('lookup'), refused('lookup'), refused('tokenize')]).toEqual([false, true, false]);
+});
+
 test('L07: 300 requests a second for a minute at a rate of 100 let 6,000 and one burst through', () => {
   const { clock, take } = limiterAt();
   let allowed = 0;

@@ -50,6 +50,7 @@ const ROWS: Record<string, readonly number[]> = {
   ],
   'read of the keyring, every 2 s': [follower('LOOK_INTERVAL_MS'), follower('LOOK_PATIENCE_MS')],
   'read of the policy, every 2 s': [policies('LOOK_INTERVAL_MS'), policies('LOOK_PATIENCE_MS')],
+  'standby that a new key or policy waits for': [sharedByAll('STANDBY_PATIENCE_MS')],
   'statement of a command or of the start': [sharedByAll('COMMAND_PATIENCE_MS')],
   migration: [sharedByAll('MIGRATION_PATIENCE_MS')],
   'rate limit from Redis': [shared('PATIENCE_TICKS') * shared('TICK_MS')],

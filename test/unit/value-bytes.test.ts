@@ -52,6 +52,7 @@ test('an answer in pieces is the answer as a whole, and as long as was said', as
         (write) => jsonParts(json, write, undefined),
         ['{"data":', ',"é":1}'],
         jsonBytes(strings),
+        async () => {},
         () => {},
       );
       const pieces = await answer.body.toArray();
@@ -82,6 +83,7 @@ test('many large answers take turns: one piece in a turn of the event loop, whoe
         (write) => jsonParts(data, write, undefined),
         ['', ''],
         jsonBytes(data.list),
+        async () => {},
         onTaken,
       );
       return Buffer.concat(await body.toArray()).length;

@@ -8,7 +8,7 @@ const TIMEOUT_MS = 5_000;
 export class ApiKeyRights {
   readonly element = el('section', { class: 'card rights', hidden: true });
   #apiKey = '';
-  #version = 0;
+  #policy: string | null = null;
   #rights: ReadonlyMap<string, Right> = new Map();
 
   /** What the key sees, by kind; empty if that is not known. */
@@ -16,13 +16,13 @@ export class ApiKeyRights {
     return this.#rights;
   }
 
-  /** @param version of the policy; 0: there is none */
-  async show(apiKey: string, version: number): Promise<void> {
-    if (apiKey === this.#apiKey && version === this.#version) return;
+  /** @param policy its tag; null: there is none */
+  async show(apiKey: string, policy: string | null): Promise<void> {
+    if (apiKey === this.#apiKey && policy === this.#policy) return;
     this.#apiKey = apiKey;
-    this.#version = version;
+    this.#policy = policy;
     this.#take(null);
-    if (version === 0 || apiKey === '') return;
+    if (policy === null || apiKey === '') return;
     const client = await clientOf(apiKey);
     // An answer for an earlier key.
     if (apiKey === this.#apiKey) this.#take(client);

@@ -57,7 +57,7 @@ export class PlaygroundPolicy {
   }
 
   showRights(apiKey: string): Promise<void> {
-    return this.#key.show(apiKey, this.#source.detail?.version ?? 0);
+    return this.#key.show(apiKey, this.#source.detail?.tag ?? null);
   }
 
   /** The kinds of these values; undefined: there is no policy. */

@@ -2,7 +2,7 @@ import type { Feed } from './feed.ts';
 import { Polled } from './polled.ts';
 import { PATHS, type PolicyDetail } from './protocol.ts';
 
-/** The kinds and fields of the policy in force, asked for again when its version changes. */
+/** The kinds and fields of the policy in force, asked for again when it changes. */
 export class PolicySource {
   /** undefined: there is no policy, or it did not come yet. */
   detail: PolicyDetail | undefined;
@@ -16,8 +16,9 @@ export class PolicySource {
   }
 
   update(feed: Feed): void {
-    const version = feed.state?.policy.version ?? 0;
-    if (version === 0) this.detail = undefined;
-    else if (version !== this.detail?.version) this.#polled.update(PATHS.policy, feed);
+    const { version, tag } = feed.state?.policy ?? { version: 0, tag: null };
+    if (tag === null) this.detail = undefined;
+    else if (tag !== this.detail?.tag || version !== this.detail.version)
+      this.#polled.update(PATHS.policy, feed);
   }
 }

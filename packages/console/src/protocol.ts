@@ -126,12 +126,13 @@ export interface ConsoleState {
 export interface PolicyState {
   /** 0: none was applied. */
   readonly version: number;
+  /** Of the document, because a failover can give its number to another; null: none was applied. */
+  readonly tag: string | null;
   /** Why requests fail, and what to do; null: the policy is known. */
   readonly problem: string | null;
 }
 
-export interface PolicyDetail {
-  readonly version: number;
+export interface PolicyDetail extends Pick<PolicyState, 'version' | 'tag'> {
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;

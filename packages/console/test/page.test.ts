@@ -210,7 +210,7 @@ test('the worst of the checks is what the header says', () => {
     vault: null,
     keys: { versions: [], age_s: 2, resealed: 1 },
     clients: null,
-    policy: { version: 0, problem: null },
+    policy: { version: 0, tag: null, problem: null },
   };
   const said = (changes: Partial<state.ConsoleState>) =>
     worstOf(checksOf({ ...healthy, ...changes }, nowMs));
@@ -227,7 +227,9 @@ test('the worst of the checks is what the header says', () => {
   expect(said({ certificate: { expires_at: '2026-11-22T12:00:00Z' } }).level).toBe('warning');
   expect(said({ certificate: { expires_at: '2026-11-21T12:00:00Z' } }).level).toBe('bad');
   expect(said({ areLimitsShared: false }).level).toBe('warning');
-  expect(said({ policy: { version: 3, problem: 'x' } }).text).toMatch(/^Policy: not known/);
+  expect(said({ policy: { version: 3, tag: null, problem: 'x' } }).text).toMatch(
+    /^Policy: not known/,
+  );
   expect(checksOf(healthy, nowMs).some(({ name }) => name === 'Policy')).toBe(false);
   expect(said({ keys: { versions: [], age_s: 31, resealed: 1 } }).level).toBe('warning');
   expect(said({ database: { kind: 'postgres', isUp: true, isSafe: false } })).toEqual({

@@ -12,6 +12,7 @@ const example = (name: string, value: string) => ({
 });
 const POLICY: PolicyDetail = {
   version: 3,
+  tag: '"x"',
   kinds: [example('text', 'Ann Lee'), example('card', '4242 4242 4242 4242')],
   fields: [
     field('name', 'text', 'name'),

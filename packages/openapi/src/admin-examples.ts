@@ -77,7 +77,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
     ...{ is_dry_run: false, known: 2, forgotten: 2, already_forgotten: 0 },
     unknown: ['tokens[0]'],
     not_searched: [
-      'tokens that no version of the policy draws: random ones, imported ones that tokenize does not give, and those of programs before 0.1.0: to find them, run standin forget --values FILE --scan',
+      'tokens that no version of the policy draws: random ones, and imported ones that tokenize does not give: to find them, run standin forget --values FILE --scan',
     ],
   },
   Keyring: {

@@ -1,7 +1,7 @@
 import { checkText, invalid, pathText } from '../../http/data.ts';
+import type { EveryKind } from '../../service/every-kind.ts';
 import { type ForgetRequest, forget as forgetValues } from '../../service/records/forget.ts';
 import { findTokens, NoSuchValue } from '../../service/records/found-values.ts';
-import type { KindHistory } from '../../service/records/kind-history.ts';
 import { DEFAULT_SPACE, restate, type Token, type Value } from '../../types.ts';
 import {
   type AdminAnswer,
@@ -110,10 +110,10 @@ function checked(name: string, given: readonly string[] = []): string[] {
 }
 
 /** Each value is drawn for each kind that any version of the policy had. */
-async function checkDraws(kinds: KindHistory, { values, kind }: ForgetRequest): Promise<void> {
+async function checkDraws(kinds: EveryKind, { values, kind }: ForgetRequest): Promise<void> {
   await kinds.update();
   const names = kind === undefined ? kinds.names : [kind];
-  const draws = names.flatMap((name) => kinds.drawing(name)).length;
+  const draws = names.flatMap((name) => kinds.deterministic(name)).length;
   if (draws === 0) throw invalid('kind: must be a kind whose tokens are not random');
   const most = Math.max(1, Math.floor(MAX_DRAWS / draws));
   if (values.length > most)

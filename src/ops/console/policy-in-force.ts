@@ -3,7 +3,7 @@ import { operatorError } from '../../errors.ts';
 import { ELSEWHERE } from '../../policy/policy.ts';
 import { describePolicy, seenBy } from '../../service/policies.ts';
 import { POLICY_LEASE_MS, type PolicyFollower } from '../../service/policy-follower.ts';
-import { monotonicMs } from '../../timeouts.ts';
+import { leaseMs } from '../../timeouts.ts';
 import type { Client } from '../../types.ts';
 
 /** Names of kinds in a list of clients, for each right. */
@@ -15,7 +15,7 @@ export class PolicyInForce {
   readonly #follower: PolicyFollower;
   readonly #suffix: string;
   #detail: PolicyDetail = {
-    ...{ version: 0, kinds: [], fields: null },
+    ...{ version: 0, tag: null, kinds: [], fields: null },
     ...{ elsewhere: 'tokenize', elsewhereWords: ELSEWHERE.tokenize },
   };
 
@@ -26,16 +26,20 @@ export class PolicyInForce {
 
   get state(): PolicyState {
     const { policy, problem, asOfMs } = this.#follower.latest;
-    const isOld = monotonicMs() - asOfMs >= POLICY_LEASE_MS;
+    const isOld = leaseMs() - asOfMs >= POLICY_LEASE_MS;
     const words = operatorError(problem)?.message ?? 'The database does not answer.';
-    return { version: policy?.version ?? 0, problem: isOld ? words : null };
+    const { version = 0, tag = null } = policy ?? {};
+    return { version, tag, problem: isOld ? words : null };
   }
 
-  /** The tokens of the examples stay the same as long as the version does. */
+  /** The tokens of the examples stay the same as long as the policy does. */
   get detail(): PolicyDetail {
     const { policy } = this.#follower.latest;
-    if (policy !== undefined && policy.version !== this.#detail.version)
-      this.#detail = { version: policy.version, ...describePolicy(policy, this.#suffix) };
+    const { version, tag } = this.#detail;
+    if (policy !== undefined && (policy.version !== version || policy.tag !== tag)) {
+      const described = describePolicy(policy, this.#suffix);
+      this.#detail = { version: policy.version, tag: policy.tag, ...described };
+    }
     return this.#detail;
   }
 

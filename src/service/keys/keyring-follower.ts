@@ -1,9 +1,15 @@
 import type { KekSource } from '#kek';
 import { type Kek, kekOf } from '../../crypto/kek.ts';
 import type { PlainKey } from '../../crypto/keyring.ts';
-import { InternalError, type InternalReason, OperatorError, operatorError } from '../../errors.ts';
+import {
+  InternalError,
+  type InternalReason,
+  OperatorError,
+  operatorError,
+  Unavailable,
+} from '../../errors.ts';
 import type { WrappedKeyStore } from '../../store/wrapped-keys.ts';
-import { monotonicMs } from '../../timeouts.ts';
+import { monotonicMs, STANDBY_PATIENCE_MS } from '../../timeouts.ts';
 import type { WrappedKey } from '../../types.ts';
 import { type OpenedKey, primaryVersionOf, unwrap } from './open-keys.ts';
 
@@ -15,6 +21,8 @@ export interface KeySnapshot {
    * every key that is older.
    */
   readonly asOfMs: number;
+  /** Whether the standby has `keys`. A key that a failover loses must not seal. */
+  readonly isDurable: boolean;
   /** Why the last read failed; undefined: it succeeded. */
   readonly failure: InternalReason | undefined;
 }
@@ -73,9 +81,9 @@ export class KeyringFollower {
   readonly #listeners: ((snapshot: KeySnapshot) => void)[] = [];
   /** By version, with the wrapped bytes of their rows at the last read. */
   readonly #known: Map<number, OpenedKey>;
-  /** Whether the standby had the known rows. */
-  #isDurable = false;
   #latest: KeySnapshot;
+  /** The highest version that the standby had. A failover may lose or replace later ones. */
+  #durableVersion = 0;
   #problem: unknown;
   #backoff: Backoff | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -99,7 +107,7 @@ export class KeyringFollower {
     this.#store = store;
     this.#source = source;
     this.#onChange = onChange;
-    this.#latest = { keys, asOfMs: -Infinity, failure: undefined };
+    this.#latest = { keys, asOfMs: -Infinity, isDurable: false, failure: undefined };
     const deks = keys.filter(({ purpose }) => purpose === 'dek');
     this.#known = new Map(deks.map((key) => [key.version, key]));
   }
@@ -149,8 +157,12 @@ export class KeyringFollower {
     const look = ++this.#looks;
     this.#looksUnderWay++;
     try {
-      const keys = await this.#keysOf(await this.#rows(performance.now() + LOOK_PATIENCE_MS));
-      this.#tell(look, { keys, asOfMs, failure: undefined }, this.#backoff?.error);
+      const { deks, problem } = await this.#rows(performance.now() + LOOK_PATIENCE_MS);
+      const keys = await this.#keysOf(deks);
+      const isDurable = problem === undefined;
+      if (isDurable) this.#durableVersion = primaryVersionOf(keys);
+      const snapshot = { keys, asOfMs, isDurable, failure: problem?.reason };
+      this.#tell(look, snapshot, problem ?? this.#backoff?.error);
     } catch (error) {
       const failure = error instanceof InternalError ? error.reason : 'key_missing';
       const lastAsOfMs = error instanceof KeysDiffer ? -Infinity : this.#latest.asOfMs;
@@ -161,18 +173,23 @@ export class KeyringFollower {
   }
 
   /**
-   * The rows of the DEKs. Waits for the standby when they changed: a key that a failover loses must
-   * not seal, because another key then gets its version.
+   * The rows of the DEKs. Waits for the standby when they changed, for a moment: a key that a
+   * failover loses must not seal, because another key then gets its version.
+   * @returns a problem when the standby does not answer: the keys may only open
    */
-  async #rows(deadlineMs: number): Promise<readonly WrappedKey[]> {
+  async #rows(
+    deadlineMs: number,
+  ): Promise<{ readonly deks: readonly WrappedKey[]; readonly problem?: Unavailable }> {
     const ofDeks = (rows: readonly WrappedKey[]) => rows.filter(({ purpose }) => purpose === 'dek');
-    if (this.#isDurable) {
-      const seen = ofDeks(await this.#store.list(deadlineMs));
-      if (this.#changed(seen).length === 0) return seen;
+    const deks = ofDeks(await this.#store.list(deadlineMs));
+    if (this.#latest.isDurable && this.#changed(deks).length === 0) return { deks };
+    try {
+      const byMs = performance.now() + STANDBY_PATIENCE_MS;
+      return { deks: ofDeks(await this.#store.listDurable(byMs)) };
+    } catch (problem) {
+      if (problem instanceof Unavailable) return { deks, problem };
+      throw problem;
     }
-    const durable = ofDeks(await this.#store.listDurable(deadlineMs));
-    this.#isDurable = true;
-    return durable;
   }
 
   #changed(deks: readonly WrappedKey[]): WrappedKey[] {
@@ -193,7 +210,7 @@ export class KeyringFollower {
 
   /** @throws OperatorError when the key of a row is unknown and cannot be unwrapped */
   async #keysOf(deks: readonly WrappedKey[]): Promise<readonly PlainKey[]> {
-    const primary = this.primaryVersion;
+    const primary = this.#durableVersion;
     if (deks.every(({ version }) => version < primary)) throw new PrimaryVersionGone(primary);
     const changed = this.#changed(deks);
     if (changed.length > 0) await this.#unwrap(changed);
@@ -218,7 +235,8 @@ export class KeyringFollower {
       for (const row of changed) {
         const [key] = unwrap([row], kek, this.#source);
         const known = this.#known.get(row.version);
-        if (known?.bytes.equals(key!.bytes) === false) throw new KeyReplaced(row.version);
+        const isOther = known?.bytes.equals(key!.bytes) === false;
+        if (isOther && row.version <= this.#durableVersion) throw new KeyReplaced(row.version);
         this.#known.set(row.version, key!);
       }
       this.#backoff = undefined;

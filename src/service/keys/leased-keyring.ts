@@ -20,6 +20,7 @@ export class LeasedKeyring {
   readonly keyring: Keyring;
   readonly #demand: () => void;
   #asOfMs: number;
+  #isDurable: boolean;
   #failure: InternalReason | undefined;
   #waiting: (() => void)[] = [];
 
@@ -28,18 +29,20 @@ export class LeasedKeyring {
     this.keyring = new Keyring(snapshot.keys);
     this.#demand = demand;
     this.#asOfMs = snapshot.asOfMs;
+    this.#isDurable = snapshot.isDurable;
   }
 
-  take({ keys, asOfMs, failure }: KeySnapshot): void {
+  take({ keys, asOfMs, isDurable, failure }: KeySnapshot): void {
     if (asOfMs !== this.#asOfMs) this.keyring.renew(keys);
     this.#asOfMs = asOfMs;
+    this.#isDurable = isDurable;
     this.#failure = failure;
     for (const look of this.#waiting.splice(0)) look();
   }
 
   /** Whether the keys are new enough to seal with. */
   isLeased(): boolean {
-    return monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;
+    return this.#isDurable && monotonicMs() - this.#asOfMs < SEAL_LEASE_MS;
   }
 
   /**
@@ -49,7 +52,7 @@ export class LeasedKeyring {
    */
   async readyToSeal(deadlineMs = Infinity): Promise<void> {
     if (this.isLeased()) return;
-    if (!(await this.lookAgain(deadlineMs)))
+    if (!(await this.lookAgain(deadlineMs)) || !this.#isDurable)
       throw new InternalError(this.#failure ?? 'key_missing');
   }
 

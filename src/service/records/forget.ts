@@ -9,8 +9,8 @@ import {
   type TokenFingerprint,
   type Value,
 } from '../../types.ts';
+import type { EveryKind } from '../every-kind.ts';
 import { settled } from '../vault.ts';
-import type { KindHistory } from './kind-history.ts';
 import { passOver } from './record-pass.ts';
 import { forgetRecords } from './removal.ts';
 import { type Forgetting, type ValuePlace, ValueSearch } from './value-search.ts';
@@ -82,7 +82,7 @@ class Forgetter {
     await this.#forget([...this.#ofTokens, ...this.#ofValues.flatMap((records) => [...records])]);
     if (values.length === 0) return;
     this.#notSearched = [
-      ...unscanned(this.#parts.kinds, search.damaged),
+      ...unscanned(this.#parts.kinds, search.damaged.size),
       ...unread(this.#parts.kinds),
     ];
   }
@@ -143,12 +143,12 @@ class Forgetter {
 
 /** Values to compare with those of records. */
 class WantedValues {
-  readonly #kinds: KindHistory;
+  readonly #kinds: EveryKind;
   readonly #values: readonly Value[];
   /** By spelling key, then by spelling: the places of values. */
   readonly #places = new Map<string, Map<string, Set<number>>>();
 
-  constructor(kinds: KindHistory, values: readonly Value[]) {
+  constructor(kinds: EveryKind, values: readonly Value[]) {
     this.#kinds = kinds;
     this.#values = values;
   }
@@ -176,9 +176,9 @@ class WantedValues {
 
 const SCAN = 'to find them, run standin forget --values FILE --scan';
 
-function unscanned({ hasSpellings }: KindHistory, damaged: number): string[] {
+function unscanned({ hasSpellings }: EveryKind, damaged: number): string[] {
   return [
-    `tokens that no version of the policy draws: random ones, imported ones that tokenize does not give, and those of programs before 0.1.0: ${SCAN}`,
+    `tokens that no version of the policy draws: random ones, and imported ones that tokenize does not give: ${SCAN}`,
     ...(hasSpellings
       ? [`values stored in another spelling, by a version that normalized otherwise: ${SCAN}`]
       : []),
@@ -191,7 +191,7 @@ function unopened(bad: number): string[] {
   return [`records that do not open (${bad}): to see them, run standin verify`];
 }
 
-function unread({ unreadable }: KindHistory): string[] {
+function unread({ unreadable }: EveryKind): string[] {
   if (unreadable.length === 0) return [];
   const versions = unreadable.join(', ');
   return [`kinds of policy versions ${versions}: use the release that applied them`];

@@ -1,7 +1,7 @@
 import type { Kind } from '../../policy/rules.ts';
 import { DEFAULT_SPACE, type Token, type Value } from '../../types.ts';
 import type { PolicyGate } from '../policy-gate.ts';
-import { kindMark } from '../threads/messages.ts';
+import { kindMark, NO_POLICY } from '../threads/messages.ts';
 import type { VaultClient } from '../threads/vault-client.ts';
 
 /** What the look-up of values needs. */
@@ -51,7 +51,7 @@ export async function findTokens(
   for (let from = 0; from < questions.length; from += MAX_QUESTION_VALUES) {
     const part = questions.slice(from, from + MAX_QUESTION_VALUES);
     const marks = part.map(({ kind }) => kindMark(kind, rules)).join('');
-    const view = { policy: rules.version, line: null, space, marks };
+    const view = { policy: rules.tag ?? NO_POLICY, line: null, space, marks };
     const texts = part.map(({ text }) => text);
     const tokens = await vault.lookup(texts, TERMS, view);
     part.forEach(({ index, kind }, i) => {

@@ -85,7 +85,7 @@ export class TokensOfRecords {
 
   /** The kind as the newest policy has it; undefined: it refuses the value, or spells another. */
   #kindNow({ value, scope }: OpenedValue): Kind | undefined {
-    const kind = this.#kinds.newest.kind(scope?.kind ?? DEFAULT_KIND);
+    const kind = this.#kinds.kindNow(scope?.kind ?? DEFAULT_KIND);
     const accepted = kind.accept(value);
     return 'value' in accepted && accepted.value === value ? kind : undefined;
   }

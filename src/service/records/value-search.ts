@@ -5,18 +5,16 @@ import type { Kind } from '../../policy/rules.ts';
 import { RecordStore } from '../../store/records.ts';
 import { COMMAND_PATIENCE_MS, commandDeadline } from '../../timeouts.ts';
 import type { SealedRecord, TokenFingerprint, Value } from '../../types.ts';
+import type { EveryKind } from '../every-kind.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import type { Vault } from '../vault.ts';
-import type { KindHistory } from './kind-history.ts';
 import { knowKeysOf } from './verify.ts';
 
 /** What is needed to find values and to forget them. */
 export interface Forgetting {
   readonly vault: Vault;
   readonly follower: KeyringFollower;
-  readonly kinds: KindHistory;
-  /** Of tokens. */
-  readonly suffix: string;
+  readonly kinds: EveryKind;
 }
 
 export interface ValuePlace {
@@ -48,7 +46,7 @@ const TURN_MS = 5;
  */
 export class ValueSearch {
   /** Records that do not open, so that nobody can tell whether they led to an imported token. */
-  damaged = 0;
+  readonly damaged = new Set<TokenFingerprint>();
   readonly #parts: Forgetting;
   readonly #records: RecordStore;
 
@@ -86,7 +84,7 @@ export class ValueSearch {
       for (const name of names) {
         const scope = scopeOf(name, space);
         const spellings = kinds.spellings(name, text);
-        yield kinds.drawing(name).flatMap((one) =>
+        yield kinds.deterministic(name).flatMap((one) =>
           [...acceptedBy(one, spellings)].flatMap((value) => {
             const source = vault.keyring.deterministicDraws(value, scope);
             return this.#drawn({ index, kind: one, value, scope, source }, 0);
@@ -129,7 +127,7 @@ export class ValueSearch {
       const fingerprint = keyring.tokenFingerprint(opened.alias, scope?.spaceBytes);
       return [{ ...candidate, fingerprint }];
     }
-    if (opened !== undefined && 'failure' in opened) this.damaged++;
+    if (opened !== undefined && 'failure' in opened) this.damaged.add(record.token_fingerprint);
     found[index]!.add(record.token_fingerprint);
     return [];
   }
@@ -137,8 +135,8 @@ export class ValueSearch {
   /** Empty when no draw is left. */
   #drawn(candidate: Omit<Candidate, 'draw' | 'fingerprint'>, from: number): Candidate[] {
     const { kind, value, source, scope } = candidate;
-    const { suffix, vault } = this.#parts;
-    const drawn = kind.drawToken(value, suffix, source.draws, from);
+    const { kinds, vault } = this.#parts;
+    const drawn = kind.drawToken(value, kinds.suffix, source.draws, from);
     if (drawn === undefined) return [];
     const fingerprint = vault.keyring.tokenFingerprint(drawn.token, scope?.spaceBytes);
     return [{ ...candidate, draw: drawn.draw, fingerprint }];

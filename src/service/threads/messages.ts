@@ -20,13 +20,16 @@ export interface ThreadData {
   readonly timeline: SharedArrayBuffer;
 }
 
+/** In the place of a policy's tag. */
+export const NO_POLICY = '';
+
 /**
  * How a caller sees the vault, with a policy or in a space of its own. The results of detokenize
  * come with their kind: see `splitKind`.
  */
 export interface View {
-  /** Version of the policy; 0: there is none. */
-  readonly policy: number;
+  /** Tag of the policy; NO_POLICY: there is none. */
+  readonly policy: string;
   /** The line of the client in the rights of the policy; null: it sees everything. */
   readonly line: string | null;
   /** '': the default space. */
@@ -117,7 +120,7 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
     const timeToLiveS = parts[at++] as number | null;
     const bytes = parts[at++] as number;
     const deadlineMs = parts[at++] as number;
-    const policy = parts[at++] as number | null;
+    const policy = parts[at++] as string | null;
     const view = policy === null ? null : viewAt(policy, parts, at);
     if (view !== null) at += 3;
     const count = parts[at++] as number;
@@ -128,7 +131,7 @@ export function unpackCalls(parts: readonly Part[]): Call[] {
   return calls;
 }
 
-function viewAt(policy: number, parts: readonly Part[], at: number): MarkedView {
+function viewAt(policy: string, parts: readonly Part[], at: number): MarkedView {
   const [line, space, marks] = [parts[at], parts[at + 1], parts[at + 2]];
   return { policy, line: line as string | null, space: space as string, marks: marks as string };
 }

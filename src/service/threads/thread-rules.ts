@@ -4,7 +4,14 @@ import { type Kind, PolicyRules } from '../../policy/rules.ts';
 import { DEFAULT_KIND, type TokenTerms, type Value } from '../../types.ts';
 import type { Visibility } from '../detokenizer.ts';
 import type { ValueTerms } from '../tokenizer.ts';
-import { hiddenKind, kindMark, kindPrefix, type MarkedView, SCOPED } from './messages.ts';
+import {
+  hiddenKind,
+  kindMark,
+  kindPrefix,
+  type MarkedView,
+  NO_POLICY,
+  SCOPED,
+} from './messages.ts';
 
 /** Calls under way name the policy of the time when they came. Policies change seldom. */
 const KEPT_POLICIES = 8;
@@ -23,12 +30,15 @@ interface Ready {
 
 /** The policies in a vault thread, which decide how values are drawn and what leaves the thread. */
 export class ThreadRules {
-  readonly #byVersion = new Map<number, Ready>([[0, readyOf(undefined)]]);
+  /** By tag: a failover can give the number of a version to another document. */
+  readonly #byTag = new Map<string, Ready>([[NO_POLICY, readyOf(undefined)]]);
 
   add(policy: Policy): void {
-    this.#byVersion.set(policy.version, readyOf(policy));
-    const [, oldest] = this.#byVersion.keys();
-    if (this.#byVersion.size > KEPT_POLICIES) this.#byVersion.delete(oldest!);
+    // One that comes back is the newest again.
+    this.#byTag.delete(policy.tag);
+    this.#byTag.set(policy.tag, readyOf(policy));
+    const [, oldest] = this.#byTag.keys();
+    if (this.#byTag.size > KEPT_POLICIES) this.#byTag.delete(oldest!);
   }
 
   /** The terms of each value, by its mark. */
@@ -63,8 +73,8 @@ export class ThreadRules {
     return entryOf(terms, key, ofKinds);
   }
 
-  #of(version: number): Ready {
-    return this.#byVersion.get(version)!;
+  #of(tag: string): Ready {
+    return this.#byTag.get(tag)!;
   }
 }
 
