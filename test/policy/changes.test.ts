@@ -43,7 +43,10 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('under
       const rows = await query(url, `select ${lived} from standin.records order by 1`);
       lives[name] = rows.map(({ about }) => about);
     }
-    expect(lives).toEqual({ lasting: [1, null], ending: [1, expect.toSatisfy((about) => about > 45 && about < 60)] });
+    expect(lives).toEqual({
+      lasting: [1, null],
+      ending: [1, expect.toSatisfy((about) => about > 45 && about < 60)],
+    });
   });
 
   test('of a policy, strings at its paths are checked as all others are', async () => {
