@@ -114,7 +114,7 @@ describe.each(usualKinds())('an export goes whole into an empty vault, on %s', (
     const all = names.map((name) =>
       Array.from({ length: VALUES_A_KIND }, (_, i) => exampleOf(name, i)),
     );
-    await runJson(place, 'policy', 'apply', 'policy.yaml');
+    await runJson(place, 'policy', 'apply', 'policy.yaml', '--yes');
     const service = await startService(place);
     const keys = [service.api_key, (await createClient(place, '--space', 'Tenant-1')).api_key];
     const tokens: string[][][] = [];
@@ -124,8 +124,8 @@ describe.each(usualKinds())('an export goes whole into an empty vault, on %s', (
         tokens.at(-1)!.push(await ofKind(service, 'tokenize', name, all[n]!, key));
     }
     await service.stop();
-    await runJson(place, 'policy', 'apply', 'next.yaml');
-    await runJson(other, 'policy', 'apply', 'next.yaml');
+    await runJson(place, 'policy', 'apply', 'next.yaml', '--yes');
+    await runJson(other, 'policy', 'apply', 'next.yaml', '--yes');
     await move(2 * names.length * VALUES_A_KIND);
     // Back to the kinds that drew the tokens: what the next ones can give, tokenize gives.
     const there = await startService(other);
