@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { shapeOf } from '../../src/shape/shape.ts';
 import { blocks, codePieces, documents, readText, table } from '../support/docs.ts';
@@ -9,8 +11,10 @@ import {
   leastPrivilegePlace,
   type Place,
   runCli,
+  runJson,
   type Service,
   startService,
+  until,
   usualPlace,
 } from '../support/service.ts';
 import { Authority, hasOpenssl } from '../support/tls.ts';
@@ -97,8 +101,13 @@ async function scrapeTls(): Promise<Awaited<ReturnType<typeof scrape>>> {
 }
 
 test('the table of metrics is what a scrape gives', async () => {
-  const { body } = await call(service, 'tokenize', { a: 'Ann' });
-  await call(service, 'detokenize', body.data);
+  const policy = join(place.folder, 'policy.yaml');
+  writeFileSync(policy, 'version: 1\nfields: { a: text }\nelsewhere: tokenize\n');
+  await runJson(place, 'policy', 'apply', policy, '--yes');
+  const tokenized = () => call(service, 'tokenize', { a: 'Ann' });
+  const isInForce = async () => (await tokenized()).headers.has('standin-strings');
+  await until(isInForce, 'the policy is in force');
+  await call(service, 'detokenize', (await tokenized()).body.data);
   const inClear = (await scrape(service)).filter(([name]) => !name.startsWith('standin_tls_'));
   const scraped = [...inClear, ...(hasOpenssl ? await scrapeTls() : [])];
   const written = table('docs/operating.md', ['Metric', 'Meaning'])
