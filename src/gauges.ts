@@ -142,7 +142,6 @@ function addClientCounters(
     collect() {
       this.reset();
       for (const [clientId, { replaced, passed }] of clientCounts()) {
-        if (replaced + passed === 0) continue;
         this.inc({ client_id: clientId, outcome: 'replaced' }, replaced);
         this.inc({ client_id: clientId, outcome: 'passed' }, passed);
       }

@@ -45,6 +45,12 @@ export interface SealedRecord {
   readonly sealed: Sealed;
 }
 
+/** A record that is to be written. */
+export interface FreshRecord extends SealedRecord {
+  /** `id` of the key that sealed it. */
+  readonly key_id: string;
+}
+
 /**
  * Outcome of an insert. `stored`: the record was written. `collision`: its token stands for another
  * value. `key_retired`: its key version takes no more records. A SealedRecord: the vault already
@@ -67,6 +73,8 @@ export type KeyPurpose = (typeof KEY_PURPOSES)[number];
 
 /** A key of the vault, wrapped by the KEK. */
 export interface WrappedKey {
+  /** Version and time: a failover or restore can give the version to another key. */
+  readonly id: string;
   readonly purpose: KeyPurpose;
   readonly version: number;
   readonly kek_id: string;

@@ -152,6 +152,7 @@ const hex = (latin1: string) => Buffer.from(latin1, 'latin1').toString('hex');
 const latin1 = (digits: string) => Buffer.from(digits, 'hex').toString('latin1');
 const keyring = new Keyring(
   (['dek', 'fingerprint', 'token', 'api-key'] as const).map((purpose) => ({
+    id: '',
     purpose,
     version: 1,
     bytes: Buffer.from(

@@ -1,4 +1,5 @@
 import type {
+  FreshRecord,
   KeyPurpose,
   SealedRecord,
   Token,
@@ -21,6 +22,8 @@ import {
 
 /** An unwrapped key of the vault. */
 export interface PlainKey {
+  /** See WrappedKey. */
+  readonly id: string;
   readonly purpose: KeyPurpose;
   readonly version: number;
   readonly bytes: Buffer;
@@ -56,6 +59,7 @@ export type Opened = OpenedValue | OpenedAlias | { readonly failure: 'damaged' |
  */
 export class Keyring {
   #primaryVersion = 0;
+  #primaryId = '';
   #deks: ReadonlyMap<number, Dek> = new Map();
   readonly #fingerprintMac: Mac;
   readonly #tokenMac: Mac;
@@ -79,6 +83,11 @@ export class Keyring {
     return this.#primaryVersion;
   }
 
+  /** `id` of the primary. */
+  get primaryId(): string {
+    return this.#primaryId;
+  }
+
   /**
    * Replaces the DEKs with those of `keys`. The other keys stay, because a vault keeps them for
    * ever.
@@ -89,6 +98,7 @@ export class Keyring {
     if (deks.length === 0) throw new RangeError('the keyring needs a dek key');
     this.#deks = new Map(deks.map((key) => [key.version, this.#dekOf(key)]));
     this.#primaryVersion = Math.max(...this.#deks.keys());
+    this.#primaryId = deks.find(({ version }) => version === this.#primaryVersion)!.id;
   }
 
   /** Whether this keyring can open records of this key version. */
@@ -146,7 +156,7 @@ export class Keyring {
     valueFingerprint: ValueFingerprint,
     scope?: Scope,
     imported?: Token,
-  ): SealedRecord {
+  ): FreshRecord {
     const isScoped = scope !== undefined || imported !== undefined;
     const plaintext =
       imported === undefined
@@ -160,7 +170,7 @@ export class Keyring {
     { alias, space }: OpenedAlias,
     tokenFingerprint: TokenFingerprint,
     valueFingerprint: ValueFingerprint,
-  ): SealedRecord {
+  ): FreshRecord {
     return this.#seal(aliasPlaintext(alias, space), true, tokenFingerprint, valueFingerprint);
   }
 
@@ -169,7 +179,7 @@ export class Keyring {
     isScoped: boolean,
     tokenFingerprint: TokenFingerprint,
     valueFingerprint: ValueFingerprint,
-  ): SealedRecord {
+  ): FreshRecord {
     const keyVersion = this.#primaryVersion;
     const place = {
       token_fingerprint: tokenFingerprint,
@@ -182,6 +192,7 @@ export class Keyring {
       token_fingerprint: tokenFingerprint,
       value_fingerprint: valueFingerprint,
       key_version: keyVersion,
+      key_id: this.#primaryId,
       sealed: sealRecord(key, place, plaintext, isScoped),
     };
   }

@@ -7,6 +7,7 @@ import type { NewRecord, StoredRecord } from '../store/record-sql.ts';
 import { outcomeOf, type RecordStore } from '../store/records.ts';
 import { REQUEST_PATIENCE_MS, statementDeadline } from '../timeouts.ts';
 import type {
+  FreshRecord,
   InsertOutcome,
   SealedRecord,
   Token,
@@ -166,7 +167,7 @@ export class Tokenizer {
     const records = drafts.map((draft) => leased(this.#seal(draft), draft.terms));
     const outcomes = await this.#records.insert(records, null, statementDeadline(deadlineMs));
     if (outcomes.includes('key_retired'))
-      await this.#keys.readyToSealAfter(records[0]!.key_version, deadlineMs);
+      await this.#keys.readyToSealAfter(records[0]!.key_id, deadlineMs);
     for (const { token_fingerprint: tokenFingerprint } of drafts)
       this.#recent.add(tokenFingerprint);
     return outcomes;
@@ -224,7 +225,7 @@ export class Tokenizer {
     if (mended < dead.length) await this.#keys.lookAgain(deadlineMs);
   }
 
-  #seal(draft: Draft): SealedRecord {
+  #seal(draft: Draft): FreshRecord {
     const { value, token_fingerprint: tokenFingerprint, source, terms, token, isImported } = draft;
     const { value_fingerprint: valueFingerprint } = source;
     const imported = isImported ? token : undefined;
@@ -267,7 +268,7 @@ export class Tokenizer {
   }
 }
 
-function leased(record: SealedRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
+function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: ValueTerms): NewRecord {
   return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
 }
 

@@ -1,4 +1,10 @@
-import type { Sealed, SealedRecord, TokenFingerprint, ValueFingerprint } from '../types.ts';
+import type {
+  FreshRecord,
+  Sealed,
+  SealedRecord,
+  TokenFingerprint,
+  ValueFingerprint,
+} from '../types.ts';
 import { byteaArray, bytesOfBytea, smallintArray, uuidArray } from './bytea-array.ts';
 import type { Query } from './pool.ts';
 
@@ -40,12 +46,12 @@ export function recordOf(row: Buffer): SealedRecord {
 }
 
 /** A record to insert. Without a time to live, it never expires. */
-export type NewRecord = SealedRecord & { readonly time_to_live_s?: number };
+export type NewRecord = FreshRecord & { readonly time_to_live_s?: number };
 
 /** An existing record and the record to replace it with. */
 export interface Replacement {
   readonly old: SealedRecord;
-  readonly fresh: SealedRecord;
+  readonly fresh: FreshRecord;
 }
 
 /** The parameters of a statement that writes records, one array a column. */
@@ -62,7 +68,7 @@ export function columnsWithoutValue(rows: readonly SealedRecord[]): Buffer[] {
 }
 
 function leasedColumns(rows: readonly NewRecord[]): unknown[] {
-  return [...columns(rows), rows.map((row) => row.time_to_live_s ?? null)];
+  return [...columns(rows), rows.map((row) => row.time_to_live_s ?? null), keyIdsOf(rows)];
 }
 
 /** All statements lock rows in this order, so that two nodes cannot deadlock. */
@@ -92,13 +98,30 @@ function isLonger(record: NewRecord, other: NewRecord): boolean {
   return (record.time_to_live_s ?? Infinity) > (other.time_to_live_s ?? Infinity);
 }
 
+/** `id` of a key, in a row of standin.keyring: its version, and microseconds since 1970. */
+export const KEY_ID = "version || ' ' || (extract(epoch from created_at) * 1000000)::bigint";
+
 /**
  * Key versions that records may be written with. Every statement that writes `sealed` reads them
  * itself. So a process, backend or machine that stood still cannot write with a key retired
- * meanwhile (docs/decisions/0015). An array, because a join could change the order of row locks.
+ * meanwhile, or with one that a failover lost and whose version another key has now
+ * (docs/decisions/0015). An array, because a join could change the order of row locks.
+ * @param keyIds the parameter with `keyIdsOf` the records
  */
-const OPEN_VERSIONS = `array(select version from standin.keyring
-    where purpose = 'dek' and closed_at is null)`;
+const openVersions = (keyIds: string) => `array(select version from standin.keyring
+    where purpose = 'dek' and closed_at is null and ${KEY_ID} = any(${keyIds}::text[]))`;
+
+/** The keys that sealed the records. A version with two keys is left out: one of them was lost. */
+function keyIdsOf(records: readonly FreshRecord[]): string[] {
+  const byVersion = new Map<number, string>();
+  let last = '';
+  for (const { key_version: version, key_id: id } of records) {
+    if (id === last) continue;
+    last = id;
+    byVersion.set(version, (byVersion.get(version) ?? id) === id ? id : '');
+  }
+  return [...byVersion.values()];
+}
 /** Whether commits wait for a standby. */
 const HAS_STANDBY = "current_setting('synchronous_standby_names') <> ''";
 
@@ -109,7 +132,7 @@ const HAS_STANDBY = "current_setting('synchronous_standby_names') <> ''";
 const INSERT = `with inserted as (
   insert into standin.records (token_fingerprint, value_fingerprint, key_version, sealed)
   select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[])
-    as new (token, value, version, sealed) where version = any(${OPEN_VERSIONS})
+    as new (token, value, version, sealed) where version = any(${openVersions('$5')})
   on conflict (token_fingerprint) do nothing returning 1
 ) select count(*) as count, ${HAS_STANDBY} as has_standby from inserted`;
 /**
@@ -121,7 +144,7 @@ const LEASED = `insert into standin.records as there
   select token, value, version, sealed, now() + time_to_live_s * interval '1.0625 s'
   from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::integer[])
     as new (token, value, version, sealed, time_to_live_s)
-  where version = any(${OPEN_VERSIONS})
+  where version = any(${openVersions('$6')})
   on conflict (token_fingerprint)`;
 const INSERT_LEASED = `with inserted as (
   ${LEASED} do nothing returning 1
@@ -138,12 +161,12 @@ const KEEP = `with kept as (
     and (there.sealed = '' or there.expires_at < excluded.expires_at
       or (there.expires_at is not null and excluded.expires_at is null))
   returning 1
-) select count(*) as count, ${OPEN_VERSIONS} as open_versions from kept`;
+) select count(*) as count, ${openVersions('$6')} as open_versions from kept`;
 /** A record gives its place to one of another value, only while it is the one that was read. */
 const SUPERSEDE = `${LEASED} do update
   set value_fingerprint = excluded.value_fingerprint, key_version = excluded.key_version,
     sealed = excluded.sealed, expires_at = excluded.expires_at
-  where there.sealed = any($6::bytea[])`;
+  where there.sealed = any($7::bytea[])`;
 /**
  * Changes a record only if it is still the one that was read. Counts the changed rows, because the
  * row count of Citus differs, as on insert.
@@ -153,7 +176,7 @@ const REPLACE = `with changed as (
   from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bytea[], $5::bytea[])
     as fresh (token, value, version, sealed, old_sealed)
   where there.token_fingerprint = fresh.token and there.value_fingerprint = fresh.value
-    and ${SEALED} = fresh.old_sealed and fresh.version = any(${OPEN_VERSIONS})
+    and ${SEALED} = fresh.old_sealed and fresh.version = any(${openVersions('$6')})
   returning 1
 ) select count(*) as count from changed`;
 
@@ -165,7 +188,7 @@ export async function insertNew(
   const hasLeased = rows.some((row) => row.time_to_live_s !== undefined);
   const result = await query(
     hasLeased ? INSERT_LEASED : INSERT,
-    hasLeased ? leasedColumns(rows) : columns(rows),
+    hasLeased ? leasedColumns(rows) : [...columns(rows), keyIdsOf(rows)],
   );
   const { count, has_standby: hasStandby } = result.rows[0]!;
   return { count: Number(count), hasStandby: hasStandby === 't' };
@@ -193,9 +216,11 @@ export async function supersede(
 
 /** Replaces records that have not changed since they were read; returns how many. */
 export async function replace(query: Query, replacements: readonly Replacement[]): Promise<number> {
+  const fresh = replacements.map((one) => one.fresh);
   const { rows } = await query(REPLACE, [
-    ...columns(replacements.map(({ fresh }) => fresh)),
+    ...columns(fresh),
     byteaArray(replacements.map(({ old }) => old.sealed)),
+    keyIdsOf(fresh),
   ]);
   return Number(rows[0]!.count);
 }

@@ -2,6 +2,7 @@ import { OperatorError } from '../errors.ts';
 import type { Durable, KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
+import { KEY_ID } from './record-sql.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -16,7 +17,7 @@ export const VAULT_LOCK = 7_382_160;
 const KEYS_ARE_GONE =
   'The vault exists, but its keys are gone: standin.keyring is empty. Restore that table from your backup; nothing was changed.';
 
-export type NewKey = Omit<WrappedKey, 'created_at'>;
+export type NewKey = Omit<WrappedKey, 'id' | 'created_at'>;
 
 /** The keys of the vault, while no other process can change them. */
 export type LockedKeys = ReturnType<typeof lockedKeys>;
@@ -171,9 +172,11 @@ async function countRecords(query: Query, keyVersion: number): Promise<number> {
 
 async function listKeys(query: Query): Promise<WrappedKey[]> {
   const { rows } = await query(
-    'select purpose, version, kek_id, wrapped, created_at from standin.keyring order by purpose, version',
+    `select ${KEY_ID} as id, purpose, version, kek_id, wrapped, created_at from standin.keyring
+      order by purpose, version`,
   );
   return rows.map((row) => ({
+    id: row.id!,
     purpose: row.purpose as KeyPurpose,
     version: Number(row.version),
     kek_id: row.kek_id!,

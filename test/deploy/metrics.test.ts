@@ -35,6 +35,7 @@ test('every metric has an alert, except those that only explain others', () => {
   expect(unwatched.sort()).toEqual([
     'standin_batch_records',
     'standin_build_info',
+    'standin_client_strings_total',
     'standin_expired_records_total',
     'standin_held_bytes',
     'standin_stalled_requests_total',

@@ -82,7 +82,7 @@ test('the state has all clients, with their limits or those of the deployment', 
     ...{ client_id: own.client_id, name: 'test', isDisabled: false, liveApiKeys: 1 },
     ...{ can_tokenize: true, can_detokenize: false, token_mode: 'deterministic' },
     ...{ last_used_at: null, requestsPerS: 0, rate_limit: 7 },
-    ...{ can_lookup: false, space: '', sees: null },
+    ...{ can_lookup: false, space: '', sees: null, strings: null },
   });
   expect(byId(free.client_id)).toMatchObject({
     ...{ rate_limit: null, isDisabled: true, token_mode: 'random' },

@@ -27,6 +27,15 @@ export const FENCES: readonly Mutant[] = [
     tests: ['postgres/fences.test.ts'],
   },
   {
+    id: 'key-of-another',
+    file: 'store/record-sql.ts',
+    old: ' and ${KEY_ID} = any(${keyIds}::text[])',
+    new: ' and ${keyIds}::text[] is not null',
+    promise: 'No record of a lost key is written once another key has its version.',
+    tests: ['postgres/fences.test.ts'],
+    name: 'lost key',
+  },
+  {
     id: 'mend-changed',
     file: 'store/record-sql.ts',
     old: ' = fresh.old_sealed',

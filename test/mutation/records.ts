@@ -251,8 +251,8 @@ export const RECORDS: readonly Mutant[] = [
   {
     id: 'supersede-changed',
     file: 'store/record-sql.ts',
-    old: 'where there.sealed = any($6::bytea[])',
-    new: 'where there.sealed is not null or there.sealed = any($6::bytea[])',
+    old: 'where there.sealed = any($7::bytea[])',
+    new: 'where there.sealed is not null or there.sealed = any($7::bytea[])',
     promise: 'A record takes the place of an alias only while it is the one that was read.',
     tests: ['postgres/fences.test.ts'],
     name: 'takes the place',

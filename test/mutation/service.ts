@@ -68,8 +68,8 @@ export const SERVICE: readonly Mutant[] = [
   {
     id: 'leased-closed-version',
     file: 'service/keys/leased-keyring.ts',
-    old: 'if (this.keyring.primaryVersion <= keyVersion)',
-    new: 'if (this.keyring.primaryVersion < keyVersion)',
+    old: 'if (this.keyring.primaryId === keyId) throw',
+    new: "if (this.keyring.primaryId === '') throw",
     promise: 'A node does not seal again with a version that was closed.',
     tests: ['unit/leased-keyring.test.ts'],
     name: 'takes no more records',

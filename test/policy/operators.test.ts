@@ -105,7 +105,7 @@ describe('what operators see of spaces and kinds', () => {
 
   test('the console shows spaces, rights and the policy', async () => {
     const { clients, policy } = await stateOf(service.opsUrl);
-    expect(policy).toEqual({ version: 1, problem: null });
+    expect(policy).toEqual({ version: 1, tag: expect.any(String), problem: null });
     const seen = (name: string) => clients!.shown.find((one) => one.name === name);
     expect(seen('tenant')).toMatchObject({
       space: 'acme',

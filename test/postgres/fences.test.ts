@@ -7,6 +7,7 @@ import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyr
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { ClientStore } from '../../src/store/clients.ts';
 import type { Pool } from '../../src/store/pool.ts';
+import { KEY_ID } from '../../src/store/record-sql.ts';
 import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
@@ -133,15 +134,40 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     expect(await removals.forget([closed!.token_fingerprint], soon())).toEqual(['known']);
     expect(await sealedOf(closed!)).toHaveLength(0);
     expect(await records.insert([closed!])).toEqual(['key_retired']);
-    const fresh = { ...old, key_version: 4, sealed: more.sealed };
+    const fresh = randomRecord({ ...old, key_version: 4, sealed: more.sealed });
     expect(await records.mend([{ old, fresh }])).toBe(0);
     expect(await records.find([old.token_fingerprint])).toEqual([old]);
+  });
+
+  test('a record of a lost key is refused once another key has its version, in every statement', async () => {
+    await addKeyVersions(pool, 5);
+    const ofKey = (parts = {}) => randomRecord({ key_version: 5, ...parts });
+    const [old, forgotten] = [ofKey(), ofKey()];
+    expect(await records.insert([old, forgotten])).toEqual(['stored', 'stored']);
+    await removals.forget([forgotten.token_fingerprint], soon());
+    // As after a failover that lost the version, and another rotate.
+    await sql(place, 'update standin.keyring set created_at = now() where version = 5');
+    expect(await records.insert([ofKey(), forgotten])).toEqual(['key_retired', 'key_retired']);
+    expect(await records.insert([ofKey()], 100)).toEqual(['key_retired']);
+    expect(await records.insertMissing([ofKey()], soon())).toEqual(['key_retired']);
+    const fresh = ofKey({ ...old, sealed: randomRecord().sealed });
+    expect(await records.supersede([old], [fresh], soon())).toEqual(['key_retired']);
+    expect(await records.mend([{ old, fresh }])).toBe(0);
+    // Sealed on both sides of the moment when a node reads the keyring.
+    const [{ id }] = (await sql(
+      place,
+      `select ${KEY_ID} as id from standin.keyring where version = 5`,
+    )) as [{ id: string }];
+    const current = { ...ofKey(), key_id: id };
+    expect(await records.insert([ofKey(), current])).toEqual(['key_retired', 'key_retired']);
+    expect(await records.insert([current])).toEqual(['stored']);
   });
 
   test('a record is mended only while it is the one that did not open', async () => {
     const [old, other] = [randomRecord(), randomRecord()];
     await records.insert([old, other]);
-    const fresh = (record: SealedRecord) => ({ ...record, sealed: randomRecord().sealed });
+    const fresh = (record: SealedRecord) =>
+      randomRecord({ ...record, sealed: randomRecord().sealed });
     await removals.forget([other.token_fingerprint], soon());
     const [mended, revived] = [fresh(old), fresh(other)];
     const replacements = [
@@ -160,7 +186,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     await addKeyVersions(pool, 10);
     const replacements = [kept, forgotten].map((old) => ({
       old,
-      fresh: { ...old, key_version: 10, sealed: randomRecord().sealed },
+      fresh: randomRecord({ ...old, key_version: 10, sealed: randomRecord().sealed }),
     }));
     expect(await walk.replace(replacements, 10, soon())).toBe(1);
     expect(await sealedOf(forgotten)).toHaveLength(0);
@@ -178,7 +204,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     const old = randomRecord();
     await records.insert([old]);
     await addKeyVersions(pool, 20);
-    const fresh = { ...old, key_version: 20, sealed: randomRecord().sealed };
+    const fresh = randomRecord({ ...old, key_version: 20, sealed: randomRecord().sealed });
     // Where an administrator has chosen so, a transaction sees the same all the time.
     const name = new URL(place.env.DATABASE_URL!).pathname.slice(1);
     const isolation = 'default_transaction_isolation';

@@ -183,6 +183,7 @@ async function keyringOf(place: Place): Promise<Keyring> {
   const rows = await sql(place, 'select purpose, version, wrapped from standin.keyring');
   return new Keyring(
     rows.map(({ purpose, version, wrapped }) => ({
+      id: '',
       purpose: purpose as KeyPurpose,
       version,
       bytes: kek.unwrap(purpose, version, wrapped)!,

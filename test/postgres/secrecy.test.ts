@@ -120,7 +120,7 @@ describe.skipIf(postgresBin === undefined)('C01, C20: on a server that logs all 
     expect(tried.length).toBeGreaterThan(100);
     const rows = await sql(place, 'select * from standin.records limit 100');
     const opened = (bytes: Buffer) => {
-      const key = (purpose: KeyPurpose) => ({ purpose, version: 1, bytes });
+      const key = (purpose: KeyPurpose) => ({ id: '', purpose, version: 1, bytes });
       const keyring = new Keyring(KEY_PURPOSES.map(key));
       return rows.filter((row) => 'value' in keyring.open(recordOf(row))).length;
     };

@@ -11,16 +11,30 @@ export function testKey(name: string): Buffer {
   return Buffer.from(seededBytes(name, 32), 'latin1');
 }
 
+/** The id of a key version that `addKeyVersions` makes. */
+export function testKeyId(version: number): string {
+  return `${version} ${1_000 * Date.parse(TEST_KEY_TIME)}`;
+}
+
+/** When the test keys were made. */
+export const TEST_KEY_TIME = '2026-01-01T00:00:00Z';
+
 /** One key for each purpose, and a DEK for each version. */
 export function testKeys(dekVersions: readonly number[] = [1]): PlainKey[] {
   const others = KEY_PURPOSES.filter((purpose) => purpose !== 'dek');
   return [
     ...dekVersions.map((version) => ({
+      id: testKeyId(version),
       purpose: 'dek' as const,
       version,
       bytes: testKey(`dek ${version}`),
     })),
-    ...others.map((purpose) => ({ purpose, version: 1, bytes: testKey(purpose) })),
+    ...others.map((purpose) => ({
+      id: testKeyId(1),
+      purpose,
+      version: 1,
+      bytes: testKey(purpose),
+    })),
   ];
 }
 

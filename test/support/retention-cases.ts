@@ -186,7 +186,7 @@ export function testRetention(kind: Kind | 'citus'): void {
     const rival = randomRecord({ token_fingerprint: record.token_fingerprint });
     expect(await records.insert([rival])).toEqual(['collision']);
     expect(await records.insert([rival], 100)).toEqual(['collision']);
-    const again = { ...record, sealed: randomRecord().sealed, key_version: 2 };
+    const again = randomRecord({ ...record, sealed: randomRecord().sealed, key_version: 2 });
     expect(await records.insert([rival, again])).toEqual(['collision', 'stored']);
     expect(await records.find([record.token_fingerprint])).toEqual([again]);
     expect((await rowOf(record)).expires_at).toBeNull();

@@ -9,9 +9,11 @@ import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
 import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
 import { openPool } from '../../src/service/pools.ts';
 import type { Pool } from '../../src/store/pool.ts';
+import { KEY_ID } from '../../src/store/record-sql.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
-import type { KeyPurpose, SealedRecord } from '../../src/types.ts';
+import type { FreshRecord, KeyPurpose, SealedRecord } from '../../src/types.ts';
+import { TEST_KEY_TIME, testKeyId } from './keys.ts';
 import { call, type Place, type Service } from './service.ts';
 
 /** The parts of a vault, for tests that do a part of the program's work. */
@@ -42,7 +44,7 @@ export function openedVault(place: Place): OpenedVault {
 }
 
 /** Seals as a node with this keyring does. */
-export function sealedWith(keyring: Keyring, value: string, token: string): SealedRecord {
+export function sealedWith(keyring: Keyring, value: string, token: string): FreshRecord {
   const { value_fingerprint: valueFingerprint } = keyring.deterministicDraws(value as never);
   return keyring.seal(value as never, keyring.tokenFingerprint(token as never), valueFingerprint);
 }
@@ -94,8 +96,8 @@ export function openTestPool(place: Place, connections = 4): Pool {
 export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise<void> {
   for (const version of versions) {
     await pool.query(
-      "insert into standin.keyring (purpose, version, kek_id, wrapped) values ('dek', $1, '', '')",
-      [version],
+      "insert into standin.keyring (purpose, version, kek_id, wrapped, created_at) values ('dek', $1, '', '', $2)",
+      [version, TEST_KEY_TIME],
       soon(),
     );
   }
@@ -106,8 +108,22 @@ export function soon(): number {
   return performance.now() + 120_000;
 }
 
+/** The key of a fresh record is no part of what is stored: a record equals its row. */
+expect.addEqualityTesters([
+  function (one, other) {
+    if (!(isFresh(one) && other instanceof Object) && !(isFresh(other) && one instanceof Object))
+      return undefined;
+    const [{ key_id: _, ...left }, { key_id: __, ...right }] = [one as any, other as any];
+    return this.equals(left, right);
+  },
+]);
+
+function isFresh(one: unknown): one is FreshRecord {
+  return typeof one === 'object' && one !== null && 'key_id' in one;
+}
+
 /** A record of random bytes, because the store does not read the content. */
-export function randomRecord(parts: Partial<SealedRecord> = {}): SealedRecord {
+export function randomRecord(parts: Partial<SealedRecord> = {}): FreshRecord {
   const latin1 = () => randomBytes(16).toString('latin1') as never;
   return {
     token_fingerprint: latin1(),
@@ -115,6 +131,7 @@ export function randomRecord(parts: Partial<SealedRecord> = {}): SealedRecord {
     key_version: 1,
     sealed: randomBytes(40) as never,
     ...parts,
+    key_id: testKeyId(parts.key_version ?? 1),
   };
 }
 
@@ -150,8 +167,12 @@ function kekBytes({ env }: Place): Buffer {
 /** The keys that the KEK wraps. An embedded database needs a running service. */
 export async function plainKeys(place: Place): Promise<PlainKey[]> {
   const kek = kekOf(kekBytes(place));
-  const rows = await sql(place, 'select purpose, version, wrapped from standin.keyring');
-  return rows.map(({ purpose, version, wrapped }) => ({
+  const rows = await sql(
+    place,
+    `select ${KEY_ID} as id, purpose, version, wrapped from standin.keyring`,
+  );
+  return rows.map(({ id, purpose, version, wrapped }) => ({
+    id,
     purpose: purpose as KeyPurpose,
     version,
     bytes: kek.unwrap(purpose, version, wrapped)!,

@@ -6,7 +6,7 @@ import { importKey } from '../../src/crypto/primitives.ts';
 import { scopeOf, spaceBytes } from '../../src/crypto/scope.ts';
 import { drawToken } from '../../src/shape/token.ts';
 import { KEY_PURPOSES, type Token, type Value } from '../../src/types.ts';
-import { testKey, testKeyring, testKeys } from '../support/keys.ts';
+import { testKey, testKeyId, testKeyring, testKeys } from '../support/keys.ts';
 
 const keyring = testKeyring();
 const VALUE = 'Zoë 😀' as Value;
@@ -139,7 +139,10 @@ test('an API key digest is HMAC-SHA-256 of the API key', () => {
 });
 
 test('C11: a record opens under no other key version, though the key of that one is the same', () => {
-  const same = (version: number) => ({ purpose: 'dek' as const, version, bytes: testKey('dek 1') });
+  const same = (version: number) => ({
+    ...{ id: testKeyId(version), purpose: 'dek' as const },
+    ...{ version, bytes: testKey('dek 1') },
+  });
   const others = testKeys().filter((key) => key.purpose !== 'dek');
   const both = new Keyring([same(1), same(2), ...others]);
   const { value_fingerprint: valueFingerprint } = both.deterministicDraws(VALUE);

@@ -3,7 +3,7 @@ import { MIN_PRIMARY_AGE_S } from '../../src/service/keys/key-lifecycle.ts';
 import type { KeySnapshot } from '../../src/service/keys/keyring-follower.ts';
 import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyring.ts';
 import { monotonicMs } from '../../src/timeouts.ts';
-import { testKeys } from '../support/keys.ts';
+import { testKeyId, testKeys } from '../support/keys.ts';
 
 function snapshot(versions: readonly number[], asOfMs = monotonicMs()): KeySnapshot {
   return { keys: testKeys(versions), asOfMs, isDurable: true, failure: undefined };
@@ -42,7 +42,9 @@ test('a version that takes no more records does not seal again while there is no
   const keys: LeasedKeyring = new LeasedKeyring(snapshot([1]), () =>
     setImmediate(() => keys.take(snapshot([1]))),
   );
-  await expect(keys.readyToSealAfter(1)).rejects.toThrow('key version not in the keyring');
+  await expect(keys.readyToSealAfter(testKeyId(1))).rejects.toThrow(
+    'key version not in the keyring',
+  );
 });
 
 test('a version that is not known is waited for until the keyring was read after the question', async () => {

@@ -14,6 +14,7 @@ const vectors = JSON.parse(
   readFileSync(new URL('../vectors/vectors.json', import.meta.url), 'utf8'),
 );
 const keys = KEY_PURPOSES.map((purpose) => ({
+  id: '',
   purpose,
   version: 1,
   bytes: Buffer.from(vectors.keys[purpose], 'hex'),

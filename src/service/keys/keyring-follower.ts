@@ -193,9 +193,10 @@ export class KeyringFollower {
   }
 
   #changed(deks: readonly WrappedKey[]): WrappedKey[] {
-    return deks.filter(
-      ({ version, wrapped }) => !this.#known.get(version)?.wrapped.equals(wrapped),
-    );
+    return deks.filter(({ id, version, wrapped }) => {
+      const known = this.#known.get(version);
+      return known?.id !== id || !known.wrapped.equals(wrapped);
+    });
   }
 
   /** Drops the result of a slow read when a later read has already ended. */

@@ -57,14 +57,14 @@ export class LeasedKeyring {
   }
 
   /**
-   * Resolves when the keyring has a newer primary than `keyVersion`, which takes no more records.
-   * @throws InternalError when this process can use no newer primary
+   * Resolves when the keyring has another primary than this one, which takes no more records.
+   * @param keyId its `id`
+   * @throws InternalError when this process can use no other primary
    */
-  async readyToSealAfter(keyVersion: number, deadlineMs = Infinity): Promise<void> {
-    if (this.keyring.primaryVersion > keyVersion) return;
+  async readyToSealAfter(keyId: string, deadlineMs = Infinity): Promise<void> {
+    if (this.keyring.primaryId !== keyId) return;
     await this.lookAgain(deadlineMs);
-    if (this.keyring.primaryVersion <= keyVersion)
-      throw new InternalError(this.#failure ?? 'key_missing');
+    if (this.keyring.primaryId === keyId) throw new InternalError(this.#failure ?? 'key_missing');
   }
 
   /** Whether the keyring could be read within a second. */

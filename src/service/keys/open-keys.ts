@@ -64,7 +64,7 @@ export function wrap(kek: Kek, purpose: KeyPurpose, version: number, bytes: Buff
 
 /** @throws OperatorError when a different KEK wrapped the keys, or a row was changed */
 export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource): OpenedKey[] {
-  return keys.map(({ purpose, version, kek_id: kekId, wrapped }) => {
+  return keys.map(({ id, purpose, version, kek_id: kekId, wrapped }) => {
     if (kekId !== kek.id) {
       throw new OperatorError(
         `The key-encryption key in ${source.place} (${kek.id}) is not the one of this vault (${kekId}). Set ${source.setting} to the right key. Nothing was changed.`,
@@ -76,7 +76,7 @@ export function unwrap(keys: readonly WrappedKey[], kek: Kek, source: KekSource)
         `The ${purpose} key, version ${version}, does not unwrap with the key-encryption key in ${source.place} (${kekId}), which its row in standin.keyring names. Compare the row with your backup, and restore it if it differs.`,
       );
     }
-    return { purpose, version, bytes, wrapped };
+    return { id, purpose, version, bytes, wrapped };
   });
 }
 

@@ -4,7 +4,7 @@ import { allowedOr } from '../../store/database-error.ts';
 import type { NewRecord, StoredRecord } from '../../store/record-sql.ts';
 import { databaseTimeMs } from '../../store/server.ts';
 import { commandDeadline } from '../../timeouts.ts';
-import type { SealedRecord } from '../../types.ts';
+import type { FreshRecord } from '../../types.ts';
 import { EveryKind } from '../every-kind.ts';
 import type { KeyringFollower } from '../keys/keyring-follower.ts';
 import { POLICY_LEASE_MS } from '../policy-follower.ts';
@@ -292,6 +292,6 @@ function isLeading({ draft, found }: Placed): boolean {
   return draft.drawn !== undefined && (found === 'stored' || isOfValue(draft, found.record));
 }
 
-function leased(record: SealedRecord, { time_to_live_s: timeToLiveS }: Draft): NewRecord {
+function leased(record: FreshRecord, { time_to_live_s: timeToLiveS }: Draft): NewRecord {
   return timeToLiveS === null ? record : { ...record, time_to_live_s: timeToLiveS };
 }
