@@ -208,8 +208,16 @@ describe.skipIf(chromiumBin === undefined)('the acts of the console', () => {
     await expect.poll(outcome('Apply a policy'), PATIENCE).toContain('Version 2 is in force');
   });
 
-  const tokenOf = async (value: string) =>
-    (await call(service, 'tokenize', { value })).body.data.value as string;
+  /** Version 1 lets the value pass, until version 2 is in force on the node. */
+  const tokenOf = async (value: string) => {
+    let token = value;
+    const isToken = async () => {
+      token = (await call(service, 'tokenize', { value })).body.data.value;
+      return token !== value;
+    };
+    await until(isToken, `a token of ${value}`);
+    return token;
+  };
 
   test('forget values and tokens, as many as the dialog says', async () => {
     const [first, second] = [await tokenOf('Ann Lee'), await tokenOf('Bob Ray')];
