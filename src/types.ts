@@ -73,7 +73,9 @@ export type KeyPurpose = (typeof KEY_PURPOSES)[number];
 
 /** A key of the vault, wrapped by the KEK. */
 export interface WrappedKey {
-  /** Version and time: a failover or restore can give the version to another key. */
+  /**
+   * `created_at`, to the microsecond: a failover or restore can give the version to another key.
+   */
   readonly id: string;
   readonly purpose: KeyPurpose;
   readonly version: number;

@@ -44,7 +44,10 @@ export async function answerSuccess(
 ): Promise<void> {
   if (isBehindAnother(exchange)) await itsTurn(exchange);
   let answer = made;
-  for (let left = MAX_REPEATS; !(await isStillRight(context, exchange)); left--) {
+  for (let left = MAX_REPEATS; ; left--) {
+    const isRight = isStillRight(context, exchange);
+    // Most requests are judged at once: no turn of the queue for them.
+    if (isRight === true || (await isRight)) break;
     if (answer.again === undefined || left === 0) throw new CallerError('overloaded', '', 1);
     answer = await answer.again();
   }

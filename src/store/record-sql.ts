@@ -98,9 +98,6 @@ function isLonger(record: NewRecord, other: NewRecord): boolean {
   return (record.time_to_live_s ?? Infinity) > (other.time_to_live_s ?? Infinity);
 }
 
-/** `id` of a key, in a row of standin.keyring: its version, and microseconds since 1970. */
-export const KEY_ID = "version || ' ' || (extract(epoch from created_at) * 1000000)::bigint";
-
 /**
  * Key versions that records may be written with. Every statement that writes `sealed` reads them
  * itself. So a process, backend or machine that stood still cannot write with a key retired
@@ -109,7 +106,7 @@ export const KEY_ID = "version || ' ' || (extract(epoch from created_at) * 10000
  * @param keyIds the parameter with `keyIdsOf` the records
  */
 const openVersions = (keyIds: string) => `array(select version from standin.keyring
-    where purpose = 'dek' and closed_at is null and ${KEY_ID} = any(${keyIds}::text[]))`;
+    where purpose = 'dek' and closed_at is null and created_at = any(${keyIds}::timestamptz[]))`;
 
 /** The keys that sealed the records. A version with two keys is left out: one of them was lost. */
 function keyIdsOf(records: readonly FreshRecord[]): string[] {
@@ -120,7 +117,7 @@ function keyIdsOf(records: readonly FreshRecord[]): string[] {
     last = id;
     byVersion.set(version, (byVersion.get(version) ?? id) === id ? id : '');
   }
-  return [...byVersion.values()];
+  return [...byVersion.values()].filter((id) => id !== '');
 }
 /** Whether commits wait for a standby. */
 const HAS_STANDBY = "current_setting('synchronous_standby_names') <> ''";

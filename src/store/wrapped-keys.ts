@@ -2,7 +2,6 @@ import { OperatorError } from '../errors.ts';
 import type { Durable, KeyPurpose, WrappedKey } from '../types.ts';
 import { bytesOfBytea } from './bytea-array.ts';
 import type { Pool, Query } from './pool.ts';
-import { KEY_ID } from './record-sql.ts';
 
 /**
  * An arbitrary number, the same in all versions. Nodes that make the vault at the same time take
@@ -172,11 +171,10 @@ async function countRecords(query: Query, keyVersion: number): Promise<number> {
 
 async function listKeys(query: Query): Promise<WrappedKey[]> {
   const { rows } = await query(
-    `select ${KEY_ID} as id, purpose, version, kek_id, wrapped, created_at from standin.keyring
-      order by purpose, version`,
+    'select purpose, version, kek_id, wrapped, created_at from standin.keyring order by purpose, version',
   );
   return rows.map((row) => ({
-    id: row.id!,
+    id: row.created_at!,
     purpose: row.purpose as KeyPurpose,
     version: Number(row.version),
     kek_id: row.kek_id!,

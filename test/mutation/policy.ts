@@ -53,8 +53,8 @@ export const POLICY: readonly Mutant[] = [
     old: ' && newer.every((head) => head.is_noted)',
     new: '',
     promise: 'A version that an older program may have acknowledged is waited for.',
-    tests: POLICIES,
-    name: 'standby that is away',
+    tests: ['fault/policy.test.ts'],
+    name: 'older program',
   },
   {
     id: 'policy-slow-read',
@@ -157,7 +157,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'rights-late-vault',
     file: 'http/answers.ts',
-    old: '!(await isStillRight(context, exchange)); left--',
+    old: 'if (isRight === true || (await isRight)) break;',
     new: 'left < 0; left--',
     promise: 'Rights are judged when the vault has answered.',
     tests: RIGHTS,

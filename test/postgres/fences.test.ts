@@ -7,7 +7,6 @@ import { LeasedKeyring, SEAL_LEASE_MS } from '../../src/service/keys/leased-keyr
 import { Tokenizer } from '../../src/service/tokenizer.ts';
 import { ClientStore } from '../../src/store/clients.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { KEY_ID } from '../../src/store/record-sql.ts';
 import { fingerprintOf, hexOf, RecordWalk } from '../../src/store/record-walk.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { RemovalStore } from '../../src/store/removal.ts';
@@ -156,7 +155,7 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     // Sealed on both sides of the moment when a node reads the keyring.
     const [{ id }] = (await sql(
       place,
-      `select ${KEY_ID} as id from standin.keyring where version = 5`,
+      'select created_at::text as id from standin.keyring where version = 5',
     )) as [{ id: string }];
     const current = { ...ofKey(), key_id: id };
     expect(await records.insert([ofKey(), current])).toEqual(['key_retired', 'key_retired']);

@@ -64,6 +64,9 @@ describe.each(kinds())('policies on the %s database', (kind) => {
     expect(await store.get(1, soon())).toEqual({ ...first, document: FIRST });
     expect(await store.get(3, soon())).toBeUndefined();
     expect(await store.list(soon())).toEqual([second, first]);
+    // Known as durable, so that a node that starts needs no standby.
+    const known = { is_durable: true, is_noted: true };
+    expect(await store.candidates(0, soon())).toEqual([{ ...second, ...known }]);
   });
 
   test('follow the version that the caller has seen, or nothing changes', async () => {

@@ -13,11 +13,8 @@ export function testKey(name: string): Buffer {
 
 /** The id of a key version that `addKeyVersions` makes. */
 export function testKeyId(version: number): string {
-  return `${version} ${1_000 * Date.parse(TEST_KEY_TIME)}`;
+  return new Date(Date.parse('2026-01-01T00:00:00Z') + 1_000 * version).toISOString();
 }
-
-/** When the test keys were made. */
-export const TEST_KEY_TIME = '2026-01-01T00:00:00Z';
 
 /** One key for each purpose, and a DEK for each version. */
 export function testKeys(dekVersions: readonly number[] = [1]): PlainKey[] {

@@ -9,11 +9,10 @@ import { Keyring, type PlainKey } from '../../src/crypto/keyring.ts';
 import { kekSourceOf, openKeys } from '../../src/service/keys/open-keys.ts';
 import { openPool } from '../../src/service/pools.ts';
 import type { Pool } from '../../src/store/pool.ts';
-import { KEY_ID } from '../../src/store/record-sql.ts';
 import { RecordStore } from '../../src/store/records.ts';
 import { WrappedKeyStore } from '../../src/store/wrapped-keys.ts';
 import type { FreshRecord, KeyPurpose, SealedRecord } from '../../src/types.ts';
-import { TEST_KEY_TIME, testKeyId } from './keys.ts';
+import { testKeyId } from './keys.ts';
 import { call, type Place, type Service } from './service.ts';
 
 /** The parts of a vault, for tests that do a part of the program's work. */
@@ -97,7 +96,7 @@ export async function addKeyVersions(pool: Pool, ...versions: number[]): Promise
   for (const version of versions) {
     await pool.query(
       "insert into standin.keyring (purpose, version, kek_id, wrapped, created_at) values ('dek', $1, '', '', $2)",
-      [version, TEST_KEY_TIME],
+      [version, testKeyId(version)],
       soon(),
     );
   }
@@ -169,7 +168,7 @@ export async function plainKeys(place: Place): Promise<PlainKey[]> {
   const kek = kekOf(kekBytes(place));
   const rows = await sql(
     place,
-    `select ${KEY_ID} as id, purpose, version, wrapped from standin.keyring`,
+    'select created_at::text as id, purpose, version, wrapped from standin.keyring',
   );
   return rows.map(({ id, purpose, version, wrapped }) => ({
     id,
