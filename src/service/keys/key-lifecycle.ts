@@ -188,7 +188,7 @@ function sameKek(kek: Kek, current: KekSource, target: KekSource): OperatorError
   );
 }
 
-interface KeyStatus extends Omit<WrappedKey, 'wrapped'> {
+interface KeyStatus extends Omit<WrappedKey, 'id' | 'wrapped'> {
   readonly is_primary: boolean;
   /** Records with a value that this key seals; null: not a DEK. */
   readonly records: number | null;
@@ -203,7 +203,7 @@ export async function keyStatus({ wrappedKeys: store, pool }: Vault): Promise<Ke
   const { byVersion, isExact } = await countByVersion(pool, commandDeadline());
   const closed = await store.closed(commandDeadline());
   const primary = primaryVersionOf(keys);
-  return keys.map(({ wrapped: _, ...key }) => {
+  return keys.map(({ id: _, wrapped: __, ...key }) => {
     const isDek = key.purpose === 'dek';
     return {
       ...key,
