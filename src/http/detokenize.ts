@@ -144,7 +144,7 @@ async function lookUp(
   let known: Narrowed<Found> = { request: asked, found: [] };
   let counts: TokenCounts = { known: 0, unknown: 0 };
   try {
-    const found = await inVault(exchange, fetch(context, exchange, asked, maxBytes, hasGaps));
+    const found = await inVault(exchange, fetchValues(context, exchange, asked, maxBytes, hasGaps));
     known = asked.narrow?.(found) ?? { request: asked, found };
     const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
     counts = countTokens(known.request.texts, known.found, ending);
@@ -162,7 +162,7 @@ async function lookUp(
  * Reserves the bytes of the values before anything large is fetched.
  * @throws CallerError invalid_type when the answer would be too large, or overloaded
  */
-async function fetch(
+async function fetchValues(
   context: ServerContext,
   exchange: Exchange,
   request: RequestData,
