@@ -122,9 +122,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     );
   });
 
-  test('the audit line says what was seen of which kind', async () => {
-    const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
-    const { headers } = await send(service, 'detokenize', tokens, key('support'));
+  async function auditLineOf(headers: Headers): Promise<string> {
     const id = headers.get('x-request-id')!;
     const line = () =>
       service
@@ -132,8 +130,15 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
         .split('\n')
         .find((one) => one.includes('"event":"detokenize"') && one.includes(id));
     await until(() => line() !== undefined, 'the audit line');
+    return line()!;
+  }
+
+  test('the audit line says what was seen of which kind', async () => {
+    const tokens = dataIn((await send(service, 'tokenize', RECORD, key('app'))).text);
+    const { headers } = await send(service, 'detokenize', tokens, key('support'));
+    const line = await auditLineOf(headers);
     const once = { masked: 1 };
-    expect(JSON.parse(line()!).seen).toEqual({
+    expect(JSON.parse(line).seen).toEqual({
       ...{ mail: once, card: once, date: once, note: once },
       text: { full: 1 },
     });
@@ -144,15 +149,9 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const data = JSON.stringify({ customer: tokens.customer, born: 'no token' });
     const lenient = { prefer: 'handling=lenient' };
     const { status, headers } = await send(service, 'detokenize', data, key('courier'), lenient);
-    const id = headers.get('x-request-id')!;
-    const line = () =>
-      service
-        .output()
-        .split('\n')
-        .find((one) => one.includes('"event":"detokenize"') && one.includes(id));
-    await until(() => line() !== undefined, 'the audit line');
+    const line = await auditLineOf(headers);
     // Its e-mail is of a kind that the courier may not see.
-    expect([status, JSON.parse(line()!).values]).toEqual([200, 1]);
+    expect([status, JSON.parse(line).values]).toEqual([200, 1]);
   });
 
   test('a card cannot be laundered through a path of another kind', async () => {
