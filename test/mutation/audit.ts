@@ -15,7 +15,7 @@ export const AUDIT: readonly Mutant[] = [
   {
     id: 'audit-opening-unnamed',
     file: 'service/audit/audit-file.ts',
-    old: 'this.#isOpening = true;\n    this.#end',
+    old: 'this.#isOpening = true;\n      this.#end',
     new: 'this.#end',
     promise: 'The first line in a new file names the last line of the file before.',
     tests: CHAIN,

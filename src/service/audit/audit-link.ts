@@ -117,8 +117,8 @@ export function linkText({ chain, sequence, mac }: Link): string {
 }
 
 /**
- * Whether a line can be the beginning of one that a node wrote: an object that does not end, so that
- * no reader takes it for one.
+ * Whether a line can be the beginning of one that a node wrote: an object that does not end. No
+ * reader takes it for a line.
  */
 export function isPart(bytes: Buffer): boolean {
   if (bytes[0] !== OPENING_BRACE) return false;
