@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Finding } from '../../src/service/audit/audit-check.ts';
 import { AuditFile } from '../../src/service/audit/audit-file.ts';
 import { isPart, type Link, linkOf, linkText } from '../../src/service/audit/audit-link.ts';
@@ -23,7 +23,10 @@ let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'standin-chain-'));
 });
-afterEach(() => rmSync(folder, { recursive: true }));
+afterEach(() => {
+  vi.restoreAllMocks();
+  rmSync(folder, { recursive: true });
+});
 
 const nameOf = (name: string) => join(folder, name);
 const linesOf = (count: number, who = 'a') =>
@@ -272,17 +275,27 @@ describe('a chain', () => {
   });
 
   test('names another one once a minute, and none of a file that was moved away', async () => {
+    let passedMs = 0;
+    const now = performance.now.bind(performance);
+    vi.spyOn(performance, 'now').mockImplementation(() => now() + passedMs);
     const nodes = [0, 1].map(() => new AuditFile(nameOf('log'), macOf));
-    for (let i = 0; i < 10; i++) for (const node of nodes) await write(node, linesOf(1));
-    const text = readFileSync(nameOf('log'), 'utf8');
-    expect(text.split('"other":"')).toHaveLength(1 + nodes.length);
+    const both = async () => {
+      for (const node of nodes) await write(node, linesOf(1));
+    };
+    const named = () => readFileSync(nameOf('log'), 'utf8').split('"other":"').length - 1;
+    for (let i = 0; i < 10; i++) await both();
+    expect(named()).toBe(2);
+    passedMs = 60_000;
+    await both();
+    expect(named()).toBe(4);
+    await both();
     rmSync(nameOf('log'));
-    for (const node of nodes) node.look();
-    await write(nodes[0]!, linesOf(1));
+    passedMs = 120_000;
+    await both();
     for (const node of nodes) await node.close();
-    const next = readFileSync(nameOf('log'), 'utf8');
-    expect(next).not.toContain('"other"');
-    expect((await verify([next])).findings).toEqual([]);
+    expect(named()).toBe(1);
+    const { findings } = await verify([readFileSync(nameOf('log'), 'utf8')]);
+    expect(findings).toEqual([]);
   });
 
   test('tells lines from before apart, and those that were added to them', async () => {
