@@ -83,6 +83,10 @@ class TextTokens implements RequestData {
     return `data.text[${offsets.pointOf(start)}:${offsets.pointOf(end)}]`;
   }
 
+  pathBytes(index: number): number {
+    return this.pathOf(index).length;
+  }
+
   json(values: readonly Replacement[]): string {
     return [...this.parts(values, JSON.stringify)].join('');
   }
@@ -122,6 +126,7 @@ class TextCandidates extends TextTokens {
       const its = yield {
         texts: candidates.map(({ token }) => token),
         view,
+        rules,
         kindOf: (index) => candidates[index]!.kind ?? this.kindOf(),
       };
       open = open.filter((place, i) => {
