@@ -51,8 +51,8 @@ export function openAdminApi(options: OpenAdminOptions): OpenAdminApi | undefine
     ...{ access, ...told },
     idOf: async (named) => {
       if (API_KEY_ID.test(named)) return named;
-      const client = await getClient(await adminVault.open(), named).catch(() => null);
-      return client && client.client_id;
+      const client = await getClient(await adminVault.open(), named).catch(() => undefined);
+      return client?.client_id ?? null;
     },
     router: new AdminRouter({ ...routes, ...documentRoutes(config) }),
     isServing: () => shared.state.phase === 'serving',

@@ -189,6 +189,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     }
   });
 
+  test.each([
+    ['handling=lenient', 200],
+    ['Handling = "Lenient"; a=b, handling=strict', 200],
+    ['wait="1, \\" handling=strict,", handling=lenient', 200],
+    ['handling=strict, handling=lenient', 400],
+    ['handling, handling=lenient', 400],
+    ['handling=lenientX', 400],
+    ['x-handling=lenient', 400],
+    ['wait="a, handling=lenient"', 400],
+  ])('Prefer: %s is a %i where a token is unknown', async (prefer, expected) => {
+    const data = '{"born":"abc_tok"}';
+    const { status, headers } = await send(service, 'detokenize', data, key('app'), { prefer });
+    const applied = expected === 200 ? 'handling=lenient' : null;
+    expect([status, headers.get('preference-applied')]).toEqual([expected, applied]);
+  });
+
   test('a lenient answer leaves unknown and forbidden places as they were sent', async () => {
     const tokens = JSON.parse(dataIn((await send(service, 'tokenize', RECORD, key('app'))).text));
     tokens.born = 'abc_tok';
