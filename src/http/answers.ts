@@ -22,8 +22,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const CONTENT_TYPE = ['content-type', 'application/json; charset=utf-8'] as const;
 const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
+const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
 
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
@@ -157,7 +157,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...(status === 204 ? [] : CONTENT_TYPE), ...HEADERS, 'x-request-id', id];
+  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('connection', 'close');
   if (typeof body !== 'string') {
