@@ -30,8 +30,7 @@ export class Header {
   constructor(views: readonly View[], themed: () => void, signOut: () => void) {
     const linked = views.filter(({ parent }) => parent === undefined);
     this.#links = linked.map(({ route, title }) => el('a', { href: `#/${route}` }, title));
-    const reference = el('a', { href: '/reference' }, 'API reference');
-    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links, reference);
+    this.#nav = el('nav', { 'aria-label': 'Views' }, ...this.#links);
     this.#signOut = el('button', { type: 'button', class: 'quiet', click: signOut }, 'Sign out');
     this.element = el(
       'header',
@@ -50,7 +49,7 @@ export class Header {
     const { state, link } = feed;
     const isSignedOut = link === 'signed_out';
     this.#nav.hidden = isSignedOut;
-    this.#signOut.hidden = isSignedOut || recall('signed_in') === null;
+    this.#signOut.hidden = isSignedOut || recall('console') === null;
     for (const one of this.#links) {
       const isCurrent = one.hash === `#/${route}`;
       if (isCurrent === one.hasAttribute('aria-current')) continue;

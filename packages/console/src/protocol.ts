@@ -11,7 +11,10 @@ export const PATHS = {
   /** With the query `?id=` and a client_id. */
   client: '/console/client',
   policy: '/console/policy',
+  /** Answers a sign-in with a SignedIn. */
   session: '/console/session',
+  /** The API reference: a piece of HTML for the page. */
+  reference: '/console/reference',
   /** Answers a POST with an API key in API_KEY_HEADER with the ClientDetail of its client. */
   apiKey: '/console/playground/api-key',
   tokenize: '/console/playground/tokenize',
@@ -20,7 +23,7 @@ export const PATHS = {
 
 /** Without ADMIN_TOKEN, these are not there. */
 export const ADMIN_PATHS = {
-  /** Answers with an AdminSessionShown. */
+  /** Answers with an AdminSessionShown, and a sign-in also with a SignedIn. */
   session: '/console/admin/session',
   /** Answers a POST with a TicketShown. */
   ticket: '/console/admin/ticket',
@@ -35,6 +38,17 @@ export const API_KEY_HEADER = 'Standin-Api-Key';
 
 /** The header `Prefer` of a playground's detokenize that may leave tokens as they are. */
 export const LENIENT = 'handling=lenient';
+
+/**
+ * A session is a cookie and a secret of the page. The browser sends the cookie to every port of the
+ * host, so the cookie alone is worth nothing. The page sends its secret in the header of the
+ * session.
+ */
+export const SESSION_HEADERS = { console: 'Standin-Console', admin: 'Standin-Admin' } as const;
+
+export interface SignedIn {
+  readonly page_secret: string;
+}
 
 /** The header in which an act of a signed-in administrator has its ticket. */
 export const TICKET_HEADER = 'Standin-Ticket';
