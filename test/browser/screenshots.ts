@@ -147,7 +147,7 @@ async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
     height: height + 2 * MARGIN_PX,
   };
   const path = join(FOLDER, `${name}.png`);
-  const forms = tab.page.locator('.acts');
+  const forms = tab.page.locator('.chosen-act');
   const isDialog = (await part.getAttribute('class'))!.includes('confirm');
   const show = (visibility: string) =>
     forms.evaluate((one, wanted) => {

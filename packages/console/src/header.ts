@@ -53,11 +53,8 @@ export class Header {
     for (const one of this.#links) {
       const isCurrent = one.hash === `#/${route}`;
       if (isCurrent === one.hasAttribute('aria-current')) continue;
-      if (isCurrent) {
-        one.setAttribute('aria-current', 'page');
-        // On a phone the links scroll, and the views are chosen by other links, too.
-        one.scrollIntoView({ block: 'nearest', inline: 'nearest' });
-      } else one.removeAttribute('aria-current');
+      if (isCurrent) one.setAttribute('aria-current', 'page');
+      else one.removeAttribute('aria-current');
     }
     setText(this.#version, state === null ? '' : state.version);
     this.#health.hidden = state === null;

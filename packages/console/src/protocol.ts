@@ -147,6 +147,8 @@ export interface PolicyState {
 }
 
 export interface PolicyDetail extends Pick<PolicyState, 'version' | 'tag'> {
+  /** As it was applied; null: there is none, or the database does not answer. */
+  readonly document: string | null;
   readonly kinds: readonly KindState[];
   /** null: every string is a `text`. */
   readonly fields: readonly FieldState[] | null;
@@ -267,8 +269,8 @@ export interface ClientState extends ClientFacts {
   readonly last_used_at: string | null;
   /** Rate on this node over the last 10 s; null: the node does not count this client separately. */
   readonly requestsPerS: number | null;
-  /** Requests per second, without detokenize, which has its own limit; null: no limit. */
-  readonly rate_limit: number | null;
+  /** The sum of the limits of what it may do; null: no limit. */
+  readonly limitPerS: number | null;
   /** By right; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKinds[] | null;
 }
@@ -281,6 +283,7 @@ export interface ClientDetail extends ClientFacts {
   readonly time_to_live_s: number | null;
   /** What it sees of each kind; null: there is no policy, or the client may not detokenize. */
   readonly sees: readonly SeenKind[] | null;
+  /** Of what it may do. */
   readonly limits: readonly LimitState[];
   /** The oldest first, with revoked and expired ones. */
   readonly api_keys: readonly ApiKeyState[];

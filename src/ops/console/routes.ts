@@ -7,6 +7,7 @@ import {
   type ClientDetail,
   type Operation,
   PATHS,
+  type PolicyDetail,
   type RecentRequestsShown,
 } from '#console';
 import { Unavailable } from '../../errors.ts';
@@ -72,7 +73,9 @@ export function consoleRoutes(parts: ConsoleParts): Map<string, Route> {
     [PATHS.policy]: {
       GET: async (request, response) => {
         checkNotEmbedded(request);
-        answerJson(response, 200, policy.detail);
+        const { detail } = policy;
+        const document = await state.documentOf(detail);
+        answerJson(response, 200, { ...detail, document } satisfies PolicyDetail);
       },
     },
     [PATHS.apiKey]: {
