@@ -91,7 +91,7 @@ export function checkNotEmbedded(request: IncomingMessage): void {
   if (site !== 'none' && !isFollowed) checkSameOrigin(request);
 }
 
-/** For requests of a session that change something: only a browser has one. @throws Refusal */
+/** For requests that change something with a session: programs have none. @throws Refusal */
 export function checkIsPage(request: IncomingMessage): void {
   const { origin, 'sec-fetch-site': site } = request.headers;
   if (origin === undefined && site === undefined)

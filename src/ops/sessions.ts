@@ -102,10 +102,7 @@ export class Sessions<T> {
     this.#now = now;
   }
 
-  /**
-   * Begins a session.
-   * @param about what `find` returns
-   */
+  /** @param about what `find` returns */
   begin(about: T): BegunSession {
     if (this.#sessions.size >= MAX_SESSIONS) {
       this.#sessions.delete(this.#sessions.keys().next().value!);
@@ -119,14 +116,10 @@ export class Sessions<T> {
 
   /** What the session of a request is about; undefined: there is none. */
   find(headers: IncomingHttpHeaders): T | undefined {
-    const {
-      endsAtMs = -Infinity,
-      pageSecret,
-      about,
-    } = this.#sessions.get(this.#idIn(headers)) ?? {};
-    const secret = headers[SESSION_HEADERS[this.#options.name].toLowerCase()];
-    if (this.#now() >= endsAtMs || !pageSecret?.equals(String(secret))) return undefined;
-    return about;
+    const session = this.#sessions.get(this.#idIn(headers));
+    const secret = String(headers[SESSION_HEADERS[this.#options.name].toLowerCase()]);
+    if (session === undefined || !session.pageSecret.equals(secret)) return undefined;
+    return this.#now() < session.endsAtMs ? session.about : undefined;
   }
 
   /** Ends the session of a request. @returns the value of Set-Cookie that deletes the cookie */

@@ -293,6 +293,14 @@ describe.skipIf(!hasOpenssl)('with OPS_TLS', () => {
     const caller = { ...tls.service, url, api_key: ADMIN_TOKEN };
     const { status, body } = await tlsCall(caller, '/admin/v1/clients', tls.trusting);
     expect([status, body.clients.length]).toEqual([200, 1]);
+    // Its page is of https. The body is no sign-in.
+    for (const [origin, expected] of [
+      [url, 400],
+      [url.replace('https', 'http'), 403],
+    ] as const) {
+      const signIn = tlsCall(caller, '/console/session', tls.trusting, {}, { origin });
+      expect([origin, (await signIn).status]).toEqual([origin, expected]);
+    }
     await expect(ask(`http://127.0.0.1:${port}/admin/v1/clients`)).rejects.toThrow();
   });
 });
