@@ -40,8 +40,9 @@ export class AdminView implements View {
   );
   readonly #clients = el('datalist', { id: CLIENTS });
   readonly #choices: HTMLElement;
-  /** The chosen one, while somebody is signed in. */
   readonly #act = el('div', { class: 'chosen-act' });
+  /** Empty while nobody is signed in. */
+  readonly #acts = el('div', { class: 'view' });
   #names = '';
   #chosen = 0;
   #hasAdmin: boolean | undefined;
@@ -53,7 +54,7 @@ export class AdminView implements View {
     const titles = this.#forms.map(({ title }) => title);
     this.#choices = choices('Act', titles, this.#chosen, (chosen) => {
       this.#chosen = chosen;
-      this.#show();
+      this.#open();
     });
     this.element = el(
       'div',
@@ -61,9 +62,7 @@ export class AdminView implements View {
       el('div', { class: 'bar' }, el('h1', {}, this.title), this.#who, this.#signOut),
       this.#absent,
       this.#signIn,
-      this.#choices,
-      this.#act,
-      this.#clients,
+      this.#acts,
       this.#confirm.element,
     );
     this.#show();
@@ -89,14 +88,20 @@ export class AdminView implements View {
     this.#absent.hidden = this.#hasAdmin !== false;
     this.#signIn.hidden = this.#hasAdmin !== true || name !== null;
     this.#signOut.hidden = name === null;
-    this.#choices.hidden = name === null;
+    const acts = [this.#choices, this.#act, this.#clients];
+    setChildren(this.#acts, ...(name === null ? [] : acts));
+    if (name !== null) return void this.#open();
     for (const form of this.#forms) {
       form.close();
-      if (name === null) form.element.reset();
+      form.element.reset();
     }
-    const chosen = name === null ? undefined : this.#forms[this.#chosen];
-    setChildren(this.#act, chosen?.element);
-    chosen?.open();
+  }
+
+  #open(): void {
+    for (const form of this.#forms) form.close();
+    const chosen = this.#forms[this.#chosen]!;
+    setChildren(this.#act, chosen.element);
+    chosen.open();
   }
 
   #signInForm(): HTMLElement {
