@@ -17,7 +17,7 @@ export function referenceHtml(document: OpenApiDocument): string {
 <ul>${links}<li><a href="#schemas">Schemas</a></li></ul>
 </nav>
 <div>
-<p>${info.title} ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
+<p>${info.title} API ${info.version}. ${info.summary}. For programs: <a href="/openapi.json" download>openapi.json</a> (OpenAPI 3.1).</p>
 <p>The service listens on <code>${servers[0]!.url}</code>.</p>
 ${markdown(info.description)}
 ${operations.map(({ path, method, operation }) =>
