@@ -83,7 +83,7 @@ export class VaultSizes {
     return { records, isEstimate: !isExact, bytes };
   }
 
-  /** The last point is always the newest count. It stays if it is an interval after the one before. */
+  /** The last point is the newest count. It stays if it is an interval after the one before. */
   #remember(point: GrowthPoint): void {
     const [before, last] = this.#growth.slice(-2);
     // A count requested slightly early still makes a point of its own.

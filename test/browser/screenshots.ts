@@ -82,49 +82,56 @@ test('the pictures of the acts', { timeout: 120_000 }, async () => {
   const document =
     'version: 1\nfields:\n  customer.email: email\nelsewhere: pass\nrights:\n  support: {email: full}\n';
   await admin(service.opsUrl, 'PUT', '/policy', { document, confirmed: ['*'] });
-  const viewport = { width: 1200, height: 1160 };
+  const viewport = { width: 1200, height: 720 };
   const tab = await Tab.open(browser, `${service.opsUrl}/#/admin`, { viewport });
   const { page } = tab;
   await page.getByLabel('Admin token').fill(ADMIN_TOKEN);
   await page.getByRole('button', { name: 'Sign in to act' }).click();
   const button = (name: string) => page.getByRole('button', { name, exact: true });
   const dialog = page.getByRole('dialog');
-  const act = (title: string) =>
-    page.locator('form.act').filter({ has: page.getByRole('heading', { name: title }) });
-  const asked = async (title: string, name: string) => {
-    await act(title).getByRole('button').last().click();
+  const form = page.locator('form.act');
+  const act = async (title: string) => {
+    await page.getByRole('group', { name: 'Act' }).getByText(title, { exact: true }).click();
+    await page.getByRole('heading', { name: title }).waitFor();
+  };
+  const asked = async (name: string) => {
+    await form.getByRole('button').last().click();
     await dialog.waitFor();
     await pictureOf(tab, name, dialog);
   };
 
-  const make = act('Make a client');
-  await make.getByLabel('Name').fill('support');
-  await make.getByLabel('Detokenize').check();
-  await asked('Make a client', 'act-client');
+  await act('Make a client');
+  await form.getByLabel('Name').fill('support');
+  await form.getByLabel('Detokenize').check();
+  await asked('act-client');
   await button('Make the client').click();
-  await make.getByText('Made').waitFor();
+  await form.getByText('Made').waitFor();
 
-  const issue = act('Issue an API key');
-  await issue.getByLabel('Client').fill('support');
+  await act('Issue an API key');
+  await form.getByLabel('Client').fill('support');
   await button('Issue…').click();
   await button('Issue the API key').click();
-  await issue.getByLabel('API key', { exact: true }).waitFor();
-  await pictureOf(tab, 'act-api-key', issue);
+  await form.getByLabel('API key', { exact: true }).waitFor();
+  await pictureOf(tab, 'act-api-key', form);
 
   const { body } = await admin(service.opsUrl, 'GET', '/clients/support/api-keys');
-  await act('Revoke').getByLabel('API key id').fill(body.api_keys[0].api_key_id);
-  await asked('Revoke', 'act-revoke');
+  await act('Revoke an API key');
+  await form.getByLabel('API key id').fill(body.api_keys[0].api_key_id);
+  await asked('act-revoke');
   await button('Cancel').click();
 
-  await act('Apply a policy').getByLabel('Policy').fill(POLICY);
-  await asked('Apply a policy', 'act-policy');
+  await act('Apply a policy');
+  await form.getByLabel('Policy').fill(POLICY);
+  await asked('act-policy');
   await button('Cancel').click();
 
-  const forget = act('Forget');
-  await forget.getByLabel('Values, one a line').fill('ann@example.com');
-  await forget.getByLabel('Tokens, one a line').fill(tokens.body.data.b);
-  await asked('Forget', 'act-forget');
+  await act('Forget');
+  await form.getByLabel('Values, one a line').fill('ann@example.com');
+  await form.getByLabel('Tokens, one a line').fill(tokens.body.data.b);
+  await asked('act-forget');
   await button('Cancel').click();
+
+  await act('Apply a policy');
   await picture(tab, 'admin');
   await browser.close();
   await service.stop();
@@ -137,7 +144,7 @@ async function picture(tab: Tab, name: string, fullPage = true): Promise<void> {
   expect(statSync(path).size, name).toBeLessThan(MAX_BYTES);
 }
 
-/** The part of the page around an element, without the other forms behind it. */
+/** The part of the page around an element, without the form behind it. */
 async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
   const { x, y, width, height } = (await part.boundingBox())!;
   const clip = {
@@ -147,10 +154,10 @@ async function pictureOf(tab: Tab, name: string, part: Locator): Promise<void> {
     height: height + 2 * MARGIN_PX,
   };
   const path = join(FOLDER, `${name}.png`);
-  const forms = tab.page.locator('.chosen-act');
+  const chosen = tab.page.locator('.chosen-act');
   const isDialog = (await part.getAttribute('class'))!.includes('confirm');
   const show = (visibility: string) =>
-    forms.evaluate((one, wanted) => {
+    chosen.evaluate((one, wanted) => {
       one.style.visibility = wanted;
     }, visibility);
   if (isDialog) await show('hidden');
