@@ -54,7 +54,8 @@ export class ReferenceView implements View {
 
 /** The browser itself would load it without the session. */
 async function save({ href, pathname }: HTMLAnchorElement): Promise<void> {
-  const response = await send(href);
+  const response = await send(href).catch(() => undefined);
+  if (!response?.ok) return;
   const url = URL.createObjectURL(await response.blob());
   el('a', { href: url, download: pathname.slice(1) }).click();
   URL.revokeObjectURL(url);
