@@ -48,7 +48,7 @@ const VALUES: Readonly<Record<string, unknown>> = {
   ClientSettings: { rate_limit: 200, can_detokenize: false },
   ApiKey: API_KEY,
   ApiKeys: { api_keys: [API_KEY] },
-  NewApiKey: { expires_at: API_KEY.expires_at },
+  ApiKeyLife: { expires_at: API_KEY.expires_at },
   IssuedApiKey: { ...API_KEY, api_key: 'stk_0123456789ABCDEFGHIJKLMNOPQR1KnaxG' },
   Policy: { ...VERSION, document: DOCUMENT },
   PolicyVersions: { versions: [VERSION] },

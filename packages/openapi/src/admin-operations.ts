@@ -82,7 +82,7 @@ const API_KEYS: Readonly<Record<string, Methods>> = {
     post: {
       ...{ id: 'issueApiKey', tag: 'API keys', summary: 'Issue an API key' },
       description: 'Only this answer has its text. A second request issues a second API key.',
-      ...{ body: 'NewApiKey', isBodyOptional: true, answers: { 201: 'IssuedApiKey' } },
+      ...{ body: 'ApiKeyLife', isBodyOptional: true, answers: { 201: 'IssuedApiKey' } },
       errors: ['conflict'],
     },
   },

@@ -208,7 +208,7 @@ const CLIENT_SCHEMAS: Readonly<Record<string, Schema>> = {
   ClientSettings: body('Settings of a client. An answer is one, too.', { ...SETTINGS, ...FACTS }),
   ApiKey: answer('An API key, without its text.', API_KEY),
   ApiKeys: answer('API keys.', { api_keys: list('The oldest first.', ref('ApiKey')) }),
-  NewApiKey: body('How long it lives.', {
+  ApiKeyLife: body('How long it lives.', {
     expires_at: timeOrNull('A time in the future; null or missing: never.'),
   }),
   IssuedApiKey: answer('An API key with its text, which no other answer has.', {
