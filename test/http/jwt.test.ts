@@ -198,6 +198,15 @@ test('a node that starts without its issuer serves API keys, and JWTs when the i
   await late.stop();
 });
 
+test('a node can require a type: an ID token of the same issuer is then no caller', async () => {
+  const strict = await startService(place, { ...issuer.env, JWT_TYPE: 'at+jwt' });
+  const statusOfType = async (typ: string) =>
+    (await call(strict, 'tokenize', {}, await issuer.jwt({}, { typ }))).status;
+  await until(async () => (await statusOfType('at+jwt')) === 200, 'the keys', 20_000);
+  expect([await statusOfType('JWT'), await statusOfType('logout+jwt')]).toEqual([401, 401]);
+  await strict.stop();
+});
+
 describe('without JWT_ISSUER', () => {
   test('a JWT is an unknown API key, and no issuer is asked', async () => {
     const plain = await startService(place);
