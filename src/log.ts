@@ -27,6 +27,8 @@ interface RequestLine {
   readonly status: number;
   readonly values: number;
   readonly duration_ms: number;
+  /** What is wrong with the credential, in words of ours that need no escaping. */
+  readonly why: string | undefined;
 }
 
 interface LoggedCaller {
@@ -89,6 +91,7 @@ function requestText(line: RequestLine): string {
     status,
     values,
     duration_ms: durationMs,
+    why,
   } = line;
   const time = new Date().toISOString();
   let who = '';
@@ -97,7 +100,7 @@ function requestText(line: RequestLine): string {
   const what = `"method":"${method}","route":"${route}","status":${status},"values":${values}`;
   return (
     `{"level":"info","time":"${time}","request_id":"${requestId}",` +
-    `${who}${what},"duration_ms":${durationMs}}\n`
+    `${who}${what},"duration_ms":${durationMs}${why === undefined ? '' : `,"why":"${why}"`}}\n`
   );
 }
 
@@ -115,12 +118,12 @@ function textOfCaller(caller: LoggedCaller | null): string {
 
 /** One line, so that a terminal shows many requests. */
 function requestForPeople(line: RequestLine): string {
-  const { caller, method, route, status, values, duration_ms: durationMs } = line;
+  const { caller, method, route, status, values, duration_ms: durationMs, why } = line;
   const time = new Date().toTimeString().slice(0, 8);
   const colour = status < 400 ? 'green' : status < 500 ? 'yellow' : 'red';
   const parts = [
     `${method} ${route}`,
-    painted(colour, String(status)),
+    painted(colour, why === undefined ? String(status) : `${status} ${why}`),
     `${values} ${values === 1 ? 'value' : 'values'}`,
     `${durationMs} ms`,
     painted('dim', `${shown(caller?.client.client_id ?? '-')} ${line.request_id}`),
