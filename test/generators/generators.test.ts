@@ -124,10 +124,7 @@ const DATA = {
 };
 
 /** Records whose fields a policy names. */
-const RECORDS = [
-  { email: 'ann@example.com', vip: true, age: null },
-  { email: null, note: 'x' },
-];
+const RECORDS = [{ email: 'ann@example.com', vip: true, tags: ['x'] }, { note: 'y' }];
 const POLICY = 'version: 1\nfields: { email: email, age: text }\nelsewhere: pass\n';
 
 let service: Service;
