@@ -1,7 +1,7 @@
 import { type Logger, pino } from 'pino';
 import { errorCode, operatorError } from './errors.ts';
 import { LogOutput } from './log-output.ts';
-import { hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
+import { count, hasColours, painted, shown, shownLines, shownWhenParsed } from './terminal.ts';
 
 export interface Log extends Pick<Logger, 'info' | 'warn' | 'error' | 'debug'> {
   /** Writes the line of an answered request, as `info` would, at half the cost. */
@@ -124,7 +124,7 @@ function requestForPeople(line: RequestLine): string {
   const parts = [
     `${method} ${route}`,
     painted(colour, why === undefined ? String(status) : `${status} ${why}`),
-    `${values} ${values === 1 ? 'value' : 'values'}`,
+    count(values, 'value'),
     `${durationMs} ms`,
     painted('dim', `${shown(caller?.client.client_id ?? '-')} ${line.request_id}`),
   ];
