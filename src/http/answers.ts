@@ -113,8 +113,9 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
     exchange.headers['Retry-After'] = String(retryAfterS);
   }
   if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
-  if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);
-  const answer = { status, body: JSON.stringify(body) };
+  const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
+  if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
+  const answer = { status, body: JSON.stringify(body), why };
   void audit(context, exchange, code, answer);
   end(context, exchange, answer);
 }
@@ -146,6 +147,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     status,
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
+    why: answer.why,
   });
   context.recent.push(exchange, answer, durationMs);
   endSpan(exchange, answer);
@@ -216,10 +218,16 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
-function challenge({ request }: Exchange): string {
-  const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
-  return `Bearer realm="standin"${sent}`;
+/** Of a credential in the right form. Which of the three would say what the vault has. */
+const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+
+/**
+ * RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent.
+ * @param why without quotes and backslashes
+ */
+function challenge({ request }: Exchange, why: string): string {
+  const error = `, error="invalid_token", error_description="${why}"`;
+  return `Bearer realm="standin"${request.headers.authorization === undefined ? '' : error}`;
 }
 
 function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {

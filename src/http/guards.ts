@@ -90,7 +90,8 @@ function checkOpen(context: ServerContext): void {
 function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
   const { headers, rawHeaders } = exchange.request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
-  if (countOf(rawHeaders, 'authorization') > 1) throw new CallerError('unauthorized');
+  if (countOf(rawHeaders, 'authorization') > 1)
+    throw new CallerError('unauthorized', 'more than one Authorization header');
   const caller = context.authenticator.authenticate(headers.authorization);
   return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
 }

@@ -54,6 +54,7 @@ describe('a field that occurs in no row is an error, and nothing is written in c
     runs.write('a.ndjson', PEOPLE);
     runs.write('a.json', '[\n  { "email": "ann@example.org" }\n]\n');
     runs.write('a.csv', 'id, email ,name\n1,ann@example.org,Ann\n');
+    runs.write('a.xlsx', 'PK');
   });
 
   test.each([
@@ -67,7 +68,7 @@ describe('a field that occurs in no row is an error, and nothing is written in c
     ],
     [
       'a.ndjson --fields email,phones[*].number',
-      'standin: Line 1: the field phones[*] is a string, and a field is named inside it. To leave bad rows out, name a file for them with --rejects.',
+      'standin: Line 1: the field "phones[*]" is a string, and a field is named inside it. To leave bad rows out, name a file for them with --rejects.',
     ],
     [
       'a.json --fields mail',
@@ -76,6 +77,14 @@ describe('a field that occurs in no row is an error, and nothing is written in c
     [
       'a.csv --fields email',
       'standin: a.csv has no field email (did you mean " email "?); its fields are: id, " email ", name.',
+    ],
+    [
+      'a.csv --fields nmae',
+      'standin: a.csv has no field nmae (did you mean name?); its fields are: id, " email ", name.',
+    ],
+    [
+      'a.xlsx --fields email',
+      'standin: a.xlsx is not a text file: save it as CSV, TSV, NDJSON or JSON.',
     ],
     [
       'a.ndjson --fields $..email',
@@ -252,7 +261,7 @@ describe('waiting is shown', () => {
     const child = runs.start('tokenize i.ndjson --fields a -o i.out', { STANDIN_API_KEY: apiKey });
     const { code, stderr } = await runs.end(child);
     expect(code).toBe(0);
-    expect(stderr).toMatch(/values, waiting: a limit of the client \(429\)\n/);
+    expect(stderr).toMatch(/values(, [\d,]+\/s)?, waiting: a limit of the client \(429\)\n/);
   });
 
   test('for a service that fails and recovers', async () => {
@@ -308,6 +317,6 @@ test('a base address with a path works', async () => {
 test('a cell that is not UTF-8 is refused with what to do', async () => {
   runs.write('m.csv', Buffer.from('name\nJos\xe9\n', 'latin1'));
   expect(await seen('tokenize m.csv --fields name -o m.out')).toContain(
-    'Line 2: the field name is not UTF-8 (convert the file, for example with iconv -f LATIN1 -t UTF-8)',
+    'Line 2: the field "name" is not UTF-8 (convert the file, for example with iconv -f LATIN1 -t UTF-8)',
   );
 });

@@ -168,6 +168,13 @@ describe('bad rows', () => {
     expect(runs.read('d.out.csv')).toMatch(/^id,email\n1,\S+_tok\n4,\S+_tok\n$/);
   });
 
+  test('a rejects file is CSV, whatever the name of a field has in it', async () => {
+    runs.write('q.csv', '"a\rb"\nx\n');
+    const files = '--rejects q.rejects.csv -o q.out.csv';
+    expect((await runs.run(`detokenize q.csv --fields "a\rb" ${files}`)).code).toBe(3);
+    expect(runs.read('q.rejects.csv')).toBe('line,field,reason\n3,"a\rb",is not a token\n');
+  });
+
   test('unknown tokens are found among the others; what is no token is not asked for', async () => {
     runs.write('e.csv', csvOf(1_000, 'some unknown'));
     await runs.run('tokenize e.csv --fields email -o e.out.csv');
@@ -177,7 +184,7 @@ describe('bad rows', () => {
     lines[9] = '9,never.was@example.org,x';
     runs.write('e.bad.csv', lines.join('\r\n'));
     const first = await runs.run('detokenize e.bad.csv --fields email -o e.none.csv');
-    expect(first.stderr).toContain('Line 6: the field email is not a known token');
+    expect(first.stderr).toContain('Line 6: the field "email" is not a known token');
     const all = await runs.run(
       'detokenize e.bad.csv --fields email -o e.back.csv --rejects e.rejects.csv',
     );
@@ -211,10 +218,10 @@ describe('it refuses', () => {
     ['f.csv --fields a -o g.csv --rejects g.csv.checkpoint', 'are the same file'],
     ['f.csv --fields a -o there.csv', 'there.csv exists: name another, or replace it with --force'],
     ['f.csv --fields a -o /dev/null --force', '/dev/null is not a file'],
-    ['f.csv --fields a -o none/g.csv', 'cannot be written (no such folder, ENOENT)'],
+    ['f.csv --fields a -o none/g.csv', '--output: the folder none does not exist: make it'],
     [
       'f.csv --fields a -o g.csv --rejects none/r.csv',
-      'none/r.csv cannot be written (no such folder, ENOENT)',
+      '--rejects: the folder none does not exist: make it',
     ],
     ['none.csv --fields a -o g.csv', 'none.csv cannot be read (ENOENT)'],
     ['. --fields a -o g.csv', 'add --format'],

@@ -163,7 +163,9 @@ describe.each(usualKinds())('import, on %s', (kind) => {
       ...['10 token', '11 value', '12 value', '13 value', '14 kind', '15 space'],
       '16 expires_at',
     ]);
-    expect(found.lines[0]).toContain('stands for another value: keep one of the two');
+    expect(found.lines[0]).toContain(
+      'stands for another value: keep one of the two; tokenize the other here',
+    );
     expect(found.lines[1]).toContain('was forgotten');
     expect(found.lines[2]).toContain('was drawn by this vault for another value');
     expect(found.counts).toMatchObject({ rows: 18, rejected: 15, imported: 3 });
@@ -195,7 +197,7 @@ describe.each(usualKinds())('import, on %s', (kind) => {
     );
     const { code, stderr } = await runCli(['import', file], at.place);
     expect(code).toBe(1);
-    expect(stderr).toContain('Line 2: the field token is empty');
+    expect(stderr).toContain('Line 2: the field "token" is empty');
     expect(existsSync(`${file}.checkpoint`)).toBe(false);
   });
 

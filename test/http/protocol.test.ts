@@ -5,6 +5,7 @@ import {
   leastPrivilegePlace,
   type Service,
   startService,
+  until,
 } from '../support/service.ts';
 
 const T = '/api/v1/tokenize';
@@ -175,19 +176,35 @@ describe('A28-A29: API keys', () => {
     expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe('Bearer realm="standin"');
   });
+  const NO_KEY = 'not an API key, or mistyped: it is stk_ and 34 letters and digits';
+  const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+  const NO_WORD = 'no API key after Bearer, or blanks in it';
+  const NO_BEARER = 'no Bearer before the API key';
   test.each([
-    'Bearer stk_0000000000000000000000000000000000',
-    'Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR',
-    'Basic YTpi',
-    'Bearer',
-    'Bearer k k',
-    `Bearer ${'k'.repeat(8_192)}`,
-  ])('%s', async (authorization) => {
+    ['Bearer stk_0000000000000000000000000000000000', NO_KEY],
+    ['Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR', UNKNOWN],
+    ['Bearer stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5Aq', NO_KEY],
+    [`Bearer ${'k'.repeat(8_192)}`, NO_KEY],
+    ['Bearer a.b.c', NO_KEY],
+    ['stk_m0sdE2c65u3jXhNXPMSFFMbCJjRX4C5AqR', NO_BEARER],
+    ['Basic YTpi', NO_BEARER],
+    ['', NO_BEARER],
+    ['Bearer', NO_WORD],
+    ['Bearer k k', NO_WORD],
+  ])('%s', async (authorization, why) => {
     const answer = await send(service, T, GOOD, { authorization });
     expect([answer.status, answer.text]).toEqual([401, '{"error":"unauthorized"}\n']);
     expect(answer.headers.get('www-authenticate')).toBe(
-      'Bearer realm="standin", error="invalid_token"',
+      `Bearer realm="standin", error="invalid_token", error_description="${why}"`,
     );
+    const id = answer.headers.get('x-request-id')!;
+    const line = () =>
+      service
+        .output()
+        .split('\n')
+        .find((one) => one.includes(id));
+    await until(() => line() !== undefined, 'the line of the log');
+    expect(JSON.parse(line()!)).toMatchObject({ status: 401, why });
   });
   test('two Authorization headers, and a key with a no-break space behind it', async () => {
     const post = (...headers: string[]) =>

@@ -216,7 +216,7 @@ export const HTTP: readonly Mutant[] = [
   {
     id: 'answer-challenge',
     file: 'http/answers.ts',
-    old: "if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);",
+    old: "if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);",
     new: '',
     promise: 'A 401 says how to authenticate.',
     tests: ['http/protocol.test.ts', 'http/errors.test.ts'],

@@ -69,6 +69,21 @@ export const IDENTITY: readonly Mutant[] = [
     promise: 'A JWT for another service is refused.',
   },
   {
+    id: 'jwt-any-type',
+    ...VERIFIER,
+    old: ' && this.#hasType(typ)',
+    new: '',
+    promise: 'With JWT_TYPE, a JWT of another type is refused.',
+  },
+  {
+    id: 'kek-command-gets-all',
+    file: 'config/config.ts',
+    tests: ['kek/command.test.ts'],
+    old: '  return { ...kek, environment: Object.fromEntries(rest) };',
+    new: '  return { ...kek, environment: process.env };',
+    promise: 'KEK_COMMAND gets no secret of another part.',
+  },
+  {
     id: 'jwt-any-lifetime',
     ...VERIFIER,
     old: ' && leftS <= MAX_LIFETIME_S + CLOCK_SKEW_S',

@@ -148,7 +148,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
   test('what a kind refuses is a bad row, with line, field and reason', async () => {
     runs.write('e.csv', 'id,born,card\n1,1985-04-12,\n2,1985-02-30,\n3,,12\n');
     const stopped = await runs.run('tokenize e.csv --policy -o e.out.csv');
-    expect(stopped.stderr).toContain('Line 3: the field born is not a real date like');
+    expect(stopped.stderr).toContain('Line 3: the field "born" is not a real date like');
     const ended = await runs.run('tokenize e.csv --policy -o e.out.csv --rejects e.rejects.csv');
     expect(ended.code).toBe(3);
     const [, born, card] = runs.read('e.rejects.csv').split('\n');
@@ -169,18 +169,18 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     [
       'g.csv',
       'Email;name\na@example.org;b\n',
-      /has no field of the policy \(version 1, .*the file has Email, name\. Name the fields with --fields/,
+      /has no field of the policy \(version 1, .*the file has Email, name\. Rename its fields, or name them with --fields, which makes all of them of the kind text/,
     ],
     ['g.ndjson', '{"mail":"a@example.org"}\n', /has no field of the policy .*the file has mail\./],
     [
       'g.ndjson',
       '{"customer":{"email":7}}\n',
-      /Line 1: the field customer\.email is a number, not a string/,
+      /Line 1: the field "customer\.email" is a number, not a string/,
     ],
     [
       'g.ndjson',
       '{"customer":"a@example.org"}\n',
-      /the field customer is a string, and a field is named inside it/,
+      /the field "customer" is a string, and a field is named inside it/,
     ],
   ])('%s: %s', async (name, content, message) => {
     runs.write(name, content);
@@ -247,7 +247,7 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     runs.write('k.csv', input);
     for (const name of ['j', 'k']) {
       const stopped = await runs.run(`tokenize ${name}.csv --policy -o ${name}.out.csv`);
-      expect(stopped.stderr).toContain('Line 3002: the field email is not an e-mail address');
+      expect(stopped.stderr).toContain('Line 3002: the field "email" is not an e-mail address');
       expect(stopped.stderr).toContain('with the same options and --resume');
     }
     const resume = (name: string) =>

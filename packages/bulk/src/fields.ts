@@ -34,16 +34,19 @@ export function nearest(field: string, fields: readonly string[]): string | unde
     .toSorted((a, b) => a.wrong - b.wrong)[0]?.name;
 }
 
-/** Levenshtein's distance: how many letters must change. */
+/** How many letters must change; two neighbours that are swapped count as one. */
 function distance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (const [i, letter] of [...a].entries()) {
+  for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
     for (let j = 0; j < b.length; j++) {
-      const swapped = row[j]! + (letter === b[j] ? 0 : 1);
-      next.push(Math.min(swapped, row[j + 1]! + 1, next[j]! + 1));
+      const other = row[j]! + (a[i] === b[j] ? 0 : 1);
+      const isSwapped = i > 0 && j > 0 && a[i] === b[j - 1] && a[i - 1] === b[j];
+      const swapped = isSwapped ? before[j - 1]! + 1 : other;
+      next.push(Math.min(other, swapped, row[j + 1]! + 1, next[j]! + 1));
     }
-    row = next;
+    [before, row] = [row, next];
   }
   return row[b.length]!;
 }

@@ -121,7 +121,8 @@ function typeOf(schema: Schema): Html {
   }
   const more = ['format', 'pattern', 'minimum'].filter((word) => word in schema);
   const bounds = more.map((word) => html`, ${word} <code>${String(schema[word])}</code>`);
-  return html`${String(schema.type)}${bounds}`;
+  const type = schema.not === undefined ? String(schema.type) : 'object or array';
+  return html`${type}${bounds}`;
 }
 
 /** Trusted HTML. All other text is escaped when it is inserted. */
