@@ -153,6 +153,17 @@ export async function call(
   return { status, headers, body };
 }
 
+/** Asks again while a busy machine sheds the request, or waits too long for its body. */
+export async function insist<T extends { readonly status: number }>(
+  ask: () => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    const answer = await ask();
+    if (answer.status !== 503 && answer.status !== 408) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
 /** Polls until the condition holds. Fails after `patienceMs`. */
 export async function until(
   condition: () => boolean | Promise<boolean>,
