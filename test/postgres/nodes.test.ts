@@ -9,6 +9,7 @@ import {
   call,
   insist,
   kinds,
+  LATE,
   newPlace,
   type Place,
   runCli,
@@ -51,7 +52,7 @@ describe.skipIf(!kinds().includes('server'))('two nodes on one server', () => {
       Array.from({ length: clients }, async (_, i) => {
         const order = values.map((_, n) => (i < clients / 2 ? n : values.length - 1 - n));
         const data = { a: order.map((n) => values[n]) };
-        const answer = await insist(() => call(nodes[i % 2]!, 'tokenize', data, apiKey));
+        const answer = await insist(() => call(nodes[i % 2]!, 'tokenize', data, apiKey), LATE);
         expect(answer.status).toBe(200);
         order.forEach((n, at) => {
           tokens[n]!.add(answer.body.data.a[at]);

@@ -6,6 +6,7 @@ import {
   call,
   insist,
   kinds,
+  LATE,
   newPlace,
   type Place,
   runCli,

@@ -153,13 +153,19 @@ export async function call(
   return { status, headers, body };
 }
 
-/** Asks again while a busy machine sheds the request, or waits too long for its body. */
+/** A busy machine sheds a request, or waits too long for its body. */
+const BUSY = [503, 408];
+/** Or its statements take longer than the deadline of a request. */
+export const LATE = [...BUSY, 500];
+
+/** Asks again while the machine is busy. The test's own time-out bounds it. */
 export async function insist<T extends { readonly status: number }>(
   ask: () => Promise<T>,
+  busy: readonly number[] = BUSY,
 ): Promise<T> {
   for (;;) {
     const answer = await ask();
-    if (answer.status !== 503 && answer.status !== 408) return answer;
+    if (!busy.includes(answer.status)) return answer;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
