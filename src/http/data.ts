@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
+import { type Path, pathText, Step } from './path.ts';
 import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './schema.ts';
 
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
@@ -132,6 +133,8 @@ function countNames(json: unknown): number {
 /** A string inside `data`, and the place where its replacement goes. */
 export interface Field {
   readonly parent: JsonObject | unknown[];
+  /** The step to `parent`. */
+  readonly within: Step;
   readonly name: string | number;
   readonly text: string;
 }
@@ -143,8 +146,6 @@ export interface Strings {
   isReordered: boolean;
 }
 
-export type Path = (string | number)[];
-
 /** The names that JSON.parse moves, and a few more. */
 const NUMBER = /^\d+$/;
 
@@ -154,7 +155,7 @@ const NUMBER = /^\d+$/;
  */
 export function collectFields(data: JsonObject, maxFields: number): Strings {
   const strings: Strings = { fields: [], isReordered: false };
-  collect(data, ['data'], strings, maxFields);
+  collect(data, new Step(undefined, 'data'), strings, maxFields);
   return strings;
 }
 
@@ -168,52 +169,32 @@ export function replaceFields(
   });
 }
 
-/**
- * The path of a collected field, for messages. It walks `data` again, because only errors need
- * paths.
- */
-export function pathOf(data: JsonObject, field: Field): string {
-  return pathText(find(data, ['data'], field) ?? ['data']);
-}
-
-function find(parent: JsonObject | unknown[], path: Path, field: Field): Path | undefined {
-  if (parent === field.parent) return [...path, field.name];
-  for (const [key, child] of Object.entries(parent)) {
-    if (!isObject(child) && !Array.isArray(child)) continue;
-    const found = find(child, [...path, Array.isArray(parent) ? Number(key) : key], field);
-    if (found !== undefined) return found;
-  }
-  return undefined;
-}
-
 function collect(
   parent: JsonObject | unknown[],
-  path: Path,
+  within: Step,
   strings: Strings,
   maxFields: number,
 ): void {
   const { fields } = strings;
-  if (path.length > MAX_DEPTH) throw problem(path, `is nested deeper than ${MAX_DEPTH} levels`);
+  if (within.depth > MAX_DEPTH) throw problem(within, `is nested deeper than ${MAX_DEPTH} levels`);
   const isArray = Array.isArray(parent);
   const keys = Object.keys(parent);
   // Such names come first, so one look at each object is enough.
   if (!isArray && keys.length > 1 && NUMBER.test(keys[0]!)) strings.isReordered = true;
   for (const key of keys) {
     const name = isArray ? Number(key) : key;
-    if (!isArray) checkName(key, path);
+    if (!isArray) checkName(key, within);
     const child = (parent as JsonObject)[key];
     if (typeof child === 'string') {
       if (fields.length === maxFields) {
         throw problem(['data'], `has more than ${maxFields} values; send them in several requests`);
       }
-      checkText(child, path, name);
-      fields.push({ parent, name, text: child });
+      checkText(child, within, name);
+      fields.push({ parent, within, name, text: child });
     } else if (isObject(child) || Array.isArray(child)) {
-      path.push(name);
-      collect(child, path, strings, maxFields);
-      path.pop();
+      collect(child, new Step(within, name), strings, maxFields);
     } else {
-      throw problem([...path, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
+      throw problem([...within, name], `must be a string, not ${typeName(child)}${remedy(child)}`);
     }
   }
 }
@@ -228,7 +209,7 @@ export function checkName(name: string, path: Path): void {
 }
 
 /** @throws CallerError invalid_type when no value can be this text */
-export function checkText(text: string, path: Path, ...names: Path): void {
+export function checkText(text: string, path: Path, ...names: (string | number)[]): void {
   if (!text.isWellFormed()) {
     throw problem(
       [...path, ...names],
@@ -250,16 +231,4 @@ function remedy(json: unknown): string {
 
 export function problem(path: Path, reason: string): CallerError {
   return invalid(`${pathText(path)}: ${reason}`);
-}
-
-const PLAIN_NAME = /^[A-Za-z_][\w-]*$/;
-
-/** Writes a path as `data.customer.emails[1]`, with unusual names in quotes: `data["e mail"]`. */
-export function pathText(path: readonly (string | number)[]): string {
-  const [root, ...rest] = path;
-  const steps = rest.map((name) => {
-    if (typeof name === 'string' && PLAIN_NAME.test(name)) return `.${name}`;
-    return `[${typeof name === 'number' ? name : JSON.stringify(name)}]`;
-  });
-  return `${root}${steps.join('')}`;
 }

@@ -13,8 +13,13 @@ import { type Correlation, correlationOf } from './correlation.ts';
 import { routeOf } from './routes.ts';
 import type { RequestSpan } from './tracing.ts';
 
-/** Memory for each value of a request besides its bytes, on the way to the vault and back. */
+/**
+ * Memory for each value of a request besides its bytes, on the way to the vault and back. A token
+ * is at most so much longer than its value.
+ */
 const FIELD_BYTES = 256;
+/** The most bytes of a response besides `data` and `unapplied`. */
+export const FRAME_BYTES = 512;
 
 /** By which policy a caller sees which values. */
 export interface Shown {
@@ -69,7 +74,7 @@ export class Exchange {
 
   /** @throws CallerError overloaded */
   holdFields(context: ServerContext, fields: number): void {
-    this.hold(context, fields * FIELD_BYTES);
+    this.hold(context, fields * FIELD_BYTES + FRAME_BYTES);
   }
 
   /**

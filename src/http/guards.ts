@@ -70,6 +70,7 @@ export async function admitReader(context: ServerContext, exchange: Exchange): P
   checkOpen(context);
   exchange.caller = await authenticate(context, exchange);
   const { client } = exchange.caller;
+  exchange.held = context.budget.open(client.client_id);
   const operation = OPERATIONS.find((one) => isAllowed(client, one))!;
   checkLimits(context, exchange, await context.limits.admit(client, operation));
 }

@@ -82,6 +82,10 @@ class TextTokens implements RequestData {
     return `data.text[${offsets.pointOf(start)}:${offsets.pointOf(end)}]`;
   }
 
+  pathBytes(index: number): number {
+    return this.pathOf(index).length;
+  }
+
   json(values: readonly Replacement[]): string {
     return [...this.parts(values, JSON.stringify)].join('');
   }

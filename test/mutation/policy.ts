@@ -112,7 +112,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'record-text-unchecked',
     file: 'http/record-walk.ts',
-    old: 'checkText(text, this.#path);',
+    old: 'checkText(text, this.#step);',
     new: '',
     promise: 'A value at a path of the policy is checked as any other.',
     tests: CHANGES,
