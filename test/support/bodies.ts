@@ -42,6 +42,11 @@ export function written(body: Body, named: Readonly<Record<string, string>>): st
   }
 }
 
+/** As `written`; empty: it is too long. */
+export function textOf(words: Words, named: Readonly<Record<string, string>>): string {
+  return JSON.parse(written(words, named) ?? '""');
+}
+
 class Writer {
   readonly #named: Readonly<Record<string, string>>;
   #text = '';
@@ -133,7 +138,7 @@ export class Mutations {
     return root.body;
   }
 
-  words(words: string | Words): string | Words {
+  words(words: string | Words): Words {
     const { text, times = 1 } = typeof words === 'string' ? { text: words } : words;
     const word = this.#random.pick(this.#words);
     const made = [

@@ -12,7 +12,6 @@ export interface Price {
   readonly busyMs: number;
   /** The most resident memory, beyond that of the resting process. */
   readonly bytes: number;
-  readonly restBytes: number;
 }
 
 export interface Sent {
@@ -45,8 +44,8 @@ export class Probe {
   }
 
   /** Resolves to the status and the price. Rejects when no answer comes. */
-  async price(sent: Sent, isExact: boolean): Promise<Price & { readonly status: number }> {
-    await this.#command(isExact ? 'beginExactly' : 'begin');
+  async price(sent: Sent): Promise<Price & { readonly status: number }> {
+    await this.#command('begin');
     const status = await this.#send(sent);
     return { status, ...(await this.#command('end')) };
   }
