@@ -72,6 +72,8 @@ test('settings that documents name exist', () => {
   const known = new Set([
     ...Object.keys(SETTINGS),
     'API_KEY',
+    'APP_URL',
+    'OWNER_URL',
     'EXTRA_PACKAGES',
     'OPENAI_API_KEY',
     'OPENAI_BASE_URL',
