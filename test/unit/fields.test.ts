@@ -212,6 +212,21 @@ describe('paths', () => {
     expect(pathText(path)).toBe(text);
   });
 
+  test('their bytes in JSON are known before they are made', () => {
+    const name = fc.oneof(
+      fc.nat(),
+      fc.string({ unit: 'binary' }).filter((it) => it.isWellFormed()),
+    );
+    fc.assert(
+      fc.property(fc.array(name), fc.array(name), (names, more) => {
+        const outer = names.reduce((up, one) => new Step(up, one), new Step(undefined, 'data'));
+        const step = more.reduce((up: Step, one) => new Step(up, one), outer);
+        for (const path of [outer, step, outer])
+          expect(path.jsonBytes + 2).toBe(Buffer.byteLength(JSON.stringify(pathText(path))));
+      }),
+    );
+  });
+
   test('a collected field has its path, also where names and values repeat', () => {
     const data = { a: { x: '1' }, b: [{ x: '1' }, ['1', '1']], c: '1', 'd e': { x: '1' } };
     const { fields } = collectFields(data, VALUES_LIMIT);
