@@ -22,14 +22,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const HEADERS = [
-  'content-type',
-  'application/json; charset=utf-8',
-  'cache-control',
-  'no-store',
-  'x-content-type-options',
-  'nosniff',
-] as const;
+const CONTENT_TYPE = ['content-type', 'application/json; charset=utf-8'] as const;
+const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
 
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
@@ -95,7 +89,8 @@ function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
 /** Judges the caller until the system has taken the whole response. */
 function watch(context: ServerContext, exchange: Exchange): void {
   const { writableEnded, writableLength } = exchange.response;
-  if (writableEnded && writableLength === 0) return;
+  // A response that waited for its turn until the connection ended gets no event of its own.
+  if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
   const cut = () => void cutUnlessRight(context, exchange);
   const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();
   exchange.response.once('close', () => clearInterval(timer));
@@ -162,7 +157,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...HEADERS, 'x-request-id', id];
+  const list = [...(status === 204 ? [] : CONTENT_TYPE), ...HEADERS, 'x-request-id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('connection', 'close');
   if (typeof body !== 'string') {

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { isWellFormed } from '../http/guards.ts';
 import { Refusal } from './server.ts';
 import { Secret, Sessions, Tries } from './sessions.ts';
 
@@ -6,8 +7,6 @@ export const BEARER = /^bearer +([^\s]+)$/i;
 /** Loopback names, with an optional port. */
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 const SESSION_MS = 12 * 3_600_000;
-/** The characters of a host (RFC 3986, section 3.2.2) and a port, in any order. */
-const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/;
 
 /** Decides which requests the ops listener answers. */
 export class Access {
@@ -36,15 +35,15 @@ export class Access {
    * listener, by pointing the name of its own host here (DNS rebinding).
    * @throws Refusal
    */
-  checkHost({ headers: { host }, headersDistinct }: IncomingMessage): void {
-    if (this.sessions === undefined && !LOOPBACK.test(host ?? '')) {
+  checkHost(request: IncomingMessage): void {
+    if (this.sessions === undefined && !LOOPBACK.test(request.headers.host ?? '')) {
       throw new Refusal(
         421,
         'misdirected',
         'Without OPS_TOKEN this listener answers only to localhost, 127.0.0.1 and [::1] in the Host header. Use one of them, or set OPS_TOKEN.',
       );
     }
-    if ((headersDistinct.host?.length ?? 0) > 1 || !HOST.test(host ?? '')) {
+    if (!isWellFormed(request)) {
       throw new Refusal(400, 'bad_request', 'Send one Host header with a name and a port.');
     }
   }

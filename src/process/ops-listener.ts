@@ -49,8 +49,8 @@ export async function checkOpsPort({ OPS_HOST, OPS_PORT }: Config): Promise<void
  */
 export async function openOpsListener(options: OpsListenerOptions): Promise<OpsListener> {
   const { config, metrics, certificate, sizes, log, listener } = options;
-  const { url: serviceUrl, shown } = listener;
-  const tls = config.OPS_TLS ? certificate?.pem : undefined;
+  const { url: serviceUrl, shown, shared } = listener;
+  const tls = config.OPS_TLS && certificate ? opsPem(certificate.pem) : undefined;
   const access = new Access(config.OPS_TOKEN, tls !== undefined);
   const sampler = new Sampler(() => metrics.sampled());
   const policy = new PolicyInForce(shown.policies, config.TOKEN_SUFFIX);
@@ -64,7 +64,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   });
   const admin = openAdminApi(options);
   const server = createOpsServer({
-    ...{ metrics, access, tls, admin: admin?.handle },
+    ...{ metrics, access, tls, budget: shared.budget, admin: admin?.handle },
     routes: new Map([
       ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
       ...(admin?.signInRoutes ?? []),
@@ -83,7 +83,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
   return {
     url,
     renew(pem) {
-      if (tls !== undefined) renewCertificate(server, { ...pem, clientCa: undefined });
+      if (tls !== undefined) renewCertificate(server, opsPem(pem));
     },
     async close() {
       sampler.stop();
@@ -109,6 +109,11 @@ function factsOf({ config, license, certificate }: OpsListenerOptions): Facts {
     licenseDaysLeft: config.license && (() => license.daysLeft() ?? 0),
     certificateExpires: certificate && (() => certificate.expiresAt),
   };
+}
+
+/** Only callers show a certificate. */
+function opsPem(pem: TlsPem): TlsPem {
+  return { ...pem, clientCa: undefined };
 }
 
 function ownOf({ pem, der }: Certificate): OwnCertificate {
