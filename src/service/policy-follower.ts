@@ -105,7 +105,7 @@ export class PolicyFollower {
   readonly #readPolicies: ReadPolicies;
   readonly #listeners: ((snapshot: PolicySnapshot) => void)[] = [];
   #known: Known | undefined;
-  /** The latest document that was read, or still is: a slow machine reads it longer than one look. */
+  /** The latest document that was read, or still is: it may take longer than one look. */
   #reading: { readonly of: StoredPolicy; readonly known: Promise<Known> } | undefined;
   #hasBareTokens = false;
   #latest: PolicySnapshot = {

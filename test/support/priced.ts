@@ -1,10 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ADMIN_TOKEN, adminPlace } from './admin.ts';
+import { ADMIN_TOKEN, admin, adminPlace } from './admin.ts';
 import { type Body, textOf, type Words, written } from './bodies.ts';
 import { startWithOps } from './ops.ts';
 import { type Price, Probe, probeSettings } from './probed.ts';
-import { call, NO_LIMITS, type Place, runJson, type Service } from './service.ts';
+import { call, NO_LIMITS, type Place, runJson, type Service, until } from './service.ts';
 
 /** What no request may cost: processor time of the main thread in one go, and memory. */
 const MOST_MS = 50;
@@ -222,6 +222,30 @@ export class Measured {
       const price = { longestMs: all, busyMs: all, bytes: all };
       return { ...one, status: 0, price, bodyBytes, share: all };
     }
+  }
+
+  /** The price of a document from its application until the node follows it, as a share. */
+  async shareOfPolicy(document: Body): Promise<number> {
+    const text = written(
+      {
+        map: [
+          ['document', document],
+          ['confirmed', { list: ['*'] }],
+        ],
+      },
+      {},
+    )!;
+    const { longestMs } = await this.#probe.during(async () => {
+      const { body } = await admin(this.#service.opsUrl, 'PUT', '/policy', JSON.parse(text));
+      const authorization = `Bearer ${this.#apiKeys.full}`;
+      await until(async () => {
+        const response = await fetch(`${this.#service.url}/api/v1/policy`, {
+          headers: { authorization },
+        });
+        return ((await response.json()) as { version?: number }).version === body.version;
+      }, 'the policy');
+    });
+    return longestMs / (MOST_MS * this.#scale);
   }
 
   async #start(): Promise<void> {

@@ -45,9 +45,18 @@ export class Probe {
 
   /** Resolves to the status and the price. Rejects when no answer comes. */
   async price(sent: Sent): Promise<Price & { readonly status: number }> {
+    let status = 0;
+    const price = await this.during(async () => {
+      status = await this.#send(sent);
+    });
+    return { status, ...price };
+  }
+
+  /** What a piece of work costs. */
+  async during(work: () => Promise<void>): Promise<Price> {
     await this.#command('begin');
-    const status = await this.#send(sent);
-    return { status, ...(await this.#command('end')) };
+    await work();
+    return this.#command('end');
   }
 
   /** Processor time of a fixed piece of work. */
