@@ -1,5 +1,5 @@
 import { CallerError } from '../errors.ts';
-import type { TokenCounts } from '../service/limits/client-limits.ts';
+import type { Admission, ClientLimits } from '../service/limits/client-limits.ts';
 import {
   type MarkedView,
   PLAIN,
@@ -23,7 +23,7 @@ import {
 } from './large-answer.ts';
 import { isLenient, type Unapplied, unappliedBytes, unappliedParts } from './lenient.ts';
 import { readBody } from './request-body.ts';
-import { addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
+import { type Asked, addTo, type Narrowed, type Reader, type RequestData } from './request-data.ts';
 import { cutUnlessRight } from './rights.ts';
 import { MAX_ANSWER_BODIES, MESSAGES } from './schema.ts';
 import { successFrame } from './success-frame.ts';
@@ -61,13 +61,13 @@ export function detokenizeHandler(
         maxBytes,
         unapplied !== undefined,
       );
-      const { values, kinds } = visible(request, found, unapplied);
+      const { values, kinds, hidden } = visible(request, found, unapplied);
       const list = unapplied ? unappliedParts(request, unapplied) : [];
       const listBytes = unapplied ? unappliedBytes(request, unapplied) : 0;
       const bytes = reserve(context, exchange, values, sent.length, listBytes, maxBytes);
       const [before, after] = frame(exchange);
       const body = bodyOf(context, exchange, request, values, { before, list, after }, bytes);
-      exchange.shown = { rules: request.rules, view: request.view, kinds };
+      exchange.shown = { rules: request.rules, view: request.view, kinds, hidden };
       const replaced = values.length - (unapplied?.length ?? 0);
       return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
     };
@@ -87,6 +87,7 @@ function visible(
 ) {
   const { texts, view, rules } = request;
   const kinds = view === null ? undefined : new Map<string, number>();
+  const hidden = kinds && new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
@@ -104,13 +105,14 @@ function visible(
       addTo(kinds!, kind);
       return value;
     }
+    addTo(hidden!, kind);
     return leave(
       i,
       'forbidden',
       () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
     );
   });
-  return { values, kinds };
+  return { values, kinds, hidden };
 }
 
 /**
@@ -157,6 +159,9 @@ function bodyOf(
 /** A result of VaultClient.detokenize, or of `sizes` when some token is missing. */
 type Found = Value | number | null | undefined;
 
+/** The distinct tokens of a request. */
+type Tokens = Readonly<Record<'known' | 'unknown', Set<string>>>;
+
 /**
  * Looks the values up, and counts unknown tokens against their limit.
  * @param hasGaps whether the answer may have gaps
@@ -170,29 +175,51 @@ async function lookUp(
   hasGaps: boolean,
 ): Promise<Narrowed<Found>> {
   if (asked.texts.length === 0) return { request: asked, found: [] };
-  const { limits, metrics } = context;
+  const { limits } = context;
   const { client } = exchange.caller!;
   const reserved = limits.reserve(client);
-  const refused = reserved instanceof Promise ? await reserved : reserved;
-  if (refused !== undefined) {
-    addRateLimit(exchange, refused);
-    throw overLimit(context, refused);
-  }
-  let known: Narrowed<Found> = { request: asked, found: [] };
-  let counts: TokenCounts = { known: 0, unknown: 0 };
+  checkAllowed(context, exchange, reserved instanceof Promise ? await reserved : reserved);
+  const tokens: Tokens = { known: new Set(), unknown: new Set() };
+  const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
+  const ask = async (part: Asked): Promise<readonly Found[]> => {
+    const found = await inVault(exchange, fetchValues(context, exchange, part, maxBytes, hasGaps));
+    countTokens(tokens, part.texts, found, ending);
+    return found;
+  };
+  const most = limits.mostUnknown(client);
+  let looked: Narrowed<Found> | undefined;
+  let settled: ReturnType<ClientLimits['settle']>;
   try {
-    const found = await inVault(exchange, fetchValues(context, exchange, asked, maxBytes, hasGaps));
-    known = asked.narrow?.(found) ?? { request: asked, found };
-    const ending = asked.rules.hasBareTokens ? '' : `_${context.tokenSuffix}`;
-    counts = countTokens(known.request.texts, known.found, ending);
-    exchange.unknownTokens = counts.unknown;
-    metrics.unknownTokens(counts.unknown);
+    const turns = asked.turns?.<Found>() ?? oneTurn(asked);
+    let turn = turns.next();
+    while (!turn.done && tokens.unknown.size <= most) turn = turns.next(await ask(turn.value));
+    if (turn.done) looked = turn.value;
   } finally {
-    const settled = limits.settle(client, counts);
-    // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
-    if (!known.found.every((one) => typeof one === 'string')) await settled;
+    const counts = { known: tokens.known.size, unknown: tokens.unknown.size };
+    exchange.unknownTokens = counts.unknown;
+    context.metrics.unknownTokens(counts.unknown);
+    settled = limits.settle(client, counts, hasGaps);
   }
-  return known;
+  if (looked?.found.every((one) => typeof one === 'string')) return looked;
+  // Wait for every kind of missing token, so that the time of a 400 does not tell them apart.
+  checkAllowed(context, exchange, await settled);
+  // The limit has refused the request whose turns had to end.
+  return looked!;
+}
+
+function* oneTurn(request: RequestData): Generator<Asked, Narrowed<Found>, readonly Found[]> {
+  return { request, found: yield request };
+}
+
+/** @throws CallerError when a limit refuses */
+function checkAllowed(
+  context: ServerContext,
+  exchange: Exchange,
+  refused: Admission | undefined,
+): void {
+  if (refused === undefined) return;
+  addRateLimit(exchange, refused);
+  throw overLimit(context, refused);
 }
 
 /**
@@ -202,7 +229,7 @@ async function lookUp(
 async function fetchValues(
   context: ServerContext,
   exchange: Exchange,
-  request: RequestData,
+  request: Asked,
   maxBytes: number,
   hasGaps: boolean,
 ): Promise<readonly Found[]> {
@@ -281,7 +308,7 @@ function* batchesOf(texts: readonly Token[], sizes: readonly number[]): Generato
 }
 
 /** The mark of the token at this place: see MarkedView. */
-function markOf(request: RequestData, index: number): string {
+function markOf(request: Asked, index: number): string {
   const isPlain =
     request.view!.space === DEFAULT_SPACE && request.kindOf(index).settings.name === DEFAULT_KIND;
   return isPlain ? PLAIN : SCOPED;
@@ -308,17 +335,15 @@ function tooLarge(maxBytes: number): CallerError {
  * token's ending, because its answer reveals nothing.
  */
 function countTokens(
+  { known, unknown }: Tokens,
   texts: readonly string[],
   found: readonly Found[],
   ending: string,
-): TokenCounts {
-  const known = new Set<string>();
-  const unknown = new Set<string>();
+): void {
   texts.forEach((text, i) => {
     const one = found[i];
     if (one === undefined) {
       if (text.endsWith(ending)) unknown.add(text);
     } else if (one !== null) known.add(text);
   });
-  return { known: known.size, unknown: unknown.size };
 }

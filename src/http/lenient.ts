@@ -8,7 +8,10 @@ export interface Unapplied {
 }
 
 /** RFC 7240 section 2: a list of preferences, whose values may be quoted. */
-const LENIENT = /(?:^|,)\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:[;,]|$)/i;
+const PREFERENCES = /(?:[^",]|"(?:[^"\\]|\\.)*"?)+/g;
+/** The first one of a name counts. */
+const HANDLING = /^\s*handling\s*(?:[=;]|$)/i;
+const LENIENT = /^\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:;|$)/i;
 
 /**
  * Whether the caller prefers an answer with gaps to an error (RFC 7240 section 4.4). If so, the
@@ -16,7 +19,11 @@ const LENIENT = /(?:^|,)\s*handling\s*=\s*(?:lenient|"lenient")\s*(?:[;,]|$)/i;
  */
 export function isLenient({ request, headers }: Exchange): boolean {
   const { prefer } = request.headers;
-  if (prefer === undefined || !LENIENT.test(String(prefer))) return false;
+  if (prefer === undefined) return false;
+  const handling = String(prefer)
+    .match(PREFERENCES)
+    ?.find((preference) => HANDLING.test(preference));
+  if (handling === undefined || !LENIENT.test(handling)) return false;
   headers['Preference-Applied'] = 'handling=lenient';
   return true;
 }

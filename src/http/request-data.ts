@@ -44,9 +44,15 @@ export interface RequestValues {
   json(replacements: readonly Replacement[]): string;
 }
 
+/** Texts for the vault to look up. */
+export type Asked = Pick<RequestValues, 'texts' | 'view' | 'rules' | 'kindOf'>;
+
 export interface RequestData extends RequestValues {
-  /** Of texts that exclude each other, only those that the vault knows. */
-  narrow?<T>(found: readonly T[]): Narrowed<T>;
+  /**
+   * For texts that are looked up in turns, because each may be one of several tokens: takes what
+   * was found in a turn, and gives the next one. undefined: `texts` are looked up.
+   */
+  turns?<T>(): Generator<Asked, Narrowed<T | undefined>, readonly T[]>;
   /** The bytes of `pathOf` in a JSON string. Cheap: the path itself is not made. */
   pathBytes(index: number): number;
   /** `json` in parts, with each replacement as `write` gives it. */
