@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -147,11 +146,8 @@ describe.concurrent('slow callers are cut, and others are served', () => {
     const beforeBytes = rssBytes();
     for (let round = 0; round < 3; round++) {
       const senders = await openAll(500);
-      const ends = senders.map((sender) =>
-        once(
-          sender.on('error', () => {}),
-          'close',
-        ),
+      const ends = senders.map(
+        (sender) => new Promise((end) => sender.on('error', () => {}).on('close', end)),
       );
       for (const sender of senders) sender.pause().write(live);
       await Promise.all(ends);
