@@ -21,7 +21,7 @@ ${Array.from({ length: 200 }, (_, i) => `  masked-${i}: { "*": masked }\n  hidde
 `;
 /** Unknown tokens of a minute: the default. */
 const BUDGET = 60;
-const MOST = 1_000;
+const MOST = 3_000;
 
 interface Sent {
   readonly path: string;
@@ -156,9 +156,10 @@ const inPieces = (count: number, size: number) =>
 /** In which portions they are sent: requests after each other, each of several at once. */
 const PORTIONS: Readonly<Record<string, () => string[][][]>> = {
   'all at once in one request': () => [[guessesOf(MOST)]],
-  'in bulk, then one by one': () => [[guessesOf(300)], ...inPieces(70, 1).map((one) => [one])],
+  'in bulk, then one by one': () => [[guessesOf(MOST)], ...inPieces(100, 1).map((one) => [one])],
   'one by one': () => inPieces(100, 1).map((one) => [one]),
-  'twenty by twenty': () => inPieces(15, 20).map((one) => [one]),
+  '25 by 25': () => inPieces(15, 25).map((one) => [one]),
+  'only wrong ones, in one request': () => [[guessesOf(MOST).filter((_, i) => i % 5 < 4)]],
   'in 100 requests at once': () => [inPieces(100, 1)],
   'in 15 requests at once': () => [inPieces(15, 20)],
 };

@@ -143,7 +143,7 @@ export const POLICY: readonly Mutant[] = [
     new: 'if (spent < unknown) {',
     promise: 'A response with gaps leaves only if the budget pays all that it tells.',
     tests: ['http/what-callers-learn.test.ts'],
-    name: 'twenty by twenty',
+    name: '25 by 25',
   },
   {
     id: 'guess-bulk-capped',
@@ -152,7 +152,7 @@ export const POLICY: readonly Mutant[] = [
     new: 'if (left < 0) {',
     promise: 'A response with gaps tells no more unknown tokens than a budget.',
     tests: ['http/what-callers-learn.test.ts'],
-    name: 'all at once in one request',
+    name: 'only wrong ones',
   },
   {
     id: 'guess-known-free',
@@ -161,7 +161,7 @@ export const POLICY: readonly Mutant[] = [
     new: 'const guessed = spent;',
     promise: 'Right guesses of a client without trust cost as much as wrong ones.',
     tests: ['http/what-callers-learn.test.ts'],
-    name: 'twenty by twenty',
+    name: '25 by 25',
   },
   {
     id: 'guess-untold-earns',
