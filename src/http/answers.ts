@@ -2,6 +2,7 @@ import { pipeline } from 'node:stream';
 import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import { endsConnection } from './connections.ts';
 import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, LINE_END } from './exchange.ts';
@@ -22,14 +23,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const HEADERS = [
-  'content-type',
-  'application/json; charset=utf-8',
-  'cache-control',
-  'no-store',
-  'x-content-type-options',
-  'nosniff',
-] as const;
+const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
+const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
 
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
@@ -95,7 +90,8 @@ function itsTurn({ request: { socket }, response }: Exchange): Promise<void> {
 /** Judges the caller until the system has taken the whole response. */
 function watch(context: ServerContext, exchange: Exchange): void {
   const { writableEnded, writableLength } = exchange.response;
-  if (writableEnded && writableLength === 0) return;
+  // A response that waited for its turn until the connection ended gets no event of its own.
+  if (exchange.request.socket.destroyed || (writableEnded && writableLength === 0)) return;
   const cut = () => void cutUnlessRight(context, exchange);
   const timer = setInterval(cut, WATCH_INTERVAL_MS).unref();
   exchange.response.once('close', () => clearInterval(timer));
@@ -164,7 +160,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...HEADERS, 'x-request-id', id];
+  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('connection', 'close');
   if (typeof body !== 'string') {
@@ -180,7 +176,7 @@ function send({ id, headers, isLast, response }: Exchange, { status, body, bytes
 }
 
 /**
- * Writes the audit line of a tokenize or detokenize request after its API key was checked.
+ * Writes the audit line of a request after its API key was checked.
  * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
  */
 function audit(
@@ -189,10 +185,11 @@ function audit(
   outcome: string,
   { status, values = 0 }: Answer,
 ): Promise<void> | undefined {
-  const { operation, caller } = exchange;
-  if (context.audit === undefined || operation === undefined) return undefined;
+  const { event, caller, shown } = exchange;
+  if (context.audit === undefined || event === undefined) return undefined;
+  const isDone = outcome === 'success';
   return context.audit.record({
-    event: operation,
+    event,
     outcome,
     status,
     request_id: exchange.id,
@@ -202,9 +199,16 @@ function audit(
     subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
-    seen: outcome === 'success' ? seenOf(exchange.shown) : undefined,
+    forbidden: isDone && shown?.hidden?.size ? total(shown.hidden) : undefined,
+    seen: isDone ? seenOf(shown) : undefined,
     remote_address: exchange.request.socket.remoteAddress,
   });
+}
+
+function total(counts: KindCounts): number {
+  let sum = 0;
+  for (const count of counts.values()) sum += count;
+  return sum;
 }
 
 /** A connection that breaks while its body is read is the caller's. */

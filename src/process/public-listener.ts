@@ -105,8 +105,8 @@ export class PublicListener {
     this.#isPortShared = isPortShared;
   }
 
-  /** What the admin API shares with callers. */
-  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state'> {
+  /** What the ops listener and the admin API share with callers. */
+  get shared(): Pick<ServerContext, 'vault' | 'policies' | 'audit' | 'state' | 'budget'> {
     return this.#context;
   }
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { Front } from '../support/balancer.ts';
 import { BulkRuns } from '../support/bulk-run.ts';
 import { freePort } from '../support/processes.ts';
+import { samples } from '../support/samples.ts';
 import {
   createClient,
   type Place,
@@ -11,7 +12,6 @@ import {
   usualPlace,
 } from '../support/service.ts';
 import { kinds } from '../support/terminal.ts';
-import { parseCsv, readSample, samplesFolder } from '../support/token-rules.ts';
 
 let place: Place;
 let service: Service;
@@ -219,18 +219,17 @@ describe('JSON arrays', () => {
     }
   });
 
-  test.skipIf(samplesFolder === undefined)('sample data there and back', async () => {
-    const rows = parseCsv(readSample('chinook-customers.csv'));
+  test.each(samples)('the sample $name there and back', async ({ name, rows }) => {
     const text = `${JSON.stringify(rows, null, 2)}\n`;
-    runs.write('g.json', text);
-    const fields = 'first_name,last_name,email,phone,fax';
-    expect(await seen(`tokenize g.json --fields ${fields} -o g.out.json`)).toMatch(
-      /; 59 rows, none rejected; replaced: first_name 59, .*\.\nexit 0$/,
+    runs.write(`${name}.json`, text);
+    const fields = Object.keys(rows[0]!).slice(1).join(',');
+    expect(await seen(`tokenize ${name}.json --fields ${fields} -o out.json --force`)).toMatch(
+      new RegExp(`; ${rows.length} rows, none rejected; replaced: .*\\.\nexit 0$`),
     );
-    const out = JSON.parse(runs.read('g.out.json'));
+    const out = JSON.parse(runs.read('out.json'));
     for (const { email } of out) expect(email).toMatch(/_tok$/);
-    await runs.run(`detokenize g.out.json --fields ${fields} -o g.back.json`);
-    expect(runs.read('g.back.json')).toBe(text);
+    await runs.run(`detokenize out.json --fields ${fields} -o back.json --force`);
+    expect(runs.read('back.json')).toBe(text);
   });
 });
 

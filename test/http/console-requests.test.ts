@@ -77,11 +77,7 @@ describe('the page of a client', () => {
     expect(await client(id)).toMatchObject({
       ...{ client_id: id, name: 'crm', can_tokenize: true, can_detokenize: false },
       ...{ token_mode: 'deterministic', disabled_at: null, time_to_live_s: null },
-      limits: [
-        { name: 'rate_limit', perS: 50, isOwn: true },
-        { name: 'detokenize_limit', isOwn: false },
-        { name: 'unknown_token_limit', isOwn: false },
-      ],
+      limits: [{ name: 'rate_limit', perS: 50, isOwn: true }],
       api_keys: [
         { revoked_at: null, expires_at: null, last_used_at: null },
         { api_key_id: expiring.api_key_id, revoked_at: expect.stringMatching(/Z$/) },

@@ -4,16 +4,14 @@ import { errorOfChange } from '../../errors.ts';
 import { parseObject } from '../../http/data.ts';
 import type { AdminEntry } from '../../service/audit/audit-log.ts';
 import type { StrangerEntry } from '../../service/audit/unknown-callers.ts';
-import { answerJson, type Refusal, readJson } from '../server.ts';
+import { answerJson, pathOf, type Refusal, readJson } from '../server.ts';
 import type { AdminAccess } from './access.ts';
 import { type AdminAnswer, type AdminCall, isReading } from './call.ts';
 import { refusal, refusalOf } from './errors.ts';
-import { ADMIN_PATH, type AdminRouter, type FoundOperation } from './routes.ts';
+import type { AdminRouter, FoundOperation } from './routes.ts';
 
 const MAX_BODY_BYTES = 1_048_576;
 const MAX_UNDER_WAY = 20;
-/** Of a name in a path, for logs. */
-const MAX_TARGET_CHARACTERS = 200;
 
 const DONE_WITHOUT_LINE =
   'audit log unavailable: the act was done, and the audit log has only its attempt. Look before you repeat it.';
@@ -21,6 +19,8 @@ const DONE_WITHOUT_LINE =
 export interface AdminApiOptions {
   readonly access: AdminAccess;
   readonly router: AdminRouter;
+  /** The id of what a path names; null: there is none. */
+  readonly idOf: (named: string) => Promise<string | null>;
   /** false: the process is about to end. */
   readonly isServing: () => boolean;
   /**
@@ -33,7 +33,7 @@ export interface AdminApiOptions {
   readonly onFailure: (error: unknown) => void;
 }
 
-/** Answers all requests below ADMIN_PATH. */
+/** Answers all requests below /admin/. */
 export class AdminApi {
   readonly #options: AdminApiOptions;
   #underWay = 0;
@@ -87,11 +87,12 @@ export class AdminApi {
       throw refusal('overloaded', 'The service is stopping. Send the request to another node.');
     if (this.#underWay >= MAX_UNDER_WAY)
       throw refusal('overloaded', `${MAX_UNDER_WAY} requests are under way. Try again.`);
-    const path = request.url!.split('?', 1)[0]!.slice(ADMIN_PATH.length);
-    const operation = this.#options.router.find(request.method!, path, (methods) =>
+    const operation = this.#options.router.find(request.method!, pathOf(request), (methods) =>
       response.setHeader('Allow', methods),
     );
     done.operation = operation;
+    const [named] = operation.params;
+    if (named !== undefined) done.target = await this.#options.idOf(named);
     this.#underWay++;
     try {
       // Nothing changes without a line, even if the line about its end cannot be written.
@@ -111,6 +112,8 @@ export class AdminApi {
 class Act {
   operation: FoundOperation | undefined;
   answer: AdminAnswer | undefined;
+  /** Never the text of a path: it could be a value or a token. */
+  target: string | null = null;
   readonly #request: IncomingMessage;
   readonly #requestId: string;
   readonly #admin: string;
@@ -122,11 +125,10 @@ class Act {
   }
 
   entry(outcome: string, status: number | undefined): AdminEntry {
-    const target = this.answer?.target ?? this.operation?.params[0] ?? null;
     return {
       event: 'admin',
       act: this.operation?.act ?? 'none',
-      target: target === null ? null : target.slice(0, MAX_TARGET_CHARACTERS),
+      target: this.answer?.target ?? this.target,
       outcome,
       status,
       request_id: this.#requestId,
