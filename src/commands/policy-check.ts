@@ -52,9 +52,10 @@ export function addCheck(policy: Command): void {
       const added = options.record === undefined ? {} : await recordOf(options.record, checked);
       if (!options.clients) return report(file, parsed, checked, added, options);
       await withVault(async (vault) => {
-        const { clientViews, planPolicy } = await policies();
-        const { consequences } = await planPolicy(vault, document, checked);
-        const clients = await clientViews(vault, checked);
+        const { clientViews, planningFacts, planOf } = await policies();
+        const [newest, all] = await planningFacts(vault);
+        const { consequences } = planOf(newest, all, document, checked);
+        const clients = clientViews(checked, all);
         await report(file, parsed, checked, { ...added, clients, consequences }, options);
       });
     });

@@ -32,7 +32,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'policy-not-durable',
     file: 'service/policy-follower.ts',
-    old: 'await this.#store.newestDurable(deadlineMs)',
+    old: 'await this.#store.newestDurable(performance.now() + STANDBY_PATIENCE_MS)',
     new: '((await this.#store.newest(deadlineMs)) as Durable<StoredPolicy>)',
     promise: 'A policy that a failover loses is not in force.',
     tests: POLICIES,
@@ -380,6 +380,24 @@ export const POLICY: readonly Mutant[] = [
     new: '/gu',
     promise: 'A policy cannot look different from what it says.',
     tests: PARSER,
+  },
+  {
+    id: 'policy-mistakes-no-end',
+    file: 'policy/document.ts',
+    old: 'if (this.mistakes.length === MAX_MISTAKES) throw new TooManyMistakes();',
+    new: 'if (this.mistakes.length > MAX_MISTAKES) this.mistakes.pop();',
+    promise: 'Work on a document ends with the last mistake that is listed.',
+    tests: PARSER,
+    name: 'beyond the last that is listed',
+  },
+  {
+    id: 'policy-on-main-thread',
+    file: 'process/public-listener.ts',
+    old: 'onChange, readOffThread);',
+    new: 'onChange);',
+    promise: 'A node serves its callers while it reads a policy.',
+    tests: ['load/worst-request.test.ts'],
+    name: 'a policy that comes into force',
   },
   {
     id: 'policy-mixed-paths',

@@ -81,6 +81,7 @@ const WITHOUT_ROW = [
   'service/write-guards.ts PROBE_PATIENCE_MS',
   'ops/console/playground-forwarder.ts TIMEOUT_MS',
   'store/schema.ts COPY_PATIENCE_MS',
+  'service/policy-work.ts TIMEOUT_MS',
   'store/wrapped-keys.ts LOCKS_PATIENCE_MS',
   'store/database-error.ts READ_ONLY_PATIENCE_MS',
 ];
