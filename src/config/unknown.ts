@@ -49,7 +49,7 @@ export function misspeltGuards(environment: NodeJS.Dict<string>): string[] {
   });
 }
 
-/** The guard that a name misses by one or two letters. Not by the first: SSL_CERT_FILE is OpenSSL's. */
+/** The guard that a name misses by two letters at most. The first is right: not SSL_CERT_FILE. */
 function guardOf(name: string): string | undefined {
   const upper = name.toUpperCase();
   if (Object.hasOwn(SETTINGS, name) || SERVICE_LINK.test(name)) return undefined;

@@ -167,8 +167,8 @@ export class RecordWalk {
 
   #literal(at: number, node: PathNode | undefined): number {
     const first = this.#text[at];
-    if (node !== undefined && first !== 'n')
-      throw this.#wrong(node, first === 't' || first === 'f' ? 'a boolean' : 'a number');
+    const given = first === 't' || first === 'f' ? 'a boolean' : 'a number';
+    if (node !== undefined && first !== 'n') throw this.#wrong(node, given);
     return this.#literalEnd(at);
   }
 

@@ -76,6 +76,14 @@ export const IDENTITY: readonly Mutant[] = [
     promise: 'With JWT_TYPE, a JWT of another type is refused.',
   },
   {
+    id: 'misspelt-guard-starts',
+    file: 'config/config.ts',
+    tests: ['cli/config.test.ts'],
+    old: '    ...misspeltGuards(environment),\n',
+    new: '',
+    promise: 'A misspelt setting that protects ends the start.',
+  },
+  {
     id: 'kek-command-gets-all',
     file: 'config/config.ts',
     tests: ['kek/command.test.ts'],

@@ -21,6 +21,7 @@ test('the mutation list has a hundred changes, with names of their own, in all r
     'bulk',
     'client',
     'commands',
+    'config',
     'crypto',
     'http',
     'kek',

@@ -479,7 +479,7 @@ export const POLICY: readonly Mutant[] = [
   {
     id: 'record-number-left',
     file: 'http/record-walk.ts',
-    old: "if (node !== undefined && this.#text[at] !== 'n') throw this.#wrong(at);",
+    old: "if (node !== undefined && first !== 'n') throw this.#wrong(node, given);",
     new: '',
     promise: 'A number at a path of the policy is refused, not left in clear.',
     tests: SERVICE,

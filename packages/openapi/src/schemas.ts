@@ -8,8 +8,8 @@ import type { Facts, FieldContent, Schema } from './facts.ts';
 export const ref = (name: string): Schema => ({ $ref: `#/components/schemas/${name}` });
 
 /**
- * An object of the caller, nested at any depth, or an array of such objects. Said by what it is not:
- * of `oneOf`, generators make Java that does not compile, Go that needs another module, and
+ * An object of the caller, nested at any depth, or an array of such objects. Said by what it is
+ * not: of `oneOf`, generators make Java that does not compile, Go that needs another module, and
  * TypeScript that sends `{}`; of a list of types, they take the first. They cannot write a type for
  * a recursive schema either, so the description has the recursion.
  */
