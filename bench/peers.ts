@@ -37,7 +37,7 @@ export function startPeer(
     : startOpenBao(file, folder, leftovers);
 }
 
-/** An unsealed single-node server on files, with a token that may only use one key. */
+/** An unsealed single-node server in memory, with a token that may only use one key. */
 async function startOpenBao(
   file: string,
   folder: string,
@@ -47,7 +47,7 @@ async function startOpenBao(
   const url = `http://127.0.0.1:${port}`;
   const configFile = join(folder, 'config.json');
   const config = {
-    storage: { file: { path: join(folder, 'data') } },
+    storage: { inmem: {} },
     listener: [{ tcp: { address: `127.0.0.1:${port}`, tls_disable: true } }],
     api_addr: url,
   };

@@ -83,6 +83,8 @@ test('settings that documents name exist', () => {
     'STANDIN_URL',
     'TEST_DATABASE_URL',
     'TEST_PGBOUNCER',
+    'TEST_POSTGRES_BIN',
+    'SAMPLE_DATA_DIR',
     'TEST_SOCKETS',
     'NODE_EXTRA_CA_CERTS',
     'NO_COLOR',

@@ -193,9 +193,18 @@ function hasTwins(json: Json): boolean {
   return new Set(names).size < names.length || json.members.some(([, inner]) => hasTwins(inner));
 }
 
+/**
+ * The V8 of Node 24 reads a name of one escaped character as a backslash, after an object that had
+ * this name: nodejs/node#63785.
+ */
+const misreadsNames =
+  JSON.stringify(['{"x":1,"\\\\":2}', '{"x":1,"\\n":2}'].map((one) => JSON.parse(one))[1]) !==
+  '{"x":1,"\\n":2}';
+
 test('of any JSON, exactly those with a name twice in one object are refused', () => {
   const text = fc.string({ unit: fc.constantFrom('a', 'b', '"', '\\', ':', '{', ' ') });
-  const few = fc.constantFrom('a', 'ab', '', '"', '\\', 'a":', '__proto__', '1', 'toString');
+  const some = ['a', 'ab', '', '"', 'a":', '__proto__', '1', 'toString'];
+  const few = fc.constantFrom(...some, ...(misreadsNames ? [] : ['\\']));
   const name = fc.record({ text: few, escapedAt: fc.integer({ min: 0, max: 12 }) });
   const { json } = fc.letrec<{ json: Json }>((tie) => ({
     json: fc.oneof(
