@@ -2,6 +2,7 @@ import { pipeline } from 'node:stream';
 import { STRINGS_HEADER } from '#openapi';
 import { CALLER_ERRORS, CallerError, InternalError, type InternalReason } from '../errors.ts';
 import { failureFields } from '../log.ts';
+import type { KindCounts } from '../metrics.ts';
 import { endsConnection } from './connections.ts';
 import type { ServerContext } from './context.ts';
 import { type Answer, type Exchange, LINE_END } from './exchange.ts';
@@ -22,8 +23,8 @@ const LOGGED_ON_CHANGE: ReadonlySet<InternalReason> = new Set([
   'audit_unavailable',
 ]);
 
-const CONTENT_TYPE = ['content-type', 'application/json; charset=utf-8'] as const;
 const HEADERS = ['cache-control', 'no-store', 'x-content-type-options', 'nosniff'] as const;
+const JSON_HEADERS = ['content-type', 'application/json; charset=utf-8', ...HEADERS] as const;
 
 /**
  * Ends a request that succeeded, if the caller still has the rights to the answer. With
@@ -112,8 +113,9 @@ export function answerError(context: ServerContext, exchange: Exchange, error: u
     exchange.headers['Retry-After'] = String(retryAfterS);
   }
   if (endsConnection(exchange.request.socket, code)) exchange.isLast = true;
-  if (code === 'unauthorized') exchange.headers['WWW-Authenticate'] = challenge(exchange);
-  const answer = { status, body: JSON.stringify(body) };
+  const why = code === 'unauthorized' ? failure.message || UNKNOWN : undefined;
+  if (why !== undefined) exchange.headers['WWW-Authenticate'] = challenge(exchange, why);
+  const answer = { status, body: JSON.stringify(body), why };
   void audit(context, exchange, code, answer);
   end(context, exchange, answer);
 }
@@ -145,6 +147,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
     status,
     values,
     duration_ms: Math.round(durationMs * 1000) / 1000,
+    why: answer.why,
   });
   context.recent.push(exchange, answer, durationMs);
   endSpan(exchange, answer);
@@ -157,7 +160,7 @@ function end(context: ServerContext, exchange: Exchange, answer: Answer): void {
 }
 
 function send({ id, headers, isLast, response }: Exchange, { status, body, bytes }: Answer): void {
-  const list = [...(status === 204 ? [] : CONTENT_TYPE), ...HEADERS, 'x-request-id', id];
+  const list = [...(status === 204 ? HEADERS : JSON_HEADERS), 'x-request-id', id];
   for (const name in headers) list.push(name, headers[name]!);
   if (isLast) list.push('connection', 'close');
   if (typeof body !== 'string') {
@@ -173,7 +176,7 @@ function send({ id, headers, isLast, response }: Exchange, { status, body, bytes
 }
 
 /**
- * Writes the audit line of a tokenize or detokenize request after its API key was checked.
+ * Writes the audit line of a request after its API key was checked.
  * @returns the promise that a success must wait for; rejects with InternalError audit_unavailable
  */
 function audit(
@@ -182,10 +185,11 @@ function audit(
   outcome: string,
   { status, values = 0 }: Answer,
 ): Promise<void> | undefined {
-  const { operation, caller } = exchange;
-  if (context.audit === undefined || operation === undefined) return undefined;
+  const { event, caller, shown } = exchange;
+  if (context.audit === undefined || event === undefined) return undefined;
+  const isDone = outcome === 'success';
   return context.audit.record({
-    event: operation,
+    event,
     outcome,
     status,
     request_id: exchange.id,
@@ -195,9 +199,16 @@ function audit(
     subject: caller?.subject,
     values,
     unknown_tokens: exchange.unknownTokens || undefined,
-    seen: outcome === 'success' ? seenOf(exchange.shown) : undefined,
+    forbidden: isDone && shown?.hidden?.size ? total(shown.hidden) : undefined,
+    seen: isDone ? seenOf(shown) : undefined,
     remote_address: exchange.request.socket.remoteAddress,
   });
+}
+
+function total(counts: KindCounts): number {
+  let sum = 0;
+  for (const count of counts.values()) sum += count;
+  return sum;
 }
 
 /** A connection that breaks while its body is read is the caller's. */
@@ -207,10 +218,16 @@ function callerErrorOf(error: unknown): CallerError | undefined {
   return isCut ? new CallerError('bad_request') : undefined;
 }
 
-/** RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent. */
-function challenge({ request }: Exchange): string {
-  const sent = request.headers.authorization === undefined ? '' : ', error="invalid_token"';
-  return `Bearer realm="standin"${sent}`;
+/** Of a credential in the right form. Which of the three would say what the vault has. */
+const UNKNOWN = 'the API key or JWT is unknown, expired or revoked';
+
+/**
+ * RFC 6750 section 3: a parameter is required, and `error` only when a credential was sent.
+ * @param why without quotes and backslashes
+ */
+function challenge({ request }: Exchange, why: string): string {
+  const error = `, error="invalid_token", error_description="${why}"`;
+  return `Bearer realm="standin"${request.headers.authorization === undefined ? '' : error}`;
 }
 
 function hasBoundedBody({ bodyLimit }: ServerContext, { request }: Exchange): boolean {

@@ -1,7 +1,16 @@
 import { isUtf8 } from 'node:buffer';
 import { CallerError } from '../errors.ts';
 import { type Path, pathText, Step } from './path.ts';
-import { FORBIDDEN_NAME, MAX_DEPTH, MAX_NAME_BYTES, MAX_VALUE_BYTES } from './schema.ts';
+import {
+  BYTES_A_PART,
+  FORBIDDEN_NAME,
+  MAX_DEPTH,
+  MAX_NAME_BYTES,
+  MAX_PARTS,
+  MAX_VALUE_BYTES,
+} from './schema.ts';
+
+const QUOTE = 0x22;
 
 /** A parsed JSON object. In it, `__proto__` is an own property like any other. */
 export type JsonObject = Record<string, unknown>;
@@ -49,12 +58,38 @@ export function parseObject(body: Buffer, what: string): { text: string; json: J
   // Decoding would silently replace malformed bytes.
   if (!isUtf8(body)) throw invalid('body: must be valid UTF-8');
   const text = body.toString('utf8');
+  checkParts(text);
   const json = parse(text);
   if (!isObject(json)) throw invalid(`body: must be ${what}`);
   if (countMembers(text) !== countNames(json)) {
     throw invalid('body: an object has the same field name twice; each name may occur once');
   }
   return { text, json };
+}
+
+const PART_OR_QUOTE = /["[{:]/g;
+
+/**
+ * JSON.parse takes up to 56 bytes for an object, list or name, of which one has 2 bytes in a body.
+ * @throws CallerError invalid_type
+ */
+function checkParts(text: string): void {
+  // Shorter bodies cannot have so many.
+  if (text.length < MAX_PARTS) return;
+  const most = Math.max(MAX_PARTS, Math.floor(text.length / BYTES_A_PART));
+  let parts = 0;
+  for (let at = 0; ; ) {
+    PART_OR_QUOTE.lastIndex = at;
+    if (!PART_OR_QUOTE.test(text)) return;
+    at = PART_OR_QUOTE.lastIndex;
+    if (text.charCodeAt(at - 1) === QUOTE) at = stringEnd(text, at - 1);
+    else if (++parts > most)
+      throw invalid(
+        `body: has more than ${most} objects, lists and names; send it in several requests`,
+      );
+    // JSON.parse refuses a string without an end.
+    if (at === 0) return;
+  }
 }
 
 export function invalid(message: string): CallerError {
@@ -123,8 +158,9 @@ function countNames(json: unknown): number {
   while (stack.length > 0) {
     const top = stack.pop();
     if (typeof top !== 'object' || top === null) continue;
-    const inner = Object.values(top);
-    if (!Array.isArray(top)) names += inner.length;
+    // A copy of each list would take as long as JSON.parse.
+    const inner: readonly unknown[] = Array.isArray(top) ? top : Object.values(top);
+    if (inner !== top) names += inner.length;
     for (const one of inner) if (typeof one === 'object') stack.push(one);
   }
   return names;

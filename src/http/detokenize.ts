@@ -61,13 +61,13 @@ export function detokenizeHandler(
         maxBytes,
         unapplied !== undefined,
       );
-      const { values, kinds } = visible(request, found, unapplied);
+      const { values, kinds, hidden } = visible(request, found, unapplied);
       const list = unapplied ? unappliedParts(request, unapplied) : [];
       const listBytes = unapplied ? unappliedBytes(request, unapplied) : 0;
       const bytes = reserve(context, exchange, values, sent.length, listBytes, maxBytes);
       const [before, after] = frame(exchange);
       const body = bodyOf(context, exchange, request, values, { before, list, after }, bytes);
-      exchange.shown = { rules: request.rules, view: request.view, kinds };
+      exchange.shown = { rules: request.rules, view: request.view, kinds, hidden };
       const replaced = values.length - (unapplied?.length ?? 0);
       return { status: 200, ...body, values: replaced, passed: request.passed, kinds, again };
     };
@@ -87,6 +87,7 @@ function visible(
 ) {
   const { texts, view, rules } = request;
   const kinds = view === null ? undefined : new Map<string, number>();
+  const hidden = kinds && new Map<string, number>();
   const unknown = (i: number) => invalid(`${request.pathOf(i)}: is not a known token`);
   const leave = (i: number, reason: Unapplied['reason'], refuse: () => CallerError): Value => {
     if (unapplied === undefined) throw refuse();
@@ -104,13 +105,14 @@ function visible(
       addTo(kinds!, kind);
       return value;
     }
+    addTo(hidden!, kind);
     return leave(
       i,
       'forbidden',
       () => new CallerError('forbidden', MESSAGES.forbidden_kind(request.pathOf(i), kind)),
     );
   });
-  return { values, kinds };
+  return { values, kinds, hidden };
 }
 
 /**

@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { CallerError } from '../errors.ts';
 import type { KindCounts } from '../metrics.ts';
 import type { PolicyRules } from '../policy/rules.ts';
+import type { AuditEvent } from '../service/audit/audit-log.ts';
 import type { Caller } from '../service/authenticator.ts';
 import type { Holder } from '../service/limits/byte-budget.ts';
 import type { ClientOperation } from '../service/limits/client-limits.ts';
@@ -27,6 +28,8 @@ export interface Shown {
   readonly view: View | null;
   /** undefined: without a view. */
   readonly kinds: KindCounts | undefined;
+  /** Values that stayed tokens, because the caller has no right to them. */
+  readonly hidden: KindCounts | undefined;
 }
 
 /** A request and the facts that its answer, log line and audit line need. */
@@ -45,6 +48,8 @@ export class Exchange {
   /** The connection closes after the answer. */
   isLast = false;
   /** The event for the audit log; undefined until the API key is checked. */
+  event: AuditEvent | undefined;
+  /** What the client must be allowed to do; undefined: anything. */
   operation: ClientOperation | undefined;
   /** null until the API key is accepted. */
   caller: Caller | null = null;
@@ -57,11 +62,11 @@ export class Exchange {
   /** The values in the response of a detokenize; undefined: there are none yet. */
   shown: Shown | undefined;
 
-  constructor(request: IncomingMessage, response: ServerResponse) {
+  constructor(request: IncomingMessage, response: ServerResponse, tokenSuffix: string) {
     this.request = request;
     this.response = response;
     this.route = routeOf(request.url!);
-    this.correlation = correlationOf(request.headers);
+    this.correlation = correlationOf(request.headers, tokenSuffix);
   }
 
   /**
@@ -109,6 +114,8 @@ export interface Answer {
   readonly status: number;
   /** JSON without LINE_END. A large answer is a stream with LINE_END. */
   readonly body: string | Readable;
+  /** Of a 401, whose body may not say it: what is wrong with the credential. */
+  readonly why?: string | undefined;
   /** Content-Length of a large answer. */
   readonly bytes?: number;
   /** Number of values in the answer. */

@@ -60,6 +60,7 @@ export function admit(
   operation: ClientOperation,
 ): Caller | Promise<Caller> {
   checkOpen(context);
+  exchange.event = operation;
   exchange.operation = operation;
   const caller = authenticate(context, exchange);
   if (!(caller instanceof Promise)) return admitCaller(context, exchange, caller, operation);
@@ -69,6 +70,7 @@ export function admit(
 /** Admits a request without a body, of a client with any permission, and counts it. */
 export async function admitReader(context: ServerContext, exchange: Exchange): Promise<void> {
   checkOpen(context);
+  exchange.event = 'policy';
   exchange.caller = await authenticate(context, exchange);
   const { client } = exchange.caller;
   exchange.held = context.budget.open(client.client_id);
@@ -88,7 +90,8 @@ function checkOpen(context: ServerContext): void {
 function authenticate(context: ServerContext, exchange: Exchange): Caller | Promise<Caller> {
   const { headers, rawHeaders } = exchange.request;
   // Node keeps the first of two Authorization headers, but a proxy may have checked the other.
-  if (countOf(rawHeaders, 'authorization') > 1) throw new CallerError('unauthorized');
+  if (countOf(rawHeaders, 'authorization') > 1)
+    throw new CallerError('unauthorized', 'more than one Authorization header');
   const caller = context.authenticator.authenticate(headers.authorization);
   return caller instanceof Promise ? holdUnknown(context, exchange, caller) : caller;
 }

@@ -30,12 +30,14 @@ export function inTurn(
   handler: RequestListener,
   budget: ByteBudget,
   maxInHand = MAX_IN_HAND,
+  maxAhead = MAX_AHEAD,
 ): RequestListener {
+  const options = { handler, budget, maxInHand, maxAhead };
   return (request, response) => {
     const { socket } = request;
     let lane = lanes.get(socket);
     if (lane === undefined) {
-      lane = new Lane(socket, handler, budget, maxInHand);
+      lane = new Lane(socket, options);
       lanes.set(socket, lane);
     }
     lane.take(request, response);
@@ -58,12 +60,17 @@ export function earlyBytes({ headers }: IncomingMessage): number {
   return Math.min(Number(headers['content-length'] ?? 0), READ_BYTES);
 }
 
+interface LaneOptions {
+  readonly handler: RequestListener;
+  readonly budget: ByteBudget;
+  readonly maxInHand: number;
+  readonly maxAhead: number;
+}
+
 /** The requests of a connection. */
 class Lane {
   readonly #socket: Socket;
-  readonly #handler: RequestListener;
-  readonly #budget: ByteBudget;
-  readonly #maxInHand: number;
+  readonly #options: LaneOptions;
   /** The requests without a whole answer. */
   #unanswered = 0;
   #inHand = 0;
@@ -77,11 +84,9 @@ class Lane {
   #isPaused = false;
   #isTurnDue = false;
 
-  constructor(socket: Socket, handler: RequestListener, budget: ByteBudget, maxInHand: number) {
+  constructor(socket: Socket, options: LaneOptions) {
     this.#socket = socket;
-    this.#handler = handler;
-    this.#budget = budget;
-    this.#maxInHand = maxInHand;
+    this.#options = options;
   }
 
   take(request: IncomingMessage, response: ServerResponse): void {
@@ -99,7 +104,7 @@ class Lane {
     this.#unanswered++;
     this.#newest = request;
     this.#newestResponse = response;
-    if (this.#inHand < this.#maxInHand && this.#waiting.length === 0) {
+    if (this.#inHand < this.#options.maxInHand && this.#waiting.length === 0) {
       this.#begin(request, response);
       return;
     }
@@ -118,7 +123,7 @@ class Lane {
   /** Takes the memory of a request that comes ahead of an answer. Returns false without room. */
   #reserve(request: IncomingMessage, response: ServerResponse): boolean {
     const socket = this.#socket;
-    const budget = this.#budget;
+    const { budget, maxAhead } = this.#options;
     if (this.#held === undefined) {
       const opened = budget.openAhead();
       this.#held = opened;
@@ -126,7 +131,7 @@ class Lane {
     }
     const held = this.#held;
     const bytes = waitingBytes(request);
-    if (this.#unanswered >= MAX_AHEAD || !budget.grow(held, bytes)) return false;
+    if (this.#unanswered >= maxAhead || !budget.grow(held, bytes)) return false;
     const cut = () => socket.destroy();
     budget.wait(held, cut);
     response.once('close', () => {
@@ -140,7 +145,7 @@ class Lane {
   #begin(request: IncomingMessage, response: ServerResponse): void {
     this.#inHand++;
     response.on('close', this.#onAnswered);
-    this.#handler(request, response);
+    this.#options.handler(request, response);
   }
 
   #stopReading(): void {
@@ -168,7 +173,7 @@ class Lane {
 
   readonly #turn = (): void => {
     this.#isTurnDue = false;
-    const next = this.#waiting.splice(0, this.#maxInHand - this.#inHand);
+    const next = this.#waiting.splice(0, this.#options.maxInHand - this.#inHand);
     for (const [request, response] of next) {
       if (!this.#socket.writable || isEnding(this.#socket)) {
         this.#waiting = [];

@@ -22,7 +22,7 @@ export class Access {
   constructor(token: string | undefined, isSecure = false) {
     if (token === undefined) return;
     this.#secret = new Secret(token);
-    this.sessions = new Sessions({ cookie: 'standin_console', durationMs: SESSION_MS, isSecure });
+    this.sessions = new Sessions({ name: 'console', durationMs: SESSION_MS, isSecure });
   }
 
   isToken(text: string): boolean {
@@ -48,9 +48,9 @@ export class Access {
     }
   }
 
-  isAllowed({ headers: { authorization, cookie } }: IncomingMessage): boolean {
-    if (this.sessions === undefined || this.sessions.find(cookie)) return true;
-    const token = BEARER.exec(authorization ?? '')?.[1];
+  isAllowed({ headers }: IncomingMessage): boolean {
+    if (this.sessions === undefined || this.sessions.find(headers)) return true;
+    const token = BEARER.exec(headers.authorization ?? '')?.[1];
     return token !== undefined && this.isToken(token);
   }
 
@@ -66,12 +66,11 @@ export class Access {
  * For requests that change something: another site can make a browser send them with its cookies.
  * Programs send neither header. Browsers send only `Origin` over HTTP in clear. @throws Refusal
  */
-export function checkSameOrigin({ headers }: IncomingMessage): void {
+export function checkSameOrigin({ headers, socket }: IncomingMessage): void {
   const { origin, host, 'sec-fetch-site': site } = headers;
+  const own = `${'encrypted' in socket ? 'https' : 'http'}://${host?.toLowerCase()}`;
   const isOwn =
-    site === undefined
-      ? origin === undefined || hostOf(origin) === host?.toLowerCase()
-      : site === 'same-origin';
+    site === undefined ? origin === undefined || origin === own : site === 'same-origin';
   if (!isOwn)
     throw new Refusal(403, 'cross_origin', 'Only pages of this listener may send this request.');
 }
@@ -91,6 +90,10 @@ export function checkNotEmbedded(request: IncomingMessage): void {
   if (site !== 'none' && !isFollowed) checkSameOrigin(request);
 }
 
-function hostOf(origin: string): string | undefined {
-  return URL.canParse(origin) ? new URL(origin).host : undefined;
+/** For requests that change something with a session: programs have none. @throws Refusal */
+export function checkIsPage(request: IncomingMessage): void {
+  const { origin, 'sec-fetch-site': site } = request.headers;
+  if (origin === undefined && site === undefined)
+    throw new Refusal(403, 'cross_origin', 'A session is for the console: send a token instead.');
+  checkSameOrigin(request);
 }

@@ -60,8 +60,9 @@ export class Refusal extends Error {
 }
 
 const MAX_CONNECTIONS = 500;
-/** Operators' tools wait for an answer before the next request. */
+/** Of a connection: operators' tools wait for an answer before the next request. */
 const MAX_IN_HAND = 1;
+const MAX_AHEAD = 16;
 /** A caller who guesses, or whom a browser or proxy sends here by mistake, has to connect again. */
 const ENDING = ['bad_request', 'misdirected', 'too_many', 'unauthorized'];
 /** On every answer: pages load nothing from other sites, and no other site can embed them. */
@@ -94,9 +95,8 @@ export function createOpsServer(options: OpsServerOptions): Server {
     });
   };
   // The callers' listener shares this event loop, so the same bounds hold here.
-  const server = createListener(inTurn(listener, budget, MAX_IN_HAND), tls, {
-    connections: MAX_CONNECTIONS,
-  });
+  const route = inTurn(listener, budget, MAX_IN_HAND, MAX_AHEAD);
+  const server = createListener(route, tls, { connections: MAX_CONNECTIONS });
   refuseUnparsed(server);
   return server;
 }

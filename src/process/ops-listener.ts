@@ -3,16 +3,15 @@ import { createServer } from 'node:net';
 import type { Config } from '../config/config.ts';
 import { listen } from '../http/listen.ts';
 import { renewCertificate } from '../http/listener.ts';
-import { apiPages } from '../http/openapi.ts';
 import { failureFields } from '../log.ts';
 import { Access } from '../ops/access.ts';
 import { CurrentState, type Facts } from '../ops/console/current-state.ts';
 import { EventStreams } from '../ops/console/events.ts';
 import { type OwnCertificate, PlaygroundForwarder } from '../ops/console/playground-forwarder.ts';
 import { PolicyInForce } from '../ops/console/policy-in-force.ts';
-import { consoleRoutes, readAssets } from '../ops/console/routes.ts';
+import { consoleRoutes, pagesOf } from '../ops/console/routes.ts';
 import { Sampler } from '../ops/console/sampler.ts';
-import { createOpsServer, type OpsPage } from '../ops/server.ts';
+import { createOpsServer } from '../ops/server.ts';
 import type { Certificate } from '../service/certificate.ts';
 import type { VaultSizes } from '../service/vault-size.ts';
 import type { TlsPem } from '../types.ts';
@@ -69,10 +68,7 @@ export async function openOpsListener(options: OpsListenerOptions): Promise<OpsL
       ...consoleRoutes({ access, state, events, playground, recent: shown.recent, policy }),
       ...(admin?.signInRoutes ?? []),
     ]),
-    pages: new Map<string, OpsPage>([
-      ...readAssets(),
-      ...Object.entries(apiPages(config, serviceUrl)),
-    ]),
+    pages: pagesOf(config, serviceUrl),
     onFailure: (error) => log.error(failureFields(error), 'the ops listener could not answer'),
   });
   const scheme = tls === undefined ? 'http' : 'https';

@@ -375,6 +375,16 @@ describe('a request', () => {
     expect(answer.headers['cache-control']).toBe('no-store');
   });
 
+  test.each([
+    '/admin/v2/clients',
+    '/admin/XX/clients',
+    '/admin/v1/openapiXjson',
+    '/admin/v1clients',
+  ])('to %s is 404: a path has one spelling', async (path) => {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    expect((await ask(service.opsUrl + path, 'GET', headers)).status).toBe(404);
+  });
+
   const raw = async (body: string | Buffer, type = 'application/json') => {
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}`, 'content-type': type };
     const sent = { ...headers, 'content-length': String(Buffer.byteLength(body)) };
@@ -407,6 +417,10 @@ test('each act is in the log and the audit log, with who, what and from where, a
   const { headers } = await send('PUT', '/clients/audited', {});
   await send('POST', '/forget', { values: [value], tokens: [`${value}_tok`] });
   await send('PATCH', '/clients/audited', { rate_limit: -1 });
+  const mistyped = encodeURIComponent(value);
+  for (const path of ['/clients/', '/api-keys/', '/policy/versions/'])
+    await send('GET', path + mistyped);
+  await send('PUT', `/clients/${mistyped}`, { rate_limit: -1 });
   const { lines } = readAudit(auditFile);
   const common = { event: 'admin', admin: 'terraform', remote_address: '127.0.0.1' };
   const request = { request_id: headers['x-request-id'] };
@@ -415,7 +429,7 @@ test('each act is in the log and the audit log, with who, what and from where, a
   expect(lines).toContainEqual(expect.objectContaining(put));
   const forgot = { ...common, act: 'forget', target: null, outcome: 'success', values: 0 };
   expect(lines).toContainEqual(expect.objectContaining(forgot));
-  const refused = { act: 'client.update', target: 'audited', outcome: 'invalid_type', status: 400 };
+  const refused = { act: 'client.update', target, outcome: 'invalid_type', status: 400 };
   await until(
     () => readAudit(auditFile).lines.some((one) => one.outcome === 'invalid_type'),
     'the refusal',
@@ -423,5 +437,5 @@ test('each act is in the log and the audit log, with who, what and from where, a
   expect(readAudit(auditFile).lines).toContainEqual(expect.objectContaining(refused));
   expect(service.output()).toContain('"act":"client.put"');
   for (const text of [service.output(), JSON.stringify(readAudit(auditFile))])
-    expect(text).not.toContain(value);
+    for (const told of [value, mistyped]) expect(text).not.toContain(told);
 });

@@ -27,6 +27,7 @@ test('the mutation list has a hundred changes, with names of their own, in all r
     'ops',
     'policy',
     'service',
+    'shape',
     'store',
     'timeouts.ts',
   ]);

@@ -166,7 +166,11 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
     const { status, headers } = await send(service, 'detokenize', data, key('courier'), lenient);
     const line = await auditLineOf(headers);
     // Its e-mail is of a kind that the courier may not see.
-    expect([status, JSON.parse(line).values]).toEqual([200, 1]);
+    expect(status).toBe(200);
+    expect(JSON.parse(line)).toMatchObject({
+      ...{ outcome: 'success', values: 1, forbidden: 1 },
+      seen: { mail: { none: 1 }, text: { full: 1 } },
+    });
   });
 
   test('a card cannot be laundered through a path of another kind', async () => {
@@ -183,6 +187,22 @@ describe.skipIf(postgresBin === undefined || !kinds().includes('server'))('with 
       const asCourier = await send(service, 'detokenize', data, key('courier'));
       expect([asCourier.status, asCourier.text.includes('4111')]).toEqual([403, false]);
     }
+  });
+
+  test.each([
+    ['handling=lenient', 200],
+    ['Handling = "Lenient"; a=b, handling=strict', 200],
+    ['wait="1, \\" handling=strict,", handling=lenient', 200],
+    ['handling=strict, handling=lenient', 400],
+    ['handling, handling=lenient', 400],
+    ['handling=lenientX', 400],
+    ['x-handling=lenient', 400],
+    ['wait="a, handling=lenient"', 400],
+  ])('Prefer: %s is a %i where a token is unknown', async (prefer, expected) => {
+    const data = '{"born":"abc_tok"}';
+    const { status, headers } = await send(service, 'detokenize', data, key('app'), { prefer });
+    const applied = expected === 200 ? 'handling=lenient' : null;
+    expect([status, headers.get('preference-applied')]).toEqual([expected, applied]);
   });
 
   test('a lenient answer leaves unknown and forbidden places as they were sent', async () => {

@@ -74,6 +74,12 @@ async function post(path: string, data: unknown, who = 'app') {
 const tokenize = (data: unknown, who?: string) => post('text/tokenize', data, who);
 const detokenize = (data: unknown, who?: string) => post('text/detokenize', data, who);
 
+/** A success waits for its line. */
+function lineOf(requestId: string) {
+  const lines = readFileSync(auditFile, 'utf8').trim().split('\n');
+  return lines.map((one) => JSON.parse(one)).find((one) => one.request_id === requestId);
+}
+
 /** A span of each value in the text, in code points. */
 function spansOf(text: string, values: Readonly<Record<string, string>>) {
   return Object.entries(values).map(([value, kind]) => {
@@ -222,6 +228,9 @@ describe('with a policy', () => {
     const start = sent.indexOf(secret);
     const path = `data.text[${start}:${sent.length}]`;
     expect(body.unapplied).toEqual([{ path, reason: 'forbidden' }]);
+    const line = lineOf(body.request_id);
+    const seen = { person: { full: 1 }, address: { masked: 1 }, secret: { none: 1 } };
+    expect(line).toMatchObject({ outcome: 'success', values: 2, forbidden: 1, seen });
     expect((await detokenize({ text: sent }, 'writer')).status).toBe(403);
   });
 
@@ -231,10 +240,7 @@ describe('with a policy', () => {
     expect((await tokenize({ text: 'Ann', spans }, 'reader')).status).toBe(403);
     expect((await detokenize({ text: sent }, 'reader')).status).toBe(200);
     const { body } = await detokenize({ text: `${sent} and ${sent}` }, 'support');
-    const lines = readFileSync(auditFile, 'utf8').trim().split('\n');
-    const line = lines
-      .map((one) => JSON.parse(one))
-      .find((one) => one.request_id === body.request_id);
+    const line = lineOf(body.request_id);
     expect(line).toMatchObject({ event: 'detokenize', values: 2, seen: { person: { full: 2 } } });
     for (const ask of [
       () => tokenize({ text: 'Ann', spans }, 'slow'),
