@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import { ADMIN_TOKEN, admin, adminPlace } from './admin.ts';
 import { type Body, textOf, type Words, written } from './bodies.ts';
 import { startWithOps } from './ops.ts';
@@ -236,7 +237,13 @@ export class Measured {
       {},
     )!;
     const { longestMs } = await this.#probe.during(async () => {
-      const { body } = await admin(this.#service.opsUrl, 'PUT', '/policy', JSON.parse(text));
+      const { status, body } = await admin(
+        this.#service.opsUrl,
+        'PUT',
+        '/policy',
+        JSON.parse(text),
+      );
+      expect(status, JSON.stringify(body)).toBe(200);
       const authorization = `Bearer ${this.#apiKeys.full}`;
       await until(async () => {
         const response = await fetch(`${this.#service.url}/api/v1/policy`, {
