@@ -27,6 +27,7 @@ test('the mutation list has a hundred changes, with names of their own, in all r
     'kek',
     'ops',
     'policy',
+    'process',
     'service',
     'shape',
     'store',
