@@ -81,11 +81,11 @@ describe.each(usualKinds())('the life of a key on the %s database', (kind) => {
     const tokens = await tokenizeAll(service, values(2_500));
     expect(await text('keyring', 'rotate')).toMatch(/^Version 2 of the dek key is the primary/);
     expect(await text('keyring', 'status')).toMatch(
-      /^dek +1 +[0-9a-f]{16} +\S+ +2500\ndek +2 +primary +[0-9a-f]{16} +\S+ +0$/m,
+      /^dek +1 +[0-9a-f]{16} +\S+ +2,500\ndek +2 +primary +[0-9a-f]{16} +\S+ +0$/m,
     );
     const early = await runCli(['keyring', 'retire', '1'], place);
     expect(early.code).toBe(1);
-    expect(early.stderr).toMatch(/^standin: 2500 records need key version 1; .*keyring reseal/);
+    expect(early.stderr).toMatch(/^standin: 2,500 records need key version 1; .*keyring reseal/);
     const { code, stdout, stderr } = await runCli(['keyring', 'reseal'], place);
     expect({ code, stdout }).toEqual({
       code: 0,
