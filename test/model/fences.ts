@@ -22,7 +22,8 @@ export const PARTS = {
   'both values forgotten, values that draw the same token': [
     ...['-DALONE', '-DWITHOUT_KEYS', '-DONE_NODE', '-DDRAWS', '-DFORGETS_BOTH', VAULT],
   ],
-  'imports, aliases, forget, rotate, reseal and retire': ['-DALONE', IMPORTS],
+  'imports, aliases, forget, rotate, reseal and retire': ['-DALONE', '-DWITH_KEYS', IMPORTS],
+  'two imports, aliases and forget': ['-DALONE', '-DTWO_IMPORTS', IMPORTS],
   'imports, aliases, forget and failover': [IMPORTS],
   'repeated commands: rewrap and policies': [COMMANDS],
   'policies with an asynchronous standby': ['-DASYNC', COMMANDS],
@@ -45,6 +46,7 @@ const DAMAGE = 'one node: keys, forget and damage';
 const KEYS_FAILOVER = 'failover with rotate, reseal and retire';
 const DRAWS = 'failover, forget and damage, values that draw the same token';
 const MOVES = 'imports, aliases, forget, rotate, reseal and retire';
+const TWO_IMPORTS = 'two imports, aliases and forget';
 const MOVES_FAILOVER = 'imports, aliases, forget and failover';
 const REPEATED = 'repeated commands: rewrap and policies';
 const ASYNC = 'policies with an asynchronous standby';
@@ -176,25 +178,25 @@ export const FENCES: Readonly<Record<string, Fence>> = {
   },
   NO_MOVE_ORDER: {
     promise: 'an alias leads on from its next draw before it gives its place',
-    parts: [MOVES_FAILOVER],
+    parts: [TWO_IMPORTS],
     mutants: ['alias-forgotten-value'],
     code: ['takePlaces', 'leave', 'lead'],
   },
   NO_SUPERSEDE_READ: {
     promise: 'only the alias that was read gives its place',
-    parts: [MOVES_FAILOVER],
+    parts: [TWO_IMPORTS],
     mutants: ['supersede-changed'],
     code: ['SUPERSEDE', 'written'],
   },
   NO_ALIAS_KEPT: {
     promise: 'forget leaves an alias',
-    parts: [MOVES],
+    parts: [TWO_IMPORTS],
     mutants: ['alias-forgotten'],
     code: ['tokensAmong'],
   },
   NO_ABSENT_KEPT: {
     promise: 'forget leaves an alias that comes between its statements',
-    parts: [MOVES],
+    parts: [TWO_IMPORTS],
     mutants: ['alias-forgotten-between'],
     code: ['tokensAmong', 'forgetRecords'],
   },

@@ -1,6 +1,6 @@
 /*
  * Imported tokens and their aliases (docs/decisions/0023): a primary and its synchronous standby, a node
- * that tokenizes two values, two imports that may be of the same pairs, one forget, one failover, and one
+ * that tokenizes two values, imports of pairs that exclude each other, one forget, one failover, and one
  * rotation with its reseal and retire. Statements hold on one row each, so a statement is one step and the
  * end of its wait for the standby another (vault.pml has the steps between). A command that fails, or loses
  * its server, begins again.
@@ -151,7 +151,7 @@ active proctype Failover() {
 #endif
 
 /* A statement waits for the lock of its row, then writes if it may, else looks: `did` or `seen`. With a
-   standby, its end is a step of its own, as the macro of vault.pml. */
+   standby, its end is a step of its own. What its sender makes of the answer belongs to that step. */
 #define STATEMENT(may, s, v, f) \
   atomic { !server[current].is_held[token] && CAN_COMMIT -> \
     where = current; did = may; \
@@ -170,7 +170,7 @@ active proctype Failover() {
       server[where].row[token].fingerprint = f; server[where].row[token].version = version; check() \
     :: where == current && !did -> ok = HAS_LOOKED \
     fi; \
-    behind[me] = 0; where = 0 }
+    behind[me] = 0; where = 0
 #define IS_FREE (HERE(token).state == ABSENT && IS_OPEN)
 /* A stub of the own value. */
 #define IS_STUB(f) (HERE(token).state == STUB && HERE(token).fingerprint == f && IS_OPEN)
@@ -179,10 +179,11 @@ inline forgetSeen() {
   seen.state = 0; seen.value = 0; seen.fingerprint = 0; seen.version = 0; ok = false; did = false
 }
 
+#define BEGIN_AGAIN value = 0; token = 0; version = 0; is_led = false; forgetSeen(); goto end
+#define START_AGAIN pair = 0; token = 0; version = 0; fingerprint = 0; old = 0; forgetSeen(); goto end
+
 proctype Node(byte me) {
   byte value, token, version, where; bool did, ok, is_led; Row seen;
-quiet:
-  atomic { value = 0; token = 0; version = 0; is_led = false; forgetSeen() };
 end:
   atomic {
     if
@@ -192,9 +193,8 @@ end:
     version = newest; token = DRAWN(value) };
 store:
   STATEMENT(IS_FREE || IS_STUB(value), SEALED, value, value);
-  atomic {
     if
-    :: !ok || (!did && seen.state == ABSENT) -> goto quiet
+    :: !ok || (!did && seen.state == ABSENT) -> BEGIN_AGAIN
     :: ok && did -> goto ok_
     :: else
     fi;
@@ -203,13 +203,13 @@ store:
     :: seen.fingerprint == value && seen.state == ALIAS ->
       assert(!is_led); is_led = true; token = LEADS_TO(value); forgetSeen(); goto store
     :: seen.fingerprint == value && seen.state == SEALED -> goto ok_
-    :: seen.fingerprint == value && seen.state == STUB -> goto quiet
+    :: seen.fingerprint == value && seen.state == STUB -> BEGIN_AGAIN
     fi;
 ok_:
     assert(acknowledged[value] == NONE || acknowledged[value] == token);
     assert(!is_given[value] || token == LEADS_TO(value));
     acknowledged[value] = token; check();
-    goto quiet
+    BEGIN_AGAIN
   }
 }
 
@@ -222,8 +222,6 @@ ok_:
 /* standin import */
 proctype Import(byte me) {
   byte pair, token, version, where, fingerprint, old; bool did, ok; Row seen;
-quiet:
-  atomic { pair = 0; token = 0; version = 0; fingerprint = 0; old = 0; forgetSeen() };
 end:
   atomic {
     if
@@ -234,22 +232,20 @@ end:
     fingerprint = VALUE_OF(pair); version = newest; token = TOKEN_OF(pair) };
 place:
   STATEMENT(IS_FREE || IS_STUB(fingerprint), SEALED, VALUE_OF(pair), fingerprint);
-  atomic {
     if
-    :: !ok || (!did && seen.state == ABSENT) -> goto quiet
+    :: !ok || (!did && seen.state == ABSENT) -> START_AGAIN
     :: ok && did -> goto lead
     :: ok && !did && seen.state == SEALED && seen.value == VALUE_OF(pair) -> goto lead
     :: ok && !did && seen.state == ALIAS -> goto move
     /* Refused: it stands for another value. */
-    :: else -> goto quiet
+    :: else -> START_AGAIN
     fi;
 move:
     /* An alias is in the way. First its value must be known: */
     assert(token == FIRST); old = seen.version; forgetSeen(); token = FOREIGN };
   STATEMENT(false, 0, 0, 0);
-  atomic {
     if
-    :: !ok || seen.state != SEALED || seen.fingerprint != 0 -> goto quiet
+    :: !ok || seen.state != SEALED || seen.fingerprint != 0 -> START_AGAIN
     :: else
     fi;
     forgetSeen();
@@ -259,10 +255,9 @@ move:
     token = SECOND };
   /* ... then an alias at its next draw leads on, ... */
   STATEMENT(IS_FREE, ALIAS, 0, 0);
-  atomic {
     if
     :: ok && (did || (seen.state == ALIAS && seen.fingerprint == 0)) -> forgetSeen()
-    :: else -> goto quiet
+    :: else -> START_AGAIN
     fi;
 supersede:
     token = FIRST;
@@ -272,11 +267,10 @@ supersede:
     fi };
   /* ... then the pair takes the place of the alias that was read. */
   STATEMENT(IS_IN_WAY && MAY_SUPERSEDE, SEALED, VALUE_OF(pair), fingerprint);
-  atomic {
     if
     :: ok && did -> goto lead
     :: ok && !did && seen.state == SEALED && seen.value == VALUE_OF(pair) -> goto lead
-    :: else -> goto quiet
+    :: else -> START_AGAIN
     fi;
 lead:
     /* Tokenize finds the pair by the fingerprint of its value, and only where it would draw. */
@@ -287,9 +281,8 @@ lead:
     forgetSeen(); token = DRAWN(VALUE_OF(pair)) };
 alias:
   STATEMENT(IS_FREE, ALIAS, VALUE_OF(pair), VALUE_OF(pair));
-  atomic {
     if
-    :: !ok || (!did && seen.state == ABSENT) -> goto quiet
+    :: !ok || (!did && seen.state == ABSENT) -> START_AGAIN
     :: ok && !did && seen.state != ABSENT && seen.fingerprint != VALUE_OF(pair) ->
       assert(token == FIRST); token = SECOND; forgetSeen(); goto alias
     :: else
@@ -300,7 +293,7 @@ alias:
     fi;
 told:
     is_imported[pair] = true; check();
-    goto quiet
+    START_AGAIN
   }
 }
 
@@ -325,12 +318,12 @@ proctype Forget(byte me) {
     :: else
     fi;
     forgotten = token };
-  STATEMENT(HERE(token).state != ABSENT, STUB, HERE(token).value, HERE(token).fingerprint);
+  STATEMENT(HERE(token).state != ABSENT, STUB, HERE(token).value, HERE(token).fingerprint) };
 unknown:
   skip
 }
 
-#ifdef ALONE
+#ifdef WITH_KEYS
 /* standin keyring rotate, reseal and retire */
 active proctype Keys() {
   byte i;
@@ -357,4 +350,13 @@ active proctype Keys() {
 }
 #endif
 
-init { atomic { run Import(0); run Import(1); run Node(NODE); run Forget(FORGET) } }
+init {
+  atomic {
+    run Import(0); run Node(NODE); run Forget(FORGET);
+#ifdef TWO_IMPORTS
+    run Import(1)
+#else
+    skip
+#endif
+  }
+}

@@ -91,6 +91,15 @@ export const ADMIN: readonly Mutant[] = [
     tests: ['postgres/fences.test.ts'],
   },
   {
+    id: 'retire-became-primary',
+    file: 'service/keys/key-lifecycle.ts',
+    old: '    refusePrimaryVersion(locked.keys, version);\n    refuseNeeded',
+    new: '    refuseNeeded',
+    promise: 'A version that became the primary is not destroyed.',
+    tests: ['postgres/fences.test.ts'],
+    name: 'as after a failover',
+  },
+  {
     id: 'keys-made-again',
     file: 'store/wrapped-keys.ts',
     old: '      if (made.length > 0) throw new OperatorError(KEYS_ARE_GONE);\n',

@@ -288,6 +288,20 @@ describe.skipIf(!kinds().includes('server'))('a fence of the store', () => {
     expect(ended.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   });
 
+  test('retire looks again whether the version is the primary, as after a failover that lost a newer one', async () => {
+    await addKeyVersions(pool, 22, 23);
+    let retiring: Promise<unknown> | undefined;
+    await inTransaction(async (client) => {
+      await client.query('update standin.records set key_version = key_version');
+      retiring = retireKey(keys, 22, 0);
+      retiring.catch(() => {});
+      await until(async () => (await keys.closed(soon())).has(22), 'the version is closed');
+      await sql(place, 'delete from standin.keyring where version = 23');
+    });
+    await expect(retiring).rejects.toThrow('Version 22 is the primary');
+    await addKeyVersions(pool, 23);
+  });
+
   test('retire does not wait for a transaction that writes after its first look', async () => {
     const write = `update standin.records set key_version = key_version where sealed = 'x'`;
     const looks = vi.spyOn(pool, 'query');
